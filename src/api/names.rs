@@ -1,0 +1,61 @@
+//! The words of the API: groups, labels, annotations, finalizers. Condition types and reasons live
+//! here too, so that one spelling exists.
+//! Source: cluster-api `api/core/v1beta2`, `api/controlplane/kubeadm/v1beta2`, v1.14.0.
+
+pub const CORE_GROUP: &str = "cluster.x-k8s.io";
+pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
+pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
+pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
+pub const VERSION: &str = "v1beta2";
+
+/// Labels.
+pub mod label {
+    pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+    pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+    pub const CONTROL_PLANE_NAME: &str = "cluster.x-k8s.io/control-plane-name";
+    pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
+    pub const SET_NAME: &str = "cluster.x-k8s.io/set-name";
+    pub const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
+    pub const MACHINE_TEMPLATE_HASH: &str = "machine-template-hash";
+    pub const TOPOLOGY_OWNED: &str = "topology.cluster.x-k8s.io/owned";
+    pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
+}
+
+/// Annotations.
+pub mod annotation {
+    pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+    pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
+    pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
+    pub const SKIP_REMEDIATION: &str = "cluster.x-k8s.io/skip-remediation";
+    pub const DISABLE_MACHINE_CREATE: &str = "cluster.x-k8s.io/disable-machine-create";
+    pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
+    pub const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
+    pub const CLONED_FROM_GROUP_KIND: &str = "cluster.x-k8s.io/cloned-from-groupkind";
+    pub const PRE_DRAIN_HOOK_PREFIX: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
+    pub const PRE_TERMINATE_HOOK_PREFIX: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
+    pub const KCP_CLEANUP_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+    pub const EXCLUDE_NODE_DRAINING: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
+    pub const CERTIFICATES_EXPIRY: &str = "machine.cluster.x-k8s.io/certificates-expiry";
+    pub const SKIP_PREFLIGHT_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-preflight-checks";
+    /// Note the plural `clusters` in the prefix of these three.
+    pub const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
+    pub const DESIRED_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/desired-replicas";
+    pub const MAX_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/max-replicas";
+    pub const REMEDIATION_IN_PROGRESS: &str = "controlplane.cluster.x-k8s.io/remediation-in-progress";
+    pub const REMEDIATION_FOR: &str = "controlplane.cluster.x-k8s.io/remediation-for";
+    pub const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
+    pub const UPDATE_IN_PROGRESS: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
+    /// Written by `kubectl rollout restart` style actions on templates' metadata.
+    pub const RESTARTED_AT: &str = "cluster.x-k8s.io/restartedAt";
+    pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+}
+
+/// Finalizers.
+pub mod finalizer {
+    pub const CLUSTER: &str = "cluster.cluster.x-k8s.io";
+    pub const MACHINE: &str = "machine.cluster.x-k8s.io";
+    pub const MACHINE_DEPLOYMENT: &str = "cluster.x-k8s.io/machinedeployment";
+    pub const MACHINE_SET: &str = "cluster.x-k8s.io/machineset";
+    pub const KUBEADM_CONTROL_PLANE: &str = "kubeadm.controlplane.cluster.x-k8s.io";
+    pub const MACHINE_POOL: &str = "machinepool.cluster.x-k8s.io";
+}

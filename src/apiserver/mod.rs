@@ -1,0 +1,2 @@
+//! A Kubernetes-style API over a store, as a tower service first and a socket second.
+//! Owns API semantics; must not know who calls it, nor any controller.

@@ -1,0 +1,1 @@
+//! The composition root: arguments, modes, wiring, one-shot commands, exit codes.

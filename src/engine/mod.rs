@@ -1,0 +1,1 @@
+//! Runs controllers: queue, runner, triggers, lease. Knows keys, not kinds.

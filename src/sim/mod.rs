@@ -1,0 +1,1 @@
+//! Server, engine and provider in one thread on one clock, and the named starting fleets.

@@ -1,0 +1,2 @@
+//! What is true of an object: conditions, counters and phases as pure functions of an `Observed` value.
+//! Owns judgement; must not know a client, a runtime, a clock or what should happen next.

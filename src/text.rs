@@ -1,0 +1,159 @@
+//! Text from outside made safe to print, and cut to a width. Owns sanitising, display width and
+//! truncation. Must not know where the text came from or where it goes.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
+
+/// Longest message kept whole, in characters; condition messages are at most 32,768 upstream.
+pub const MESSAGE_CHARS_MAX: usize = 32_768;
+
+/// What stands for a character that must not reach a terminal.
+const PLACEHOLDER: char = '\u{fffd}';
+
+/// True for characters that steer a terminal or reorder what is shown: C0 and C1 controls, DEL,
+/// bidirectional controls, tag characters, invisible joiners used to spoof names.
+#[must_use]
+pub fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{061c}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// One line: every hostile character becomes a visible placeholder, newlines and tabs a space.
+#[must_use]
+pub fn sanitize_line(text: &str) -> String {
+    text.chars()
+        .take(MESSAGE_CHARS_MAX)
+        .map(|c| match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if is_hostile(c) => PLACEHOLDER,
+            c => c,
+        })
+        .collect()
+}
+
+/// Several lines: newlines stay, tabs become two spaces, every other hostile character a placeholder.
+#[must_use]
+pub fn sanitize_block(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars().take(MESSAGE_CHARS_MAX) {
+        match c {
+            '\n' => out.push('\n'),
+            '\t' => out.push_str("  "),
+            '\r' => {}
+            c if is_hostile(c) => out.push(PLACEHOLDER),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Cells that `text` takes; ambiguous widths count as one.
+#[must_use]
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// `text` in at most `cells` cells, ending in `ellipsis` when something was cut.
+#[must_use]
+pub fn truncate(text: &str, cells: usize, ellipsis: &str) -> String {
+    if width(text) <= cells {
+        return text.to_owned();
+    }
+    let room = cells.saturating_sub(width(ellipsis));
+    let mut out = String::new();
+    let mut used = 0;
+    for grapheme in text.graphemes(true) {
+        let w = width(grapheme);
+        if used + w > room {
+            break;
+        }
+        used += w;
+        out.push_str(grapheme);
+    }
+    if width(ellipsis) <= cells {
+        out.push_str(ellipsis);
+    }
+    out
+}
+
+/// `text` broken into lines of at most `cells` cells at spaces, or inside a word that is longer.
+/// Existing newlines stay. Continuation lines of an indented or bulleted line keep its indent.
+#[must_use]
+pub fn wrap(text: &str, cells: usize) -> Vec<String> {
+    let cells = cells.max(1);
+    text.split('\n').flat_map(|line| wrap_line(line, cells)).collect()
+}
+
+fn wrap_line(line: &str, cells: usize) -> Vec<String> {
+    if width(line) <= cells {
+        return vec![line.to_owned()];
+    }
+    let body = line.trim_start_matches(' ');
+    let mut indent = line.len() - body.len();
+    if body.starts_with("* ") || body.starts_with("- ") {
+        indent += 2;
+    }
+    let indent = if indent * 2 < cells { indent } else { 0 };
+    let mut lines = Vec::new();
+    let mut current = " ".repeat(line.len() - body.len());
+    let mut fresh = true;
+    for word in body.split(' ') {
+        let gap = usize::from(!fresh);
+        if width(&current) + gap + width(word) <= cells {
+            current.push_str(if fresh { "" } else { " " });
+            current.push_str(word);
+            fresh = false;
+            continue;
+        }
+        if !fresh {
+            lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
+        }
+        for grapheme in word.graphemes(true) {
+            if width(&current) + width(grapheme) > cells && width(&current) > indent {
+                lines.push(std::mem::replace(&mut current, " ".repeat(indent)));
+            }
+            current.push_str(grapheme);
+        }
+        fresh = false;
+    }
+    lines.push(current);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_codes_and_reordering_never_survive() {
+        let hostile = "a\x1b[31mred\u{202e}gnp\u{9b}2J\x07\u{200b}\u{e0041}z";
+        for text in [sanitize_line(hostile), sanitize_block(hostile)] {
+            assert!(!text.chars().any(is_hostile), "{text:?}");
+            assert!(text.starts_with('a') && text.ends_with('z'));
+        }
+        assert_eq!(sanitize_line("a\r\nb\tc"), "a  b c");
+        assert_eq!(sanitize_block("a\r\nb\tc"), "a\nb  c");
+    }
+
+    #[test]
+    fn truncation_counts_cells_not_bytes() {
+        assert_eq!(truncate("machine", 7, "…"), "machine");
+        assert_eq!(truncate("machine-1", 7, "…"), "machin…");
+        assert_eq!(truncate("漢字漢字", 5, "…"), "漢字…");
+        assert_eq!(truncate("abc", 0, "…"), "");
+    }
+
+    #[test]
+    fn wrapping_keeps_the_indent_of_a_bullet() {
+        assert_eq!(wrap("* one two three", 9), ["* one two", "  three"]);
+        assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrap("a\n\nb", 5), ["a", "", "b"]);
+    }
+}

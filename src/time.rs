@@ -1,0 +1,180 @@
+//! Wall-clock time: the only door to it. Owns the [`Clock`] and the borders between chrono
+//! (ours), jiff (k8s-openapi's) and RFC 3339 text. Must not know any Kubernetes kind.
+
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::{DateTime, SecondsFormat, TimeZone, Utc};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+
+/// A moment in UTC.
+pub type Timestamp = DateTime<Utc>;
+
+/// Where `now` comes from. The system's clock in production; simulated time in `sim`.
+pub trait TimeSource: Send + Sync {
+    fn now(&self) -> Timestamp;
+}
+
+/// A shared handle to one time source, made once in `cli` or `sim` and passed down.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn TimeSource>);
+
+impl Clock {
+    /// A clock over any source.
+    pub fn new(source: impl TimeSource + 'static) -> Self {
+        Self(Arc::new(source))
+    }
+
+    /// The machine's wall clock.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::new(SystemTime)
+    }
+
+    /// A clock that always says `at`: for pure tests and for dumps with a stated snapshot time.
+    #[must_use]
+    pub fn fixed(at: Timestamp) -> Self {
+        Self::new(Fixed(at))
+    }
+
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clock({})", self.now())
+    }
+}
+
+struct SystemTime;
+
+impl TimeSource for SystemTime {
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    fn now(&self) -> Timestamp {
+        Utc::now()
+    }
+}
+
+struct Fixed(Timestamp);
+
+impl TimeSource for Fixed {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
+/// A Kubernetes `Time`, cut to whole seconds as the API serialises it.
+#[must_use]
+pub fn to_k8s(at: Timestamp) -> Time {
+    Time(jiff::Timestamp::from_second(at.timestamp()).unwrap_or(jiff::Timestamp::UNIX_EPOCH))
+}
+
+/// A Kubernetes `MicroTime` (leases), with microseconds.
+#[must_use]
+pub fn to_k8s_micro(at: Timestamp) -> MicroTime {
+    MicroTime(jiff::Timestamp::from_microsecond(at.timestamp_micros()).unwrap_or(jiff::Timestamp::UNIX_EPOCH))
+}
+
+/// From a Kubernetes `Time`. Moments outside chrono's range become the epoch.
+#[must_use]
+pub fn from_k8s(time: &Time) -> Timestamp {
+    from_jiff(time.0)
+}
+
+/// From a Kubernetes `MicroTime`.
+#[must_use]
+pub fn from_k8s_micro(time: &MicroTime) -> Timestamp {
+    from_jiff(time.0)
+}
+
+fn from_jiff(at: jiff::Timestamp) -> Timestamp {
+    let nanos = u32::try_from(at.subsec_nanosecond()).unwrap_or(0);
+    Utc.timestamp_opt(at.as_second(), nanos).single().unwrap_or_default()
+}
+
+/// RFC 3339 text, as in object metadata. `None` when it is not a moment.
+#[must_use]
+pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
+    DateTime::parse_from_rfc3339(text).ok().map(|t| t.with_timezone(&Utc))
+}
+
+/// `2026-11-20T10:00:00Z`: whole seconds, the form of `metav1.Time`.
+#[must_use]
+pub fn rfc3339(at: Timestamp) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// Age as kubectl prints it (`duration.HumanDuration`): `5s`, `3m20s`, `2h`, `4d3h`, `2y30d`.
+/// Source: apimachinery `util/duration/duration.go`, v0.35.
+#[must_use]
+pub fn human_duration(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
+    let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| {
+        if small == 0 { format!("{big}{big_unit}") } else { format!("{big}{big_unit}{small}{small_unit}") }
+    };
+    match seconds {
+        s if s < -1 => "<invalid>".to_owned(),
+        s if s < 0 => "0s".to_owned(),
+        s if s < 2 * MINUTE => format!("{s}s"),
+        s if s < 10 * MINUTE => two(s / MINUTE, "m", s % MINUTE, "s"),
+        s if s < 3 * HOUR => format!("{}m", s / MINUTE),
+        s if s < 8 * HOUR => two(s / HOUR, "h", s % HOUR / MINUTE, "m"),
+        s if s < 2 * DAY => format!("{}h", s / HOUR),
+        s if s < 8 * DAY => two(s / DAY, "d", s % DAY / HOUR, "h"),
+        s if s < 2 * YEAR => format!("{}d", s / DAY),
+        s if s < 8 * YEAR => two(s / YEAR, "y", s % YEAR / DAY, "d"),
+        s => format!("{}y", s / YEAR),
+    }
+}
+
+/// Age of something created at `then`, seen at `now`, as kubectl prints it.
+#[must_use]
+pub fn age(then: Timestamp, now: Timestamp) -> String {
+    human_duration((now - then).num_seconds())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn human_duration_matches_kubectl() {
+        for (seconds, expected) in [
+            (-5, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (121, "2m1s"),
+            (599, "9m59s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (12_000, "3h20m"),
+            (28_800, "8h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (691_200, "8d"),
+            (63_072_000, "2y"),
+            (63_158_400, "2y1d"),
+            (252_288_000, "8y"),
+        ] {
+            assert_eq!(human_duration(seconds), expected, "{seconds} s");
+        }
+    }
+
+    #[test]
+    fn kubernetes_times_survive_the_border() {
+        let at = parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
+        assert_eq!(from_k8s(&to_k8s(at)), at);
+        assert_eq!(from_k8s_micro(&to_k8s_micro(at)), at);
+        assert_eq!(rfc3339(at), "2026-11-20T10:00:00Z");
+    }
+}

@@ -1,0 +1,1 @@
+//! The one integration binary. Each module is one kind of test; see docs/testing.md.
