@@ -1,0 +1,110 @@
+//! The append-only record of what people asked for: one JSON line per attempt, in a file that only
+//! its owner can read. Written before the request leaves (`asked`) and after it was answered.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::time::{self, Timestamp};
+
+/// Where lines go. Cloning shares the path, not a handle: each line opens, appends, closes.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    path: PathBuf,
+}
+
+/// One line.
+#[derive(Debug, Serialize)]
+pub struct Entry<'a> {
+    /// RFC 3339, UTC, whole seconds.
+    pub at: String,
+    /// `asked`, `done`, or `failed`.
+    pub outcome: &'a str,
+    pub user: &'a str,
+    pub server: &'a str,
+    pub action: &'a str,
+    pub kind: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+    /// The resourceVersion that the person saw.
+    pub seen: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'a str>,
+}
+
+/// RFC 3339 for [`Entry::at`].
+#[must_use]
+pub fn stamp(now: Timestamp) -> String {
+    time::rfc3339(now)
+}
+
+impl Journal {
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends one line and waits until it is on disk.
+    ///
+    /// # Errors
+    /// When the folder or the file cannot be written.
+    pub fn append(&self, entry: &Entry<'_>) -> std::io::Result<()> {
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        let mut file = self.open()?;
+        file.write_all(&line)?;
+        file.sync_data()
+    }
+
+    fn open(&self) -> std::io::Result<File> {
+        if let Some(folder) = self.path.parent() {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn lines_are_appended_and_private() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let journal = Journal::at(folder.path().join("deep/journal.jsonl"));
+        let entry = Entry {
+            at: stamp(Timestamp::default()),
+            outcome: "done",
+            user: "ada",
+            server: "s",
+            action: "scale",
+            kind: "MachineDeployment",
+            namespace: "default",
+            name: "md",
+            uid: "u",
+            seen: "7",
+            patch: None,
+            error: None,
+        };
+        journal.append(&entry).expect("a line");
+        journal.append(&entry).expect("another");
+        let text = std::fs::read_to_string(journal.path()).expect("the file");
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.lines().all(|l| serde_json::from_str::<Value>(l).is_ok_and(|v| v["name"] == "md")));
+        let mode = std::fs::metadata(journal.path()).expect("the file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
