@@ -1,2 +1,7 @@
 //! What is true of an object: conditions, counters and phases as pure functions of an `Observed` value.
 //! Owns judgement; must not know a client, a runtime, a clock or what should happen next.
+
+pub mod condition_ops;
+pub mod health;
+pub mod merge;
+pub mod wording;

@@ -1,0 +1,343 @@
+//! Setting, ordering and mirroring conditions. Owns the rules every kind shares; must not know any
+//! kind, nor where the time comes from. Merging many into one is `merge`.
+//! Source: cluster-api `util/conditions/{setter,sort,mirror}.go`, v1.14.0.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use crate::api::condition;
+use crate::time::{Timestamp, from_k8s, to_k8s};
+
+/// What upstream says when the details are only in its log.
+pub const CHECK_LOGS: &str = "Please check controller logs for errors";
+
+/// The three values of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    True,
+    False,
+    Unknown,
+}
+
+impl Status {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// `True` or `False`.
+    #[must_use]
+    pub fn of(value: bool) -> Self {
+        if value { Self::True } else { Self::False }
+    }
+}
+
+/// Which value of a condition is the healthy one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polarity {
+    /// `True` is healthy.
+    Positive,
+    /// `False` is healthy.
+    Negative,
+}
+
+/// The polarity of a well-known type; a type nobody declared is positive.
+#[must_use]
+pub fn polarity(type_: &str) -> Polarity {
+    match type_ {
+        "Deleting" | "Updating" | "RollingOut" | "ScalingUp" | "ScalingDown" | "Remediating" | "Paused" => {
+            Polarity::Negative
+        }
+        _ => Polarity::Positive,
+    }
+}
+
+/// A condition without a transition time: [`set`] stamps it when the status turns.
+#[must_use]
+pub fn condition(type_: &str, status: Status, reason: &str, message: impl Into<String>) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: status.as_str().to_owned(),
+        reason: reason.to_owned(),
+        message: message.into(),
+        last_transition_time: UNSTAMPED,
+        observed_generation: None,
+    }
+}
+
+/// `Unknown` because something broke on our side: reason `InternalError`, the message points to the log.
+#[must_use]
+pub fn internal_error(type_: &str) -> Condition {
+    condition(type_, Status::Unknown, "InternalError", CHECK_LOGS)
+}
+
+/// The moment that means "no transition time yet".
+pub const UNSTAMPED: Time = Time(jiff::Timestamp::UNIX_EPOCH);
+
+/// A condition list being rewritten for one object at one moment.
+///
+/// Every write goes through [`Draft::set`], so transition times, generations and order are right
+/// however often a type is set.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    list: Vec<Condition>,
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+impl Draft {
+    /// Starts from the stored list. `generation` is the object's `metadata.generation`.
+    #[must_use]
+    pub fn new(stored: &[Condition], generation: Option<i64>, now: Timestamp) -> Self {
+        Self { list: stored.to_vec(), generation, now }
+    }
+
+    pub fn set(&mut self, condition: Condition) {
+        set(&mut self.list, condition, self.generation, self.now);
+    }
+
+    pub fn remove(&mut self, type_: &str) {
+        remove(&mut self.list, type_);
+    }
+
+    #[must_use]
+    pub fn find(&self, type_: &str) -> Option<&Condition> {
+        condition::find(&self.list, type_)
+    }
+
+    #[must_use]
+    pub fn list(&self) -> &[Condition] {
+        &self.list
+    }
+
+    #[must_use]
+    pub fn finish(self) -> Vec<Condition> {
+        self.list
+    }
+}
+
+/// Puts `new` into the list. The stored transition time stays unless the status turns; then it is
+/// that of `new`, or `now` when `new` has none. A list that did not change is not re-sorted.
+/// Source: `Set` in `setter.go`.
+pub fn set(list: &mut Vec<Condition>, mut new: Condition, generation: Option<i64>, now: Timestamp) {
+    new.observed_generation = generation;
+    new.last_transition_time = if new.last_transition_time == UNSTAMPED {
+        to_k8s(now)
+    } else {
+        to_k8s(from_k8s(&new.last_transition_time))
+    };
+    match list.iter_mut().find(|c| c.type_ == new.type_) {
+        None => list.push(new),
+        Some(old) => {
+            if old.status == new.status {
+                new.last_transition_time = old.last_transition_time.clone();
+            }
+            if *old == new {
+                return;
+            }
+            *old = new;
+        }
+    }
+    sort(list);
+}
+
+/// Drops the type; the rest keeps its order.
+pub fn remove(list: &mut Vec<Condition>, type_: &str) {
+    list.retain(|c| c.type_ != type_);
+}
+
+/// The order of a stored list: the well-known types, then everybody else's by name, then `Paused`
+/// and `Deleting`. Source: `defaultSortLessFunc` in `sort.go`.
+pub fn sort(list: &mut [Condition]) {
+    list.sort_by(|a, b| rank(&a.type_).cmp(&rank(&b.type_)).then_with(|| a.type_.cmp(&b.type_)));
+}
+
+const FIRST: [&str; 35] = [
+    "Available",
+    "Ready",
+    "UpToDate",
+    "RemoteConnectionProbe",
+    "BootstrapConfigReady",
+    "InfrastructureReady",
+    "ControlPlaneInitialized",
+    "ControlPlaneAvailable",
+    "WorkersAvailable",
+    "CertificatesAvailable",
+    "Initialized",
+    "EtcdClusterHealthy",
+    "ControlPlaneComponentsHealthy",
+    "NodeHealthy",
+    "NodeReady",
+    "NodeKubeadmLabelsAndTaintsSet",
+    "EtcdPodHealthy",
+    "EtcdMemberHealthy",
+    "APIServerPodHealthy",
+    "ControllerManagerPodHealthy",
+    "SchedulerPodHealthy",
+    "HealthCheckSucceeded",
+    "OwnerRemediated",
+    "TopologyReconciled",
+    "Updating",
+    "RollingOut",
+    "Remediating",
+    "ScalingDown",
+    "ScalingUp",
+    "MachinesReady",
+    "ControlPlaneMachinesReady",
+    "WorkerMachinesReady",
+    "MachinesUpToDate",
+    "ControlPlaneMachinesUpToDate",
+    "WorkerMachinesUpToDate",
+];
+
+fn rank(type_: &str) -> usize {
+    match type_ {
+        "Paused" => FIRST.len() + 1,
+        "Deleting" => FIRST.len() + 2,
+        _ => FIRST.iter().position(|t| *t == type_).unwrap_or(FIRST.len()),
+    }
+}
+
+/// The condition `source_type` of another object under the name `target`, with its transition time.
+/// Absent there: `fallback`, or `Unknown` / `NotYetReported`.
+/// Source: `NewMirrorCondition` in `mirror.go`.
+#[must_use]
+pub fn mirror(
+    source: &[Condition],
+    source_type: &str,
+    target: &str,
+    fallback: Option<Condition>,
+) -> Condition {
+    match (condition::find(source, source_type), fallback) {
+        (Some(found), _) => Condition { type_: target.to_owned(), ..found.clone() },
+        (None, Some(fallback)) => Condition { type_: target.to_owned(), ..fallback },
+        (None, None) => condition(
+            target,
+            Status::Unknown,
+            "NotYetReported",
+            format!("Condition {source_type} not yet reported"),
+        ),
+    }
+}
+
+/// The `Paused` condition of an object of `kind`.
+/// Source: `util/paused/paused.go`.
+#[must_use]
+pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> Condition {
+    let mut causes = Vec::new();
+    if cluster_paused {
+        causes.push("Cluster spec.paused is set to true".to_owned());
+    }
+    if annotated {
+        causes.push(format!("{kind} has the cluster.x-k8s.io/paused annotation"));
+    }
+    if causes.is_empty() {
+        condition("Paused", Status::False, "NotPaused", "")
+    } else {
+        condition("Paused", Status::True, "Paused", causes.join(", "))
+    }
+}
+
+/// The `Deleting` condition of an object that is not being deleted.
+#[must_use]
+pub fn not_deleting() -> Condition {
+    condition("Deleting", Status::False, "NotDeleting", "")
+}
+
+/// The conditions of `after` that a controller owning `owned` may write: owned types that differ from
+/// `before`, as a strategic list keyed by type is not available for every server. `None` when nothing
+/// differs.
+#[must_use]
+pub fn owned_changes(before: &[Condition], after: &[Condition], owned: &[&str]) -> Option<Vec<Condition>> {
+    let changed: Vec<Condition> = after
+        .iter()
+        .filter(|c| owned.contains(&c.type_.as_str()) && condition::find(before, &c.type_) != Some(*c))
+        .cloned()
+        .collect();
+    let removed = before
+        .iter()
+        .any(|c| owned.contains(&c.type_.as_str()) && condition::find(after, &c.type_).is_none());
+    (removed || !changed.is_empty()).then_some(changed)
+}
+
+/// The list to store when `latest` was read again: types in `owned` come from `after` (also their
+/// absence), all others stay as somebody else left them. Sorted.
+/// Source: `util/conditions/patch.go`, for owned types; types that are not owned are never written here.
+#[must_use]
+pub fn rebase(latest: &[Condition], after: &[Condition], owned: &[&str]) -> Vec<Condition> {
+    let mine = |c: &&Condition| owned.contains(&c.type_.as_str());
+    let mut list: Vec<Condition> = latest.iter().filter(|c| !mine(c)).cloned().collect();
+    list.extend(after.iter().filter(mine).cloned());
+    sort(&mut list);
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::parse_rfc3339;
+
+    fn at(text: &str) -> Timestamp {
+        parse_rfc3339(text).expect("a moment")
+    }
+
+    #[test]
+    fn transition_time_moves_only_with_the_status() {
+        let (t0, t1) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T01:00:00Z"));
+        let mut list = Vec::new();
+        set(&mut list, condition("Ready", Status::False, "NotReady", ""), Some(1), t0);
+        set(&mut list, condition("Ready", Status::False, "NotReady", "why"), Some(2), t1);
+        assert_eq!(list[0].last_transition_time, to_k8s(t0));
+        assert_eq!((list[0].message.as_str(), list[0].observed_generation), ("why", Some(2)));
+        set(&mut list, condition("Ready", Status::True, "Ready", ""), Some(2), t1);
+        assert_eq!(list[0].last_transition_time, to_k8s(t1));
+    }
+
+    #[test]
+    fn the_stored_order_is_upstreams() {
+        let mut draft = Draft::new(&[], Some(1), at("2026-01-01T00:00:00Z"));
+        for type_ in ["Deleting", "Paused", "ZGate", "AGate", "ScalingUp", "Ready", "Available"] {
+            draft.set(condition(type_, Status::True, "X", ""));
+        }
+        let order: Vec<_> = draft.list().iter().map(|c| c.type_.as_str()).collect();
+        assert_eq!(order, ["Available", "Ready", "ScalingUp", "AGate", "ZGate", "Paused", "Deleting"]);
+    }
+
+    #[test]
+    fn a_mirror_keeps_the_sources_transition_time_and_falls_back() {
+        let mut source = vec![condition("Ready", Status::False, "Broken", "disk")];
+        source[0].last_transition_time = to_k8s(at("2026-01-01T00:00:00Z"));
+        let mirrored = mirror(&source, "Ready", "InfrastructureReady", None);
+        assert_eq!((mirrored.type_.as_str(), mirrored.reason.as_str()), ("InfrastructureReady", "Broken"));
+        assert_eq!(mirrored.last_transition_time, source[0].last_transition_time);
+        let missing = mirror(&[], "Ready", "InfrastructureReady", None);
+        assert_eq!(
+            (missing.status.as_str(), missing.message.as_str()),
+            ("Unknown", "Condition Ready not yet reported")
+        );
+    }
+
+    #[test]
+    fn pausing_names_every_cause() {
+        let both = paused("Machine", true, true);
+        assert_eq!(
+            both.message,
+            "Cluster spec.paused is set to true, Machine has the cluster.x-k8s.io/paused annotation"
+        );
+        assert_eq!(paused("Machine", false, false).reason, "NotPaused");
+    }
+
+    #[test]
+    fn a_rebase_keeps_what_others_wrote() {
+        let latest = [
+            condition("HealthCheckSucceeded", Status::True, "H", ""),
+            condition("Ready", Status::False, "Old", ""),
+        ];
+        let after = [condition("Ready", Status::True, "Ready", "")];
+        let stored = rebase(&latest, &after, &["Ready"]);
+        assert_eq!(stored.iter().map(|c| c.reason.as_str()).collect::<Vec<_>>(), ["Ready", "H"]);
+    }
+}

@@ -1,0 +1,419 @@
+//! Many conditions into one: the summary of one object's conditions, and the aggregate of one
+//! condition over many objects. Owns priorities and message layout; must not know any kind.
+//! Source: cluster-api `util/conditions/{merge_strategies,summary,aggregate}.go`, v1.14.0.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::condition_ops::{Polarity, Status, condition, internal_error};
+use super::wording::{join_limited, plural};
+use crate::api::condition::find;
+
+/// How much one condition weighs in a merge. Smaller is worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    Issue,
+    Unknown,
+    Info,
+}
+
+/// The weight of a condition by its status and polarity.
+#[must_use]
+pub fn priority(condition: &Condition, polarity: Polarity) -> Priority {
+    match (condition.status.as_str(), polarity) {
+        ("True", Polarity::Positive) | ("False", Polarity::Negative) => Priority::Info,
+        ("False", Polarity::Positive) | ("True", Polarity::Negative) => Priority::Issue,
+        _ => Priority::Unknown,
+    }
+}
+
+/// The reason of a merge result: that of the worst group which has a member.
+#[derive(Clone, Copy, Debug)]
+pub struct Reasons {
+    pub issue: &'static str,
+    pub unknown: &'static str,
+    pub info: &'static str,
+}
+
+impl Reasons {
+    pub const AVAILABLE: Self =
+        Self { issue: "NotAvailable", unknown: "AvailableUnknown", info: "Available" };
+    pub const READY: Self = Self { issue: "NotReady", unknown: "ReadyUnknown", info: "Ready" };
+    pub const UP_TO_DATE: Self = Self { issue: "NotUpToDate", unknown: "UpToDateUnknown", info: "UpToDate" };
+
+    fn of(self, worst: Priority) -> &'static str {
+        match worst {
+            Priority::Issue => self.issue,
+            Priority::Unknown => self.unknown,
+            Priority::Info => self.info,
+        }
+    }
+}
+
+/// Exceptions to [`priority`]: `None` means the rule applies.
+pub type PriorityExceptions<'a> = &'a dyn Fn(&Condition) -> Option<Priority>;
+
+/// A summary: many conditions of one object into one positive condition.
+#[derive(Clone)]
+pub struct Summary<'a> {
+    pub target: &'a str,
+    /// In order of importance; never contains `target`.
+    pub types: Vec<&'a str>,
+    pub negative: Vec<&'a str>,
+    /// Left out when absent, instead of counting as `Unknown`.
+    pub ignored_if_missing: Vec<&'a str>,
+    /// Take the place of stored conditions for this summary only.
+    pub overrides: Vec<Condition>,
+    pub reasons: Reasons,
+    pub exceptions: Option<PriorityExceptions<'a>>,
+    /// Rewrites the finished lines.
+    pub transform: Option<fn(Vec<String>) -> Vec<String>>,
+}
+
+impl<'a> Summary<'a> {
+    /// A summary without exceptions.
+    #[must_use]
+    pub fn new(target: &'a str, types: Vec<&'a str>, reasons: Reasons) -> Self {
+        Self {
+            target,
+            types,
+            negative: Vec::new(),
+            ignored_if_missing: Vec::new(),
+            overrides: Vec::new(),
+            reasons,
+            exceptions: None,
+            transform: None,
+        }
+    }
+
+    /// The summary of `conditions`. One that cannot be built (the target in its own scope, or nothing in
+    /// scope) is `Unknown` / `InternalError`, as every caller upstream makes of it.
+    #[must_use]
+    pub fn of(&self, conditions: &[Condition]) -> Condition {
+        let inputs = self.inputs(conditions);
+        if self.types.contains(&self.target) || inputs.is_empty() {
+            return internal_error(self.target);
+        }
+        let weighed: Vec<(Priority, &Condition)> = inputs.iter().map(|c| (self.weigh(c), c)).collect();
+        let worst = weighed.iter().map(|(p, _)| *p).min().unwrap_or(Priority::Info);
+        let status = result_status(worst, Polarity::Positive);
+        let mut lines = Vec::new();
+        for (priority, c) in &weighed {
+            if *priority == Priority::Info && (status != Status::True || c.message.is_empty()) {
+                continue;
+            }
+            let text = if c.message.is_empty() { format!(" {}", c.reason) } else { indent(&c.message) };
+            lines.push(format!("* {}:{text}", c.type_));
+        }
+        let lines = match self.transform {
+            Some(transform) => transform(lines),
+            None => lines,
+        };
+        condition(self.target, status, self.reasons.of(worst), lines.join("\n"))
+    }
+
+    fn inputs(&self, conditions: &[Condition]) -> Vec<Condition> {
+        let mut inputs: Vec<Condition> = Vec::new();
+        for (index, type_) in self.types.iter().enumerate() {
+            if self.types[index + 1..].contains(type_) {
+                continue; // listed twice: the last place counts
+            }
+            match find(&self.overrides, type_).or_else(|| find(conditions, type_)) {
+                Some(found) => inputs.push(found.clone()),
+                None if self.ignored_if_missing.contains(type_) => {}
+                None => {
+                    inputs.push(condition(
+                        type_,
+                        Status::Unknown,
+                        "NotYetReported",
+                        "Condition not yet reported",
+                    ));
+                }
+            }
+        }
+        inputs
+    }
+
+    fn weigh(&self, c: &Condition) -> Priority {
+        let polarity =
+            if self.negative.contains(&c.type_.as_str()) { Polarity::Negative } else { Polarity::Positive };
+        self.exceptions.and_then(|exceptions| exceptions(c)).unwrap_or_else(|| priority(c, polarity))
+    }
+}
+
+/// One object whose condition takes part in an aggregate.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub kind: &'a str,
+    pub name: &'a str,
+    /// A Machine with the control plane label: its lines come first.
+    pub control_plane_machine: bool,
+    pub conditions: &'a [Condition],
+}
+
+/// One condition type over many objects, as the condition `target`.
+#[derive(Clone, Copy, Debug)]
+pub struct Aggregate<'a> {
+    pub source_type: &'a str,
+    pub target: &'a str,
+    /// Of both source and target.
+    pub polarity: Polarity,
+    pub reasons: Reasons,
+}
+
+impl Aggregate<'_> {
+    /// The aggregate over `sources`, in which equal transition times keep the given order. No sources
+    /// is `Unknown` / `InternalError`: callers say what an empty set means before they ask.
+    #[must_use]
+    pub fn of(&self, sources: &[Source<'_>]) -> Condition {
+        if sources.is_empty() {
+            return internal_error(self.target);
+        }
+        let mut inputs: Vec<(Source<'_>, Condition)> = sources
+            .iter()
+            .map(|s| {
+                let missing = || {
+                    let message = format!("Condition {} not yet reported", self.source_type);
+                    condition(self.source_type, Status::Unknown, "NotYetReported", message)
+                };
+                (*s, find(s.conditions, self.source_type).cloned().unwrap_or_else(missing))
+            })
+            .collect();
+        inputs.sort_by(|(_, a), (_, b)| a.last_transition_time.0.cmp(&b.last_transition_time.0));
+        let weighed: Vec<Report<'_>> = inputs
+            .iter()
+            .map(|(source, c)| Report { source, message: &c.message, priority: priority(c, self.polarity) })
+            .collect();
+        let worst = weighed.iter().map(|r| r.priority).min().unwrap_or(Priority::Info);
+        condition(
+            self.target,
+            result_status(worst, self.polarity),
+            self.reasons.of(worst),
+            aggregate_message(weighed),
+        )
+    }
+}
+
+/// One object's message and weight, input of [`aggregate_message`].
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    pub source: &'a Source<'a>,
+    pub message: &'a str,
+    pub priority: Priority,
+}
+
+fn result_status(worst: Priority, polarity: Polarity) -> Status {
+    match (worst, polarity) {
+        (Priority::Issue, Polarity::Positive) | (Priority::Info, Polarity::Negative) => Status::False,
+        (Priority::Issue, Polarity::Negative) | (Priority::Info, Polarity::Positive) => Status::True,
+        (Priority::Unknown, _) => Status::Unknown,
+    }
+}
+
+/// How many messages an aggregate prints, over all kinds.
+const MESSAGE_BUDGET: usize = 3;
+
+/// The message of an aggregate: same texts grouped by kind, at most three, the rest counted.
+/// Reports come in transition order.
+#[must_use]
+pub fn aggregate_message(mut reports: Vec<Report<'_>>) -> String {
+    let trouble = reports.iter().any(|r| r.priority != Priority::Info);
+    // Stable: issues first, each group in transition order.
+    reports.sort_by_key(|r| r.priority);
+    reports.retain(|r| if trouble { r.priority != Priority::Info } else { !r.message.is_empty() });
+
+    let mut texts: BTreeMap<&str, (bool, Priority)> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, Vec<(&str, Vec<&Source<'_>>)>> = BTreeMap::new();
+    for r in &reports {
+        let seen = texts.entry(r.message).or_insert((false, r.priority));
+        *seen = (seen.0 || r.source.control_plane_machine, seen.1.min(r.priority));
+        let groups = kinds.entry(r.source.kind).or_default();
+        match groups.iter_mut().find(|(text, _)| *text == r.message) {
+            Some((_, names)) => names.push(r.source),
+            None => groups.push((r.message, vec![r.source])),
+        }
+    }
+
+    let mut lines = Vec::new();
+    for (kind, mut groups) in kinds {
+        groups.sort_by_cached_key(|(text, sources)| {
+            let (first, priority) = texts.get(text).copied().unwrap_or((false, Priority::Info));
+            let names: Vec<_> = sources.iter().map(|s| s.name).collect();
+            (!first, priority, std::cmp::Reverse(sources.len()), names.join(","))
+        });
+        let shown = groups.len().min(MESSAGE_BUDGET - lines_used(&lines));
+        for (text, sources) in &groups[..shown] {
+            lines.push((true, format!("* {}:{}", who(kind, sources), indent(text))));
+        }
+        for priority in [Priority::Issue, Priority::Unknown, Priority::Info] {
+            let rest: usize = groups[shown..]
+                .iter()
+                .filter(|(text, _)| texts.get(text).is_some_and(|(_, p)| *p == priority))
+                .map(|(_, sources)| sources.len())
+                .sum();
+            if rest > 0 {
+                let noun = if rest == 1 { kind.to_owned() } else { plural(kind) };
+                lines.push((false, format!("And {rest} {noun} {}", overflow(priority))));
+            }
+        }
+    }
+    lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+}
+
+fn lines_used(lines: &[(bool, String)]) -> usize {
+    lines.iter().filter(|(counted, _)| *counted).count()
+}
+
+fn overflow(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Issue => "with other issues",
+        Priority::Unknown => "with status unknown",
+        Priority::Info => "with additional info",
+    }
+}
+
+fn who(kind: &str, sources: &[&Source<'_>]) -> String {
+    let mut sources = sources.to_vec();
+    sources.sort_by_key(|s| (!s.control_plane_machine, s.name));
+    match sources.as_slice() {
+        [one] => format!("{kind} {}", one.name),
+        many => {
+            let names: Vec<&str> = many.iter().map(|s| s.name).collect();
+            format!("{} {}", plural(kind), join_limited(&names, 3))
+        }
+    }
+}
+
+/// A message below its headline: after a space when it is one plain line, else on lines of its own,
+/// as a nested list.
+#[must_use]
+pub fn indent(message: &str) -> String {
+    if !message.contains('\n') && !has_bullet(message) {
+        return format!(" {message}");
+    }
+    let all_bullets = message.split('\n').all(has_bullet);
+    let mut text = String::new();
+    for line in message.split('\n') {
+        text.push('\n');
+        text.push_str(match (all_bullets, has_bullet(line)) {
+            (true, _) => "  ",
+            (false, true) => "    ",
+            (false, false) => "  * ",
+        });
+        text.push_str(line);
+    }
+    text
+}
+
+/// An asterisk followed by white space, anywhere: upstream's expression is not anchored.
+fn has_bullet(line: &str) -> bool {
+    line.as_bytes().windows(2).any(|w| w[0] == b'*' && matches!(w[1], b' ' | b'\t' | b'\n' | b'\r' | 0x0c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(type_: &str, status: Status, reason: &str, message: &str) -> Condition {
+        condition(type_, status, reason, message)
+    }
+
+    #[test]
+    fn nested_messages_are_indented() {
+        for (message, expected) in [
+            ("", " "),
+            ("foo", " foo"),
+            ("* a\n* b", "\n  * a\n  * b"),
+            ("Drain:\n* Pod x: y", "\n  * Drain:\n    * Pod x: y"),
+            ("a * b", "\n  a * b"),
+        ] {
+            assert_eq!(indent(message), expected, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn a_summary_names_every_issue_and_unknown_in_type_order() {
+        let mut summary = Summary::new("Ready", vec!["Deleting", "A", "B", "C"], Reasons::READY);
+        summary.negative = vec!["Deleting"];
+        summary.ignored_if_missing = vec!["C"];
+        let got = summary.of(&[
+            said("B", Status::False, "Broken", "disk\n* one"),
+            said("Deleting", Status::False, "NotDeleting", ""),
+        ]);
+        assert_eq!((got.status.as_str(), got.reason.as_str()), ("False", "NotReady"));
+        assert_eq!(got.message, "* A: Condition not yet reported\n* B:\n  * disk\n    * one");
+        let fine = summary.of(&[
+            said("A", Status::True, "Ok", ""),
+            said("B", Status::True, "Ok", "by the way"),
+            said("Deleting", Status::False, "NotDeleting", "quiet"),
+        ]);
+        assert_eq!(
+            (fine.status.as_str(), fine.message.as_str()),
+            ("True", "* Deleting: quiet\n* B: by the way")
+        );
+        let reason_only =
+            summary.of(&[said("A", Status::False, "Why", ""), said("B", Status::True, "Ok", "")]);
+        assert_eq!(reason_only.message, "* Deleting: Condition not yet reported\n* A: Why");
+    }
+
+    #[test]
+    fn a_summary_of_itself_is_an_internal_error() {
+        assert_eq!(Summary::new("Ready", vec!["Ready"], Reasons::READY).of(&[]).reason, "InternalError");
+    }
+
+    #[test]
+    fn an_aggregate_groups_equal_texts_and_counts_the_rest() {
+        let lists: Vec<Vec<Condition>> = ["m1", "m1", "m2", "m3", "m4", "m5", "m1", "m1"]
+            .iter()
+            .map(|m| vec![said("Ready", Status::False, "R", m)])
+            .chain([Vec::new()])
+            .collect();
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+        let sources: Vec<Source<'_>> = lists
+            .iter()
+            .zip(names)
+            .map(|(conditions, name)| Source {
+                kind: "Machine",
+                name,
+                control_plane_machine: name == "d",
+                conditions,
+            })
+            .collect();
+        let rule = Aggregate {
+            source_type: "Ready",
+            target: "MachinesReady",
+            polarity: Polarity::Positive,
+            reasons: Reasons::READY,
+        };
+        let got = rule.of(&sources);
+        assert_eq!(got.status, "False");
+        assert_eq!(
+            got.message,
+            "* Machine d: m3\n* Machines a, b, g, ... (1 more): m1\n* Machine c: m2\n\
+             And 2 Machines with other issues\nAnd 1 Machine with status unknown"
+        );
+    }
+
+    #[test]
+    fn a_negative_aggregate_turns_the_status() {
+        let scaling = [said("ScalingUp", Status::True, "ScalingUp", "Scaling up from 1 to 3 replicas")];
+        let idle = [said("ScalingUp", Status::False, "NotScalingUp", "")];
+        let source = |kind, name, conditions| Source { kind, name, control_plane_machine: false, conditions };
+        let rule = Aggregate {
+            source_type: "ScalingUp",
+            target: "ScalingUp",
+            polarity: Polarity::Negative,
+            reasons: Reasons { issue: "ScalingUp", unknown: "ScalingUpUnknown", info: "NotScalingUp" },
+        };
+        let got = rule
+            .of(&[source("MachineDeployment", "md", &idle), source("KubeadmControlPlane", "cp", &scaling)]);
+        assert_eq!((got.status.as_str(), got.reason.as_str()), ("True", "ScalingUp"));
+        assert_eq!(got.message, "* KubeadmControlPlane cp: Scaling up from 1 to 3 replicas");
+        let quiet = rule.of(&[source("MachineDeployment", "md", &idle)]);
+        assert_eq!(
+            (quiet.status.as_str(), quiet.reason.as_str(), quiet.message.as_str()),
+            ("False", "NotScalingUp", "")
+        );
+    }
+}
