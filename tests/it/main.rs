@@ -1,1 +1,3 @@
 //! The one integration binary. Each module is one kind of test; see docs/testing.md.
+
+mod tidy;

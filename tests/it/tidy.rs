@@ -1,0 +1,389 @@
+//! Repository rules as tests: layers, outside crates, module docs, function and file length, words
+//! that do not belong. Every failure names the file, the rule and what to do.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Who may import whom, as in docs/architecture.md: a module on the left may name the modules on its right.
+/// `base` is time, rng and text.
+const MATRIX: &[(&str, &[&str])] = &[
+    ("base", &["base"]),
+    ("api", &["base", "api"]),
+    ("status", &["base", "api", "status"]),
+    ("plan", &["base", "api", "status", "plan"]),
+    ("client", &["base", "api", "client"]),
+    ("store", &["base", "store"]),
+    ("workload", &["base", "api", "client", "workload"]),
+    ("apiserver", &["base", "api", "store", "apiserver"]),
+    ("engine", &["base", "api", "client", "engine"]),
+    ("fleet", &["base", "api", "status", "plan", "client", "fleet"]),
+    ("controllers", &["base", "api", "status", "plan", "client", "workload", "engine", "controllers"]),
+    ("provider", &["base", "api", "client", "workload", "engine", "provider"]),
+    ("actions", &["base", "api", "status", "plan", "client", "fleet", "actions"]),
+    (
+        "sim",
+        &[
+            "base",
+            "api",
+            "client",
+            "store",
+            "workload",
+            "apiserver",
+            "engine",
+            "controllers",
+            "provider",
+            "sim",
+        ],
+    ),
+    ("tui", &["base", "api", "status", "plan", "fleet", "actions", "tui"]),
+    (
+        "cli",
+        &[
+            "base",
+            "api",
+            "status",
+            "plan",
+            "client",
+            "store",
+            "workload",
+            "apiserver",
+            "engine",
+            "fleet",
+            "controllers",
+            "provider",
+            "actions",
+            "sim",
+            "tui",
+            "cli",
+        ],
+    ),
+];
+
+/// Words of outside crates, and the places (prefixes of `src/…`) where they may stand.
+const OUTSIDE: &[(&str, &[&str])] = &[
+    ("ratatui::", &["tui/"]),
+    ("crossterm::", &["tui/"]),
+    ("tui_tree_widget::", &["tui/"]),
+    ("hyper::", &["apiserver/"]),
+    ("hyper_util::", &["apiserver/"]),
+    ("redb::", &["store/"]),
+    ("anyhow::", &["cli/", "main.rs"]),
+    ("clap::", &["cli/", "main.rs"]),
+    ("kube::Client", &["client/", "workload/", "engine/", "fleet/watch"]),
+    ("kube::Api", &["client/", "workload/", "engine/", "fleet/watch"]),
+    ("kube::runtime", &["client/", "workload/", "engine/", "fleet/watch"]),
+    (
+        "tokio::",
+        &[
+            "client/",
+            "store/",
+            "workload/",
+            "apiserver/",
+            "engine/",
+            "fleet/watch",
+            "controllers/",
+            "provider/",
+            "actions/desk.rs",
+            "sim/",
+            "tui/mod.rs",
+            "tui/event_loop.rs",
+            "tui/runner.rs",
+            "tui/terminal",
+            "tui/signal",
+            "cli/",
+        ],
+    ),
+    ("Utc::now(", &["time.rs"]),
+    ("SystemTime::now(", &["time.rs"]),
+    ("rand::", &["rng.rs"]),
+    ("println!", &[]),
+    ("eprintln!", &[]),
+];
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc", "manager", "handler2"];
+
+const FUNCTION_LINES_MAX: usize = 70;
+const FILE_LINES_MAX: usize = 700;
+
+/// Longer files, each with its reason.
+const LONG_FILES: &[(&str, &str)] = &[];
+
+struct Source {
+    /// Relative to `src/`.
+    name: String,
+    text: String,
+    /// Without comments and without `#[cfg(test)] mod …` blocks.
+    code: String,
+}
+
+impl Source {
+    fn module(&self) -> &str {
+        match self.name.split_once('/') {
+            Some((folder, _)) => folder,
+            None if matches!(self.name.as_str(), "time.rs" | "rng.rs" | "text.rs") => "base",
+            None => "",
+        }
+    }
+
+    fn is_test(&self) -> bool {
+        self.name.ends_with("/tests.rs")
+            || self.name.contains("/tests/")
+            || self.name.ends_with("/conformance.rs")
+    }
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let src = root().join("src");
+    let mut files = Vec::new();
+    rust_files(&src, &mut files);
+    files
+        .into_iter()
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
+            let code = code_of(&text);
+            Source { name, text, code }
+        })
+        .filter(|s| !s.is_test())
+        .collect()
+}
+
+/// Cuts comment lines, trailing comments and the test module at the end of a file.
+fn code_of(text: &str) -> String {
+    let mut code = String::new();
+    for line in text.lines() {
+        if line.starts_with("#[cfg(test)]") {
+            break;
+        }
+        let line =
+            if line.trim_start().starts_with("//") { "" } else { line.split(" // ").next().unwrap_or(line) };
+        code.push_str(line);
+        code.push('\n');
+    }
+    code
+}
+
+/// The modules of this crate that `code` names: `crate::x`, `crate::{x, y::…}`.
+fn crate_modules(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let mut depth = 0;
+            let mut word = String::new();
+            for c in group.chars() {
+                match c {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => found.push(std::mem::take(&mut word)),
+                    c if depth == 0 => word.push(c),
+                    _ => {}
+                }
+            }
+            found.push(word);
+        } else {
+            found.push(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
+        }
+    }
+    found
+        .into_iter()
+        .map(|w| w.trim().split("::").next().unwrap_or_default().to_owned())
+        .map(|w| if matches!(w.as_str(), "time" | "rng" | "text") { "base".to_owned() } else { w })
+        .collect()
+}
+
+fn report(rule: &str, problems: &[String]) {
+    assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
+}
+
+#[test]
+fn modules_import_only_what_the_layer_matrix_allows() {
+    let matrix: BTreeMap<_, _> = MATRIX.iter().copied().collect();
+    let mut problems = Vec::new();
+    for source in sources() {
+        let Some(allowed) = matrix.get(source.module()) else { continue };
+        for module in crate_modules(&source.code) {
+            if matrix.contains_key(module.as_str()) && !allowed.contains(&module.as_str()) {
+                problems.push(format!("src/{} imports crate::{module}", source.name));
+            }
+            let only_watch = source.module() == "fleet" && !source.name.starts_with("fleet/watch");
+            if only_watch && module == "client" {
+                problems
+                    .push(format!("src/{} imports crate::client, which only fleet/watch may", source.name));
+            }
+        }
+    }
+    problems.dedup();
+    report(
+        "layer matrix (docs/architecture.md): move the code down a layer, or pass the value in",
+        &problems,
+    );
+}
+
+#[test]
+fn outside_crates_stay_in_their_folders() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        for (word, places) in OUTSIDE {
+            let used = source.code.match_indices(word).any(|(at, _)| {
+                let before = source.code[..at].chars().next_back();
+                !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+            });
+            if used && !places.iter().any(|place| source.name.starts_with(place)) {
+                problems.push(format!("src/{} uses {word} (allowed in {places:?})", source.name));
+            }
+        }
+    }
+    report("outside crates: use what the owning layer offers instead", &problems);
+}
+
+#[test]
+fn every_file_says_what_it_owns() {
+    let problems: Vec<String> =
+        sources().iter().filter(|s| !s.text.starts_with("//!")).map(|s| format!("src/{}", s.name)).collect();
+    report("a file begins with //!: what it owns and what it must not know", &problems);
+}
+
+#[test]
+fn every_file_is_reached_by_a_mod_line() {
+    let sources = sources();
+    let mut problems = Vec::new();
+    for source in &sources {
+        let path = Path::new(&source.name);
+        let (folder, stem) =
+            (path.parent().unwrap_or(Path::new("")), path.file_stem().unwrap_or_default().to_string_lossy());
+        if matches!(source.name.as_str(), "lib.rs" | "main.rs") {
+            continue;
+        }
+        let (parent, module) = if stem == "mod" {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (folder.parent().unwrap_or(Path::new("")).to_path_buf(), name)
+        } else {
+            (folder.to_path_buf(), stem.into_owned())
+        };
+        let parent_file =
+            if parent.as_os_str().is_empty() { PathBuf::from("lib.rs") } else { parent.join("mod.rs") };
+        let declared = sources
+            .iter()
+            .find(|s| Path::new(&s.name) == parent_file)
+            .is_some_and(|s| s.text.contains(&format!("mod {module};")));
+        if !declared {
+            problems.push(format!("src/{} is not declared in src/{}", source.name, parent_file.display()));
+        }
+        if EMPTY_NAMES.contains(&module.as_str()) {
+            problems.push(format!("src/{}: `{module}` says nothing; name what is inside", source.name));
+        }
+    }
+    report("every file belongs to a module with a telling name", &problems);
+}
+
+#[test]
+fn functions_and_files_stay_short() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        let lines = source.code.lines().count();
+        if lines > FILE_LINES_MAX && !LONG_FILES.iter().any(|(name, _)| *name == source.name) {
+            problems
+                .push(format!("src/{} has {lines} lines of code (at most {FILE_LINES_MAX})", source.name));
+        }
+        for (name, length) in function_lengths(&source.code) {
+            if length > FUNCTION_LINES_MAX {
+                problems.push(format!(
+                    "src/{}: fn {name} has {length} lines (at most {FUNCTION_LINES_MAX})",
+                    source.name
+                ));
+            }
+        }
+    }
+    report("length: name the parts and split them out", &problems);
+}
+
+/// Functions by name with their number of lines, found by indentation (rustfmt guarantees it).
+fn function_lengths(code: &str) -> Vec<(String, usize)> {
+    let mut open: Vec<(String, usize, usize)> = Vec::new();
+    let mut done = Vec::new();
+    for (number, line) in code.lines().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let body = line.trim_start();
+        let is_fn = body.split_whitespace().take(6).any(|w| w == "fn")
+            && !body.starts_with('*')
+            && !body.contains('"');
+        if is_fn && let Some(at) = body.find("fn ") {
+            let name = body[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            if !body.ends_with(';') && !body.ends_with('}') {
+                open.push((name, indent, number));
+            }
+        } else if body.starts_with('}') && open.last().is_some_and(|(_, i, _)| *i == indent) {
+            let (name, _, start) = open.pop().expect("checked above");
+            done.push((name, number - start + 1));
+        } else if body.ends_with(';')
+            && open.last().is_some_and(|(_, i, start)| *i == indent && *start < number)
+        {
+            open.pop();
+        }
+    }
+    done
+}
+
+#[test]
+fn nothing_names_this_machine() {
+    // Assembled, so that this file does not contain what it looks for.
+    let machine_paths = [["/wo", "rk/"].concat(), ["/ro", "ot/"].concat(), ["/ho", "me/"].concat()];
+    let mut files = Vec::new();
+    for folder in ["src", "tests", "docs", "themes", "keymaps", "benches", ".ci"] {
+        text_files(&root().join(folder), &mut files);
+    }
+    files.extend(["README.md", "Cargo.toml"].map(|f| root().join(f)));
+    let mut problems = Vec::new();
+    for path in files {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for word in &machine_paths {
+            if text.contains(word.as_str()) {
+                problems.push(format!("{} contains {word}", path.display()));
+            }
+        }
+    }
+    report("no paths of a machine in the repository", &problems);
+}
+
+fn text_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|e| e.path()) {
+        if path.is_dir() { text_files(&path, found) } else { found.push(path) }
+    }
+}
+
+#[test]
+fn the_architecture_document_shows_the_matrix_that_is_enforced() {
+    let document =
+        std::fs::read_to_string(root().join("docs/architecture.md")).expect("docs/architecture.md");
+    let mut expected = String::new();
+    for (module, allowed) in MATRIX {
+        let others: Vec<&str> = allowed.iter().copied().filter(|m| m != module).collect();
+        let _ = writeln!(expected, "| `{module}` | {} |", others.join(", "));
+    }
+    assert!(
+        document.contains(&expected),
+        "docs/architecture.md: its layer table must contain exactly these rows:\n{expected}"
+    );
+}
