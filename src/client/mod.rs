@@ -1,2 +1,63 @@
 //! The one door to an API server: connecting, watching, writing, and asking for access.
 //! Owns `kube::Client` set-up; must not know what the objects mean.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub mod access;
+pub mod connect;
+pub mod errors;
+pub mod read_only;
+pub mod watch;
+pub mod write;
+
+pub use connect::{ConnectError, ConnectOptions, Connection, connect, in_process};
+pub use errors::explain;
+pub use kube::{Client, Error};
+pub use watch::{Cache, Change};
+pub use write::{Mode, Precondition, WriteError, Writer};
+
+/// Any typed kind with a fixed group, version and plural: what can be cached and written.
+pub trait Object:
+    kube::Resource<DynamicType = ()>
+    + Clone
+    + std::fmt::Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Object for K where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// Reads one object past every cache. `None` when it does not exist.
+///
+/// # Errors
+/// Whatever the server or the connection says, except 404.
+pub async fn get<K: Object>(client: &Client, key: &crate::api::key::ObjectKey) -> Result<Option<K>, Error> {
+    let request = kube::core::Request::new(path_of::<K>(&key.namespace))
+        .get(&key.name, &kube::core::params::GetParams::default())
+        .map_err(Error::BuildRequest)?;
+    match client.request(request).await {
+        Ok(object) => Ok(Some(object)),
+        Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The collection's path: of one namespace, or of all when `namespace` is empty.
+fn path_of<K: Object>(namespace: &str) -> String {
+    K::url_path(&(), (!namespace.is_empty()).then_some(namespace))
+}

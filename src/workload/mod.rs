@@ -1,2 +1,166 @@
 //! Reaching into a workload cluster: nodes, pods, etcd members, the kubeadm configuration map.
 //! Owns the `Workload` trait and connections; must not know who asks.
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use crate::api::key::ObjectKey;
+use crate::time::Timestamp;
+
+/// Everything the controllers ask of workload clusters. `cluster` is the key of the Cluster object.
+#[async_trait]
+pub trait Workload: Send + Sync + 'static {
+    /// How the connection is: data, no request.
+    fn connection(&self, cluster: &ObjectKey) -> Connection;
+
+    /// Keys of clusters in which something changed: nodes, pods, members, or the connection itself.
+    fn changes(&self) -> broadcast::Receiver<ObjectKey>;
+
+    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Node>, WorkloadError>;
+
+    /// `None` when there is no such node.
+    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Node>, WorkloadError>;
+
+    /// One merge patch: labels, annotations, `spec.unschedulable`, `spec.taints` (the list is replaced).
+    async fn patch_node(&self, cluster: &ObjectKey, name: &str, patch: &Value)
+    -> Result<Node, WorkloadError>;
+
+    /// A node that is already gone is fine.
+    async fn delete_node(&self, cluster: &ObjectKey, name: &str) -> Result<(), WorkloadError>;
+
+    async fn pods(&self, cluster: &ObjectKey, scope: &PodScope) -> Result<Vec<Pod>, WorkloadError>;
+
+    /// Asks for eviction; it may be held up by a disruption budget.
+    async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError>;
+
+    /// Members, leader and alarms as etcd itself reports them.
+    async fn etcd(&self, cluster: &ObjectKey) -> Result<EtcdView, WorkloadError>;
+
+    /// A member that is already gone is fine; the last one is refused.
+    async fn remove_member(&self, cluster: &ObjectKey, member: u64) -> Result<(), WorkloadError>;
+
+    async fn move_leader(&self, cluster: &ObjectKey, to: u64) -> Result<(), WorkloadError>;
+
+    /// `kube-system/kubeadm-config`. `None` when it does not exist.
+    async fn kubeadm_config(&self, cluster: &ObjectKey) -> Result<Option<ConfigMap>, WorkloadError>;
+
+    /// One merge patch on `kube-system/kubeadm-config`.
+    async fn patch_kubeadm_config(&self, cluster: &ObjectKey, patch: &Value) -> Result<(), WorkloadError>;
+
+    /// The image of an add-on's first container. `None` when the add-on does not exist.
+    async fn addon_image(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<String>, WorkloadError>;
+
+    async fn set_addon_image(
+        &self,
+        cluster: &ObjectKey,
+        addon: Addon,
+        image: &str,
+    ) -> Result<(), WorkloadError>;
+}
+
+/// Add-ons that kubeadm installs and the control plane keeps in step with the version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Addon {
+    /// DaemonSet `kube-system/kube-proxy`.
+    KubeProxy,
+    /// Deployment `kube-system/coredns`.
+    CoreDns,
+}
+
+/// Which pods to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodScope {
+    /// All of `kube-system`.
+    KubeSystem,
+    /// All that run on one node, in every namespace.
+    OnNode(String),
+}
+
+/// What came of asking for an eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The pod is being deleted.
+    Started,
+    /// There is no such pod (any more).
+    Gone,
+    /// A disruption budget holds it (429), in the server's words.
+    Held(String),
+    /// Refused for another reason, in the server's words.
+    Refused(String),
+}
+
+/// One etcd member as the member list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdMember {
+    pub id: u64,
+    /// The node's name; empty until the member has started.
+    pub name: String,
+    pub learner: bool,
+    /// Kinds of alarms this member raised: `NOSPACE`, `CORRUPT`.
+    pub alarms: Vec<String>,
+}
+
+/// One answer of etcd. Taken from one member, so it may be behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EtcdView {
+    /// Ordered by name, then id.
+    pub members: Vec<EtcdMember>,
+    /// Id of the leader; `None` without one (no quorum).
+    pub leader: Option<u64>,
+}
+
+/// How the connection to one workload cluster is.
+/// Source: cluster-api `controllers/clustercache`, v1.14.0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    pub last_probe: Option<Timestamp>,
+    pub last_probe_success: Option<Timestamp>,
+    /// 0 after a success.
+    pub consecutive_failures: u32,
+    /// False after [`FAILURES_MAX`] failures or a 401, and before the first connect.
+    pub connected: bool,
+}
+
+/// So many failed probes in a row end a connection.
+pub const FAILURES_MAX: u32 = 5;
+
+impl Connection {
+    /// Never reached, and not tried often enough to call it down.
+    #[must_use]
+    pub fn not_established_yet(&self) -> bool {
+        self.last_probe_success.is_none() && self.consecutive_failures < FAILURES_MAX
+    }
+}
+
+/// A question to a workload cluster that got no answer. *Unreachable* and *unhealthy* lead to
+/// different plans, so they are never mixed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkloadError {
+    /// There is no connection; existing knowledge should be kept.
+    #[error("connection to the workload cluster is down")]
+    NotConnected,
+    /// A connection exists but this request got no answer.
+    #[error("workload cluster cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("{0} not found in the workload cluster")]
+    NotFound(String),
+    /// The cluster answered and said no.
+    #[error("workload cluster refused: {0}")]
+    Refused(String),
+    /// etcd has no leader: it answers nothing that needs one.
+    #[error("invalid etcd cluster, no leader found")]
+    NoEtcdLeader,
+    /// This kind of connection cannot do it; the answer is unknown, not bad.
+    #[error("{0} is not supported for this workload cluster yet")]
+    Unsupported(&'static str),
+}
+
+impl WorkloadError {
+    /// No answer, as opposed to a bad one.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::NotConnected | Self::Unreachable(_) | Self::Unsupported(_))
+    }
+}

@@ -1,0 +1,226 @@
+//! From a kubeconfig, the environment of a pod, or a service in this process to a connected client.
+//! Owns how a server is found and trusted; must not know what is asked of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::Request;
+use kube::client::{Body, ClientBuilder};
+use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use tower::{BoxError, Service};
+
+use super::errors::explain;
+use super::read_only::ReadOnlyLayer;
+
+/// How long one attempt to open a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the first request may take before the server counts as dead.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Where to connect and how.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// `--kubeconfig`; else `$KUBECONFIG`, `~/.kube/config`, the pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--context`; else the file's current one.
+    pub context: Option<String>,
+    /// `-n`; else the context's namespace.
+    pub namespace: Option<String>,
+    /// Lets only reads leave the process.
+    pub read_only: bool,
+}
+
+/// A client and what is known about the other end.
+#[derive(Clone)]
+pub struct Connection {
+    pub client: Client,
+    /// The kubeconfig context, `in-cluster`, or the name given to [`in_process`].
+    pub context: String,
+    /// The server's address, for messages.
+    pub server: String,
+    /// The namespace to use when none is named.
+    pub namespace: String,
+    pub read_only: bool,
+}
+
+/// Why there is no connection: sentences for an operator.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("cannot read kubeconfig {}: {reason}", path.display())]
+    Unreadable { path: PathBuf, reason: String },
+    #[error("kubeconfig {origin} is not valid: {reason}")]
+    Invalid { origin: String, reason: String },
+    #[error("no kubeconfig: neither --kubeconfig, $KUBECONFIG nor {} leads to one, and this is not a pod", default.display())]
+    Missing { default: PathBuf },
+    #[error("there is no context {wanted:?} in {origin}; it has: {}", list(known))]
+    UnknownContext { wanted: String, origin: String, known: Vec<String> },
+    #[error("{origin} names no current context; choose one with --context: {}", list(known))]
+    NoContext { origin: String, known: Vec<String> },
+    #[error("{0}")]
+    Server(String),
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Reads the configuration, builds the client and says hello once, so that a dead server, a wrong
+/// certificate or a refused login is reported here and not by the first screen.
+///
+/// # Errors
+/// [`ConnectError`].
+pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    let connection = prepare(options).await?;
+    hello(&connection).await?;
+    Ok(connection)
+}
+
+/// [`connect`] without the first request: for a dashboard that shows the trouble and keeps trying.
+///
+/// # Errors
+/// [`ConnectError`], never [`ConnectError::Server`] for a server that is only away.
+pub async fn prepare(options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    let (mut config, context) = load(options).await?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    if let Some(namespace) = &options.namespace {
+        config.default_namespace.clone_from(namespace);
+    }
+    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let namespace = config.default_namespace.clone();
+    let client = build(config, options.read_only, &server).await?;
+    Ok(Connection { client, context, server, namespace, read_only: options.read_only })
+}
+
+/// A connection to an API server that is a service in this process: no socket, same client.
+pub fn in_process<S, B>(service: S, name: &str, namespace: &str, read_only: bool) -> Connection
+where
+    S: Service<Request<Body>, Response = http::Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError> + Send,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let builder = ClientBuilder::new(service, namespace);
+    let client = if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() };
+    Connection {
+        client,
+        context: name.to_owned(),
+        server: "this process".to_owned(),
+        namespace: namespace.to_owned(),
+        read_only,
+    }
+}
+
+/// The contexts a kubeconfig offers, current one first.
+///
+/// # Errors
+/// [`ConnectError`] when there is no readable file.
+pub fn contexts(kubeconfig: Option<&Path>) -> Result<Vec<String>, ConnectError> {
+    let (config, _) = read_file(kubeconfig)?;
+    let mut names = names_of(&config);
+    names.sort_by_key(|name| Some(name) != config.current_context.as_ref());
+    Ok(names)
+}
+
+/// One cheap request, with a limit in time.
+async fn hello(connection: &Connection) -> Result<(), ConnectError> {
+    match tokio::time::timeout(HELLO_TIMEOUT, connection.client.apiserver_version()).await {
+        Ok(Ok(_)) => Ok(()),
+        // Some servers keep /version from ordinary users; they answered, which is enough.
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(()),
+        Ok(Err(error)) => Err(ConnectError::Server(explain(&error, &connection.server))),
+        Err(_) => Err(ConnectError::Server(format!(
+            "{} did not answer within {} s: check the network, proxies and firewalls between",
+            connection.server,
+            HELLO_TIMEOUT.as_secs()
+        ))),
+    }
+}
+
+async fn load(options: &ConnectOptions) -> Result<(Config, String), ConnectError> {
+    let (mut kubeconfig, origin) = match read_file(options.kubeconfig.as_deref()) {
+        Ok(found) => found,
+        Err(missing @ ConnectError::Missing { .. }) => return in_cluster().ok_or(missing),
+        Err(error) => return Err(error),
+    };
+    let context = choose(&kubeconfig, options.context.as_deref(), &origin)?;
+    tame_plugins(&mut kubeconfig);
+    let chosen = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &chosen)
+        .await
+        .map_err(|error| ConnectError::Invalid { origin, reason: error.to_string() })?;
+    Ok((config, context))
+}
+
+fn in_cluster() -> Option<(Config, String)> {
+    Config::incluster().ok().map(|config| (config, "in-cluster".to_owned()))
+}
+
+fn read_file(path: Option<&Path>) -> Result<(Kubeconfig, String), ConnectError> {
+    if let Some(path) = path {
+        let config = Kubeconfig::read_from(path).map_err(|e| file_error(e, &path.display().to_string()))?;
+        return Ok((config, path.display().to_string()));
+    }
+    let from_env = Kubeconfig::from_env().map_err(|e| file_error(e, "$KUBECONFIG"))?;
+    if let Some(config) = from_env {
+        return Ok((config, "$KUBECONFIG".to_owned()));
+    }
+    let default = etcetera::home_dir().unwrap_or_default().join(".kube").join("config");
+    if !default.exists() {
+        return Err(ConnectError::Missing { default });
+    }
+    let origin = default.display().to_string();
+    let config = Kubeconfig::read_from(&default).map_err(|e| file_error(e, &origin))?;
+    Ok((config, origin))
+}
+
+fn file_error(error: KubeconfigError, origin: &str) -> ConnectError {
+    match error {
+        KubeconfigError::ReadConfig(source, path) => {
+            ConnectError::Unreadable { path, reason: source.to_string() }
+        }
+        other => ConnectError::Invalid { origin: origin.to_owned(), reason: other.to_string() },
+    }
+}
+
+fn names_of(config: &Kubeconfig) -> Vec<String> {
+    config.contexts.iter().map(|named| named.name.clone()).collect()
+}
+
+fn choose(config: &Kubeconfig, wanted: Option<&str>, origin: &str) -> Result<String, ConnectError> {
+    let known = names_of(config);
+    let origin = origin.to_owned();
+    match wanted.or(config.current_context.as_deref()).filter(|name| !name.is_empty()) {
+        Some(name) if known.iter().any(|k| k == name) => Ok(name.to_owned()),
+        Some(name) => Err(ConnectError::UnknownContext { wanted: name.to_owned(), origin, known }),
+        None => Err(ConnectError::NoContext { origin, known }),
+    }
+}
+
+/// Exec credential plugins never get the terminal: with mode `Never` kube gives them a closed stdin
+/// and keeps their stderr, and tells them so in `KUBERNETES_EXEC_INFO`.
+fn tame_plugins(config: &mut Kubeconfig) {
+    for user in &mut config.auth_infos {
+        if let Some(exec) = user.auth_info.as_mut().and_then(|info| info.exec.as_mut()) {
+            exec.interactive_mode = Some(ExecInteractiveMode::Never);
+        }
+    }
+}
+
+/// Building runs exec plugins to their end, so it happens off the async threads.
+async fn build(config: Config, read_only: bool, server: &str) -> Result<Client, ConnectError> {
+    let runtime = tokio::runtime::Handle::current();
+    let built = tokio::task::spawn_blocking(move || {
+        let _inside = runtime.enter();
+        let builder = ClientBuilder::try_from(config)?;
+        Ok(if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() })
+    })
+    .await;
+    match built {
+        Ok(client) => client.map_err(|error: kube::Error| ConnectError::Server(explain(&error, server))),
+        Err(error) => {
+            Err(ConnectError::Server(format!("setting up the client for {server} failed: {error}")))
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Turns what the client reports into one sentence for an operator: what was tried, on what, what
+//! to check. Owns the classification; must not know what was being read or written.
+
+use std::error::Error as _;
+
+use kube::Error;
+
+/// Why a request did not work, as far as it can be told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Nothing answers at the address.
+    Unreachable,
+    /// The name does not resolve.
+    UnknownHost,
+    /// No answer in time.
+    TimedOut,
+    /// The server's certificate is not signed by the expected authority.
+    WrongAuthority,
+    /// The server's certificate is for another name, or its time has passed.
+    BadCertificate,
+    /// 401: the token or certificate is missing, wrong or expired.
+    Unauthenticated,
+    /// 403.
+    Forbidden,
+    /// An exec credential plugin did not run or failed.
+    CredentialPlugin,
+    /// The kind is not served (404 on a collection).
+    NotServed,
+    /// Refused by `--read-only` before it left the process.
+    ReadOnly,
+    /// 429 or 5xx.
+    ServerTrouble,
+    /// Something answered that is not a Kubernetes API server.
+    NotKubernetes,
+    Other,
+}
+
+/// Sorts an error into a cause, by type first and by the texts of its sources where types are erased.
+#[must_use]
+pub fn classify(error: &Error) -> Cause {
+    match error {
+        Error::Api(status) => match status.code {
+            401 => Cause::Unauthenticated,
+            403 => Cause::Forbidden,
+            404 => Cause::NotServed,
+            429 | 500..=599 => Cause::ServerTrouble,
+            _ => Cause::Other,
+        },
+        Error::Auth(_) => Cause::CredentialPlugin,
+        Error::SerdeError(_) => Cause::NotKubernetes,
+        Error::Service(source) if source.downcast_ref::<super::read_only::Refused>().is_some() => {
+            Cause::ReadOnly
+        }
+        other => classify_text(&chain(other)),
+    }
+}
+
+fn classify_text(text: &str) -> Cause {
+    let table: [(&[&str], Cause); 7] = [
+        (&["UnknownIssuer", "unknown issuer", "BadSignature"], Cause::WrongAuthority),
+        (
+            &[
+                "NotValidForName",
+                "certificate not valid for name",
+                "CertificateExpired",
+                "Expired",
+                "NotValidYet",
+            ],
+            Cause::BadCertificate,
+        ),
+        (&["invalid peer certificate", "CertificateUnknown", "UnknownCA"], Cause::WrongAuthority),
+        (&["dns error", "failed to lookup address", "Name or service not known"], Cause::UnknownHost),
+        (&["deadline has elapsed", "timed out", "TimedOut"], Cause::TimedOut),
+        (
+            &[
+                "Connection refused",
+                "No route to host",
+                "Network is unreachable",
+                "Connection reset",
+                "os error",
+            ],
+            Cause::Unreachable,
+        ),
+        (&["InvalidMessage", "corrupt message", "InvalidContentType", "invalid HTTP"], Cause::NotKubernetes),
+    ];
+    table
+        .into_iter()
+        .find(|(needles, _)| needles.iter().any(|needle| text.contains(needle)))
+        .map_or(Cause::Other, |(_, cause)| cause)
+}
+
+/// The error and all its sources, outermost first, without repeating a text that already contains the next.
+#[must_use]
+pub fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let next = inner.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        source = inner.source();
+    }
+    text
+}
+
+/// One sentence for an operator about a request to `server`.
+#[must_use]
+pub fn explain(error: &Error, server: &str) -> String {
+    match classify(error) {
+        Cause::Unreachable => {
+            format!(
+                "no API server answers at {server}: check that it runs and that this machine can reach it"
+            )
+        }
+        Cause::UnknownHost => {
+            format!(
+                "the host name in {server} does not resolve: check the server address in the kubeconfig, DNS or VPN"
+            )
+        }
+        Cause::TimedOut => {
+            format!("{server} did not answer in time: check the network, proxies and firewalls between")
+        }
+        Cause::WrongAuthority => format!(
+            "the certificate of {server} is not signed by the authority the kubeconfig expects: \
+             check certificate-authority-data, or whether this is the right cluster"
+        ),
+        Cause::BadCertificate => format!(
+            "the certificate of {server} is for another name or outside its dates: \
+             check tls-server-name in the kubeconfig and the clocks"
+        ),
+        Cause::Unauthenticated => format!(
+            "{server} does not accept these credentials (401): the token or certificate is wrong or has expired; log in again"
+        ),
+        Cause::Forbidden => format!("{server} does not allow this (403): {}", api_message(error)),
+        Cause::CredentialPlugin => {
+            format!("the credential plugin for {server} failed: {}", plugin_message(error))
+        }
+        Cause::NotServed => format!("{server} does not have it (404): {}", api_message(error)),
+        Cause::ReadOnly => "refused: this process was started with --read-only".to_owned(),
+        Cause::ServerTrouble => format!("{server} is in trouble: {}; it is tried again", api_message(error)),
+        Cause::NotKubernetes => {
+            format!(
+                "what answers at {server} does not speak the Kubernetes API: check address, port and http/https"
+            )
+        }
+        Cause::Other => match error {
+            Error::Api(_) => format!("{server} refused: {}", api_message(error)),
+            _ => format!("talking to {server} failed: {}", chain(error)),
+        },
+    }
+}
+
+fn api_message(error: &Error) -> String {
+    match error {
+        Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        Error::Api(status) => format!("{} {}", status.code, status.reason),
+        other => chain(other),
+    }
+}
+
+/// What the plugin printed, first line; never its standard output, which may hold a token.
+fn plugin_message(error: &Error) -> String {
+    if let Error::Auth(kube::client::AuthError::AuthExecRun { out, .. }) = error {
+        let text = String::from_utf8_lossy(&out.stderr);
+        let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or("it printed nothing");
+        return format!("{} ({})", line.trim(), out.status);
+    }
+    chain(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn api(code: u16, message: &str) -> Error {
+        Error::Api(Box::new(kube::core::Status::failure(message, "X").with_code(code)))
+    }
+
+    fn service(text: &str) -> Error {
+        Error::Service(std::io::Error::other(text.to_owned()).into())
+    }
+
+    #[test]
+    fn causes_are_told_apart() {
+        for (error, cause) in [
+            (api(401, "Unauthorized"), Cause::Unauthenticated),
+            (api(403, "no"), Cause::Forbidden),
+            (api(503, "busy"), Cause::ServerTrouble),
+            (service("tcp connect error: Connection refused (os error 111)"), Cause::Unreachable),
+            (service("invalid peer certificate: UnknownIssuer"), Cause::WrongAuthority),
+            (
+                service("invalid peer certificate: certificate not valid for name \"x\""),
+                Cause::BadCertificate,
+            ),
+            (service("dns error: failed to lookup address information"), Cause::UnknownHost),
+            (service("deadline has elapsed"), Cause::TimedOut),
+            (Error::Service(super::super::read_only::Refused::new("POST", "/x").into()), Cause::ReadOnly),
+        ] {
+            assert_eq!(classify(&error), cause, "{error}");
+        }
+    }
+
+    #[test]
+    fn sentences_name_the_server_and_what_to_check() {
+        let text = explain(&api(401, "Unauthorized"), "https://one:6443");
+        assert!(text.contains("https://one:6443") && text.contains("log in again"), "{text}");
+    }
+}

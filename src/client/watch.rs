@@ -1,0 +1,337 @@
+//! One live copy of all objects of a kind: listed in pages, kept by watch. Owns the copy and tells
+//! about changes; must not know what the objects mean or who reads them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::api::Api;
+use kube::core::DeserializeGuard;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+use super::Object;
+use crate::api::key::ObjectKey;
+use crate::rng::Rng;
+
+/// Objects per page of the first list.
+const PAGE_SIZE: u32 = 500;
+/// Waits between attempts to list or watch again: doubling, with up to half as much again at random.
+const BACKOFF_MIN: Duration = Duration::from_millis(250);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// What happened to one object: before and after. Both `None` never occurs.
+pub struct Change<'a, K> {
+    pub old: Option<&'a K>,
+    pub new: Option<&'a K>,
+}
+
+/// How far a cache is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The first list is complete.
+    pub ready: bool,
+    /// Newest resourceVersion seen, as a number; 0 before the first object.
+    pub seen: u64,
+    /// Changes applied so far.
+    pub changes: u64,
+    /// Why the last attempt to list or watch failed; `None` while it works.
+    pub trouble: Option<String>,
+}
+
+type Listener<K> = Box<dyn Fn(&Change<'_, K>) + Send + Sync>;
+
+/// Read access to the live copy. Cheap to clone; all clones read the same copy.
+pub struct Cache<K: Object>(Arc<Shared<K>>);
+
+struct Shared<K: Object> {
+    objects: RwLock<Contents<K>>,
+    listeners: Mutex<Vec<Listener<K>>>,
+    progress: watch::Sender<Progress>,
+}
+
+struct Contents<K> {
+    readable: BTreeMap<ObjectKey, Arc<K>>,
+    /// Objects that do not decode as `K`, with the reason.
+    unreadable: BTreeMap<ObjectKey, String>,
+}
+
+impl<K: Object> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Object> Default for Cache<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Object> Cache<K> {
+    /// An empty copy that nothing feeds yet; [`Cache::follow`] feeds it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(Shared {
+            objects: RwLock::new(Contents { readable: BTreeMap::new(), unreadable: BTreeMap::new() }),
+            listeners: Mutex::new(Vec::new()),
+            progress: watch::Sender::new(Progress::default()),
+        }))
+    }
+
+    /// A ready copy of given objects: for tests of code that reads caches.
+    #[must_use]
+    pub fn of(objects: impl IntoIterator<Item = K>) -> Self {
+        let cache = Self::new();
+        for object in objects {
+            cache.upsert(object);
+        }
+        cache.0.progress.send_modify(|p| p.ready = true);
+        cache
+    }
+
+    #[must_use]
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.0.objects.read().readable.get(key).cloned()
+    }
+
+    /// All objects, ordered by namespace and name.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.0.objects.read().readable.values().cloned().collect()
+    }
+
+    /// The objects of one namespace, ordered by name.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        self.select(namespace, |_| true)
+    }
+
+    /// The objects of one namespace that `wanted` picks, ordered by name.
+    #[must_use]
+    pub fn select(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        self.0
+            .objects
+            .read()
+            .readable
+            .range(ObjectKey::new(namespace, "")..)
+            .take_while(|(key, _)| key.namespace == namespace)
+            .filter(|(_, object)| wanted(object))
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
+    }
+
+    /// The objects of one namespace that carry label `name` = `value`, ordered by name.
+    #[must_use]
+    pub fn labelled(&self, namespace: &str, name: &str, value: &str) -> Vec<Arc<K>> {
+        self.select(namespace, |object| {
+            object.meta().labels.as_ref().and_then(|l| l.get(name)).is_some_and(|v| v == value)
+        })
+    }
+
+    /// Objects that could not be decoded, with the reason.
+    #[must_use]
+    pub fn unreadable(&self) -> Vec<(ObjectKey, String)> {
+        self.0.objects.read().unreadable.iter().map(|(k, e)| (k.clone(), e.clone())).collect()
+    }
+
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.0.progress.borrow().clone()
+    }
+
+    /// For waiting on readiness and echoes.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Progress> {
+        self.0.progress.subscribe()
+    }
+
+    /// Resolves when the first list is complete.
+    pub async fn ready(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.subscribe().wait_for(|p| p.ready).await;
+    }
+
+    /// Calls `listener` after every change, in order, on the task that feeds the copy: it must be quick
+    /// and must not block. Objects that are already here are reported first.
+    pub fn on_change(&self, listener: impl Fn(&Change<'_, K>) + Send + Sync + 'static) {
+        let mut listeners = self.0.listeners.lock();
+        for object in self.list() {
+            listener(&Change { old: None, new: Some(&object) });
+        }
+        listeners.push(Box::new(listener));
+    }
+
+    /// Puts one object in, as if the watch had reported it.
+    pub fn upsert(&self, mut object: K) {
+        object.meta_mut().managed_fields = None;
+        let key = ObjectKey::of(&object);
+        let new = Arc::new(object);
+        let listeners = self.0.listeners.lock();
+        let old = {
+            let mut contents = self.0.objects.write();
+            contents.unreadable.remove(&key);
+            contents.readable.insert(key, Arc::clone(&new))
+        };
+        self.report(&listeners, old.as_deref(), Some(&new));
+    }
+
+    /// Takes one object out, as if the watch had reported its deletion.
+    pub fn remove(&self, key: &ObjectKey) {
+        let listeners = self.0.listeners.lock();
+        let old = {
+            let mut contents = self.0.objects.write();
+            contents.unreadable.remove(key);
+            contents.readable.remove(key)
+        };
+        if let Some(old) = old {
+            self.report(&listeners, Some(&old), None);
+        }
+    }
+
+    fn report(&self, listeners: &[Listener<K>], old: Option<&K>, new: Option<&K>) {
+        let same = old.zip(new).is_some_and(|(o, n)| {
+            o.meta().resource_version.is_some() && o.meta().resource_version == n.meta().resource_version
+        });
+        if !same {
+            for listener in listeners {
+                listener(&Change { old, new });
+            }
+        }
+        self.0.progress.send_modify(|p| {
+            p.changes += 1;
+            p.seen = p.seen.max(new.or(old).map_or(0, version_of));
+        });
+    }
+
+    /// Keeps the copy up to date with a list and a watch of all namespaces, until dropped.
+    /// Never gives up: trouble is reported in [`Progress`] and tried again with growing waits.
+    pub async fn follow(self, client: kube::Client, rng: Rng) {
+        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        let config = watcher::Config::default().page_size(PAGE_SIZE);
+        let mut stream = watcher::watcher(api, config).backoff(Backoff::new(rng)).boxed();
+        let mut relist: Option<Relist> = None;
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(event) => self.apply(event, &mut relist),
+                Err(error) => {
+                    let trouble = trouble_text(&error);
+                    tracing::warn!(kind = %K::kind(&()), "watch: {trouble}");
+                    self.0.progress.send_modify(|p| p.trouble = Some(trouble));
+                }
+            }
+        }
+    }
+
+    fn apply(&self, event: Event<DeserializeGuard<K>>, relist: &mut Option<Relist>) {
+        match event {
+            Event::Init => *relist = Some(Relist::default()),
+            Event::InitApply(object) => {
+                // The old contents stay readable until the new list is complete; what is in both is
+                // updated as it comes, what vanished is removed at the end.
+                if let Some(relist) = relist {
+                    relist.kept.push(ObjectKey::of(&object));
+                }
+                self.put(object);
+            }
+            Event::InitDone => {
+                let kept = relist.take().unwrap_or_default().kept;
+                self.remove_all_but(kept);
+                self.0.progress.send_modify(|p| p.ready = true);
+            }
+            Event::Apply(object) => self.put(object),
+            Event::Delete(object) => {
+                let seen = kube::Resource::meta(&object).resource_version.as_deref().map_or(0, parse_version);
+                self.remove(&ObjectKey::of(&object));
+                self.0.progress.send_modify(|p| p.seen = p.seen.max(seen));
+            }
+        }
+        self.0.progress.send_if_modified(|p| p.trouble.take().is_some());
+    }
+
+    fn put(&self, object: DeserializeGuard<K>) {
+        match object.0 {
+            Ok(object) => self.upsert(object),
+            Err(invalid) => {
+                let key = ObjectKey::new(
+                    invalid.metadata.namespace.clone().unwrap_or_default(),
+                    invalid.metadata.name.clone().unwrap_or_default(),
+                );
+                tracing::warn!(kind = %K::kind(&()), %key, "does not decode: {}", invalid.error);
+                // The last readable state stays: a half-understood object must not look deleted.
+                self.0.objects.write().unreadable.insert(key, invalid.error);
+            }
+        }
+    }
+
+    fn remove_all_but(&self, mut kept: Vec<ObjectKey>) {
+        kept.sort_unstable();
+        let gone: Vec<ObjectKey> = {
+            let contents = self.0.objects.read();
+            let all = contents.readable.keys().chain(contents.unreadable.keys());
+            all.filter(|key| kept.binary_search(key).is_err()).cloned().collect()
+        };
+        for key in gone {
+            self.remove(&key);
+        }
+    }
+}
+
+/// A list in progress: what it has named so far.
+#[derive(Default)]
+struct Relist {
+    kept: Vec<ObjectKey>,
+}
+
+fn version_of<K: Object>(object: &K) -> u64 {
+    object.meta().resource_version.as_deref().map_or(0, parse_version)
+}
+
+/// Resource versions are numbers that can be compared (API convention since Kubernetes 1.35, true of
+/// every server before it). Anything else counts as 0 and is then never waited for.
+#[must_use]
+pub fn parse_version(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
+}
+
+fn trouble_text(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(e)
+        | watcher::Error::WatchStartFailed(e)
+        | watcher::Error::WatchFailed(e) => super::errors::chain(e),
+        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::NoResourceVersion => "the server's lists carry no resourceVersion".to_owned(),
+    }
+}
+
+/// Doubling waits with jitter from the program's own generator, so that simulated runs repeat.
+pub struct Backoff {
+    next: Duration,
+    rng: Rng,
+}
+
+impl Backoff {
+    #[must_use]
+    pub fn new(rng: Rng) -> Self {
+        Self { next: BACKOFF_MIN, rng }
+    }
+}
+
+impl Iterator for Backoff {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let base = self.next;
+        self.next = (base * 2).min(BACKOFF_MAX);
+        Some(base.mul_f64(1.0 + self.rng.unit() / 2.0))
+    }
+}
+
+impl kube::runtime::utils::Backoff for Backoff {
+    fn reset(&mut self) {
+        self.next = BACKOFF_MIN;
+    }
+}

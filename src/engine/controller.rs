@@ -1,0 +1,149 @@
+//! What a controller is to the engine: a name, triggers, and one function of a key.
+//! Must not know any kind; closures made by the controllers do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::api::key::ObjectKey;
+use crate::client::watch::Cache;
+use crate::client::{Error, Object, WriteError};
+
+/// Brings the objects of one kind from what they are to what they should be.
+#[async_trait]
+pub trait Controller: Send + Sync + 'static {
+    /// Short and stable: `machine`, `kubeadm-control-plane`. Names the queue and the trace.
+    fn name(&self) -> &'static str;
+
+    /// What wakes it up. Asked once, when it is added.
+    fn triggers(&self) -> Vec<Trigger>;
+
+    /// One run for one key; never two at a time for the same key. An object that is gone is not an
+    /// error. Everything must be safe to repeat.
+    ///
+    /// # Errors
+    /// The run is repeated after a growing wait.
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError>;
+
+    /// Two runs of one key start at least this far apart (real time; divided by the time scale).
+    /// Source: upstream's rate limiting, 1 s for all but MachineHealthCheck (15 s).
+    fn rate_interval(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    /// How many keys run at once.
+    fn concurrency(&self) -> usize {
+        10
+    }
+}
+
+/// What a run wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing until a trigger fires.
+    Done,
+    /// Again after this long, or earlier when a trigger fires.
+    RequeueAfter(Duration),
+}
+
+impl Outcome {
+    /// The sooner of two wishes; a stated delay beats none.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::RequeueAfter(a), Self::RequeueAfter(b)) => Self::RequeueAfter(a.min(b)),
+            (wait @ Self::RequeueAfter(_), Self::Done) | (Self::Done, wait) => wait,
+        }
+    }
+}
+
+/// A run that failed. Every kind is repeated with backoff; the kinds differ in what is logged.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    #[error("{0}")]
+    Write(#[from] WriteError),
+    #[error("reading failed: {0}")]
+    Read(#[from] Error),
+    /// In the controller's words.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ReconcileError {
+    #[must_use]
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(message.into())
+    }
+
+    /// Another writer was first: expected now and then, cured by reading again.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Write(error) if error.is_conflict())
+    }
+}
+
+/// Puts keys into a controller's queue.
+pub type Enqueue = Arc<dyn Fn(ObjectKey) + Send + Sync>;
+
+/// Something that turns events into keys. It is started once with the queue's entrance.
+pub struct Trigger(pub(super) Box<dyn FnOnce(Enqueue) + Send>);
+
+impl Trigger {
+    /// On every change of a cached kind: `keys(old, new)` says which keys to run.
+    pub fn on<K: Object>(
+        cache: &Cache<K>,
+        keys: impl Fn(Option<&K>, Option<&K>) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let cache = cache.clone();
+        Self(Box::new(move |enqueue| {
+            cache.on_change(move |change| {
+                keys(change.old, change.new).into_iter().for_each(|key| enqueue(key))
+            });
+        }))
+    }
+
+    /// On every change of the controller's own kind: the object's own key.
+    pub fn own<K: Object>(cache: &Cache<K>) -> Self {
+        Self::on(cache, |old, new| new.or(old).map(ObjectKey::of).into_iter().collect())
+    }
+
+    /// On every change of objects that `kind` owns (any owner reference of that kind): the owner's key.
+    pub fn owned_by<K: Object>(cache: &Cache<K>, group: &'static str, kind: &'static str) -> Self {
+        Self::on(cache, move |old, new| {
+            [old, new].into_iter().flatten().flat_map(|object| owners(object, group, kind)).collect()
+        })
+    }
+
+    /// On every key another part announces, such as the workload clusters whose state changed.
+    pub fn announced(
+        mut receiver: tokio::sync::broadcast::Receiver<ObjectKey>,
+        keys: impl Fn(&ObjectKey) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        use tokio::sync::broadcast::error::RecvError;
+        Self(Box::new(move |enqueue| {
+            tokio::spawn(async move {
+                loop {
+                    match receiver.recv().await {
+                        Ok(key) => keys(&key).into_iter().for_each(|key| enqueue(key)),
+                        Err(RecvError::Lagged(missed)) => {
+                            tracing::warn!(
+                                "{missed} announcements were missed; a later one makes up for them"
+                            );
+                        }
+                        Err(RecvError::Closed) => return,
+                    }
+                }
+            });
+        }))
+    }
+}
+
+fn owners<K: Object>(object: &K, group: &str, kind: &str) -> Vec<ObjectKey> {
+    let namespace = object.meta().namespace.clone().unwrap_or_default();
+    let references = object.meta().owner_references.iter().flatten();
+    references
+        .filter(|r| r.kind == kind && r.api_version.split_once('/').map_or("", |(g, _)| g) == group)
+        .map(|r| ObjectKey::new(namespace.clone(), r.name.clone()))
+        .collect()
+}
