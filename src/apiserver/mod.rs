@@ -1,2 +1,8 @@
 //! A Kubernetes-style API over a store, as a tower service first and a socket second.
 //! Owns API semantics; must not know who calls it, nor any controller.
+
+pub mod failure;
+pub mod naming;
+pub mod patch;
+pub mod select;
+pub mod strategic;

@@ -1,0 +1,529 @@
+//! The one error of the server: a `metav1.Status` with code, reason, message and details, and the
+//! causes that validation collects. Owns the words clients recognise; must not know routes, stores
+//! or kinds.
+//!
+//! Source: apimachinery `pkg/api/errors/errors.go` and `pkg/util/validation/field/errors.go`, v0.35.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+/// Why a request failed, as `status.reason` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Invalid,
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    MethodNotAllowed,
+    NotAcceptable,
+    UnsupportedMediaType,
+    RequestEntityTooLarge,
+    Expired,
+    TooManyRequests,
+    Timeout,
+    ServerTimeout,
+    ServiceUnavailable,
+    InternalError,
+    /// An error that upstream returns without any reason, answered with 500.
+    None,
+}
+
+impl Reason {
+    /// The HTTP status, equal to `status.code`.
+    #[must_use]
+    pub fn code(self) -> u16 {
+        match self {
+            Self::BadRequest => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::NotAcceptable => 406,
+            Self::AlreadyExists | Self::Conflict => 409,
+            Self::Expired => 410,
+            Self::RequestEntityTooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::Invalid => 422,
+            Self::TooManyRequests => 429,
+            Self::InternalError | Self::ServerTimeout | Self::None => 500,
+            Self::ServiceUnavailable => 503,
+            Self::Timeout => 504,
+        }
+    }
+
+    fn word(self) -> String {
+        if self == Self::None { String::new() } else { format!("{self:?}") }
+    }
+}
+
+/// What is wrong with one field, as `causes[].reason` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CauseReason {
+    FieldValueRequired,
+    FieldValueInvalid,
+    FieldValueNotSupported,
+    FieldValueDuplicate,
+    FieldValueForbidden,
+    FieldValueTooLong,
+    FieldValueTooMany,
+    FieldValueTypeInvalid,
+    FieldValueNotFound,
+    FieldManagerConflict,
+    NamespaceTerminating,
+    ResourceVersionTooLarge,
+    InternalError,
+}
+
+/// One finding about one field. `field` is a path such as `spec.versions[0].name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub reason: CauseReason,
+    pub message: String,
+    pub field: String,
+}
+
+impl Cause {
+    pub fn new(reason: CauseReason, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), field: field.into() }
+    }
+
+    /// `Required value: detail`, or `Required value` when there is nothing to add.
+    pub fn required(field: impl Into<String>, detail: &str) -> Self {
+        Self::new(CauseReason::FieldValueRequired, field, with_detail("Required value", detail))
+    }
+
+    /// `Invalid value: <json>: detail`. Objects and arrays are printed as JSON, as upstream does.
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        let message = with_detail(&format!("Invalid value: {value}"), detail);
+        Self::new(CauseReason::FieldValueInvalid, field, message)
+    }
+
+    /// A value of the wrong JSON type: same words as `invalid`, its own reason.
+    pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        Self { reason: CauseReason::FieldValueTypeInvalid, ..Self::invalid(field, value, detail) }
+    }
+
+    /// `Unsupported value: "x": supported values: "a", "b"`. The list is printed as given.
+    pub fn not_supported<S: fmt::Display>(field: impl Into<String>, value: &Value, supported: &[S]) -> Self {
+        let names: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
+        let message = if names.is_empty() {
+            format!("Unsupported value: {value}")
+        } else {
+            format!("Unsupported value: {value}: supported values: {}", names.join(", "))
+        };
+        Self::new(CauseReason::FieldValueNotSupported, field, message)
+    }
+
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::new(CauseReason::FieldValueDuplicate, field, format!("Duplicate value: {value}"))
+    }
+
+    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self::new(CauseReason::FieldValueForbidden, field, with_detail("Forbidden", detail))
+    }
+
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self::new(CauseReason::FieldValueNotFound, field, format!("Not found: {value}"))
+    }
+
+    /// `bytes_max` is the limit, although for schemas upstream counts characters.
+    pub fn too_long(field: impl Into<String>, bytes_max: u64) -> Self {
+        let message = format!("Too long: may not be more than {bytes_max} bytes");
+        Self::new(CauseReason::FieldValueTooLong, field, message)
+    }
+
+    pub fn too_many(field: impl Into<String>, actual: usize, items_max: u64) -> Self {
+        let message = format!("Too many: {actual}: must have at most {items_max} items");
+        Self::new(CauseReason::FieldValueTooMany, field, message)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+fn with_detail(head: &str, detail: &str) -> String {
+    if detail.is_empty() { head.to_owned() } else { format!("{head}: {detail}") }
+}
+
+/// `status.details`. Empty members are left out of the JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    pub name: String,
+    pub group: String,
+    /// The resource plural, but the Kind for `Invalid` and for delete preconditions.
+    pub kind: String,
+    pub uid: String,
+    pub causes: Vec<Cause>,
+    /// Also sent as the `Retry-After` header when above zero.
+    pub retry_after_s: u32,
+}
+
+/// A failed request. Cheap to move; `status()` is what goes over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub reason: Reason,
+    pub message: String,
+    pub details: Box<Details>,
+}
+
+/// Optimistic concurrency lost; `kubectl` and client-go look for this sentence.
+const STALE: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+impl Failure {
+    fn new(reason: Reason, message: impl Into<String>, details: Details) -> Self {
+        Self { reason, message: message.into(), details: Box::new(details) }
+    }
+
+    fn about(reason: Reason, group: &str, resource: &str, name: &str, message: String) -> Self {
+        let details = Details {
+            name: name.to_owned(),
+            group: group.to_owned(),
+            kind: resource.to_owned(),
+            ..Details::default()
+        };
+        Self::new(reason, message, details)
+    }
+
+    #[must_use]
+    pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", qualified(resource, group));
+        Self::about(Reason::NotFound, group, resource, name, message)
+    }
+
+    /// The path names nothing that is served.
+    #[must_use]
+    pub fn unknown_path() -> Self {
+        let message = "the server could not find the requested resource";
+        Self::new(Reason::NotFound, message, Details::default())
+    }
+
+    #[must_use]
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", qualified(resource, group));
+        Self::about(Reason::AlreadyExists, group, resource, name, message)
+    }
+
+    /// `why` ends the sentence `Operation cannot be fulfilled on machines.cluster.x-k8s.io "x": ...`.
+    #[must_use]
+    pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
+        Self::about(Reason::Conflict, group, resource, name, message)
+    }
+
+    /// The resource version in the request is not the current one.
+    #[must_use]
+    pub fn stale(group: &str, resource: &str, name: &str) -> Self {
+        Self::conflict(group, resource, name, STALE)
+    }
+
+    /// Validation failed. Never empty: without causes the sentence would say nothing.
+    #[must_use]
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let mut seen = BTreeSet::new();
+        let texts: Vec<String> =
+            causes.iter().map(Cause::to_string).filter(|text| seen.insert(text.clone())).collect();
+        let all = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{} \"{name}\" is invalid: {all}", qualified(kind, group));
+        let mut failure = Self::about(Reason::Invalid, group, kind, name, message);
+        failure.details.causes = causes;
+        failure
+    }
+
+    /// A query option (`dryRun`, `fieldValidation`, ...) that cannot be honoured: `kind` is
+    /// `ListOptions`, `CreateOptions`, `PatchOptions`, `UpdateOptions` or `DeleteOptions`.
+    #[must_use]
+    pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
+        Self::invalid("meta.k8s.io", kind, "", causes)
+    }
+
+    /// A JSON patch that does not fit the object. Upstream keeps the details to itself.
+    #[must_use]
+    pub fn unpatchable() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(Reason::Invalid, message, Details::default())
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(Reason::BadRequest, message, Details::default())
+    }
+
+    #[must_use]
+    pub fn unauthorized() -> Self {
+        Self::new(Reason::Unauthorized, "Unauthorized", Details::default())
+    }
+
+    /// `why` ends the sentence; an empty name leaves the name out.
+    #[must_use]
+    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let message = match (resource, name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{} is forbidden: {why}", qualified(resource, group)),
+            _ => format!("{} \"{name}\" is forbidden: {why}", qualified(resource, group)),
+        };
+        Self::about(Reason::Forbidden, group, resource, name, message)
+    }
+
+    /// Nothing may be created in a namespace that is going away.
+    #[must_use]
+    pub fn namespace_terminating(group: &str, resource: &str, name: &str, namespace: &str) -> Self {
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut failure = Self::forbidden(group, resource, name, &why);
+        let message = format!("namespace {namespace} is being terminated");
+        failure.details.causes.push(Cause::new(
+            CauseReason::NamespaceTerminating,
+            "metadata.namespace",
+            message,
+        ));
+        failure
+    }
+
+    #[must_use]
+    pub fn method_not_allowed(group: &str, resource: &str, action: &str) -> Self {
+        let message =
+            format!("{action} is not supported on resources of kind \"{}\"", qualified(resource, group));
+        Self::about(Reason::MethodNotAllowed, group, resource, "", message)
+    }
+
+    #[must_use]
+    pub fn not_acceptable(accepted: &[&str]) -> Self {
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
+        Self::new(Reason::NotAcceptable, message, Details::default())
+    }
+
+    #[must_use]
+    pub fn unsupported_media_type(accepted: &[&str]) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            accepted.join(", ")
+        );
+        Self::new(Reason::UnsupportedMediaType, message, Details::default())
+    }
+
+    #[must_use]
+    pub fn too_large(limit_bytes: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit_bytes}");
+        Self::new(Reason::RequestEntityTooLarge, message, Details::default())
+    }
+
+    /// A resource version or continue token from before the history that is kept.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(Reason::Expired, message, Details::default())
+    }
+
+    /// A resource version that the store has not reached yet.
+    #[must_use]
+    pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        let mut failure = Self::new(Reason::Timeout, message, Details::default());
+        failure.details.causes.push(Cause::new(
+            CauseReason::ResourceVersionTooLarge,
+            "",
+            "Too large resource version",
+        ));
+        failure.details.retry_after_s = 1;
+        failure
+    }
+
+    pub fn timeout(message: impl Into<String>) -> Self {
+        Self::new(Reason::Timeout, format!("Timeout: {}", message.into()), Details::default())
+    }
+
+    pub fn too_many_requests(message: impl Into<String>, retry_after_s: u32) -> Self {
+        Self::new(Reason::TooManyRequests, message, Details { retry_after_s, ..Details::default() })
+    }
+
+    pub fn unavailable(message: impl Into<String>, retry_after_s: u32) -> Self {
+        Self::new(Reason::ServiceUnavailable, message, Details { retry_after_s, ..Details::default() })
+    }
+
+    pub fn internal(why: impl fmt::Display) -> Self {
+        Self::new(Reason::InternalError, format!("Internal error occurred: {why}"), Details::default())
+    }
+
+    /// A plain 500 without a reason, as upstream answers for a few client mistakes.
+    pub fn unexplained(message: impl Into<String>) -> Self {
+        Self::new(Reason::None, message, Details::default())
+    }
+
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        self.reason.code()
+    }
+
+    /// The `Status` object of the response body.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "code": self.code(),
+        });
+        if self.reason != Reason::None {
+            status["reason"] = Value::from(self.reason.word());
+        }
+        if *self.details != Details::default() || self.has_empty_details() {
+            status["details"] = self.details.json();
+        }
+        status
+    }
+
+    /// Upstream sends `details: {}` where it knew a resource but had nothing to say about it.
+    fn has_empty_details(&self) -> bool {
+        matches!(self.reason, Reason::NotFound | Reason::Invalid)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Details {
+    fn json(&self) -> Value {
+        let mut out = Map::new();
+        for (key, text) in
+            [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
+        {
+            if !text.is_empty() {
+                out.insert(key.to_owned(), Value::from(text.as_str()));
+            }
+        }
+        if !self.causes.is_empty() {
+            out.insert("causes".to_owned(), self.causes.iter().map(cause_json).collect());
+        }
+        if self.retry_after_s > 0 {
+            out.insert("retryAfterSeconds".to_owned(), Value::from(self.retry_after_s));
+        }
+        Value::Object(out)
+    }
+}
+
+fn cause_json(cause: &Cause) -> Value {
+    let mut out = json!({ "reason": format!("{:?}", cause.reason), "message": cause.message });
+    if !cause.field.is_empty() {
+        out["field"] = Value::from(cause.field.as_str());
+    }
+    out
+}
+
+/// What a completed deletion answers.
+#[must_use]
+pub fn success(group: &str, resource: &str, name: &str, uid: &str) -> Value {
+    let details = Details {
+        name: name.to_owned(),
+        group: group.to_owned(),
+        kind: resource.to_owned(),
+        uid: uid.to_owned(),
+        ..Details::default()
+    };
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details.json(),
+    })
+}
+
+/// `machines.cluster.x-k8s.io`, or `secrets` in the core group.
+fn qualified(resource: &str, group: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUP: &str = "cluster.x-k8s.io";
+
+    #[test]
+    fn a_missing_object_is_told_as_kubectl_expects() {
+        assert_eq!(
+            Failure::not_found(GROUP, "machinedeployments", "x").status(),
+            json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "machinedeployments.cluster.x-k8s.io \"x\" not found", "reason": "NotFound",
+                "details": {"name": "x", "group": GROUP, "kind": "machinedeployments"}, "code": 404,
+            })
+        );
+        assert_eq!(Failure::unknown_path().status()["details"], json!({}));
+    }
+
+    #[test]
+    fn sentences_and_codes() {
+        for (failure, code, message) in [
+            (Failure::not_found("", "secrets", "s"), 404, "secrets \"s\" not found"),
+            (
+                Failure::already_exists(GROUP, "machines", "m"),
+                409,
+                "machines.cluster.x-k8s.io \"m\" already exists",
+            ),
+            (
+                Failure::stale(GROUP, "machines", "m"),
+                409,
+                "Operation cannot be fulfilled on machines.cluster.x-k8s.io \"m\": the object has been modified; \
+                 please apply your changes to the latest version and try again",
+            ),
+            (
+                Failure::forbidden("", "namespaces", "default", "this namespace may not be deleted"),
+                403,
+                "namespaces \"default\" is forbidden: this namespace may not be deleted",
+            ),
+            (
+                Failure::forbidden(GROUP, "machines", "", "no"),
+                403,
+                "machines.cluster.x-k8s.io is forbidden: no",
+            ),
+            (Failure::too_large(3_145_728), 413, "Request entity too large: limit is 3145728"),
+            (
+                Failure::too_large_resource_version(9, 3),
+                504,
+                "Timeout: Too large resource version: 9, current: 3",
+            ),
+            (Failure::internal("disk"), 500, "Internal error occurred: disk"),
+        ] {
+            assert_eq!((failure.code(), failure.message.as_str()), (code, message));
+        }
+    }
+
+    #[test]
+    fn validation_lists_each_cause_once() {
+        let one = Failure::invalid(GROUP, "Machine", "m", vec![Cause::required("spec.clusterName", "")]);
+        assert_eq!(
+            one.message,
+            "Machine.cluster.x-k8s.io \"m\" is invalid: spec.clusterName: Required value"
+        );
+        let causes = vec![
+            Cause::invalid("a", &json!("x"), "must be y"),
+            Cause::invalid("a", &json!("x"), "must be y"),
+            Cause::not_supported("b", &json!("C"), &["A", "B"]),
+        ];
+        let many = Failure::invalid("", "Secret", "s", causes);
+        assert_eq!(
+            many.message,
+            "Secret \"s\" is invalid: [a: Invalid value: \"x\": must be y, \
+             b: Unsupported value: \"C\": supported values: \"A\", \"B\"]"
+        );
+        assert_eq!(many.status()["details"]["causes"][2]["reason"], "FieldValueNotSupported");
+    }
+
+    #[test]
+    fn an_unexplained_error_has_no_reason() {
+        let status =
+            Failure::unexplained("resourceVersion should not be set on objects to be created").status();
+        assert_eq!(status["code"], 500);
+        assert!(status.get("reason").is_none());
+    }
+}
