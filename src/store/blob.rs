@@ -1,0 +1,97 @@
+//! A value as it is kept: packed when that pays. Must not know what is inside.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Error;
+
+/// Below this size packing costs more than it saves.
+const PACK_BYTES_MIN: usize = 256;
+
+const RAW: u8 = 0;
+const LZ4: u8 = 1;
+
+/// An immutable value, shared by everything that holds it. One tag byte, then the value as it is
+/// or as lz4 with its size in front.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Blob(Arc<[u8]>);
+
+impl Blob {
+    /// Packs `value`.
+    #[must_use]
+    pub fn pack(value: &[u8]) -> Self {
+        if value.len() >= PACK_BYTES_MIN {
+            let packed = lz4_flex::compress_prepend_size(value);
+            if packed.len() < value.len() {
+                return Self::tagged(LZ4, &packed);
+            }
+        }
+        Self::tagged(RAW, value)
+    }
+
+    fn tagged(tag: u8, body: &[u8]) -> Self {
+        let mut bytes = Vec::with_capacity(body.len() + 1);
+        bytes.push(tag);
+        bytes.extend_from_slice(body);
+        Self(bytes.into())
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] when the packed form was altered outside of capstan.
+    pub fn unpack(&self) -> Result<Bytes, Error> {
+        match self.0.split_first() {
+            Some((&RAW, body)) => Ok(Bytes::copy_from_slice(body)),
+            Some((&LZ4, body)) => {
+                let (size, packed) =
+                    lz4_flex::block::uncompressed_size(body).map_err(|e| Error::Damaged(e.to_string()))?;
+                match lz4_flex::decompress(packed, size) {
+                    Ok(value) if value.len() == size => Ok(value.into()),
+                    Ok(value) => Err(Error::Damaged(format!("{} bytes instead of {size}", value.len()))),
+                    Err(error) => Err(Error::Damaged(error.to_string())),
+                }
+            }
+            _ => Err(Error::Damaged("unknown packing".to_owned())),
+        }
+    }
+
+    /// The packed form, for a backend to write.
+    pub(super) fn packed(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// From the packed form.
+    pub(super) fn from_packed(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl std::fmt::Debug for Blob {
+    /// Sizes only: values may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Blob({} bytes packed)", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_whatever_their_size() {
+        for value in [Vec::new(), b"{}".to_vec(), vec![b'x'; 100_000], (0..=255).cycle().take(999).collect()]
+        {
+            assert_eq!(Blob::pack(&value).unpack().unwrap(), value);
+        }
+        assert!(Blob::pack(&vec![b'x'; 100_000]).packed().len() < 1_000);
+    }
+
+    #[test]
+    fn damage_is_an_error_not_a_panic() {
+        assert!(matches!(Blob::from_packed(&[]).unpack(), Err(Error::Damaged(_))));
+        assert!(matches!(Blob::from_packed(&[LZ4, 9, 0, 0, 0, 1]).unpack(), Err(Error::Damaged(_))));
+        assert!(matches!(Blob::from_packed(&[7, 1]).unpack(), Err(Error::Damaged(_))));
+    }
+}

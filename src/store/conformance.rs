@@ -1,0 +1,271 @@
+//! One suite for every backend: what the contract in `mod.rs` promises. A backend joins by adding
+//! its constructor to `backends!`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use tokio::time::timeout;
+
+use super::history::Bounds;
+use super::*;
+
+/// A backend under test, with whatever must outlive it.
+struct Backend {
+    store: Arc<dyn Store>,
+    _dir: Option<tempfile::TempDir>,
+}
+
+fn memory(bounds: Bounds) -> Backend {
+    Backend { store: Arc::new(MemoryStore::bounded(bounds)), _dir: None }
+}
+
+fn disk(bounds: Bounds) -> Backend {
+    let dir = tempfile::tempdir().unwrap();
+    let store = DiskStore::open_bounded(dir.path(), crate::time::Timestamp::default(), bounds).unwrap();
+    Backend { store: Arc::new(store), _dir: Some(dir) }
+}
+
+/// Runs each named check on each backend. (etcd takes its place here.)
+macro_rules! backends {
+    ($($check:ident),* $(,)?) => {
+        mod on_memory { $(#[tokio::test] async fn $check() { super::$check(super::memory).await; })* }
+        mod on_disk { $(#[tokio::test] async fn $check() { super::$check(super::disk).await; })* }
+    };
+}
+
+backends!(
+    one_revision_per_transaction,
+    expectations_are_all_or_nothing,
+    pages_cover_a_prefix_in_key_order,
+    the_past_can_be_read_until_compacted,
+    a_watch_reports_every_change_once_in_order,
+    a_watch_resumes_or_is_told_it_cannot,
+    a_quiet_watch_outlives_a_busy_neighbour,
+    history_is_bounded,
+    racing_writers_lose_nothing,
+    random_histories_agree_with_a_model,
+);
+
+type Make = fn(Bounds) -> Backend;
+
+async fn put(store: &Arc<dyn Store>, key: &str, value: &str) -> Revision {
+    let txn = Txn {
+        expect: vec![],
+        writes: vec![Write::Put(key.into(), Bytes::copy_from_slice(value.as_bytes()))],
+    };
+    match store.txn(txn).await.unwrap() {
+        Outcome::Committed(revision) => revision,
+        Outcome::Conflict { .. } => panic!("nothing was expected"),
+    }
+}
+
+fn text(entry: &Entry) -> String {
+    String::from_utf8(entry.value.unpack().unwrap().to_vec()).unwrap()
+}
+
+async fn one_revision_per_transaction(make: Make) {
+    let Backend { store, _dir } = make(Bounds::default());
+    let start = store.revision().await.unwrap();
+    assert!(start > 0);
+    let both = Txn {
+        expect: vec![("/a/1".into(), 0)],
+        writes: vec![Write::Put("/a/1".into(), "x".into()), Write::Put("/a/2".into(), "y".into())],
+    };
+    assert_eq!(store.txn(both).await.unwrap(), Outcome::Committed(start + 1));
+    assert_eq!(store.get("/a/1").await.unwrap().unwrap().modified, start + 1);
+    assert_eq!(store.get("/a/2").await.unwrap().unwrap().modified, start + 1);
+    let nothing = Txn { expect: vec![], writes: vec![Write::Delete("/a/none".into())] };
+    assert_eq!(store.txn(nothing).await.unwrap(), Outcome::Committed(start + 1));
+    assert_eq!(put(&store, "/a/1", "z").await, start + 2);
+    let entry = store.get("/a/1").await.unwrap().unwrap();
+    assert_eq!((entry.created, entry.modified, text(&entry)), (start + 1, start + 2, "z".to_owned()));
+    assert_eq!(store.revision().await.unwrap(), start + 2);
+}
+
+async fn expectations_are_all_or_nothing(make: Make) {
+    let Backend { store, _dir } = make(Bounds::default());
+    let first = put(&store, "/a", "1").await;
+    let Outcome::Conflict { key, current } = store.txn(Txn::create("/a".into(), "2".into())).await.unwrap()
+    else {
+        panic!("created twice");
+    };
+    assert_eq!((&*key, current.unwrap().modified), ("/a", first));
+    let stale = Txn {
+        expect: vec![("/a".into(), first), ("/b".into(), 7)],
+        writes: vec![Write::Delete("/a".into()), Write::Put("/b".into(), "x".into())],
+    };
+    assert_eq!(store.txn(stale).await.unwrap(), Outcome::Conflict { key: "/b".into(), current: None });
+    assert!(store.get("/a").await.unwrap().is_some());
+    assert!(store.get("/b").await.unwrap().is_none());
+    assert_eq!(
+        store.txn(Txn::update("/a".into(), first, "3".into())).await.unwrap(),
+        Outcome::Committed(first + 1)
+    );
+    assert_eq!(store.txn(Txn::delete("/a".into(), first + 1)).await.unwrap(), Outcome::Committed(first + 2));
+    assert!(store.get("/a").await.unwrap().is_none());
+}
+
+async fn pages_cover_a_prefix_in_key_order(make: Make) {
+    let Backend { store, _dir } = make(Bounds::default());
+    for key in ["/m/b", "/m/a", "/m/c", "/mm/x", "/l/z"] {
+        put(&store, key, key).await;
+    }
+    let first = store.range(Range { prefix: "/m/", limit: 2, ..Range::default() }).await.unwrap();
+    assert_eq!(first.entries.iter().map(text).collect::<Vec<_>>(), ["/m/a", "/m/b"]);
+    assert_eq!(first.remaining, 1);
+    // A write between pages is not seen by the pages of the earlier revision.
+    put(&store, "/m/d", "later").await;
+    put(&store, "/m/c", "changed").await;
+    let rest = Range { prefix: "/m/", after: "/m/b", at: Some(first.revision), ..Range::default() };
+    let rest = store.range(rest).await.unwrap();
+    assert_eq!(rest.entries.iter().map(text).collect::<Vec<_>>(), ["/m/c"]);
+    assert_eq!((rest.remaining, rest.revision), (0, first.revision));
+}
+
+async fn the_past_can_be_read_until_compacted(make: Make) {
+    let Backend { store, _dir } = make(Bounds::default());
+    let one = put(&store, "/a", "1").await;
+    let two = put(&store, "/a", "2").await;
+    store.txn(Txn::delete("/a".into(), two)).await.unwrap();
+    let four = put(&store, "/b", "4").await;
+    let at = async |at| {
+        let page = store.range(Range { prefix: "/", at: Some(at), ..Range::default() }).await;
+        page.map(|page| page.entries.iter().map(text).collect::<Vec<_>>().join(","))
+    };
+    assert_eq!(at(one).await.unwrap(), "1");
+    assert_eq!(at(two).await.unwrap(), "2");
+    assert_eq!(at(two + 1).await.unwrap(), "");
+    assert_eq!(at(four).await.unwrap(), "4");
+    assert!(matches!(at(four + 1).await, Err(Error::Future { .. })));
+    store.compact(two).await.unwrap();
+    assert!(matches!(at(one).await, Err(Error::Compacted { .. })));
+    assert_eq!(at(two).await.unwrap(), "2");
+}
+
+async fn a_watch_reports_every_change_once_in_order(make: Make) {
+    let Backend { store, _dir } = make(Bounds::default());
+    let start = put(&store, "/a/0", "0").await;
+    let mut watch = store.watch("/a/", start).await.unwrap();
+    assert_eq!(watch.progress().await.unwrap(), start);
+    let one = put(&store, "/a/1", "1").await;
+    put(&store, "/b/1", "elsewhere").await;
+    let three = put(&store, "/a/1", "2").await;
+    store.txn(Txn::delete("/a/1".into(), three)).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.extend(timeout(Duration::from_secs(5), watch.next()).await.unwrap().unwrap());
+    }
+    let told: Vec<_> = seen
+        .iter()
+        .map(|c| (c.revision, c.previous.as_ref().map(text), c.current.as_ref().map(text)))
+        .collect();
+    let some = |s: &str| Some(s.to_owned());
+    assert_eq!(told, [(one, None, some("1")), (three, some("1"), some("2")), (three + 1, some("2"), None)]);
+    put(&store, "/b/2", "elsewhere").await;
+    assert_eq!(watch.progress().await.unwrap(), three + 2);
+    assert!(timeout(Duration::from_millis(20), watch.next()).await.is_err());
+}
+
+async fn a_watch_resumes_or_is_told_it_cannot(make: Make) {
+    let Backend { store, _dir } = make(Bounds::default());
+    let start = store.revision().await.unwrap();
+    for n in 0..2_000 {
+        put(&store, "/a/x", &n.to_string()).await;
+    }
+    let mut watch = store.watch("/a/", start + 10).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 1_990 {
+        seen.extend(watch.next().await.unwrap().iter().map(|c| c.revision));
+    }
+    assert_eq!(seen, (start + 11..=start + 2_000).collect::<Vec<_>>());
+    store.compact(start + 100).await.unwrap();
+    assert!(matches!(store.watch("/a/", start + 99).await, Err(Error::Compacted { .. })));
+    assert!(store.watch("/a/", start + 100).await.is_ok());
+    // From the future: silent until it has come.
+    let mut early = store.watch("/a/", start + 2_001).await.unwrap();
+    put(&store, "/a/x", "not yet").await;
+    put(&store, "/a/x", "now").await;
+    let changes = early.next().await.unwrap();
+    assert_eq!(changes.iter().map(|c| c.revision).collect::<Vec<_>>(), [start + 2_002]);
+}
+
+async fn a_quiet_watch_outlives_a_busy_neighbour(make: Make) {
+    let Backend { store, _dir } = make(Bounds { changes_max: 10, ..Bounds::default() });
+    let start = store.revision().await.unwrap();
+    let mut quiet = store.watch("/quiet/", start).await.unwrap();
+    let mut busy = store.watch("/busy/", start).await.unwrap();
+    for n in 0..50 {
+        put(&store, "/busy/x", &n.to_string()).await;
+    }
+    let told = put(&store, "/quiet/x", "1").await;
+    assert_eq!(quiet.next().await.unwrap().first().unwrap().revision, told);
+    assert!(matches!(busy.next().await, Err(Error::Compacted { .. })));
+}
+
+async fn history_is_bounded(make: Make) {
+    let Backend { store, _dir } = make(Bounds { changes_max: 1_000_000, bytes_max: 100_000 });
+    let big = crate::rng::Rng::seeded(1).suffix(20_000);
+    let start = store.revision().await.unwrap();
+    for _ in 0..200 {
+        put(&store, "/a/x", &big).await;
+    }
+    assert!(matches!(store.watch("/a/", start).await, Err(Error::Compacted { .. })));
+    assert!(store.watch("/a/", start + 199).await.is_ok());
+}
+
+async fn racing_writers_lose_nothing(make: Make) {
+    let Backend { store, _dir } = make(Bounds::default());
+    put(&store, "/n", "0").await;
+    let writers = (0..16).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                loop {
+                    let entry = store.get("/n").await.unwrap().unwrap();
+                    let next = (text(&entry).parse::<u32>().unwrap() + 1).to_string();
+                    let txn = Txn::update("/n".into(), entry.modified, next.into());
+                    if matches!(store.txn(txn).await.unwrap(), Outcome::Committed(_)) {
+                        break;
+                    }
+                }
+            }
+        })
+    });
+    futures::future::join_all(writers).await.into_iter().for_each(|done| done.unwrap());
+    assert_eq!(text(&store.get("/n").await.unwrap().unwrap()), "320");
+}
+
+/// Puts and deletes on few keys; afterwards every revision reads as the model had it then.
+async fn random_histories_agree_with_a_model(make: Make) {
+    let strategy = proptest::collection::vec((0_u8..6, proptest::option::of(0_u16..1000)), 1..60);
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    for _ in 0..16 {
+        let writes = strategy.new_tree(&mut runner).unwrap().current();
+        let Backend { store, _dir } = make(Bounds::default());
+        let mut model = std::collections::BTreeMap::new();
+        let mut past = Vec::new();
+        for (key, value) in writes {
+            let key = format!("/k/{key}");
+            let txn = match value {
+                Some(value) => Write::Put(key.as_str().into(), value.to_string().into()),
+                None => Write::Delete(key.as_str().into()),
+            };
+            store.txn(Txn { expect: vec![], writes: vec![txn] }).await.unwrap();
+            match value {
+                Some(value) => model.insert(key, value.to_string()),
+                None => model.remove(&key),
+            };
+            past.push((store.revision().await.unwrap(), model.clone()));
+        }
+        for (revision, expected) in past {
+            let page =
+                store.range(Range { prefix: "/k/", at: Some(revision), ..Range::default() }).await.unwrap();
+            let found: std::collections::BTreeMap<_, _> =
+                page.entries.iter().map(|e| (e.key.to_string(), text(e))).collect();
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The layout of the data file and the only code that knows redb.
+//!
+//! `objects`: key → created, modified, packed value. `log`: revision → the changed keys with what
+//! they held before (an undo log: what they held after is in `objects` or in a later row).
+//! `meta`: format, revision, compacted.
+
+use std::collections::BTreeMap;
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::backends::FileBackend;
+use redb::{
+    Database, Durability, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
+};
+
+use crate::store::{Blob, Change, Entry, Key, OpenError, Revision};
+
+const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
+const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+const FORMAT: u64 = 1;
+/// Reads come from the image, so redb only needs room for the pages of a commit.
+const CACHE_BYTES: usize = 16 << 20;
+
+pub(super) struct DataFile(Database);
+
+/// Everything in the file.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) objects: BTreeMap<Key, Entry>,
+    pub(super) revision: Revision,
+    pub(super) compacted: Revision,
+    pub(super) changes: Vec<Arc<Change>>,
+}
+
+impl DataFile {
+    pub(super) fn open(path: &Path) -> Result<(Self, Loaded), OpenError> {
+        let corrupt = |reason: String| OpenError::Corrupt { path: path.display().to_string(), reason };
+        let io = |source| OpenError::Io { what: "open", path: path.display().to_string(), source };
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(io)?;
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(io)?;
+        // redb checks what it reads but not everywhere without panicking.
+        let opened = catch_unwind(AssertUnwindSafe(|| -> Result<(Database, Loaded), redb::Error> {
+            let database = Database::builder()
+                .set_cache_size(CACHE_BYTES)
+                .create_with_backend(FileBackend::new(file)?)?;
+            let loaded = load(&database)?;
+            Ok((database, loaded))
+        }));
+        match opened {
+            Ok(Ok((database, loaded))) => Ok((Self(database), loaded)),
+            Ok(Err(redb::Error::UpgradeRequired(found))) => Err(OpenError::Format {
+                path: path.display().to_string(),
+                found: u64::from(found),
+                known: FORMAT,
+            }),
+            Ok(Err(redb::Error::Io(source))) if source.kind() != std::io::ErrorKind::InvalidData => {
+                Err(io(source))
+            }
+            Ok(Err(error)) => Err(corrupt(error.to_string())),
+            Err(_) => Err(corrupt("its structure contradicts itself".to_owned())),
+        }
+        .and_then(|opened| check(path, opened))
+    }
+
+    /// One durable commit; log rows up to `log_end` are dropped along the way.
+    pub(super) fn commit(
+        &self,
+        changes: &[Arc<Change>],
+        revision: Revision,
+        log_end: Revision,
+    ) -> Result<(), String> {
+        self.try_commit(changes, revision, log_end).map_err(|e| e.to_string())
+    }
+
+    fn try_commit(
+        &self,
+        changes: &[Arc<Change>],
+        revision: Revision,
+        log_end: Revision,
+    ) -> Result<(), redb::Error> {
+        let mut txn = self.0.begin_write()?;
+        txn.set_durability(Durability::Immediate)?;
+        txn.set_quick_repair(true);
+        put_objects(&txn, changes)?;
+        put_log(&txn, changes, log_end)?;
+        {
+            let mut meta = txn.open_table(META)?;
+            meta.insert("format", FORMAT)?;
+            meta.insert("revision", revision)?;
+            meta.insert("compacted", log_end)?;
+        }
+        txn.commit()?;
+        Ok(())
+    }
+}
+
+fn put_objects(txn: &WriteTransaction, changes: &[Arc<Change>]) -> Result<(), redb::Error> {
+    let mut objects = txn.open_table(OBJECTS)?;
+    for change in changes {
+        match &change.current {
+            Some(entry) => objects.insert(&*change.key, encode_entry(entry).as_slice())?,
+            None => objects.remove(&*change.key)?,
+        };
+    }
+    Ok(())
+}
+
+fn put_log(txn: &WriteTransaction, changes: &[Arc<Change>], log_end: Revision) -> Result<(), redb::Error> {
+    let mut log = txn.open_table(LOG)?;
+    for group in changes.chunk_by(|a, b| a.revision == b.revision) {
+        let mut row = Vec::new();
+        for change in group {
+            put_bytes(&mut row, change.key.as_bytes());
+            let before = change.previous.as_ref().map(encode_entry).unwrap_or_default();
+            put_bytes(&mut row, &before);
+        }
+        if let Some(change) = group.first() {
+            log.insert(change.revision, row.as_slice())?;
+        }
+    }
+    while log.first()?.is_some_and(|(revision, _)| revision.value() <= log_end) {
+        log.pop_first()?;
+    }
+    Ok(())
+}
+
+fn load(database: &Database) -> Result<Loaded, redb::Error> {
+    let txn = database.begin_read()?;
+    let meta = match txn.open_table(META) {
+        Ok(meta) => meta,
+        // A new file. Revision 1, so that "0" never names a state.
+        Err(redb::TableError::TableDoesNotExist(_)) => {
+            return Ok(Loaded { revision: 1, compacted: 1, ..Loaded::default() });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let number = |name: &str| Ok::<_, redb::Error>(meta.get(name)?.map_or(0, |guard| guard.value()));
+    if number("format")? != FORMAT {
+        return Err(redb::Error::UpgradeRequired(u8::try_from(number("format")?).unwrap_or(u8::MAX)));
+    }
+    let mut loaded =
+        Loaded { revision: number("revision")?, compacted: number("compacted")?, ..Loaded::default() };
+    for row in txn.open_table(OBJECTS)?.iter()? {
+        let (key, value) = row?;
+        let key: Key = key.value().into();
+        let entry = decode_entry(&key, value.value()).ok_or_else(|| damaged(&key))?;
+        loaded.objects.insert(key, entry);
+    }
+    loaded.changes = load_log(&txn, &loaded.objects)?;
+    Ok(loaded)
+}
+
+/// Newest first, so that what a change left behind is known: the object, or what a later change found.
+fn load_log(
+    txn: &redb::ReadTransaction,
+    objects: &BTreeMap<Key, Entry>,
+) -> Result<Vec<Arc<Change>>, redb::Error> {
+    let mut changes = Vec::new();
+    let mut later: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
+    for row in txn.open_table(LOG)?.iter()?.rev() {
+        let (revision, row) = row?;
+        let revision = revision.value();
+        let mut group = decode_row(row.value()).ok_or_else(|| damaged(&format!("log {revision}")))?;
+        group.reverse();
+        for (key, previous) in group {
+            let current = later.get(&key).cloned().unwrap_or_else(|| objects.get(&key).cloned());
+            later.insert(key.clone(), previous.clone());
+            changes.push(Arc::new(Change { revision, key, current, previous }));
+        }
+    }
+    changes.reverse();
+    Ok(changes)
+}
+
+fn damaged(what: &str) -> redb::Error {
+    redb::Error::Corrupted(format!("the record of {what} cannot be read"))
+}
+
+/// The tables are written together, so they must agree.
+fn check(path: &Path, opened: (DataFile, Loaded)) -> Result<(DataFile, Loaded), OpenError> {
+    let loaded = &opened.1;
+    let newest = loaded.objects.values().map(|entry| entry.modified).max().unwrap_or(0);
+    if newest > loaded.revision {
+        let reason = format!("an object has revision {newest}, later than the store's {}", loaded.revision);
+        return Err(OpenError::Corrupt { path: path.display().to_string(), reason });
+    }
+    Ok(opened)
+}
+
+fn encode_entry(entry: &Entry) -> Vec<u8> {
+    let packed = entry.value.packed();
+    let mut bytes = Vec::with_capacity(16 + packed.len());
+    bytes.extend_from_slice(&entry.created.to_be_bytes());
+    bytes.extend_from_slice(&entry.modified.to_be_bytes());
+    bytes.extend_from_slice(packed);
+    bytes
+}
+
+fn decode_entry(key: &Key, bytes: &[u8]) -> Option<Entry> {
+    let (created, rest) = bytes.split_first_chunk::<8>()?;
+    let (modified, packed) = rest.split_first_chunk::<8>()?;
+    Some(Entry {
+        key: key.clone(),
+        created: u64::from_be_bytes(*created),
+        modified: u64::from_be_bytes(*modified),
+        value: Blob::from_packed(packed),
+    })
+}
+
+fn put_bytes(row: &mut Vec<u8>, bytes: &[u8]) {
+    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    row.extend_from_slice(&size.to_be_bytes());
+    row.extend_from_slice(bytes);
+}
+
+fn take_bytes<'a>(row: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (size, rest) = row.split_first_chunk::<4>()?;
+    let (bytes, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*size)).ok()?)?;
+    *row = rest;
+    Some(bytes)
+}
+
+fn decode_row(mut row: &[u8]) -> Option<Vec<(Key, Option<Entry>)>> {
+    let mut group = Vec::new();
+    while !row.is_empty() {
+        let key: Key = std::str::from_utf8(take_bytes(&mut row)?).ok()?.into();
+        let before = take_bytes(&mut row)?;
+        let previous = if before.is_empty() { None } else { Some(decode_entry(&key, before)?) };
+        group.push((key, previous));
+    }
+    Some(group)
+}

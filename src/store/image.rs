@@ -1,0 +1,227 @@
+//! The store as it is in memory: objects in key order, history, and who waits for what. Both
+//! backends read from it; what happens before a change gets here (durability) is theirs.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
+use tokio::sync::watch;
+
+use super::history::{Bounds, History};
+use super::{Change, Entry, Error, Key, Page, Range, Revision, Watch};
+
+/// Most changes handed to a watcher at once.
+const BATCH_MAX: usize = 512;
+
+/// Shared by a backend and its watches.
+#[derive(Clone)]
+pub(super) struct Image(Arc<RwLock<State>>);
+
+pub(super) struct State {
+    objects: BTreeMap<Key, Entry>,
+    pub(super) revision: Revision,
+    history: History,
+    topics: FxHashMap<String, Topic>,
+}
+
+/// One watched prefix.
+struct Topic {
+    /// Revision of the last change under the prefix. Also how its watchers are woken.
+    last: watch::Sender<Revision>,
+    /// Last revision under the prefix that history no longer has. Kept per prefix so that a watcher
+    /// of something quiet does not become "too old" because something else is busy.
+    trimmed: Revision,
+}
+
+impl State {
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.objects.get(key)
+    }
+
+    /// Makes committed changes visible and wakes their watchers.
+    pub(super) fn publish(&mut self, changes: Vec<Arc<Change>>) {
+        for change in changes {
+            self.revision = change.revision;
+            match &change.current {
+                Some(entry) => self.objects.insert(change.key.clone(), entry.clone()),
+                None => self.objects.remove(&change.key),
+            };
+            for prefix in prefixes(&change.key) {
+                if let Some(topic) = self.topics.get(prefix) {
+                    topic.last.send_replace(change.revision);
+                    if topic.last.receiver_count() == 0 {
+                        self.topics.remove(prefix);
+                    }
+                }
+            }
+            self.history.push(change);
+        }
+        self.trim(0);
+    }
+
+    fn trim(&mut self, upto: Revision) {
+        for change in self.history.trim(upto) {
+            for prefix in prefixes(&change.key) {
+                if let Some(topic) = self.topics.get_mut(prefix) {
+                    topic.trimmed = change.revision;
+                }
+            }
+        }
+    }
+
+    fn check_kept(&self, at: Revision) -> Result<(), Error> {
+        let oldest = self.history.compacted();
+        if at < oldest { Err(Error::Compacted { asked: at, oldest }) } else { Ok(()) }
+    }
+}
+
+/// The watch prefixes a key belongs to: empty, and every part of it that ends in `/`.
+fn prefixes(key: &str) -> impl Iterator<Item = &str> {
+    std::iter::once("").chain(key.match_indices('/').map(|(at, _)| &key[..=at]))
+}
+
+impl Image {
+    /// An image of `objects` at `revision`, with the `changes` that history still knows.
+    pub(super) fn new(
+        objects: BTreeMap<Key, Entry>,
+        revision: Revision,
+        compacted: Revision,
+        changes: Vec<Arc<Change>>,
+        bounds: Bounds,
+    ) -> Self {
+        let mut history = History::new(compacted, bounds);
+        changes.into_iter().for_each(|change| history.push(change));
+        Self(Arc::new(RwLock::new(State { objects, revision, history, topics: FxHashMap::default() })))
+    }
+
+    pub(super) fn read<T>(&self, f: impl FnOnce(&State) -> T) -> T {
+        f(&self.0.read())
+    }
+
+    pub(super) fn write<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.0.write())
+    }
+
+    pub(super) fn revision(&self) -> Revision {
+        self.0.read().revision
+    }
+
+    pub(super) fn compacted(&self) -> Revision {
+        self.0.read().history.compacted()
+    }
+
+    pub(super) fn compact(&self, upto: Revision) {
+        self.0.write().trim(upto);
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<Entry> {
+        self.0.read().objects.get(key).cloned()
+    }
+
+    pub(super) fn range(&self, range: Range<'_>) -> Result<Page, Error> {
+        let state = self.0.read();
+        let at = range.at.unwrap_or(state.revision);
+        if at > state.revision {
+            return Err(Error::Future { asked: at, current: state.revision });
+        }
+        state.check_kept(at)?;
+        let start =
+            if range.after.is_empty() { Bound::Included(range.prefix) } else { Bound::Excluded(range.after) };
+        let under = |key: &str| key.starts_with(range.prefix);
+        let now = state.objects.range::<str, _>((start, Bound::Unbounded)).map(|(_, entry)| entry);
+        let now = now.take_while(|entry| under(&entry.key));
+        if at == state.revision {
+            return Ok(page(now.cloned(), range.limit, at));
+        }
+        let undone = state.history.undo(range.prefix, at);
+        let mut then: BTreeMap<Key, Entry> = now
+            .filter(|entry| !undone.contains_key(&entry.key))
+            .map(|entry| (entry.key.clone(), entry.clone()))
+            .collect();
+        let behind = |key: &str| range.after.is_empty() || key > range.after;
+        then.extend(
+            undone.into_iter().filter(|(key, _)| behind(key)).filter_map(|(key, entry)| Some((key, entry?))),
+        );
+        Ok(page(then.into_values(), range.limit, at))
+    }
+
+    pub(super) fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
+        let mut state = self.0.write();
+        state.check_kept(after)?;
+        let revision = state.revision;
+        let topic = state
+            .topics
+            .entry(prefix.to_owned())
+            .or_insert_with(|| Topic { last: watch::Sender::new(revision), trimmed: 0 });
+        let wake = topic.last.subscribe();
+        Ok(Box::new(ImageWatch { image: self.clone(), prefix: prefix.to_owned(), cursor: after, wake }))
+    }
+}
+
+/// The first `limit` entries and how many follow.
+fn page(mut entries: impl Iterator<Item = Entry>, limit: usize, revision: Revision) -> Page {
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let page = entries.by_ref().take(limit).collect();
+    Page { entries: page, remaining: entries.count(), revision }
+}
+
+struct ImageWatch {
+    image: Image,
+    prefix: String,
+    /// Everything up to this revision has been returned.
+    cursor: Revision,
+    wake: watch::Receiver<Revision>,
+}
+
+impl ImageWatch {
+    /// What is there above the cursor, which moves behind it.
+    fn take(&mut self) -> Result<Vec<Arc<Change>>, Error> {
+        let state = self.image.0.read();
+        let trimmed = state.topics.get(&self.prefix).map_or(0, |topic| topic.trimmed);
+        if trimmed > self.cursor {
+            return Err(Error::Compacted { asked: self.cursor, oldest: trimmed });
+        }
+        let mut batch: Vec<Arc<Change>> = Vec::new();
+        for change in state.history.after(self.cursor).filter(|c| c.key.starts_with(&self.prefix)) {
+            let full = batch.len() >= BATCH_MAX;
+            if full && batch.last().is_some_and(|last| last.revision != change.revision) {
+                break;
+            }
+            batch.push(change.clone());
+        }
+        let seen = if batch.len() < BATCH_MAX {
+            state.revision
+        } else {
+            batch.last().map_or(state.revision, |change| change.revision)
+        };
+        self.cursor = self.cursor.max(seen);
+        Ok(batch)
+    }
+}
+
+#[async_trait]
+impl Watch for ImageWatch {
+    async fn next(&mut self) -> Result<Vec<Arc<Change>>, Error> {
+        loop {
+            self.wake.borrow_and_update();
+            let batch = self.take()?;
+            if !batch.is_empty() {
+                return Ok(batch);
+            }
+            self.wake.changed().await.map_err(|_| Error::Closed)?;
+        }
+    }
+
+    async fn progress(&mut self) -> Result<Revision, Error> {
+        let state = self.image.0.read();
+        let outstanding = state.history.after(self.cursor).any(|change| change.key.starts_with(&self.prefix));
+        let trimmed = state.topics.get(&self.prefix).map_or(0, |topic| topic.trimmed);
+        if !outstanding && trimmed <= self.cursor {
+            self.cursor = self.cursor.max(state.revision);
+        }
+        Ok(self.cursor.min(state.revision))
+    }
+}
