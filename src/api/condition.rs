@@ -2,6 +2,51 @@
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::bootstrap::KubeadmConfig;
+use super::cluster::Cluster;
+use super::control_plane::KubeadmControlPlane;
+use super::dev::{DevCluster, DevMachine};
+use super::machine::Machine;
+use super::machine_deployment::MachineDeployment;
+use super::machine_health_check::MachineHealthCheck;
+use super::machine_pool::MachinePool;
+use super::machine_set::MachineSet;
+
+/// A kind whose status has conditions.
+pub trait Conditioned {
+    /// Empty when there is no status yet.
+    fn conditions(&self) -> &[Condition];
+    /// Makes an empty status when there is none.
+    fn conditions_mut(&mut self) -> &mut Vec<Condition>;
+}
+
+macro_rules! conditioned {
+    ($($kind:ty),+ $(,)?) => {$(
+        impl Conditioned for $kind {
+            fn conditions(&self) -> &[Condition] {
+                self.status.as_ref().map_or(&[], |status| &status.conditions)
+            }
+
+            fn conditions_mut(&mut self) -> &mut Vec<Condition> {
+                &mut self.status.get_or_insert_default().conditions
+            }
+        }
+    )+};
+}
+
+conditioned!(
+    Cluster,
+    Machine,
+    MachineSet,
+    MachineDeployment,
+    MachinePool,
+    MachineHealthCheck,
+    KubeadmControlPlane,
+    KubeadmConfig,
+    DevCluster,
+    DevMachine,
+);
+
 /// The condition of type `type_`, if the list has one.
 #[must_use]
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt as _};
+
+use super::names;
 
 /// Namespace and name of one object of a kind that the context fixes. Cluster-scoped kinds have an
 /// empty namespace.
@@ -46,6 +49,18 @@ pub struct Gvk {
 }
 
 impl Gvk {
+    /// Of a typed kind. Every typed kind is namespaced.
+    #[must_use]
+    pub fn of<K: Resource<DynamicType = ()>>() -> Self {
+        Self {
+            group: K::group(&()).into_owned(),
+            version: K::version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            plural: K::plural(&()).into_owned(),
+            namespaced: true,
+        }
+    }
+
     /// `cluster.x-k8s.io/v1beta2`, or `v1` for the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
@@ -75,4 +90,40 @@ impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.gvk.kind, self.key)
     }
+}
+
+/// The owner that controls `object`, if it has one.
+#[must_use]
+pub fn controller_of<K: Resource>(object: &K) -> Option<&OwnerReference> {
+    object.meta().owner_references.as_deref()?.iter().find(|owner| owner.controller == Some(true))
+}
+
+/// Whether `owner` refers to an object of this group and kind. The version does not matter.
+#[must_use]
+pub fn refers_to(owner: &OwnerReference, group: &str, kind: &str) -> bool {
+    owner.kind == kind && group_of(&owner.api_version) == group
+}
+
+/// The group in an `apiVersion`; empty for the core group.
+#[must_use]
+pub fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// The value of a label; empty counts as absent.
+#[must_use]
+pub fn label<'a, K: Resource>(object: &'a K, name: &str) -> Option<&'a str> {
+    object.meta().labels.as_ref()?.get(name).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+/// The value of an annotation, which may be empty.
+#[must_use]
+pub fn annotation<'a, K: Resource>(object: &'a K, name: &str) -> Option<&'a str> {
+    object.meta().annotations.as_ref()?.get(name).map(String::as_str)
+}
+
+/// The cluster an object belongs to, by label.
+#[must_use]
+pub fn cluster_label<K: Resource>(object: &K) -> Option<&str> {
+    label(object, names::label::CLUSTER_NAME)
 }

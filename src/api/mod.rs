@@ -3,4 +3,62 @@
 
 pub mod condition;
 pub mod key;
+pub mod merge;
 pub mod names;
+
+pub mod legacy;
+pub mod reference;
+
+pub mod cluster;
+pub mod topology;
+
+pub mod machine;
+pub mod machine_deployment;
+pub mod machine_health_check;
+pub mod machine_pool;
+pub mod machine_set;
+
+pub mod control_plane;
+
+pub mod bootstrap;
+pub mod kubeadm;
+
+pub mod dev;
+
+use kube::CustomResourceExt;
+
+use key::Gvk;
+
+/// A kind with typed structs here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    pub gvk: Gvk,
+    pub short_names: &'static [&'static str],
+}
+
+impl Served {
+    fn of<K: kube::Resource<DynamicType = ()> + CustomResourceExt>() -> Self {
+        Self { gvk: Gvk::of::<K>(), short_names: K::shortnames() }
+    }
+}
+
+/// Every typed kind: core first, then control plane, bootstrap, infrastructure. All are namespaced.
+#[must_use]
+pub fn served() -> Vec<Served> {
+    vec![
+        Served::of::<cluster::Cluster>(),
+        Served::of::<machine_deployment::MachineDeployment>(),
+        Served::of::<machine_set::MachineSet>(),
+        Served::of::<machine::Machine>(),
+        Served::of::<machine_pool::MachinePool>(),
+        Served::of::<machine_health_check::MachineHealthCheck>(),
+        Served::of::<control_plane::KubeadmControlPlane>(),
+        Served::of::<control_plane::KubeadmControlPlaneTemplate>(),
+        Served::of::<bootstrap::KubeadmConfig>(),
+        Served::of::<bootstrap::KubeadmConfigTemplate>(),
+        Served::of::<dev::DevCluster>(),
+        Served::of::<dev::DevClusterTemplate>(),
+        Served::of::<dev::DevMachine>(),
+        Served::of::<dev::DevMachineTemplate>(),
+    ]
+}

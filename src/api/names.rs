@@ -59,3 +59,58 @@ pub mod finalizer {
     pub const KUBEADM_CONTROL_PLANE: &str = "kubeadm.controlplane.cluster.x-k8s.io";
     pub const MACHINE_POOL: &str = "machinepool.cluster.x-k8s.io";
 }
+
+/// Condition types, in the order in which upstream writes them to an object.
+pub mod condition {
+    pub const AVAILABLE: &str = "Available";
+    pub const READY: &str = "Ready";
+    pub const UP_TO_DATE: &str = "UpToDate";
+    pub const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
+    pub const BOOTSTRAP_CONFIG_READY: &str = "BootstrapConfigReady";
+    pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
+    pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
+    pub const CONTROL_PLANE_AVAILABLE: &str = "ControlPlaneAvailable";
+    pub const WORKERS_AVAILABLE: &str = "WorkersAvailable";
+    pub const CERTIFICATES_AVAILABLE: &str = "CertificatesAvailable";
+    pub const INITIALIZED: &str = "Initialized";
+    pub const ETCD_CLUSTER_HEALTHY: &str = "EtcdClusterHealthy";
+    pub const CONTROL_PLANE_COMPONENTS_HEALTHY: &str = "ControlPlaneComponentsHealthy";
+    pub const NODE_HEALTHY: &str = "NodeHealthy";
+    pub const NODE_READY: &str = "NodeReady";
+    pub const NODE_KUBEADM_LABELS_AND_TAINTS_SET: &str = "NodeKubeadmLabelsAndTaintsSet";
+    pub const ETCD_POD_HEALTHY: &str = "EtcdPodHealthy";
+    pub const ETCD_MEMBER_HEALTHY: &str = "EtcdMemberHealthy";
+    pub const API_SERVER_POD_HEALTHY: &str = "APIServerPodHealthy";
+    pub const CONTROLLER_MANAGER_POD_HEALTHY: &str = "ControllerManagerPodHealthy";
+    pub const SCHEDULER_POD_HEALTHY: &str = "SchedulerPodHealthy";
+    pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
+    pub const OWNER_REMEDIATED: &str = "OwnerRemediated";
+    pub const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
+    pub const TOPOLOGY_RECONCILED: &str = "TopologyReconciled";
+    pub const UPDATING: &str = "Updating";
+    pub const ROLLING_OUT: &str = "RollingOut";
+    pub const REMEDIATING: &str = "Remediating";
+    pub const SCALING_DOWN: &str = "ScalingDown";
+    pub const SCALING_UP: &str = "ScalingUp";
+    pub const MACHINES_READY: &str = "MachinesReady";
+    pub const CONTROL_PLANE_MACHINES_READY: &str = "ControlPlaneMachinesReady";
+    pub const WORKER_MACHINES_READY: &str = "WorkerMachinesReady";
+    pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
+    pub const CONTROL_PLANE_MACHINES_UP_TO_DATE: &str = "ControlPlaneMachinesUpToDate";
+    pub const WORKER_MACHINES_UP_TO_DATE: &str = "WorkerMachinesUpToDate";
+    pub const PAUSED: &str = "Paused";
+    pub const DELETING: &str = "Deleting";
+
+    /// KubeadmConfig.
+    pub const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
+    /// MachineHealthCheck.
+    pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
+
+    /// DevMachine, in-memory backend.
+    pub const VM_PROVISIONED: &str = "VMProvisioned";
+    pub const NODE_PROVISIONED: &str = "NodeProvisioned";
+    pub const ETCD_PROVISIONED: &str = "EtcdProvisioned";
+    pub const API_SERVER_PROVISIONED: &str = "APIServerProvisioned";
+    /// DevCluster, docker backend.
+    pub const LOAD_BALANCER_AVAILABLE: &str = "LoadBalancerAvailable";
+}

@@ -1,0 +1,311 @@
+//! KubeadmConfig and its template: what a machine runs at first boot.
+//! Source: cluster-api `api/bootstrap/kubeadm/v1beta2`, v1.14.0; shapes only, no rule.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::condition::Condition;
+use super::kubeadm::{ClusterConfiguration, InitConfiguration, JoinConfiguration};
+use super::legacy::{Deprecated, LegacyFailure};
+use super::reference::TemplateMeta;
+
+/// Everything that happens at first boot. The same type is in KubeadmConfig, its template, and control planes.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "bootstrap.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "KubeadmConfig",
+    plural = "kubeadmconfigs",
+    namespaced,
+    category = "cluster-api",
+    status = "KubeadmConfigStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Bootstrap data of one machine."
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct KubeadmConfigSpec {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
+    pub boot_commands: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_configuration: Option<ClusterConfiguration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_setup: Option<DiskSetup>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 200))]
+    pub files: Vec<File>,
+    /// `cloud-config` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["cloud-config", "ignition"]))]
+    pub format: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignition: Option<Ignition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_configuration: Option<InitConfiguration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join_configuration: Option<JoinConfiguration>,
+    /// Rows as in fstab.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 100),
+        inner(length(min = 1, max = 100), inner(length(min = 1, max = 512)))
+    )]
+    pub mounts: Vec<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ntp: Option<Ntp>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
+    pub post_kubeadm_commands: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
+    pub pre_kubeadm_commands: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100))]
+    pub users: Vec<User>,
+    /// Log level of kubeadm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verbosity: Option<i32>,
+}
+
+/// What became of the bootstrap data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct KubeadmConfigStatus {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub data_secret_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecated<LegacyFailure>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<BootstrapInitialization>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub observed_generation: Option<i64>,
+}
+
+/// A fact that stays true once reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct BootstrapInitialization {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_secret_created: Option<bool>,
+}
+
+/// Holder of the template.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "bootstrap.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "KubeadmConfigTemplate",
+    plural = "kubeadmconfigtemplates",
+    namespaced,
+    category = "cluster-api",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A KubeadmConfig for machine sets to copy."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeadmConfigTemplateSpec {
+    pub template: KubeadmConfigTemplateResource,
+}
+
+/// The configuration to copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct KubeadmConfigTemplateResource {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMeta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<KubeadmConfigSpec>,
+}
+
+/// Partitions and file systems to make.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct DiskSetup {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub filesystems: Vec<Filesystem>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub partitions: Vec<Partition>,
+}
+
+/// One file system to make.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Filesystem {
+    #[schemars(length(min = 1, max = 256))]
+    pub device: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
+    pub extra_opts: Vec<String>,
+    #[schemars(length(min = 1, max = 128))]
+    pub filesystem: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overwrite: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub partition: Option<String>,
+    #[serde(rename = "replaceFS", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub replace_fs: Option<String>,
+}
+
+/// One disk to partition: whole, or by layout.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Partition {
+    #[schemars(length(min = 1, max = 256))]
+    pub device: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100))]
+    pub disk_layout: Vec<PartitionSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overwrite: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["mbr", "gpt"]))]
+    pub table_type: Option<String>,
+}
+
+/// One slice of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PartitionSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 36))]
+    pub partition_type: Option<String>,
+    /// Share of the disk.
+    #[schemars(range(min = 1, max = 100))]
+    pub percentage: i32,
+}
+
+/// One file to write: its text here, or in a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct File {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub append: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 10240))]
+    pub content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["Raw", "Template"]))]
+    pub content_format: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_from: Option<SecretSource>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["base64", "gzip", "gzip+base64"]))]
+    pub encoding: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub owner: Option<String>,
+    #[schemars(length(min = 1, max = 512))]
+    pub path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16))]
+    pub permissions: Option<String>,
+}
+
+/// A value kept in a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretSource {
+    pub secret: SecretKey,
+}
+
+/// One key of a Secret in the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretKey {
+    #[schemars(length(min = 1, max = 256))]
+    pub key: String,
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// Settings for the ignition format.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct Ignition {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_linux_config: Option<ContainerLinuxConfig>,
+}
+
+/// Extra Container Linux configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ContainerLinuxConfig {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32768))]
+    pub additional_config: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strict: Option<bool>,
+}
+
+/// Time servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct Ntp {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 512)))]
+    pub servers: Vec<String>,
+}
+
+/// One user to create.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct User {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub gecos: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub groups: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub home_dir: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inactive: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock_password: Option<bool>,
+    #[schemars(length(min = 1, max = 256))]
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub passwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passwd_from: Option<SecretSource>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub primary_group: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub shell: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 2048)))]
+    pub ssh_authorized_keys: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub sudo: Option<String>,
+}

@@ -1,0 +1,269 @@
+//! KubeadmControlPlane and its template.
+//! Source: cluster-api `api/controlplane/kubeadm/v1beta2`, v1.14.0; shapes only, no rule.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bootstrap::KubeadmConfigSpec;
+use super::condition::Condition;
+use super::legacy::{Deprecated, LegacyControlPlane};
+use super::machine::{MachineDeletion, MachineTaint, ReadinessGate};
+use super::machine_set::{MachineNaming, VersionCount};
+use super::reference::{ContractRef, TemplateMeta};
+
+/// What a control plane should be.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "controlplane.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "KubeadmControlPlane",
+    plural = "kubeadmcontrolplanes",
+    namespaced,
+    shortname = "kcp",
+    category = "cluster-api",
+    status = "KubeadmControlPlaneStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Control plane machines made with kubeadm.",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeadmControlPlaneSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubeadm_config_spec: Option<KubeadmConfigSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_naming: Option<MachineNaming>,
+    pub machine_template: ControlPlaneMachineTemplate,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remediation: Option<ControlPlaneRemediation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<ControlPlaneRollout>,
+    #[schemars(length(min = 1, max = 256))]
+    pub version: String,
+}
+
+/// What a control plane is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct KubeadmControlPlaneStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_replicas: Option<i32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecated<LegacyControlPlane>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<ControlPlaneInitialization>,
+    /// Kept until that remediation is complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_remediation: Option<LastRemediation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub observed_generation: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// The selector as a string, for the scale subresource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 4096))]
+    pub selector: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_to_date_replicas: Option<i32>,
+    /// The lowest version among its machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub version: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["version"]))]
+    pub versions: Vec<VersionCount>,
+}
+
+/// What new control plane machines look like; version and bootstrap come from the control plane itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlaneMachineTemplate {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMeta>,
+    pub spec: ControlPlaneMachineSpec,
+}
+
+/// Settings of control plane machines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlaneMachineSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<MachineDeletion>,
+    pub infrastructure_ref: ContractRef,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-map-keys" = ["conditionType"]))]
+    pub readiness_gates: Vec<ReadinessGate>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-map-keys" = ["key", "effect"]))]
+    pub taints: Vec<MachineTaint>,
+}
+
+/// When and how control plane machines are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ControlPlaneRollout {
+    /// Machines made before this time are replaced once it has passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<RolloutBefore>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<ControlPlaneStrategy>,
+}
+
+/// Replace machines ahead of an event.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct RolloutBefore {
+    /// Days before a machine's certificates expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 7))]
+    pub certificates_expiry_days: Option<i32>,
+}
+
+/// How old machines give way to new ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ControlPlaneStrategy {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<ControlPlaneRollingUpdate>,
+    #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["RollingUpdate"]))]
+    pub type_: String,
+}
+
+/// Whether a rollout first adds or first removes a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ControlPlaneRollingUpdate {
+    /// 0 or 1; 1 when absent, and 0 needs three replicas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_surge: Option<IntOrString>,
+}
+
+/// How stubbornly unhealthy machines are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ControlPlaneRemediation {
+    /// No limit when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_retry: Option<i32>,
+    /// After this time of health a failure starts a new count. 3600 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub min_healthy_period_seconds: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub retry_period_seconds: Option<i32>,
+}
+
+/// A fact that stays true once reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ControlPlaneInitialization {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_initialized: Option<bool>,
+}
+
+/// The latest replacement of an unhealthy machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRemediation {
+    #[schemars(length(min = 1, max = 253))]
+    pub machine: String,
+    /// 0 for the first attempt.
+    #[schemars(range(min = 0))]
+    pub retry_count: i32,
+    pub time: Time,
+}
+
+/// Holder of the template.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "controlplane.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "KubeadmControlPlaneTemplate",
+    plural = "kubeadmcontrolplanetemplates",
+    namespaced,
+    category = "cluster-api",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A KubeadmControlPlane for cluster classes to copy."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeadmControlPlaneTemplateSpec {
+    pub template: KubeadmControlPlaneTemplateResource,
+}
+
+/// The control plane to copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct KubeadmControlPlaneTemplateResource {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMeta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<KubeadmControlPlaneTemplateResourceSpec>,
+}
+
+/// A control plane without version, size and infrastructure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct KubeadmControlPlaneTemplateResourceSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubeadm_config_spec: Option<KubeadmConfigSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_naming: Option<MachineNaming>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_template: Option<ControlPlaneTemplateMachine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remediation: Option<ControlPlaneRemediation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<ControlPlaneRollout>,
+}
+
+/// What new control plane machines look like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ControlPlaneTemplateMachine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMeta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<ControlPlaneTemplateMachineSpec>,
+}
+
+/// Settings of control plane machines.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct ControlPlaneTemplateMachineSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<MachineDeletion>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-list-map-keys" = ["key", "effect"]))]
+    pub taints: Vec<MachineTaint>,
+}

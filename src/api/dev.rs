@@ -1,0 +1,273 @@
+//! Upstream's development infrastructure: DevCluster, DevMachine and their templates, whose in-memory
+//! backend the simulator plays.
+//! Source: cluster-api `test/infrastructure/docker/api/v1beta2`, v1.14.0; shapes only, no rule.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::LocalObjectReference;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cluster::{Endpoint, FailureDomain};
+use super::condition::Condition;
+use super::legacy::{Deprecated, LegacyConditions};
+use super::machine::MachineAddress;
+use super::reference::TemplateMeta;
+
+/// What a DevCluster should be.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "DevCluster",
+    plural = "devclusters",
+    namespaced,
+    category = "cluster-api",
+    status = "DevClusterStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Infrastructure of a development cluster."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DevClusterSpec {
+    pub backend: DevClusterBackend,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_plane_endpoint: Option<Endpoint>,
+}
+
+/// What a DevCluster is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DevClusterStatus {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecated<LegacyConditions>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["name"]))]
+    pub failure_domains: Vec<FailureDomain>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<InfrastructureInitialization>,
+}
+
+/// Exactly one backend.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DevClusterBackend {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub docker: Option<DockerCluster>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_memory: Option<InMemoryCluster>,
+}
+
+/// A cluster that exists only in memory. Nothing to set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InMemoryCluster {}
+
+/// What a DevMachine should be.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "DevMachine",
+    plural = "devmachines",
+    namespaced,
+    category = "cluster-api",
+    status = "DevMachineStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A development machine: a container, or a machine that exists only in memory."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DevMachineSpec {
+    pub backend: DevMachineBackend,
+    #[serde(rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub provider_id: Option<String>,
+}
+
+/// What a DevMachine is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DevMachineStatus {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<MachineAddress>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecated<LegacyConditions>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub failure_domain: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<InfrastructureInitialization>,
+}
+
+/// Exactly one backend.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DevMachineBackend {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub docker: Option<DockerMachine>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_memory: Option<InMemoryMachine>,
+}
+
+/// How long each part of a pretended machine takes to come up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InMemoryMachine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<InMemoryComponent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<InMemoryComponent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<InMemoryComponent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vm: Option<InMemoryComponent>,
+}
+
+/// One part of a pretended machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InMemoryComponent {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioning: Option<Provisioning>,
+}
+
+/// How long a part takes to come up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Provisioning {
+    /// A Go duration such as `10s`.
+    pub startup_duration: String,
+    /// A fraction such as `0.2`: up to this share is added by chance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub startup_jitter: Option<String>,
+}
+
+/// A fact that stays true once reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct InfrastructureInitialization {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioned: Option<bool>,
+}
+
+/// Holder of the template.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "DevClusterTemplate",
+    plural = "devclustertemplates",
+    namespaced,
+    category = "cluster-api",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A DevCluster for cluster classes to copy."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DevClusterTemplateSpec {
+    pub template: DevClusterTemplateResource,
+}
+
+/// The cluster to copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DevClusterTemplateResource {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMeta>,
+    pub spec: DevClusterSpec,
+}
+
+/// Holder of the template.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "DevMachineTemplate",
+    plural = "devmachinetemplates",
+    namespaced,
+    category = "cluster-api",
+    status = "DevMachineTemplateStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "A DevMachine for machine sets and control planes to copy."
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DevMachineTemplateSpec {
+    pub template: DevMachineTemplateResource,
+}
+
+/// The machine to copy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DevMachineTemplateResource {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMeta>,
+    pub spec: DevMachineSpec,
+}
+
+/// What the autoscaler needs to scale from zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DevMachineTemplateStatus {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub capacity: BTreeMap<String, Quantity>,
+}
+
+/// Containers on one host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DockerCluster {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["name"]))]
+    pub failure_domains: Vec<FailureDomain>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancer: Option<DockerLoadBalancer>,
+}
+
+/// The load balancer container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DockerLoadBalancer {
+    #[serde(rename = "customHAProxyConfigTemplateRef", skip_serializing_if = "Option::is_none")]
+    pub custom_haproxy_config_template_ref: Option<LocalObjectReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_repository: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_tag: Option<String>,
+}
+
+/// A container as machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DockerMachine {
+    /// A Go duration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bootstrap_timeout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom_image: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_mounts: Vec<DockerMount>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pre_load_images: Vec<String>,
+}
+
+/// A host folder in the container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DockerMount {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+}

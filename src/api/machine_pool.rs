@@ -1,0 +1,78 @@
+//! The MachinePool kind: machines that the infrastructure counts for itself.
+//! Source: cluster-api `api/core/v1beta2/machinepool_types.go`, v1.14.0; shapes only, no rule.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::condition::Condition;
+use super::legacy::{Deprecated, LegacyMachinePool};
+use super::machine::MachineInitialization;
+use super::machine_set::{MachineTemplate, VersionCount};
+
+/// What a MachinePool should be.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cluster.x-k8s.io",
+    version = "v1beta2",
+    kind = "MachinePool",
+    plural = "machinepools",
+    namespaced,
+    shortname = "mp",
+    category = "cluster-api",
+    status = "MachinePoolStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Worker machines that an infrastructure group creates and removes by itself.",
+    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MachinePoolSpec {
+    #[schemars(length(min = 1, max = 63))]
+    pub cluster_name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
+    pub failure_domains: Vec<String>,
+    #[serde(rename = "providerIDList", default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10000), inner(length(min = 1, max = 512)))]
+    pub provider_id_list: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    pub template: MachineTemplate,
+}
+
+/// What a MachinePool is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct MachinePoolStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_replicas: Option<i32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<Deprecated<LegacyMachinePool>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<MachineInitialization>,
+    /// Full references, unlike a Machine's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10000))]
+    pub node_refs: Vec<ObjectReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub observed_generation: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["Pending", "Provisioning", "Provisioned", "Running", "ScalingUp", "ScalingDown", "Scaling", "Deleting", "Failed", "Unknown"]))]
+    pub phase: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up_to_date_replicas: Option<i32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-map-keys" = ["version"]))]
+    pub versions: Vec<VersionCount>,
+}
