@@ -1,3 +1,10 @@
 //! Parses arguments, runs, prints an error chain once, sets the exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    capstan::cli::main()
+}

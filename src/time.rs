@@ -133,6 +133,44 @@ pub fn human_duration(seconds: i64) -> String {
     }
 }
 
+/// A duration as Go and kubectl write it: `300ms`, `90s`, `5m`, `1h30m`; also `2d`. `None` when it is
+/// none, negative, or has no unit (a bare `0` is fine).
+/// Source: Go `time.ParseDuration`. Intended difference: `d` for days, no sign, no `us` and `ns`.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<std::time::Duration> {
+    if text == "0" {
+        return Some(std::time::Duration::ZERO);
+    }
+    let mut seconds = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        let unit =
+            rest[digits..].find(|c: char| c.is_ascii_digit() || c == '.').map_or(rest.len(), |n| digits + n);
+        seconds += number
+            * match &rest[digits..unit] {
+                "ms" => 0.001,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                "d" => 86_400.0,
+                _ => return None,
+            };
+        rest = &rest[unit..];
+    }
+    if text.is_empty() { None } else { std::time::Duration::try_from_secs_f64(seconds).ok() }
+}
+
+/// A moment as a person types it: RFC 3339, or `+2h` from `now`.
+#[must_use]
+pub fn parse_moment(text: &str, now: Timestamp) -> Option<Timestamp> {
+    match text.strip_prefix('+') {
+        Some(offset) => now.checked_add_signed(chrono::Duration::from_std(parse_duration(offset)?).ok()?),
+        None => parse_rfc3339(text),
+    }
+}
+
 /// Age of something created at `then`, seen at `now`, as kubectl prints it.
 #[must_use]
 pub fn age(then: Timestamp, now: Timestamp) -> String {
@@ -168,6 +206,32 @@ mod tests {
         ] {
             assert_eq!(human_duration(seconds), expected, "{seconds} s");
         }
+    }
+
+    #[test]
+    fn durations_and_moments_as_people_type_them() {
+        for (text, expected) in [
+            ("90s", Some(90_000)),
+            ("1h30m", Some(5_400_000)),
+            ("300ms", Some(300)),
+            ("1.5m", Some(90_000)),
+            ("2d", Some(172_800_000)),
+            ("0", Some(0)),
+            ("", None),
+            ("5", None),
+            ("-5s", None),
+            ("5 s", None),
+            ("1e400s", None),
+        ] {
+            assert_eq!(parse_duration(text).map(|d| d.as_millis()), expected, "{text}");
+        }
+        let now = parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
+        assert_eq!(parse_moment("+2h", now).map(rfc3339).as_deref(), Some("2026-11-20T12:00:00Z"));
+        assert_eq!(
+            parse_moment("2026-11-21T00:00:00+02:00", now).map(rfc3339).as_deref(),
+            Some("2026-11-20T22:00:00Z")
+        );
+        assert_eq!(parse_moment("tomorrow", now), None);
     }
 
     #[test]

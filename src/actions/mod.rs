@@ -2,10 +2,13 @@
 //! Owns the actions, their risk and their guards. Must not know the terminal: the dashboard and the
 //! one-shot commands call the same [`Desk`].
 
+pub mod desk;
 pub mod diff;
 pub mod edit;
 pub mod journal;
 pub mod preflight;
+
+pub use desk::Desk;
 
 use std::fmt;
 

@@ -394,10 +394,15 @@ pub fn gvk_of<K: Object>() -> Gvk {
     }
 }
 
-fn value_path(target: &ObjectRef) -> String {
-    let namespace =
-        (target.gvk.namespaced && !target.key.namespace.is_empty()).then_some(target.key.namespace.as_str());
-    <kube::core::DynamicObject as kube::Resource>::url_path(&target.gvk.api_resource(), namespace)
+/// The path of the collection that holds `target`.
+pub(super) fn value_path(target: &ObjectRef) -> String {
+    collection_path(&target.gvk, &target.key.namespace)
+}
+
+/// The path of a kind's collection: of one namespace, or of all when `namespace` is empty.
+pub(super) fn collection_path(gvk: &Gvk, namespace: &str) -> String {
+    let namespace = (gvk.namespaced && !namespace.is_empty()).then_some(namespace);
+    <kube::core::DynamicObject as kube::Resource>::url_path(&gvk.api_resource(), namespace)
 }
 
 fn describe<K: Object>(object: &K) -> String {

@@ -1,0 +1,323 @@
+//! What can be typed: every command, option and its help. Owns words and defaults; must not know how
+//! anything is done.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Dashboard and lifecycle engine for Cluster API.
+///
+/// Without a command: the dashboard over the current kubeconfig context.
+#[derive(Debug, Parser)]
+#[command(name = "capstan", version, max_term_width = 110, propagate_version = true)]
+#[command(
+    after_help = "Exit codes: 0 fine, 1 failed, 2 wrong usage. `describe --exit-status` and `wait --exit-status` add \
+                        10 progressing, 11 degraded, 12 blocked, 13 unknown."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+    #[command(flatten)]
+    pub screen: ScreenArgs,
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// Which API server, and what may be sent to it.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct ConnectArgs {
+    /// Kubeconfig file; without it $KUBECONFIG, then ~/.kube/config, then the pod's service account
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig; without it the current one
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Only this namespace
+    #[arg(short, long, global = true, value_name = "NS", conflicts_with = "all_namespaces")]
+    pub namespace: Option<String>,
+    /// Every namespace
+    #[arg(short = 'A', long, global = true)]
+    pub all_namespaces: bool,
+    /// Let only reads leave this process
+    #[arg(long, global = true, env = "CAPSTAN_READ_ONLY")]
+    pub read_only: bool,
+}
+
+/// How the dashboard looks and is steered.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Screen")]
+pub struct ScreenArgs {
+    /// Theme by name: a built-in one, or a file in the configuration directory's `themes`
+    #[arg(long, global = true, value_name = "NAME", env = "CAPSTAN_THEME")]
+    pub theme: Option<String>,
+    /// Keymap by name: a built-in one, or a file in the configuration directory's `keymaps`
+    #[arg(long, global = true, value_name = "NAME", env = "CAPSTAN_KEYMAP")]
+    pub keymap: Option<String>,
+    /// Only ASCII characters, also for borders and glyphs
+    #[arg(long, global = true)]
+    pub ascii: bool,
+    /// Colours to use
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    Auto,
+    Never,
+    #[value(name = "16")]
+    Sixteen,
+    #[value(name = "256")]
+    Indexed,
+    Truecolor,
+}
+
+/// Where the program's own log goes: never to the terminal while the dashboard is up.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Log")]
+pub struct LogArgs {
+    /// Write a log to this file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+    /// error, warn, info, debug, trace, or a filter such as capstan=debug
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
+    pub log_level: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Dashboard over a small living fleet, all in memory: nothing to install, nothing kept
+    Demo(DemoArgs),
+    /// Embedded API server, engine, simulated infrastructure and dashboard; state is kept
+    Standalone(StandaloneArgs),
+    /// Only the engine, against the API server of a kubeconfig
+    Engine(EngineArgs),
+    /// Print objects, as kubectl would
+    Get(GetArgs),
+    /// Print one Cluster and everything below it
+    Describe(DescribeArgs),
+    /// Wait until an object reaches a state
+    Wait(WaitArgs),
+    /// Set the desired number of Machines
+    Scale(ScaleArgs),
+    /// Replace Machines: now, or after a moment
+    #[command(subcommand)]
+    Rollout(RolloutCommand),
+    /// Set the Kubernetes version
+    SetVersion(SetVersionArgs),
+    /// Stop reconciling an object
+    Pause(TargetArgs),
+    /// Reconcile a paused object again
+    Resume(TargetArgs),
+    /// Delete a Machine
+    Delete(TargetArgs),
+    /// Print the CustomResourceDefinitions that capstan serves
+    Crds,
+    /// Print a completion script
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DemoArgs {
+    /// How much faster than real time the simulated machines start
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive)]
+    pub time_scale: f64,
+    /// Seed of names and jitter; the same seed gives the same fleet
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct StandaloneArgs {
+    /// Where state is kept; without it the XDG data directory
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// `disk` (in the data directory) or `memory`
+    #[arg(long, value_name = "STORE", default_value = "disk")]
+    pub store: String,
+    /// Serve the API over TLS on this loopback address; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Allow an address that other machines can reach
+    #[arg(long, requires = "listen")]
+    pub listen_beyond_loopback: bool,
+    /// Write a kubeconfig (admin) with mode 0600
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig_out: Option<PathBuf>,
+    /// Start with these objects when the store is empty: a scenario's name, or `synthetic:clusters=C,machines=M`
+    #[arg(long, value_name = "NAME")]
+    pub sample: Option<String>,
+    /// No dashboard; run until stopped
+    #[arg(long)]
+    pub headless: bool,
+    /// Only the API server: no controllers, no simulated infrastructure
+    #[arg(long)]
+    pub no_engine: bool,
+    /// How much faster than real time the simulated machines start
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive)]
+    pub time_scale: f64,
+    /// Seed of names and jitter
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct EngineArgs {
+    /// Namespace of the Lease that keeps a second engine waiting
+    #[arg(long, value_name = "NS", default_value = "default")]
+    pub lease_namespace: String,
+    /// How much faster than real time the simulated machines start
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive)]
+    pub time_scale: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputArg {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    Name,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct GetArgs {
+    /// clusters, kcp, md, ms, machines, …
+    pub resource: String,
+    /// Only these
+    pub names: Vec<String>,
+    /// Label selector
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub selector: Option<String>,
+    #[arg(short, long, default_value = "table")]
+    pub output: OutputArg,
+    /// Leave out the heading
+    #[arg(long)]
+    pub no_headers: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DescribeOutputArg {
+    Tree,
+    Json,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DescribeArgs {
+    /// Only `cluster`
+    #[arg(value_parser = ["cluster"])]
+    pub resource: String,
+    pub name: String,
+    #[arg(short, long, default_value = "tree")]
+    pub output: DescribeOutputArg,
+    /// Exit 0 ok, 10 progressing, 11 degraded, 12 blocked, 13 unknown
+    #[arg(long)]
+    pub exit_status: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct WaitArgs {
+    /// KIND/NAME, or KIND NAME
+    #[arg(required = true, num_args = 1..=2)]
+    pub target: Vec<String>,
+    /// `condition=TYPE[=STATUS]`, `verdict=ok`, or `delete`
+    #[arg(long = "for", value_name = "WHAT")]
+    pub condition: String,
+    /// Such as 30s, 5m, 1h
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    pub timeout: std::time::Duration,
+    /// When time runs out exit with the verdict's code instead of 1
+    #[arg(long)]
+    pub exit_status: bool,
+}
+
+/// One object, and how to go about changing it.
+#[derive(Clone, Debug, Args)]
+pub struct TargetArgs {
+    /// KIND/NAME, or KIND NAME
+    #[arg(required = true, num_args = 1..=2, value_name = "TARGET")]
+    pub target: Vec<String>,
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ConfirmArgs {
+    /// Do it without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Show findings and difference, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ScaleArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Desired number of Machines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub replicas: i32,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RolloutCommand {
+    /// Replace every Machine, beginning now
+    Restart(TargetArgs),
+    /// Replace every Machine older than a moment, beginning then
+    After {
+        #[command(flatten)]
+        target: TargetArgs,
+        /// RFC 3339 (2026-11-20T22:00:00Z), or from now: +2h, +30m, +1d
+        #[arg(long, value_name = "WHEN")]
+        at: String,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct SetVersionArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Such as v1.36.2
+    #[arg(long, value_name = "VERSION")]
+    pub to: String,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(n) if n.is_finite() && n > 0.0 => Ok(n),
+        _ => Err("expected a number above 0, such as 1, 10 or 0.5".to_owned()),
+    }
+}
+
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    crate::time::parse_duration(text).ok_or_else(|| "expected a duration such as 30s, 5m or 1h".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn targets_are_one_word_or_two() {
+        for words in [vec!["capstan", "pause", "md/a"], vec!["capstan", "pause", "md", "a"]] {
+            assert!(Cli::try_parse_from(words.clone()).is_ok(), "{words:?}");
+        }
+        assert!(Cli::try_parse_from(["capstan", "pause"]).is_err());
+        assert!(Cli::try_parse_from(["capstan", "scale", "md/a", "--replicas", "-1"]).is_err());
+        assert!(Cli::try_parse_from(["capstan", "demo", "--time-scale", "0"]).is_err());
+    }
+}

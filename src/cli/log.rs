@@ -1,0 +1,48 @@
+//! The program's own log: a file, or nothing while the dashboard is up, or stderr for services.
+//! Owns set-up only.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use anyhow::Context as _;
+use tracing_appender::non_blocking::WorkerGuard;
+use tracing_subscriber::EnvFilter;
+
+use super::args::LogArgs;
+
+/// Whether lines may go to stderr when no file is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terminal {
+    /// The dashboard owns it.
+    Taken,
+    /// A service or a one-shot command.
+    Free,
+}
+
+/// Starts logging. Lines are written by a thread of their own; keep the guard until the end.
+///
+/// # Errors
+/// A filter that does not parse, or a file that cannot be opened.
+pub fn start(args: &LogArgs, terminal: Terminal) -> anyhow::Result<Option<WorkerGuard>> {
+    let filter = EnvFilter::try_new(&args.log_level).with_context(|| {
+        format!(
+            "--log-level {}: expected error, warn, info, debug, trace or a filter such as capstan=debug",
+            args.log_level
+        )
+    })?;
+    let (writer, guard) = match (&args.log_file, terminal) {
+        (Some(path), _) => {
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .mode(0o600)
+                .open(path)
+                .with_context(|| format!("cannot open the log file {}", path.display()))?;
+            tracing_appender::non_blocking(file)
+        }
+        (None, Terminal::Free) => tracing_appender::non_blocking(std::io::stderr()),
+        (None, Terminal::Taken) => return Ok(None),
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false).init();
+    Ok(Some(guard))
+}

@@ -1,0 +1,57 @@
+//! Single reads and short lists of any kind as JSON, past every cache. Owns the requests; must not
+//! know what the objects mean.
+
+use kube::core::Request;
+use kube::core::params::{GetParams, ListParams};
+use serde_json::Value;
+
+use super::write::{collection_path, value_path};
+use crate::api::key::{Gvk, ObjectRef};
+
+/// Objects asked for at once.
+const PAGE: u32 = 500;
+
+/// The object as the server has it. `None` when it does not exist.
+///
+/// # Errors
+/// Whatever the server or the connection says, except 404.
+pub async fn get_value(client: &kube::Client, target: &ObjectRef) -> Result<Option<Value>, kube::Error> {
+    let request = Request::new(value_path(target))
+        .get(&target.key.name, &GetParams::default())
+        .map_err(kube::Error::BuildRequest)?;
+    match client.request(request).await {
+        Ok(object) => Ok(Some(object)),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Every object of a kind in `namespace` (all when empty) that `selector` chooses (all when empty),
+/// read in pages.
+///
+/// # Errors
+/// Whatever the server or the connection says.
+pub async fn list_values(
+    client: &kube::Client,
+    gvk: &Gvk,
+    namespace: &str,
+    selector: &str,
+) -> Result<Vec<Value>, kube::Error> {
+    let mut found = Vec::new();
+    let mut params = ListParams::default().limit(PAGE);
+    if !selector.is_empty() {
+        params = params.labels(selector);
+    }
+    loop {
+        let request =
+            Request::new(collection_path(gvk, namespace)).list(&params).map_err(kube::Error::BuildRequest)?;
+        let mut page: Value = client.request(request).await?;
+        if let Some(items) = page.get_mut("items").and_then(Value::as_array_mut) {
+            found.append(items);
+        }
+        match page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token.to_owned()),
+            None => return Ok(found),
+        }
+    }
+}
