@@ -1,8 +1,10 @@
 //! The composition root: arguments, modes, wiring, one-shot commands, exit codes.
 
+pub mod act;
 pub mod args;
 pub mod log;
 pub mod paths;
+pub mod target;
 
 use std::process::ExitCode;
 

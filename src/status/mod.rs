@@ -3,5 +3,6 @@
 
 pub mod condition_ops;
 pub mod health;
+pub mod machine_template;
 pub mod merge;
 pub mod wording;
