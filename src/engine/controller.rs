@@ -45,15 +45,20 @@ pub enum Outcome {
     Done,
     /// Again after this long, or earlier when a trigger fires.
     RequeueAfter(Duration),
+    /// Again after this long, and not earlier even when a trigger fires.
+    /// Source: upstream's "defer next reconcile" (preflight 5 s, drain and volume detach 20 s).
+    NotBefore(Duration),
 }
 
 impl Outcome {
-    /// The sooner of two wishes; a stated delay beats none.
+    /// Both wishes as one: the sooner timer, a stated delay over none, and a hold over everything.
     #[must_use]
-    pub fn sooner(self, other: Self) -> Self {
+    pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::RequeueAfter(a), Self::RequeueAfter(b)) => Self::RequeueAfter(a.min(b)),
-            (wait @ Self::RequeueAfter(_), Self::Done) | (Self::Done, wait) => wait,
+            (Self::NotBefore(a), Self::NotBefore(b)) => Self::NotBefore(a.max(b)),
+            (hold @ Self::NotBefore(_), _) | (_, hold @ Self::NotBefore(_)) => hold,
+            (wait, Self::Done) | (Self::Done, wait) => wait,
         }
     }
 }

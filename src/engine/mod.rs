@@ -1,5 +1,279 @@
 //! Runs controllers: queue, runner, triggers, lease. Knows keys, not kinds.
 
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
 pub mod controller;
+pub mod echo;
+pub mod lease;
+pub mod queue;
+pub mod runner;
+pub mod trace;
+
+#[cfg(test)]
+mod tests;
 
 pub use controller::{Controller, Outcome, ReconcileError, Trigger};
+
+use crate::client::watch::Progress;
+use crate::client::write::gvk_of;
+use crate::client::{Cache, Client, Object, Writer};
+use crate::rng::Rng;
+use crate::time::Clock;
+use echo::Echoes;
+use lease::{Elector, LeaseOptions, Leadership};
+use queue::Pace;
+use runner::{Entrance, Runner};
+use trace::Trace;
+
+/// Entries kept in the trace.
+const TRACE_LENGTH: usize = 2000;
+
+/// How an engine runs.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Field manager of its writes.
+    pub manager: String,
+    /// Compete for this lease and write only while holding it. `None`: alone with its server.
+    pub lease: Option<LeaseOptions>,
+    /// Divides the controllers' minimum distance between runs (1.0: as upstream). Infinity: none.
+    pub time_scale: f64,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { manager: "capstan".to_owned(), lease: None, time_scale: 1.0 }
+    }
+}
+
+/// Controllers, the caches they read, and the one writer they share. Set up first, then [`Engine::run`].
+pub struct Engine {
+    client: Client,
+    writer: Writer,
+    clock: Clock,
+    rng: Rng,
+    options: EngineOptions,
+    leadership: Leadership,
+    elector: Option<Elector>,
+    caches: BTreeMap<TypeId, Box<dyn Any + Send + Sync>>,
+    feeds: Vec<BoxFuture<'static, ()>>,
+    /// Progress of each cache, by kind.
+    progress: Vec<(String, tokio::sync::watch::Receiver<Progress>)>,
+    echoes: Echoes,
+    controllers: Vec<(Arc<dyn Controller>, Entrance)>,
+    background: Vec<BoxFuture<'static, ()>>,
+    trace: Trace,
+}
+
+impl Engine {
+    #[must_use]
+    pub fn new(client: Client, clock: Clock, rng: Rng, options: EngineOptions) -> Self {
+        let writer = Writer::new(client.clone(), &options.manager);
+        let (elector, leadership) = match &options.lease {
+            Some(lease) => {
+                let (elector, leadership) = Elector::new(lease.clone(), writer.clone(), clock.clone());
+                (Some(elector), leadership)
+            }
+            None => (None, Leadership::alone()),
+        };
+        Self {
+            writer: writer.with_permit(leadership.permit()),
+            client,
+            clock,
+            rng,
+            options,
+            leadership,
+            elector,
+            caches: BTreeMap::new(),
+            feeds: Vec::new(),
+            progress: Vec::new(),
+            echoes: Echoes::default(),
+            controllers: Vec::new(),
+            background: Vec::new(),
+            trace: Trace::new(TRACE_LENGTH),
+        }
+    }
+
+    /// The one shared copy of a kind; the first call starts its watch when the engine runs.
+    pub fn cache<K: Object>(&mut self) -> Cache<K> {
+        if let Some(cache) = self.caches.get(&TypeId::of::<K>()).and_then(|any| any.downcast_ref::<Cache<K>>()) {
+            return cache.clone();
+        }
+        let cache = Cache::<K>::new();
+        let kind = gvk_of::<K>().kind;
+        let rng = self.rng.stream(&format!("watch/{kind}"));
+        self.feeds.push(Box::pin(cache.clone().follow(self.client.clone(), rng)));
+        self.progress.push((kind, cache.subscribe()));
+        self.echoes.add(&cache);
+        self.caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
+        cache
+    }
+
+    /// The write path: writes only while leading, and what is written in a run is waited for.
+    #[must_use]
+    pub fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    #[must_use]
+    pub fn rng(&self) -> &Rng {
+        &self.rng
+    }
+
+    /// Adds a controller; it runs when the engine does.
+    pub fn add(&mut self, controller: impl Controller) {
+        let interval = scaled(controller.rate_interval(), self.options.time_scale);
+        self.controllers.push((Arc::new(controller), Entrance::new(Pace::with_interval(interval))));
+    }
+
+    /// Adds work that goes on while the engine runs, such as a simulated world's clockwork.
+    pub fn add_background(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.background.push(Box::pin(work));
+    }
+
+    /// To look at the engine while it runs.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle {
+            entrances: self.controllers.iter().map(|(c, entrance)| (c.name(), entrance.clone())).collect(),
+            progress: self.progress.clone(),
+            leadership: self.leadership.clone(),
+            trace: self.trace.clone(),
+            writer: self.writer.clone(),
+        }
+    }
+
+    /// Runs until `stop`: fills the caches, then starts the controllers. Returns when the runs that had
+    /// started have ended and the lease is given back.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut feeds = JoinSet::new();
+        for feed in self.feeds.into_iter().chain(self.background) {
+            feeds.spawn(feed);
+        }
+        let mut workers = JoinSet::new();
+        let elector_stop = CancellationToken::new();
+        let elector = self.elector.map(|elector| tokio::spawn(elector.run(elector_stop.clone())));
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = all_ready(self.progress) => {
+                for (controller, entrance) in self.controllers {
+                    for trigger in controller.triggers() {
+                        (trigger.0)(entrance.enqueue());
+                    }
+                    let runner = Runner {
+                        controller,
+                        entrance,
+                        echoes: self.echoes.clone(),
+                        leadership: self.leadership.clone(),
+                        trace: self.trace.clone(),
+                        clock: self.clock.clone(),
+                    };
+                    workers.spawn(runner.run(stop.clone()));
+                }
+                stop.cancelled().await;
+            }
+        }
+        while workers.join_next().await.is_some() {}
+        elector_stop.cancel();
+        if let Some(elector) = elector {
+            // A join error means that it panicked; there is nothing left to give back then.
+            let _ = elector.await;
+        }
+    }
+}
+
+fn scaled(interval: Duration, time_scale: f64) -> Duration {
+    Duration::try_from_secs_f64(interval.as_secs_f64() / time_scale).unwrap_or(interval)
+}
+
+async fn all_ready(progress: Vec<(String, tokio::sync::watch::Receiver<Progress>)>) {
+    for (_, mut receiver) in progress {
+        if receiver.wait_for(|p| p.ready).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Looks at a running engine. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    entrances: Vec<(&'static str, Entrance)>,
+    progress: Vec<(String, tokio::sync::watch::Receiver<Progress>)>,
+    leadership: Leadership,
+    trace: Trace,
+    writer: Writer,
+}
+
+impl Handle {
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.leadership.leads()
+    }
+
+    /// Writes sent so far.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.writer.counts().total()
+    }
+
+    /// Progress of each cache, by kind.
+    #[must_use]
+    pub fn caches(&self) -> Vec<(String, Progress)> {
+        self.progress.iter().map(|(kind, p)| (kind.clone(), p.borrow().clone())).collect()
+    }
+
+    /// Waiting and running keys of each controller.
+    #[must_use]
+    pub fn depths(&self) -> Vec<(&'static str, (usize, usize))> {
+        self.entrances.iter().map(|(name, entrance)| (*name, entrance.depth())).collect()
+    }
+
+    /// Asks one controller for a run of one key. False when there is no such controller.
+    pub fn trigger(&self, controller: &str, key: &crate::api::key::ObjectKey) -> bool {
+        let found = self.entrances.iter().find(|(name, _)| *name == controller);
+        found.is_some_and(|(_, entrance)| {
+            entrance.trigger(key);
+            true
+        })
+    }
+
+    /// Every cache is ready, nothing runs, and no trigger is unanswered.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.progress.iter().all(|(_, p)| p.borrow().ready)
+            && self.entrances.iter().all(|(_, entrance)| entrance.is_idle())
+    }
+
+    /// Resolves when the engine was idle at two looks `settle` apart. Under paused time any `settle`
+    /// will do, because the clock only moves when every task waits; in real time it must be longer
+    /// than the way of a write through the server and back. Timers (requeues, backoff) do not count.
+    pub async fn wait_until_idle(&self, settle: Duration) {
+        let mut quiet = 0;
+        while quiet < 2 {
+            tokio::time::sleep(settle).await;
+            quiet = if self.is_idle() { quiet + 1 } else { 0 };
+        }
+    }
+}

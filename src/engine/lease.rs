@@ -1,0 +1,266 @@
+//! Leader election on a Lease: writes only while leading. Owns the record and the right to write;
+//! must not know what is written.
+//! Source: client-go `tools/leaderelection`: expiry is judged by the local monotonic clock since the
+//! record last changed, never by the times in it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::key::ObjectKey;
+use crate::client::write::Permit;
+use crate::client::{Mode, Precondition, Writer};
+use crate::time::{Clock, to_k8s_micro};
+
+/// Which lease, and who asks for it.
+#[derive(Clone, Debug)]
+pub struct LeaseOptions {
+    pub namespace: String,
+    pub name: String,
+    /// Unique per process: host name and a random part.
+    pub identity: String,
+    /// Others may take over when the record did not change for this long.
+    pub duration: Duration,
+    /// The holder stops writing when it could not renew for this long; less than `duration`.
+    pub renew_deadline: Duration,
+    /// Between attempts.
+    pub retry: Duration,
+}
+
+impl LeaseOptions {
+    /// client-go's usual times: 15 s, 10 s, 2 s.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Whether this process may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Right {
+    No,
+    /// It ends at this moment unless renewed.
+    Until(Instant),
+    Always,
+}
+
+impl Right {
+    fn holds(self) -> bool {
+        match self {
+            Self::No => false,
+            Self::Until(end) => Instant::now() < end,
+            Self::Always => true,
+        }
+    }
+}
+
+/// Who leads, as seen here. Clones watch the same state.
+#[derive(Clone)]
+pub struct Leadership {
+    right: watch::Receiver<Right>,
+}
+
+impl Leadership {
+    /// May writes leave now? Checked against the clock, so a stuck elector cannot keep the right.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.right.borrow().holds()
+    }
+
+    /// Resolves when it may have changed: won, lost, or run out.
+    pub async fn changed(&mut self) {
+        let before = *self.right.borrow_and_update();
+        tokio::select! {
+            biased;
+            () = flipped(&mut self.right, before == Right::No) => {}
+            () = ran_out(before) => {}
+        }
+    }
+
+    /// For the writer.
+    #[must_use]
+    pub fn permit(&self) -> Permit {
+        let leadership = self.clone();
+        Arc::new(move || leadership.leads())
+    }
+
+    /// Leads without a lease: one process alone with its own server.
+    #[must_use]
+    pub fn alone() -> Self {
+        // The sender may go: the last value stays readable.
+        let (_, right) = watch::channel(Right::Always);
+        Self { right }
+    }
+}
+
+async fn flipped(right: &mut watch::Receiver<Right>, had_none: bool) {
+    if right.wait_for(|now| (*now == Right::No) != had_none).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn ran_out(right: Right) {
+    match right {
+        // Renewals move it while we sleep; the caller looks again.
+        Right::Until(end) if end > Instant::now() => tokio::time::sleep_until(end).await,
+        _ => std::future::pending().await,
+    }
+}
+
+/// Takes and renews the lease.
+pub struct Elector {
+    options: LeaseOptions,
+    writer: Writer,
+    clock: Clock,
+    right: watch::Sender<Right>,
+    /// The record last seen and when it last changed, by our clock.
+    observed: Mutex<Option<(Option<LeaseSpec>, Instant)>>,
+}
+
+impl Elector {
+    /// `writer` must carry no permit of its own.
+    #[must_use]
+    pub fn new(options: LeaseOptions, writer: Writer, clock: Clock) -> (Self, Leadership) {
+        let (sender, right) = watch::channel(Right::No);
+        (Self { options, writer, clock, right: sender, observed: Mutex::new(None) }, Leadership { right })
+    }
+
+    /// Competes until told to stop, then gives the lease back.
+    pub async fn run(self, stop: CancellationToken) {
+        loop {
+            let attempt = tokio::time::timeout(self.options.renew_deadline / 2, self.attempt());
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                answer = attempt => self.note(answer.unwrap_or_else(|_| Err("no answer in time".to_owned()))),
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(self.options.retry) => {}
+            }
+        }
+        let held = self.right.send_replace(Right::No) != Right::No;
+        if held && let Err(error) = self.release().await {
+            tracing::warn!("the lease was not given back, others wait for it to run out: {error}");
+        }
+    }
+
+    fn note(&self, answer: Result<Option<Instant>, String>) {
+        match answer {
+            Ok(Some(asked_at)) => {
+                let until = Right::Until(asked_at + self.options.renew_deadline);
+                if self.right.send_replace(until) == Right::No {
+                    tracing::info!("leading as {}", self.options.identity);
+                }
+            }
+            Ok(None) => {
+                if self.right.send_replace(Right::No) != Right::No {
+                    tracing::warn!("no longer leading: another engine holds the lease");
+                }
+            }
+            Err(error) => {
+                tracing::warn!("lease {}/{}: {error}", self.options.namespace, self.options.name);
+                self.right.send_if_modified(|right| {
+                    let over = *right != Right::No && !right.holds();
+                    if over {
+                        *right = Right::No;
+                    }
+                    over
+                });
+            }
+        }
+    }
+
+    /// One try. The moment it was begun when the lease is ours now, else `None`.
+    async fn attempt(&self) -> Result<Option<Instant>, String> {
+        let asked_at = Instant::now();
+        let key = ObjectKey::new(&self.options.namespace, &self.options.name);
+        let found: Option<Lease> =
+            crate::client::get(self.writer.client(), &key).await.map_err(|e| crate::client::errors::chain(&e))?;
+        let result = match found {
+            None => self.writer.create(&self.fresh(), Mode::Real).await,
+            Some(lease) => {
+                if !self.may_take(&lease) {
+                    return Ok(None);
+                }
+                let ours = self.renewed(&lease);
+                self.writer.patch(&lease, &ours, &Precondition::unchanged(&lease), Mode::Real).await
+            }
+        };
+        match result {
+            Ok(_) => Ok(Some(asked_at)),
+            Err(error) if error.is_conflict() || error.already_exists() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn may_take(&self, lease: &Lease) -> bool {
+        let mut observed = self.observed.lock();
+        let since = match &*observed {
+            Some((spec, since)) if *spec == lease.spec => *since,
+            _ => {
+                let now = Instant::now();
+                *observed = Some((lease.spec.clone(), now));
+                now
+            }
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.unwrap_or_default();
+        let stated = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
+        holder.is_empty() || holder == self.options.identity || since.elapsed() > Duration::from_secs(stated)
+    }
+
+    fn fresh(&self) -> Lease {
+        let name = Some(self.options.name.clone());
+        let namespace = Some(self.options.namespace.clone());
+        Lease { metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() }, spec: Some(self.record(None)) }
+    }
+
+    fn renewed(&self, lease: &Lease) -> Lease {
+        Lease { metadata: lease.metadata.clone(), spec: Some(self.record(lease.spec.as_ref())) }
+    }
+
+    fn record(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = to_k8s_micro(self.clock.now());
+        let same = before.filter(|spec| spec.holder_identity.as_deref() == Some(&self.options.identity));
+        let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
+        let changed_hands = before.is_some() && same.is_none();
+        LeaseSpec {
+            holder_identity: Some(self.options.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.options.duration.as_secs()).ok(),
+            acquire_time: same.and_then(|spec| spec.acquire_time.clone()).or_else(|| Some(now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(transitions + i32::from(changed_hands)),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// An empty holder lets the next one in at once.
+    async fn release(&self) -> Result<(), String> {
+        let key = ObjectKey::new(&self.options.namespace, &self.options.name);
+        let found: Option<Lease> =
+            crate::client::get(self.writer.client(), &key).await.map_err(|e| crate::client::errors::chain(&e))?;
+        let Some(lease) = found else { return Ok(()) };
+        let mut given_back = self.renewed(&lease);
+        if let Some(spec) = &mut given_back.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+        }
+        let sent = self.writer.patch(&lease, &given_back, &Precondition::unchanged(&lease), Mode::Real).await;
+        sent.map(|_| ()).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,1 @@
+//! Runner and triggers under paused time, with a controller that counts.
