@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Object, path_of};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::api::merge::merge_diff;
 
 /// Whether a write is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,8 +221,9 @@ impl Writer {
         let encode = |k: &K| {
             serde_json::to_value(k).map_err(|source| WriteError::Encode { what: what.clone(), source })
         };
-        let (mut main, status) = split_status(merge_diff(&encode(before)?, &encode(after)?));
         let mut current = before.clone();
+        let Some(difference) = merge_diff(&encode(before)?, &encode(after)?) else { return Ok(current) };
+        let (mut main, status) = split_status(difference);
         let mut precondition = precondition.clone();
         if !is_empty(&main) {
             guard(&mut main, &precondition);
@@ -407,27 +409,6 @@ pub(super) fn collection_path(gvk: &Gvk, namespace: &str) -> String {
 
 fn describe<K: Object>(object: &K) -> String {
     format!("{} {}", K::kind(&()), ObjectKey::of(object))
-}
-
-/// The merge patch (RFC 7386) that turns `before` into `after`; lists are replaced whole.
-fn merge_diff(before: &Value, after: &Value) -> Value {
-    let (Value::Object(old), Value::Object(new)) = (before, after) else { return after.clone() };
-    let mut patch = serde_json::Map::new();
-    for name in old.keys().filter(|name| !new.contains_key(*name)) {
-        patch.insert(name.clone(), Value::Null);
-    }
-    for (name, value) in new {
-        match old.get(name) {
-            Some(same) if same == value => {}
-            Some(was @ Value::Object(_)) if value.is_object() => {
-                patch.insert(name.clone(), merge_diff(was, value));
-            }
-            _ => {
-                patch.insert(name.clone(), value.clone());
-            }
-        }
-    }
-    Value::Object(patch)
 }
 
 /// A patch that changes nothing.

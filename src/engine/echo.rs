@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::client::Object;
 use crate::client::watch::{Cache, Progress, parse_version};
 use crate::client::write::{Written, gvk_of};
-use crate::client::Object;
 
 /// An echo that does not come within this time is given up, so that a broken watch cannot stop a key
 /// for ever; the controllers are safe against acting on old data, only less calm.

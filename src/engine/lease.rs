@@ -189,8 +189,9 @@ impl Elector {
     async fn attempt(&self) -> Result<Option<Instant>, String> {
         let asked_at = Instant::now();
         let key = ObjectKey::new(&self.options.namespace, &self.options.name);
-        let found: Option<Lease> =
-            crate::client::get(self.writer.client(), &key).await.map_err(|e| crate::client::errors::chain(&e))?;
+        let found: Option<Lease> = crate::client::get(self.writer.client(), &key)
+            .await
+            .map_err(|e| crate::client::errors::chain(&e))?;
         let result = match found {
             None => self.writer.create(&self.fresh(), Mode::Real).await,
             Some(lease) => {
@@ -227,7 +228,10 @@ impl Elector {
     fn fresh(&self) -> Lease {
         let name = Some(self.options.name.clone());
         let namespace = Some(self.options.namespace.clone());
-        Lease { metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() }, spec: Some(self.record(None)) }
+        Lease {
+            metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() },
+            spec: Some(self.record(None)),
+        }
     }
 
     fn renewed(&self, lease: &Lease) -> Lease {
@@ -252,8 +256,9 @@ impl Elector {
     /// An empty holder lets the next one in at once.
     async fn release(&self) -> Result<(), String> {
         let key = ObjectKey::new(&self.options.namespace, &self.options.name);
-        let found: Option<Lease> =
-            crate::client::get(self.writer.client(), &key).await.map_err(|e| crate::client::errors::chain(&e))?;
+        let found: Option<Lease> = crate::client::get(self.writer.client(), &key)
+            .await
+            .map_err(|e| crate::client::errors::chain(&e))?;
         let Some(lease) = found else { return Ok(()) };
         let mut given_back = self.renewed(&lease);
         if let Some(spec) = &mut given_back.spec {

@@ -27,7 +27,7 @@ use crate::client::{Cache, Client, Object, Writer};
 use crate::rng::Rng;
 use crate::time::Clock;
 use echo::Echoes;
-use lease::{Elector, LeaseOptions, Leadership};
+use lease::{Elector, Leadership, LeaseOptions};
 use queue::Pace;
 use runner::{Entrance, Runner};
 use trace::Trace;
@@ -102,7 +102,9 @@ impl Engine {
 
     /// The one shared copy of a kind; the first call starts its watch when the engine runs.
     pub fn cache<K: Object>(&mut self) -> Cache<K> {
-        if let Some(cache) = self.caches.get(&TypeId::of::<K>()).and_then(|any| any.downcast_ref::<Cache<K>>()) {
+        if let Some(cache) =
+            self.caches.get(&TypeId::of::<K>()).and_then(|any| any.downcast_ref::<Cache<K>>())
+        {
             return cache.clone();
         }
         let cache = Cache::<K>::new();

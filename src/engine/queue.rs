@@ -263,7 +263,9 @@ mod tests {
     #[test]
     fn backoff_is_bounded() {
         let pace = Pace::with_interval(ms(1000));
-        for (failures, expected) in [(0, 1005), (1, 1010), (10, 6120), (17, 656_360), (18, 1_000_000), (500, 1_000_000)] {
+        for (failures, expected) in
+            [(0, 1005), (1, 1010), (10, 6120), (17, 656_360), (18, 1_000_000), (500, 1_000_000)]
+        {
             assert_eq!(pace.wait_after(failures), ms(expected), "{failures}");
         }
     }

@@ -34,7 +34,11 @@ struct Hall {
 impl Entrance {
     #[must_use]
     pub fn new(pace: Pace) -> Self {
-        Self(Arc::new(Hall { queue: Mutex::new(Queue::new(pace)), wake: Notify::new(), started: Instant::now() }))
+        Self(Arc::new(Hall {
+            queue: Mutex::new(Queue::new(pace)),
+            wake: Notify::new(),
+            started: Instant::now(),
+        }))
     }
 
     /// Asks for a run of `key`.
@@ -194,7 +198,9 @@ fn judge(run: Run) -> (Option<Outcome>, Ending) {
             };
             (Some(outcome), ending)
         }
-        Ok(Err(error)) => (None, Ending::Failed { conflict: error.is_conflict(), message: error.to_string() }),
+        Ok(Err(error)) => {
+            (None, Ending::Failed { conflict: error.is_conflict(), message: error.to_string() })
+        }
         Err(panic) => (None, Ending::Panicked(panic_text(panic.as_ref()))),
     }
 }
