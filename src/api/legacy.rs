@@ -52,7 +52,6 @@ pub struct LegacyFailure {
     #[schemars(length(min = 1, max = 10240))]
     pub failure_message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 256))]
     pub failure_reason: Option<String>,
 }
 

@@ -25,6 +25,8 @@ pub mod kubeadm;
 
 pub mod dev;
 
+pub mod crds;
+
 use kube::CustomResourceExt;
 
 use key::Gvk;

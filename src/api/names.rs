@@ -18,6 +18,8 @@ pub mod label {
     pub const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
     pub const MACHINE_TEMPLATE_HASH: &str = "machine-template-hash";
     pub const TOPOLOGY_OWNED: &str = "topology.cluster.x-k8s.io/owned";
+    /// On a CustomResourceDefinition: the versions that fulfil the v1beta2 contract, joined by `_`.
+    pub const CONTRACT: &str = "cluster.x-k8s.io/v1beta2";
     pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
 }
 

@@ -2,6 +2,7 @@
 
 pub mod act;
 pub mod args;
+pub mod crds;
 pub mod log;
 pub mod paths;
 pub mod target;

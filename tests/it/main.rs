@@ -1,3 +1,4 @@
 //! The one integration binary. Each module is one kind of test; see docs/testing.md.
 
+mod crds;
 mod tidy;

@@ -1,0 +1,207 @@
+//! The columns that `kubectl get` shows, per kind: names, order, paths and priorities as upstream's.
+//! Source: the printer columns of the v1.14.0 definitions.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceColumnDefinition;
+
+use Path::{Address, Condition, Json, OwnedBy};
+
+/// Where a column's value is.
+#[derive(Clone, Copy)]
+enum Path {
+    Json(&'static str),
+    /// The status of a condition.
+    Condition(&'static str),
+    /// The addresses of a type.
+    Address(&'static str),
+    /// The names of the owners of a kind.
+    OwnedBy(&'static str),
+}
+
+impl Path {
+    fn render(self) -> String {
+        match self {
+            Json(path) => path.to_owned(),
+            Condition(type_) => format!(r#".status.conditions[?(@.type=="{type_}")].status"#),
+            Address(type_) => format!(r#".status.addresses[?(@.type=="{type_}")].address"#),
+            OwnedBy(kind) => format!(r#".metadata.ownerReferences[?(@.kind=="{kind}")].name"#),
+        }
+    }
+}
+
+/// Name, type, path, and whether only `-o wide` shows it.
+type Column = (&'static str, &'static str, Path, bool);
+
+const fn text(name: &'static str, path: Path) -> Column {
+    (name, "string", path, false)
+}
+
+const fn wide(name: &'static str, path: Path) -> Column {
+    (name, "string", path, true)
+}
+
+const fn number(name: &'static str, path: &'static str) -> Column {
+    (name, "integer", Json(path), false)
+}
+
+const fn wide_number(name: &'static str, path: &'static str) -> Column {
+    (name, "integer", Json(path), true)
+}
+
+const AGE: Column = ("Age", "date", Json(".metadata.creationTimestamp"), false);
+const PAUSED: Column = wide("Paused", Condition("Paused"));
+const PHASE: Column = text("Phase", Json(".status.phase"));
+const AVAILABLE: Column = text("Available", Condition("Available"));
+const CLUSTER_NAME: Column = text("Cluster", Json(".spec.clusterName"));
+const CLUSTER_LABEL: Column = text("Cluster", Json(r".metadata.labels['cluster\.x-k8s\.io/cluster-name']"));
+const CLASS_OWNER: Column = text("ClusterClass", OwnedBy("ClusterClass"));
+const CLUSTER_OWNER: Column = text("Cluster", OwnedBy("Cluster"));
+const DESIRED: Column = number("Desired", ".spec.replicas");
+const CURRENT: Column = number("Current", ".status.replicas");
+const READY_REPLICAS: Column = number("Ready", ".status.readyReplicas");
+const AVAILABLE_REPLICAS: Column = number("Available", ".status.availableReplicas");
+const UP_TO_DATE_REPLICAS: Column = number("Up-to-date", ".status.upToDateReplicas");
+const TEMPLATE_VERSION: Column = text("Version", Json(".spec.template.spec.version"));
+
+const CLUSTER: &[Column] = &[
+    text("ClusterClass", Json(".spec.topology.classRef.name")),
+    AVAILABLE,
+    number("CP Desired", ".status.controlPlane.desiredReplicas"),
+    wide_number("CP Current", ".status.controlPlane.replicas"),
+    wide_number("CP Ready", ".status.controlPlane.readyReplicas"),
+    number("CP Available", ".status.controlPlane.availableReplicas"),
+    number("CP Up-to-date", ".status.controlPlane.upToDateReplicas"),
+    number("W Desired", ".status.workers.desiredReplicas"),
+    wide_number("W Current", ".status.workers.replicas"),
+    wide_number("W Ready", ".status.workers.readyReplicas"),
+    number("W Available", ".status.workers.availableReplicas"),
+    number("W Up-to-date", ".status.workers.upToDateReplicas"),
+    PAUSED,
+    PHASE,
+    AGE,
+    text("Version", Json(".spec.topology.version")),
+];
+
+const MACHINE: &[Column] = &[
+    CLUSTER_NAME,
+    text("Node Name", Json(".status.nodeRef.name")),
+    wide("Provider ID", Json(".spec.providerID")),
+    text("Failure domain", Json(".status.failureDomain")),
+    text("Ready", Condition("Ready")),
+    AVAILABLE,
+    text("Up-to-date", Condition("UpToDate")),
+    wide("Internal-IP", Address("InternalIP")),
+    wide("External-IP", Address("ExternalIP")),
+    wide("OS-Image", Json(".status.nodeInfo.osImage")),
+    PAUSED,
+    PHASE,
+    AGE,
+    text("Version", Json(".spec.version")),
+];
+
+const MACHINE_SET: &[Column] = &[
+    CLUSTER_NAME,
+    DESIRED,
+    CURRENT,
+    READY_REPLICAS,
+    AVAILABLE_REPLICAS,
+    UP_TO_DATE_REPLICAS,
+    PAUSED,
+    AGE,
+    TEMPLATE_VERSION,
+];
+
+const MACHINE_DEPLOYMENT: &[Column] = &[
+    CLUSTER_NAME,
+    AVAILABLE,
+    DESIRED,
+    CURRENT,
+    READY_REPLICAS,
+    AVAILABLE_REPLICAS,
+    UP_TO_DATE_REPLICAS,
+    PAUSED,
+    PHASE,
+    AGE,
+    TEMPLATE_VERSION,
+];
+
+const MACHINE_POOL: &[Column] = &[
+    CLUSTER_NAME,
+    DESIRED,
+    CURRENT,
+    READY_REPLICAS,
+    AVAILABLE_REPLICAS,
+    UP_TO_DATE_REPLICAS,
+    PAUSED,
+    PHASE,
+    AGE,
+    TEMPLATE_VERSION,
+];
+
+const MACHINE_HEALTH_CHECK: &[Column] = &[
+    CLUSTER_NAME,
+    number("Replicas", ".status.expectedMachines"),
+    number("Healthy", ".status.currentHealthy"),
+    PAUSED,
+    AGE,
+];
+
+const KUBEADM_CONTROL_PLANE: &[Column] = &[
+    CLUSTER_LABEL,
+    AVAILABLE,
+    DESIRED,
+    CURRENT,
+    READY_REPLICAS,
+    AVAILABLE_REPLICAS,
+    UP_TO_DATE_REPLICAS,
+    PAUSED,
+    ("Initialized", "boolean", Json(".status.initialization.controlPlaneInitialized"), false),
+    AGE,
+    text("Version", Json(".spec.version")),
+];
+
+const KUBEADM_CONFIG: &[Column] = &[
+    CLUSTER_LABEL,
+    PAUSED,
+    text("Data secret created", Json(".status.initialization.dataSecretCreated")),
+    AGE,
+];
+
+const DEV_MACHINE: &[Column] = &[
+    CLUSTER_LABEL,
+    wide("Provider ID", Json(".spec.providerID")),
+    text("Failure domain", Json(".status.failureDomain")),
+    wide("IP", Address("InternalIP")),
+    PAUSED,
+    text("Provisioned", Json(".status.initialization.provisioned")),
+    AGE,
+];
+
+fn table(kind: &str) -> &'static [Column] {
+    match kind {
+        "Cluster" => CLUSTER,
+        "Machine" => MACHINE,
+        "MachineSet" => MACHINE_SET,
+        "MachineDeployment" => MACHINE_DEPLOYMENT,
+        "MachinePool" => MACHINE_POOL,
+        "MachineHealthCheck" => MACHINE_HEALTH_CHECK,
+        "KubeadmControlPlane" => KUBEADM_CONTROL_PLANE,
+        "KubeadmControlPlaneTemplate" => &[CLASS_OWNER, AGE],
+        "KubeadmConfig" => KUBEADM_CONFIG,
+        "KubeadmConfigTemplate" => &[CLASS_OWNER, CLUSTER_OWNER, AGE],
+        "DevCluster" => &[CLUSTER_LABEL, AGE],
+        "DevMachine" => DEV_MACHINE,
+        _ => &[AGE],
+    }
+}
+
+/// The columns of a kind; age alone for a kind without a table.
+pub(super) fn of(kind: &str) -> Vec<CustomResourceColumnDefinition> {
+    let definition = |&(name, type_, path, wide): &Column| CustomResourceColumnDefinition {
+        name: name.to_owned(),
+        type_: type_.to_owned(),
+        json_path: path.render(),
+        priority: wide.then_some(10),
+        ..Default::default()
+    };
+    table(kind).iter().map(definition).collect()
+}

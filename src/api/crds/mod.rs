@@ -1,0 +1,118 @@
+//! CustomResourceDefinitions of the typed kinds, made from the types: names, columns, subresources,
+//! contract labels and structural schemas. Must not know who serves or installs them.
+
+mod columns;
+mod schema;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
+};
+use kube::CustomResourceExt;
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
+use super::cluster::Cluster;
+use super::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
+use super::dev::{DevCluster, DevClusterTemplate, DevMachine, DevMachineTemplate};
+use super::machine::Machine;
+use super::machine_deployment::MachineDeployment;
+use super::machine_health_check::MachineHealthCheck;
+use super::machine_pool::MachinePool;
+use super::machine_set::MachineSet;
+use super::names;
+
+/// Whether an object without `spec` is accepted, as upstream has it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spec {
+    Required,
+    Optional,
+}
+
+/// One definition per typed kind, in the order of [`super::served`]. Each call builds them anew,
+/// which takes some milliseconds.
+#[must_use]
+pub fn all() -> Vec<CustomResourceDefinition> {
+    vec![
+        definition::<Cluster>(Spec::Required),
+        definition::<MachineDeployment>(Spec::Required),
+        definition::<MachineSet>(Spec::Required),
+        definition::<Machine>(Spec::Required),
+        definition::<MachinePool>(Spec::Required),
+        definition::<MachineHealthCheck>(Spec::Required),
+        definition::<KubeadmControlPlane>(Spec::Required),
+        definition::<KubeadmControlPlaneTemplate>(Spec::Optional),
+        definition::<KubeadmConfig>(Spec::Optional),
+        definition::<KubeadmConfigTemplate>(Spec::Optional),
+        definition::<DevCluster>(Spec::Optional),
+        definition::<DevClusterTemplate>(Spec::Optional),
+        definition::<DevMachine>(Spec::Optional),
+        definition::<DevMachineTemplate>(Spec::Optional),
+    ]
+}
+
+fn definition<K: CustomResourceExt + JsonSchema>(spec: Spec) -> CustomResourceDefinition {
+    let mut crd = K::crd();
+    crd.metadata.labels = Some(labels(&crd.spec.group));
+    crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
+    let schema = root_schema(schema::structural::<K>(), spec);
+    for version in &mut crd.spec.versions {
+        version.schema = Some(CustomResourceValidation { open_api_v3_schema: schema.clone() });
+        version.additional_printer_columns = Some(columns::of(&crd.spec.names.kind));
+    }
+    crd
+}
+
+/// The envelope that every object has, around the parts that the types describe.
+fn root_schema(mut schema: Value, spec: Spec) -> Option<JSONSchemaProps> {
+    let root = schema.as_object_mut()?;
+    if spec == Spec::Optional {
+        root.remove("required");
+    }
+    let properties = root.get_mut("properties")?.as_object_mut()?;
+    for (name, type_) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
+        properties.insert(name.to_owned(), serde_json::json!({ "type": type_ }));
+    }
+    serde_json::from_value(schema).ok()
+}
+
+/// The component a definition belongs to, and the contract it fulfils. Kinds of the core group
+/// carry no contract label: the core is what reads the contract.
+fn labels(group: &str) -> BTreeMap<String, String> {
+    let provider = match group {
+        names::CONTROL_PLANE_GROUP => "control-plane-kubeadm",
+        names::BOOTSTRAP_GROUP => "bootstrap-kubeadm",
+        names::INFRASTRUCTURE_GROUP => "infrastructure-docker",
+        _ => "cluster-api",
+    };
+    let mut labels = BTreeMap::from([(names::label::PROVIDER.to_owned(), provider.to_owned())]);
+    if group != names::CORE_GROUP {
+        labels.insert(names::label::CONTRACT.to_owned(), names::VERSION.to_owned());
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_and_served_kinds_are_the_same_list() {
+        let defined: Vec<_> = all().into_iter().map(|crd| crd.spec.names.kind).collect();
+        let served: Vec<_> = crate::api::served().into_iter().map(|kind| kind.gvk.kind).collect();
+        assert_eq!(defined, served);
+    }
+
+    #[test]
+    fn every_definition_has_a_schema_and_an_age_column() {
+        for crd in all() {
+            let version = &crd.spec.versions[0];
+            let schema = version.schema.as_ref().and_then(|s| s.open_api_v3_schema.as_ref());
+            assert!(schema.is_some(), "{}", crd.spec.names.kind);
+            let columns = version.additional_printer_columns.as_deref().unwrap_or_default();
+            assert!(columns.iter().any(|column| column.name == "Age"), "{}", crd.spec.names.kind);
+        }
+    }
+}
