@@ -1,2 +1,315 @@
 //! The model people look at: rows, relations, order, history. Synchronous; only `watch` is async.
 //! Must not know the terminal nor the engine.
+//!
+//! One [`Fleet`] is owned by whoever shows it. Feeds send batches of [`Delta`]; [`Fleet::apply`]
+//! takes them in; everything else reads. All text in it is already sanitised.
+
+mod cause;
+pub mod decode;
+mod delta;
+mod details;
+mod index;
+mod intern;
+mod judge;
+mod line;
+mod order;
+mod row;
+mod timeline;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+pub use crate::status::health::Health;
+pub use cause::Hop;
+pub use delta::{Delta, Feed, FeedKey, FeedState};
+pub use details::{ConditionLine, Details, Link, Relation, Target, Tone};
+pub use intern::Interner;
+pub use judge::{Judgement, Why, judge};
+pub use line::{Line, Tag};
+pub use order::{Candidate, Candidates, Column, Floor, Match, Query, Sort};
+pub use row::{
+    ClusterFacts, Condition, ConditionText, Counters, Facts, GroupKind, Kind, Labels, MachineFacts, Owner,
+    Reference, ReplicaFacts, Row, RowId, SourceId, Truth, Uid, VersionCount, moment,
+};
+pub use timeline::Flip;
+pub use tree::{Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};
+
+use index::Index;
+use timeline::Timeline;
+
+/// Everything known about all clusters of all sources.
+#[derive(Default)]
+pub struct Fleet {
+    index: Index,
+    feeds: BTreeMap<FeedKey, Feed>,
+    sources: BTreeMap<SourceId, SourceInfo>,
+    timeline: Timeline,
+    revision: u64,
+}
+
+/// What is known about one source besides its objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceInfo {
+    /// As people know it: the kubeconfig context, or the file. Empty until it is told.
+    pub name: Box<str>,
+    /// Something to tell the operator about it.
+    pub notice: Option<Box<str>>,
+}
+
+/// What one call of [`Fleet::apply`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Clusters in which something changed; ids of removed clusters are not in it.
+    pub clusters: Vec<RowId>,
+    /// The list of clusters, or a feed's state, or a notice changed.
+    pub overview: bool,
+    /// Rows added, changed or removed.
+    pub rows: usize,
+}
+
+impl Changes {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.overview && self.rows == 0
+    }
+}
+
+impl Fleet {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a batch in, in order. Each row costs O(log n).
+    pub fn apply(&mut self, deltas: Vec<Delta>) -> Changes {
+        let mut touched = Touched::default();
+        for delta in deltas {
+            self.apply_one(delta, &mut touched);
+        }
+        let changes = Changes {
+            clusters: touched.clusters.into_iter().filter(|id| self.row(*id).is_some()).collect(),
+            overview: touched.overview,
+            rows: touched.rows,
+        };
+        if !changes.is_empty() {
+            self.revision += 1;
+        }
+        changes
+    }
+
+    fn apply_one(&mut self, delta: Delta, touched: &mut Touched) {
+        match delta {
+            Delta::Upsert(row) => self.upsert(row, touched),
+            Delta::Remove { source, uid } => {
+                if let Some(id) = self.index.find(source, uid) {
+                    self.remove(id, touched);
+                }
+            }
+            Delta::Listed { feed, uids } => self.vanish(&feed, uids, touched),
+            Delta::Feed { feed, state, at } => {
+                self.index.set_now(seconds(at));
+                touched.overview |= self.set_feed(feed, state, at);
+            }
+            Delta::Notice { source, text } => {
+                self.sources.entry(source).or_default().notice = text;
+                touched.overview = true;
+            }
+            Delta::Source { source, name } => {
+                self.sources.entry(source).or_default().name = name;
+                touched.overview = true;
+            }
+        }
+    }
+
+    fn upsert(&mut self, row: Arc<Row>, touched: &mut Touched) {
+        let known = self.index.find(row.source, row.uid).and_then(|id| self.index.row(id));
+        if known.is_some_and(|old| old.as_ref() == row.as_ref()) {
+            return;
+        }
+        self.timeline.record(known.map(Arc::as_ref), &row);
+        touched.overview |= row.kind == Kind::Cluster;
+        touched.rows += 1;
+        let upserted = self.index.upsert(row);
+        touched.clusters.extend(upserted.clusters.into_iter().flatten());
+    }
+
+    fn remove(&mut self, id: RowId, touched: &mut Touched) {
+        let Some(row) = self.row(id).cloned() else { return };
+        touched.overview |= row.kind == Kind::Cluster;
+        touched.rows += 1;
+        touched.clusters.extend(self.index.cluster_of(&row));
+        self.index.remove(id);
+    }
+
+    fn vanish(&mut self, feed: &FeedKey, uids: Vec<Uid>, touched: &mut Touched) {
+        let kept: FxHashSet<Uid> = uids.into_iter().collect();
+        let gone: Vec<RowId> = self
+            .index
+            .rows()
+            .filter(|(_, row)| row.source == feed.source && row.is_of(&feed.group, &feed.kind))
+            .filter(|(_, row)| !kept.contains(&row.uid))
+            .map(|(id, _)| id)
+            .collect();
+        for id in gone {
+            self.remove(id, touched);
+        }
+    }
+
+    fn set_feed(&mut self, key: FeedKey, state: FeedState, at: crate::time::Timestamp) -> bool {
+        let Some(feed) = self.feeds.get_mut(&key) else {
+            let listed = state == FeedState::Live;
+            self.feeds.insert(key, Feed { state, since: at, last_good: None, listed });
+            return true;
+        };
+        if feed.state == state {
+            return false;
+        }
+        if feed.state == FeedState::Live {
+            feed.last_good = Some(at);
+        }
+        if state == FeedState::Live {
+            feed.last_good = None;
+            feed.listed = true;
+        }
+        feed.state = state;
+        feed.since = at;
+        true
+    }
+
+    /// Tells the fleet what time it is, as often as ages are redrawn: what takes too long turns from
+    /// progress into a fault. Costs one walk over the rows.
+    pub fn advance(&mut self, now: crate::time::Timestamp) -> Changes {
+        let touched = self.index.advance(seconds(now));
+        let changes = Changes { rows: touched.len(), overview: false, clusters: touched };
+        if !changes.is_empty() {
+            self.revision += 1;
+        }
+        changes
+    }
+
+    /// The time that judgements are made at, seconds since the epoch; 0 before it is known.
+    #[must_use]
+    pub fn now_s(&self) -> u32 {
+        self.index.now_s()
+    }
+
+    /// Grows with every batch that changed something: equal revisions mean an equal picture.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    #[must_use]
+    pub fn row(&self, id: RowId) -> Option<&Arc<Row>> {
+        self.index.row(id)
+    }
+
+    /// All rows, in no order.
+    pub fn rows(&self) -> impl Iterator<Item = (RowId, &Arc<Row>)> {
+        self.index.rows()
+    }
+
+    #[must_use]
+    pub fn find(&self, source: SourceId, uid: Uid) -> Option<RowId> {
+        self.index.find(source, uid)
+    }
+
+    /// All clusters, by source, namespace and name.
+    #[must_use]
+    pub fn clusters(&self) -> &[RowId] {
+        self.index.clusters()
+    }
+
+    /// The Cluster that an object belongs to; itself for a Cluster.
+    #[must_use]
+    pub fn cluster_of(&self, id: RowId) -> Option<RowId> {
+        self.row(id).and_then(|row| self.index.cluster_of(row))
+    }
+
+    /// What owns an object, where that is in the fleet.
+    #[must_use]
+    pub fn owner_of(&self, id: RowId) -> Option<RowId> {
+        let row = self.row(id)?;
+        let owner = row.owner.as_ref()?;
+        self.index.find(row.source, owner.uid)
+    }
+
+    /// What an object's controller owns, by kind and name.
+    #[must_use]
+    pub fn owned_by(&self, id: RowId) -> &[RowId] {
+        self.row(id).map_or(&[], |row| self.index.owned_by(row))
+    }
+
+    /// Members of a cluster of one kind, by name.
+    #[must_use]
+    pub fn members(&self, cluster: RowId, kind: Kind) -> &[RowId] {
+        self.row(cluster).map_or(&[], |row| self.index.members(row, kind))
+    }
+
+    /// The health of one object with everything under it: never better than its worst part.
+    #[must_use]
+    pub fn health(&self, id: RowId) -> Health {
+        self.index.health(id)
+    }
+
+    /// The health of the object taken alone.
+    #[must_use]
+    pub fn own_health(&self, id: RowId) -> Health {
+        self.index.own_health(id)
+    }
+
+    /// How many clusters have which health, in the order of [`Health::ALL`].
+    #[must_use]
+    pub fn cluster_counts(&self) -> [usize; 5] {
+        let mut counts = [0; 5];
+        for id in self.clusters() {
+            counts[self.health(*id) as usize] += 1;
+        }
+        counts
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// State of every feed.
+    pub fn feeds(&self) -> impl Iterator<Item = (&FeedKey, &Feed)> {
+        self.feeds.iter()
+    }
+
+    /// The feed that a kind of row comes from, whatever its state.
+    #[must_use]
+    pub fn feed(&self, source: SourceId, kind: &str) -> Option<&Feed> {
+        self.feeds.iter().find(|(k, _)| k.source == source && k.kind.as_ref() == kind).map(|(_, feed)| feed)
+    }
+
+    pub fn sources(&self) -> impl Iterator<Item = (SourceId, &SourceInfo)> {
+        self.sources.iter().map(|(id, info)| (*id, info))
+    }
+
+    /// Until when what is shown of a source is known to be true: `None` when every feed is live.
+    #[must_use]
+    pub fn stale_since(&self, source: SourceId) -> Option<crate::time::Timestamp> {
+        self.feeds.iter().filter(|(key, _)| key.source == source).filter_map(|(_, feed)| feed.last_good).min()
+    }
+}
+
+fn seconds(at: crate::time::Timestamp) -> u32 {
+    u32::try_from(at.timestamp()).unwrap_or(0)
+}
+
+#[derive(Default)]
+struct Touched {
+    clusters: std::collections::BTreeSet<RowId>,
+    overview: bool,
+    rows: usize,
+}

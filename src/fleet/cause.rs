@@ -1,0 +1,147 @@
+//! Why a cluster is not well: the chain from it down to the part that explains it, one hop each.
+//! Must not know how the chain is drawn.
+
+use super::Fleet;
+use super::judge::{Judgement, Why, judge};
+use super::row::{Condition, Counters, Kind, Row, RowId};
+use crate::status::health::Health;
+
+/// One step of a cause chain: an object and the evidence on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
+    pub id: RowId,
+    /// Of the object with what is under it.
+    pub health: Health,
+    /// Type of the condition that is the evidence, if it is a condition.
+    pub condition: Option<Box<str>>,
+    /// The evidence in a few words, one line.
+    pub words: String,
+}
+
+impl Fleet {
+    /// From `id` down to the leaf that explains its health. Empty when it is well. The last hop is
+    /// the cause; a chain of one hop means that the object itself is.
+    #[must_use]
+    pub fn cause(&self, id: RowId) -> Vec<Hop> {
+        let target = self.health(id);
+        if target == Health::Ok {
+            return Vec::new();
+        }
+        let mut chain = Vec::new();
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let Some(row) = self.row(id) else { break };
+            let judgement = judge(row, self.now_s());
+            chain.push(hop(id, row, target, judgement));
+            let explains_itself = judgement.health == target && is_root_cause(row, judgement.why);
+            next = if explains_itself { None } else { self.worst_child(id, target) };
+        }
+        chain
+    }
+
+    /// The cause of a cluster's health in a few words, with the name of the object it is on unless
+    /// that is the cluster itself. Empty when it is well.
+    #[must_use]
+    pub fn what_is_wrong(&self, id: RowId) -> String {
+        let mut chain = self.cause(id);
+        let Some(leaf) = chain.pop() else { return String::new() };
+        match self.row(leaf.id) {
+            Some(row) if leaf.id != id => format!("{}: {}", row.name, leaf.words),
+            _ => leaf.words,
+        }
+    }
+
+    /// The first child, in the order of the tree, that is as bad as `target`.
+    fn worst_child(&self, id: RowId, target: Health) -> Option<RowId> {
+        let row = self.row(id)?;
+        let mut below: Box<dyn Iterator<Item = RowId> + '_> = match row.kind {
+            Kind::Cluster => Box::new(
+                [
+                    Kind::ControlPlane,
+                    Kind::MachineDeployment,
+                    Kind::MachinePool,
+                    Kind::MachineSet,
+                    Kind::Machine,
+                ]
+                .into_iter()
+                .flat_map(move |kind| self.members(id, kind).iter().copied()),
+            ),
+            _ => Box::new(self.index.children(id)),
+        };
+        below.find(|child| self.health(*child) == target)
+    }
+}
+
+/// Conditions that say all there is to say: what is below only repeats it.
+fn is_root_cause(row: &Row, why: Why) -> bool {
+    match why {
+        Why::Paused => true,
+        Why::Condition(at) => {
+            matches!(row.conditions[at].type_.as_ref(), "RemoteConnectionProbe" | "TopologyReconciled")
+        }
+        _ => false,
+    }
+}
+
+fn hop(id: RowId, row: &Row, health: Health, judgement: Judgement) -> Hop {
+    let condition = if let Why::Condition(at) = judgement.why { Some(&row.conditions[at]) } else { None };
+    Hop { id, health, condition: condition.map(|c| c.type_.as_ref().into()), words: words(row, judgement) }
+}
+
+/// The evidence for a judgement in a few words; empty for "nothing".
+pub(super) fn words(row: &Row, judgement: Judgement) -> String {
+    match judgement.why {
+        Why::Nothing => String::new(),
+        Why::Condition(at) => of_condition(&row.conditions[at]),
+        Why::Unreadable => format!("cannot be read: {}", row.unreadable.as_deref().unwrap_or_default()),
+        Why::NotReported => "no status reported yet".to_owned(),
+        Why::Deleting => "deleting".to_owned(),
+        Why::Paused => "paused with changes pending".to_owned(),
+        Why::Behind => {
+            format!("status is behind spec (generation {} of {})", row.observed_generation, row.generation)
+        }
+        Why::Counters => row.counters().map_or_else(String::new, of_counters),
+        Why::Phase => row.phase.to_string(),
+    }
+}
+
+fn of_condition(c: &Condition) -> String {
+    let message = first_words(&c.message);
+    let text = if message.is_empty() { c.reason.as_ref() } else { message };
+    format!("{}: {text}", c.type_)
+}
+
+/// The first line of a message that is not only a heading, without its bullet.
+fn first_words(message: &str) -> &str {
+    let lines =
+        || message.lines().map(|l| l.trim_start_matches([' ', '*']).trim_end()).filter(|l| !l.is_empty());
+    lines().find(|l| !l.ends_with(':')).or_else(|| lines().next()).unwrap_or_default()
+}
+
+fn of_counters(c: Counters) -> String {
+    let desired = c.desired.unwrap_or_default();
+    let differs =
+        |n: Option<u32>, word: &str| n.filter(|n| *n != desired).map(|n| format!("{n}/{desired} {word}"));
+    differs(c.current, "replicas")
+        .or_else(|| differs(c.up_to_date, "up to date"))
+        .or_else(|| differs(c.ready, "ready"))
+        .or_else(|| differs(c.available, "available"))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_that_says_something() {
+        for (message, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("* Machine a:\n  * EtcdMemberHealthy: no member", "EtcdMemberHealthy: no member"),
+            ("* Machine a:", "Machine a:"),
+        ] {
+            assert_eq!(first_words(message), expected);
+        }
+    }
+}

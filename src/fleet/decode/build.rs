@@ -1,0 +1,329 @@
+//! Slim object → row: which field means what for which kind, texts made safe and shared. Must not
+//! know how objects are fetched.
+
+use std::sync::Arc;
+
+use super::lax::Texts;
+use super::slim::{Condition, Counts, Ref, Slim, VersionCount};
+use crate::api::key::Gvk;
+use crate::api::names::{annotation, label};
+use crate::fleet::intern::{Interner, Tables};
+use crate::fleet::row::{self, Facts, Kind, Row, SourceId, Truth, Uid};
+use crate::text::{sanitize_block, sanitize_line};
+use crate::time::parse_rfc3339;
+
+/// Turns the objects of one kind of one source into rows.
+#[derive(Clone)]
+pub struct Decoder {
+    pub source: SourceId,
+    pub kind: Kind,
+    gvk: Arc<Gvk>,
+    interner: Arc<Interner>,
+}
+
+impl Decoder {
+    #[must_use]
+    pub fn new(source: SourceId, kind: Kind, gvk: Gvk, interner: Arc<Interner>) -> Self {
+        let gvk = interner.with(|t| t.resource(gvk));
+        Self { source, kind, gvk, interner }
+    }
+
+    /// A decoder whose kind is told by group and kind: control planes by their group.
+    #[must_use]
+    pub fn for_kind(source: SourceId, gvk: Gvk, interner: Arc<Interner>) -> Self {
+        Self::new(source, kind_of(&gvk.group, &gvk.kind), gvk, interner)
+    }
+
+    #[must_use]
+    pub fn gvk(&self) -> &Gvk {
+        &self.gvk
+    }
+
+    /// The row of one object.
+    #[must_use]
+    pub fn row(&self, object: &Slim) -> Row {
+        self.interner.with(|tables| Builder { decoder: self, t: tables, o: object }.row())
+    }
+
+    /// Rows of a batch, under one lock.
+    #[must_use]
+    pub fn rows<'a>(&self, objects: impl IntoIterator<Item = &'a Slim>) -> Vec<Arc<Row>> {
+        self.interner.with(|tables| {
+            objects.into_iter().map(|o| Arc::new(Builder { decoder: self, t: tables, o }.row())).collect()
+        })
+    }
+
+    /// The uid that [`Decoder::row`] gives the object.
+    #[must_use]
+    pub fn uid(&self, object: &Slim) -> Uid {
+        uid_of(self, object)
+    }
+}
+
+/// What a group and kind is to the model. Anything in a control plane group, or named so, is one.
+#[must_use]
+pub fn kind_of(group: &str, kind: &str) -> Kind {
+    use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
+    match (group, kind) {
+        (CORE_GROUP, "Cluster") => Kind::Cluster,
+        (CORE_GROUP, "MachineDeployment") => Kind::MachineDeployment,
+        (CORE_GROUP, "MachineSet") => Kind::MachineSet,
+        (CORE_GROUP, "MachinePool") => Kind::MachinePool,
+        (CORE_GROUP, "Machine") => Kind::Machine,
+        (CONTROL_PLANE_GROUP, kind) if kind.ends_with("ControlPlane") => Kind::ControlPlane,
+        _ => Kind::Other,
+    }
+}
+
+fn uid_of(decoder: &Decoder, object: &Slim) -> Uid {
+    let m = &object.metadata;
+    if m.uid.is_empty() {
+        // Dumps may lack uids; the name is then as good.
+        return Uid::parse(&format!("{}/{}/{}", decoder.gvk.kind, m.namespace.0, m.name.0));
+    }
+    Uid::parse(&m.uid)
+}
+
+struct Builder<'a> {
+    decoder: &'a Decoder,
+    t: &'a mut Tables,
+    o: &'a Slim,
+}
+
+impl Builder<'_> {
+    fn row(&mut self) -> Row {
+        let (m, spec, status) = (&self.o.metadata, &self.o.spec, &self.o.status);
+        let (conditions, legacy) = self.conditions();
+        let kind = self.decoder.kind;
+        let cluster = match kind {
+            Kind::Cluster => m.name.as_str(),
+            _ if !spec.cluster_name.is_empty() => spec.cluster_name.as_str(),
+            _ => m.labels.get(label::CLUSTER_NAME).unwrap_or_else(|| owning_cluster(self.o)),
+        };
+        Row {
+            source: self.decoder.source,
+            kind,
+            legacy,
+            paused: self.paused(),
+            uid: uid_of(self.decoder, self.o),
+            gvk: self.decoder.gvk.clone(),
+            namespace: self.line(&m.namespace),
+            name: sanitize_line(&m.name).into(),
+            cluster: self.line(cluster),
+            resource_version: m.resource_version.parse().unwrap_or(0),
+            created_s: seconds(&m.creation_timestamp),
+            deleting_since_s: deletion(&m.deletion_timestamp),
+            generation: m.generation.unwrap_or(0),
+            observed_generation: status.observed_generation.unwrap_or(0),
+            owner: self.owner(),
+            labels: self.labels(),
+            version: self.version(),
+            phase: self.line(&status.phase),
+            conditions,
+            facts: self.facts(),
+            unreadable: None,
+        }
+    }
+
+    /// One line, safe, shared.
+    fn line(&mut self, text: &str) -> Arc<str> {
+        if text.chars().any(crate::text::is_hostile) {
+            self.t.text(&sanitize_line(text))
+        } else {
+            self.t.text(text)
+        }
+    }
+
+    fn block(&mut self, text: &str) -> Arc<str> {
+        if text.chars().any(|c| c != '\n' && crate::text::is_hostile(c))
+            || text.len() > crate::text::MESSAGE_CHARS_MAX
+        {
+            self.t.text(&sanitize_block(text))
+        } else {
+            self.t.text(text)
+        }
+    }
+
+    /// `MachineDeployment.spec.paused` is a pause of the rollout: for the screen a pause all the same.
+    fn paused(&self) -> bool {
+        self.o.spec.paused.0 || self.o.metadata.annotations.get(annotation::PAUSED).is_some()
+    }
+
+    fn owner(&mut self) -> Option<Arc<row::Owner>> {
+        let owners = &self.o.metadata.owner_references.0;
+        let owner = owners.iter().find(|o| o.controller.0).or_else(|| owners.first())?;
+        let value = row::Owner {
+            uid: Uid::parse(&owner.uid),
+            group: self.line(group_of(&owner.api_version)),
+            kind: self.line(&owner.kind),
+            name: self.line(&owner.name),
+            controller: owner.controller.0,
+        };
+        Some(self.t.owner(value))
+    }
+
+    fn labels(&mut self) -> Arc<row::Labels> {
+        let Texts(labels) = &self.o.metadata.labels.0;
+        let shared = labels.iter().map(|(k, v)| (self.line(k), self.line(v))).collect();
+        self.t.labels(row::Labels(shared))
+    }
+
+    fn version(&mut self) -> Arc<str> {
+        let spec = &self.o.spec;
+        let text = [&spec.topology.version, &spec.version, &spec.template.spec.version]
+            .into_iter()
+            .find(|v| !v.is_empty())
+            .map_or("", |v| v.as_str());
+        self.line(text)
+    }
+
+    /// The newer list where there is one; legacy ones are told by a missing reason everywhere, or by
+    /// the version they were read through.
+    fn conditions(&mut self) -> (Box<[row::Condition]>, bool) {
+        let status = &self.o.status;
+        let newer = &status.v1beta2.conditions.0;
+        let old_version = self.decoder.gvk.version != crate::api::names::VERSION;
+        let list = if newer.is_empty() { &status.conditions.0 } else { newer };
+        let legacy = old_version && newer.is_empty() && !list.is_empty();
+        let conditions = list.iter().filter(|c| !c.r#type.is_empty()).map(|c| self.condition(c)).collect();
+        (conditions, legacy)
+    }
+
+    fn condition(&mut self, c: &Condition) -> row::Condition {
+        let reason = if c.reason.is_empty() { "NoReasonReported" } else { c.reason.as_str() };
+        let text = row::ConditionText {
+            type_: self.line(&c.r#type),
+            status: Truth::parse(&c.status),
+            reason: self.line(reason),
+            message: self.block(&c.message),
+        };
+        row::Condition { text: self.t.condition(text), since_s: seconds(&c.last_transition_time) }
+    }
+
+    fn facts(&mut self) -> Facts {
+        match self.decoder.kind {
+            Kind::Cluster => Facts::Cluster(Box::new(self.cluster())),
+            Kind::ControlPlane | Kind::MachineDeployment | Kind::MachineSet | Kind::MachinePool => {
+                Facts::Replicas(Box::new(self.replicas()))
+            }
+            Kind::Machine => Facts::Machine(self.machine()),
+            Kind::Other => Facts::Other,
+        }
+    }
+
+    fn cluster(&mut self) -> row::ClusterFacts {
+        let (spec, status) = (&self.o.spec, &self.o.status);
+        let newer = &status.v1beta2;
+        let pick = |new: &Counts, old: &Counts| counters(if new.replicas.is_some() { new } else { old });
+        let class = [&spec.topology.class_ref.name, &spec.topology.class].into_iter().find(|c| !c.is_empty());
+        row::ClusterFacts {
+            control_plane: pick(&status.control_plane, &newer.control_plane),
+            workers: pick(&status.workers, &newer.workers),
+            control_plane_versions: self.versions(&status.control_plane.versions),
+            worker_versions: self.versions(&status.workers.versions),
+            control_plane_ref: self.reference(&spec.control_plane_ref),
+            infrastructure_ref: self.reference(&spec.infrastructure_ref),
+            class: self.line(class.map_or("", |c| c.as_str())),
+            infrastructure_provisioned: status.initialization.infrastructure_provisioned.0
+                || status.infrastructure_ready.0,
+            control_plane_initialized: status.initialization.control_plane_initialized.0
+                || status
+                    .conditions
+                    .iter()
+                    .any(|c| c.r#type.0 == "ControlPlaneInitialized" && c.status.0 == "True"),
+        }
+    }
+
+    fn replicas(&mut self) -> row::ReplicaFacts {
+        let (spec, status) = (&self.o.spec, &self.o.status);
+        let newer = &status.v1beta2;
+        let template = [&spec.template, &spec.machine_template]
+            .into_iter()
+            .find(|t| !t.spec.infrastructure_ref.kind.is_empty() || !t.infrastructure_ref.kind.is_empty());
+        let infrastructure = template.map(|t| {
+            if t.spec.infrastructure_ref.kind.is_empty() {
+                &t.infrastructure_ref
+            } else {
+                &t.spec.infrastructure_ref
+            }
+        });
+        let after = if spec.rollout.after.is_empty() { &spec.rollout_after } else { &spec.rollout.after };
+        row::ReplicaFacts {
+            counters: row::Counters {
+                desired: spec.replicas.0,
+                current: status.replicas.0,
+                ready: newer.ready_replicas.or(status.ready_replicas.0),
+                available: newer.available_replicas.or(status.available_replicas.0),
+                up_to_date: newer
+                    .up_to_date_replicas
+                    .or(status.up_to_date_replicas.0)
+                    .or(status.updated_replicas.0),
+            },
+            versions: self.versions(&status.versions),
+            initialized: status.initialization.control_plane_initialized.0 || status.initialized.0,
+            rollout_after_s: Some(seconds(after)).filter(|s| *s != 0),
+            infrastructure_ref: infrastructure.and_then(|r| self.reference(r)),
+            bootstrap_ref: self.reference(&spec.template.spec.bootstrap.config_ref),
+        }
+    }
+
+    fn machine(&mut self) -> row::MachineFacts {
+        let (spec, status) = (&self.o.spec, &self.o.status);
+        let node = &status.node_ref.name;
+        let domain =
+            if status.failure_domain.is_empty() { &spec.failure_domain } else { &status.failure_domain };
+        row::MachineFacts {
+            node: (!node.is_empty()).then(|| sanitize_line(node).into()),
+            failure_domain: if domain.is_empty() { None } else { Some(self.line(domain)) },
+            infrastructure_ref: self.reference(&spec.infrastructure_ref),
+            bootstrap_ref: self.reference(&spec.bootstrap.config_ref),
+            control_plane: self.o.metadata.labels.get(label::CONTROL_PLANE).is_some(),
+        }
+    }
+
+    fn versions(&mut self, list: &[VersionCount]) -> Box<[row::VersionCount]> {
+        list.iter()
+            .map(|v| row::VersionCount { version: self.line(&v.version), replicas: v.replicas.unwrap_or(0) })
+            .collect()
+    }
+
+    fn reference(&mut self, r: &Ref) -> Option<row::Reference> {
+        if r.kind.is_empty() {
+            return None;
+        }
+        let group = if r.api_group.is_empty() { group_of(&r.api_version) } else { &r.api_group };
+        let kind = row::GroupKind { group: self.line(group), kind: self.line(&r.kind) };
+        let name = (r.name.0 != self.o.metadata.name.0).then(|| sanitize_line(&r.name).into());
+        Some(row::Reference { kind: self.t.kind(kind), name })
+    }
+}
+
+/// A control plane that has not been labelled yet belongs to the Cluster that owns it.
+fn owning_cluster(o: &Slim) -> &str {
+    let owners = &o.metadata.owner_references.0;
+    owners.iter().find(|o| o.kind.0 == "Cluster").map_or("", |o| o.name.as_str())
+}
+
+fn counters(c: &Counts) -> row::Counters {
+    row::Counters {
+        desired: c.desired_replicas.0,
+        current: c.replicas.0,
+        ready: c.ready_replicas.0,
+        available: c.available_replicas.0,
+        up_to_date: c.up_to_date_replicas.0,
+    }
+}
+
+fn group_of(api_version: &str) -> &str {
+    api_version.rsplit_once('/').map_or("", |(group, _)| group)
+}
+
+/// Seconds since the epoch; 0 for what is no moment.
+fn seconds(text: &str) -> u32 {
+    parse_rfc3339(text).and_then(|at| u32::try_from(at.timestamp()).ok()).unwrap_or(0)
+}
+
+/// A deletion time that cannot be read still means that the object is being deleted.
+fn deletion(text: &str) -> u32 {
+    if text.is_empty() { 0 } else { seconds(text).max(1) }
+}

@@ -1,0 +1,153 @@
+//! Deserialising what may have any shape: the value when it fits, its default when it does not. Must
+//! not know which fields there are.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// What a scalar or a struct makes of each JSON shape; `None` means "not this one".
+pub trait Shape: Default {
+    fn of_text(_: &str) -> Option<Self> {
+        None
+    }
+    fn of_number(_: i64) -> Option<Self> {
+        None
+    }
+    fn of_bool(_: bool) -> Option<Self> {
+        None
+    }
+    /// # Errors
+    /// Only what the parser reports: the text is not JSON.
+    fn of_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+    /// # Errors
+    /// Only what the parser reports: the text is not JSON.
+    fn of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+/// `T` where the document has one, the default where it has something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lax<T>(pub T);
+
+impl<T> std::ops::Deref for Lax<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<'de, T: Shape> Deserialize<'de> for Lax<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyShape(PhantomData))
+    }
+}
+
+struct AnyShape<T>(PhantomData<T>);
+
+impl<'de, T: Shape> Visitor<'de> for AnyShape<T> {
+    type Value = Lax<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Lax(T::of_text(text).unwrap_or_default()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Lax(T::of_number(number).unwrap_or_default()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Lax(T::of_number(i64::try_from(number).unwrap_or(i64::MAX)).unwrap_or_default()))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Lax::default())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Lax(T::of_bool(value).unwrap_or_default()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Lax::default())
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(Lax::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::of_map(map).map(|value| Lax(value.unwrap_or_default()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        T::of_list(list).map(|value| Lax(value.unwrap_or_default()))
+    }
+}
+
+impl Shape for String {
+    fn of_text(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+}
+
+impl Shape for Option<u32> {
+    fn of_number(number: i64) -> Option<Self> {
+        u32::try_from(number).ok().map(Some)
+    }
+}
+
+impl Shape for bool {
+    fn of_bool(value: bool) -> Option<Self> {
+        Some(value)
+    }
+}
+
+/// A list of `T`; items of another shape are their default.
+impl<T: Shape> Shape for Vec<T> {
+    fn of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        let mut items = Self::new();
+        while let Some(Lax(item)) = list.next_element::<Lax<T>>()? {
+            items.push(item);
+        }
+        Ok(Some(items))
+    }
+}
+
+/// Text by key, in key order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts(pub Vec<(String, String)>);
+
+impl Shape for Texts {
+    fn of_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
+        let mut texts = Vec::new();
+        while let Some((key, Lax(value))) = map.next_entry::<String, Lax<String>>()? {
+            texts.push((key, value));
+        }
+        texts.sort();
+        Ok(Some(Self(texts)))
+    }
+}
+
+impl Texts {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+}
+
+/// A struct with serde's derived map form.
+pub fn fields<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: A) -> Result<Option<T>, A::Error> {
+    T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+}

@@ -1,0 +1,133 @@
+//! The fields that the model keeps, of all kinds at once. Everything else, `managedFields` first of
+//! all, is skipped by the parser. Must not know what the fields mean.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ApiResource, DynamicResourceScope};
+use serde::de::{Deserialize, Deserializer, MapAccess};
+
+use super::lax::{Lax, Shape, Texts, fields};
+
+/// One object as it is decoded; turned into a row and dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Slim {
+    /// Name, namespace, uid and resourceVersion only: what a watch needs.
+    pub(super) meta: ObjectMeta,
+    pub(super) metadata: Metadata,
+    pub(super) spec: Spec,
+    pub(super) status: Status,
+}
+
+/// Declares lenient structs: each field is `Lax`, and the struct itself may be missing or misshapen.
+macro_rules! lenient {
+    ($($(#[$meta:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, serde::Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        pub(super) struct $name { $(pub(super) $field: Lax<$type>),* }
+
+        impl Shape for $name {
+            fn of_map<'de, A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
+                fields(map)
+            }
+        }
+    )*};
+}
+
+lenient! {
+    Metadata {
+        name: String, namespace: String, uid: String, resource_version: String, generation: Option<u32>,
+        creation_timestamp: String, deletion_timestamp: String, labels: Texts, annotations: Texts,
+        owner_references: Vec<OwnerReference>,
+    }
+    OwnerReference { api_version: String, kind: String, name: String, uid: String, controller: bool }
+    Spec {
+        cluster_name: String, paused: bool, replicas: Option<u32>, version: String, failure_domain: String,
+        control_plane_ref: Ref, infrastructure_ref: Ref, bootstrap: Bootstrap, topology: Topology,
+        template: Template, machine_template: Template, rollout: Rollout, rollout_after: String,
+    }
+    /// Both forms: `apiGroup` of v1beta2, `apiVersion` of v1beta1.
+    Ref { api_group: String, api_version: String, kind: String, name: String }
+    Bootstrap { config_ref: Ref }
+    Topology { class_ref: Ref, class: String, version: String }
+    /// `infrastructureRef` stands beside `spec` in control planes read through v1beta1.
+    Template { spec: TemplateSpec, infrastructure_ref: Ref }
+    TemplateSpec { version: String, infrastructure_ref: Ref, bootstrap: Bootstrap }
+    Rollout { after: String }
+    Status {
+        observed_generation: Option<u32>, phase: String, version: String, failure_domain: String, node_ref: Ref,
+        replicas: Option<u32>, ready_replicas: Option<u32>, available_replicas: Option<u32>,
+        up_to_date_replicas: Option<u32>, updated_replicas: Option<u32>,
+        control_plane: Counts, workers: Counts, versions: Vec<VersionCount>,
+        initialization: Initialization, initialized: bool, infrastructure_ready: bool, control_plane_ready: bool,
+        conditions: Vec<Condition>, v1beta2: Newer,
+    }
+    Counts {
+        desired_replicas: Option<u32>, replicas: Option<u32>, ready_replicas: Option<u32>,
+        available_replicas: Option<u32>, up_to_date_replicas: Option<u32>, versions: Vec<VersionCount>,
+    }
+    VersionCount { version: String, replicas: Option<u32> }
+    Initialization { infrastructure_provisioned: bool, control_plane_initialized: bool, provisioned: bool }
+    Condition { r#type: String, status: String, reason: String, message: String, last_transition_time: String }
+    /// `status.v1beta2` of objects read through v1beta1.
+    Newer {
+        conditions: Vec<Condition>, ready_replicas: Option<u32>, available_replicas: Option<u32>,
+        up_to_date_replicas: Option<u32>, control_plane: Counts, workers: Counts,
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Whole {
+    #[serde(default)]
+    metadata: Lax<Metadata>,
+    #[serde(default)]
+    spec: Lax<Spec>,
+    #[serde(default)]
+    status: Lax<Status>,
+}
+
+impl<'de> Deserialize<'de> for Slim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let whole = Whole::deserialize(deserializer)?;
+        let metadata = whole.metadata.0;
+        let text = |value: &str| Some(value.to_owned()).filter(|v| !v.is_empty());
+        let meta = ObjectMeta {
+            name: text(&metadata.name),
+            namespace: text(&metadata.namespace),
+            uid: text(&metadata.uid),
+            resource_version: text(&metadata.resource_version),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { meta, metadata, spec: whole.spec.0, status: whole.status.0 })
+    }
+}
+
+impl kube::Resource for Slim {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(dt: &ApiResource) -> Cow<'_, str> {
+        dt.kind.as_str().into()
+    }
+
+    fn group(dt: &ApiResource) -> Cow<'_, str> {
+        dt.group.as_str().into()
+    }
+
+    fn version(dt: &ApiResource) -> Cow<'_, str> {
+        dt.version.as_str().into()
+    }
+
+    fn plural(dt: &ApiResource) -> Cow<'_, str> {
+        dt.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}

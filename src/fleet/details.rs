@@ -1,0 +1,198 @@
+//! Everything about one object that does not need the object itself: conditions with what they mean,
+//! counters, and where to go from here. Must not know how it is laid out.
+
+use super::cause::words;
+use super::judge::judge;
+use super::row::{Condition, Counters, Row, RowId, Truth};
+use super::tree::{Item, Relative};
+use super::{Fleet, Hop};
+use crate::status::condition_ops::{Polarity, polarity};
+use crate::status::health::Health;
+
+/// How a condition is meant, by its polarity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// In its normal state.
+    Good,
+    /// A negative condition that is true: something is going on.
+    Active,
+    /// A positive condition that is false.
+    Bad,
+    /// Neither: not known.
+    Unknown,
+}
+
+impl Tone {
+    #[must_use]
+    pub fn of(type_: &str, status: Truth) -> Self {
+        match (polarity(type_), status) {
+            (_, Truth::Unknown) => Self::Unknown,
+            (Polarity::Positive, Truth::True) | (Polarity::Negative, Truth::False) => Self::Good,
+            (Polarity::Positive, Truth::False) => Self::Bad,
+            (Polarity::Negative, Truth::True) => Self::Active,
+        }
+    }
+}
+
+/// One condition of the object, in the object's order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ConditionLine<'a> {
+    pub condition: &'a Condition,
+    pub polarity: Polarity,
+    pub tone: Tone,
+}
+
+/// What another object is to this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    Cluster,
+    Owner,
+    ControlPlane,
+    Infrastructure,
+    Bootstrap,
+    Node,
+}
+
+/// Another object, in the fleet or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link<'a> {
+    pub relation: Relation,
+    pub group: &'a str,
+    pub kind: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// Where it is, when it is in the fleet.
+    pub row: Option<RowId>,
+}
+
+/// One object in detail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Details<'a> {
+    pub row: &'a Row,
+    /// The object with everything under it.
+    pub health: Health,
+    /// The object alone, and why in a few words (empty when it is well).
+    pub own_health: Health,
+    pub why: String,
+    /// From the object down to the cause.
+    pub cause: Vec<Hop>,
+    pub counters: Option<Counters>,
+    pub conditions: Vec<ConditionLine<'a>>,
+    pub links: Vec<Link<'a>>,
+}
+
+impl Fleet {
+    /// Details of one object; `None` when it is no longer there.
+    #[must_use]
+    pub fn details(&self, id: RowId) -> Option<Details<'_>> {
+        let row = self.row(id)?;
+        let judgement = judge(row, self.now_s());
+        Some(Details {
+            row,
+            health: self.health(id),
+            own_health: judgement.health,
+            why: words(row, judgement),
+            cause: self.cause(id),
+            counters: row.counters(),
+            conditions: condition_lines(row),
+            links: self.links(id, row),
+        })
+    }
+
+    fn links<'a>(&'a self, id: RowId, row: &'a Row) -> Vec<Link<'a>> {
+        let mut links = Vec::new();
+        if let Some((at, cluster)) = self.cluster_of(id).and_then(|c| Some((c, self.row(c)?)))
+            && at != id
+        {
+            links.push(Link {
+                row: Some(at),
+                ..link(Relation::Cluster, &cluster.gvk.group, &cluster.gvk.kind, row, &cluster.name)
+            });
+        }
+        if let Some(owner) = &row.owner {
+            let at = self.owner_of(id);
+            // The cluster is already there.
+            if at.is_none() || at != self.cluster_of(id) {
+                links.push(Link {
+                    row: at,
+                    ..link(Relation::Owner, &owner.group, &owner.kind, row, &owner.name)
+                });
+            }
+        }
+        for (relation, which) in [
+            (Relation::ControlPlane, Relative::ControlPlane),
+            (Relation::Infrastructure, Relative::Infrastructure),
+            (Relation::Bootstrap, Relative::Bootstrap),
+        ] {
+            if let Some(reference) = self.reference(id, which) {
+                let name = reference.name.as_deref().unwrap_or(&row.name);
+                let at = if which == Relative::ControlPlane {
+                    self.members(id, super::Kind::ControlPlane).first().copied()
+                } else {
+                    None
+                };
+                links.push(Link {
+                    row: at,
+                    ..link(relation, &reference.kind.group, &reference.kind.kind, row, name)
+                });
+            }
+        }
+        if let Some(node) = row.machine().and_then(|m| m.node.as_deref()) {
+            links.push(Link { namespace: "", ..link(Relation::Node, "", "Node", row, node) });
+        }
+        links
+    }
+
+    /// Group, kind, namespace and name of what an item stands for, with its version where the item is
+    /// a row: what [`crate::fleet::watch::Source::follow`] needs to show the object itself.
+    #[must_use]
+    pub fn target(&self, item: Item) -> Option<Target> {
+        let row = self.row(item.row())?;
+        let target = match item {
+            Item::Row(_) => Target {
+                source: row.source,
+                group: row.gvk.group.clone(),
+                kind: row.gvk.kind.clone(),
+                namespace: row.namespace.to_string(),
+                name: row.name.to_string(),
+            },
+            Item::Group { .. } => return None,
+            Item::Reference { of, which } => {
+                let reference = self.reference(of, which)?;
+                Target {
+                    source: row.source,
+                    group: reference.kind.group.to_string(),
+                    kind: reference.kind.kind.to_string(),
+                    namespace: row.namespace.to_string(),
+                    name: reference.name.as_deref().unwrap_or(&row.name).to_owned(),
+                }
+            }
+        };
+        Some(target)
+    }
+}
+
+/// An object by contract: the served version is looked up when it is fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    pub source: super::SourceId,
+    pub group: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+fn condition_lines(row: &Row) -> Vec<ConditionLine<'_>> {
+    row.conditions
+        .iter()
+        .map(|condition| ConditionLine {
+            condition,
+            polarity: polarity(&condition.type_),
+            tone: Tone::of(&condition.type_, condition.status),
+        })
+        .collect()
+}
+
+fn link<'a>(relation: Relation, group: &'a str, kind: &'a str, row: &'a Row, name: &'a str) -> Link<'a> {
+    Link { relation, group, kind, namespace: &row.namespace, name, row: None }
+}

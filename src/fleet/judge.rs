@@ -1,0 +1,371 @@
+//! How one object is doing, from its own conditions and counters alone. Owns the rules and their
+//! order; must not know what is above or below the object, nor how the answer is shown.
+//!
+//! Rules read condition types, statuses and reasons. Where upstream tells two situations apart only
+//! by its fixed wording (a blocked scale up, a stuck deletion), the wording is in a table here.
+
+use super::row::{Condition, Facts, Kind, Row, Truth};
+use crate::status::health::Health;
+
+/// So long after its creation a Machine or a Cluster counts as coming up, and an availability that
+/// is missing counts as on its way. Twice upstream's default `nodeStartupTimeoutSeconds`.
+pub const COMING_UP_S: u32 = 20 * 60;
+
+/// A move that says it is blocked is believed to pass by itself for so long.
+pub const BLOCKED_AFTER_S: u32 = 30 * 60;
+
+/// An object whose controllers said nothing for so long after its creation is unknown.
+const FIRST_REPORT_S: u32 = 2 * 60;
+
+/// Texts in "is blocked because" lists that no waiting cures.
+/// Source: `internal/controllers/machineset/machineset_preflight.go`, v1.14.0.
+const NEEDS_SOMEBODY: [&str; 4] = [
+    "(\"KubernetesVersionSkew\" preflight",
+    "(\"KubeadmVersionSkew\" preflight",
+    "does not exist",
+    "do not exist",
+];
+
+/// What upstream's Machine `Ready` says about a deletion that hangs.
+/// Source: `internal/controllers/machine/machine_controller_status.go`, v1.14.0.
+const DELETION_HANGS: [&str; 2] = ["delay likely due to", "since more than 15m"];
+
+/// Reasons that mean: a part is gone or broken, not late.
+const BROKEN: [&str; 4] = ["ObjectDoesNotExist", "ObjectDeleted", "NodeDeleted", "InvalidConditionReported"];
+
+/// What feeds a Machine's `Ready`, in upstream's order, gates of control planes last.
+const MACHINE_PARTS: [&str; 10] = [
+    "BootstrapConfigReady",
+    "InfrastructureReady",
+    "NodeHealthy",
+    "HealthCheckSucceeded",
+    "NodeKubeadmLabelsAndTaintsSet",
+    "APIServerPodHealthy",
+    "ControllerManagerPodHealthy",
+    "SchedulerPodHealthy",
+    "EtcdPodHealthy",
+    "EtcdMemberHealthy",
+];
+
+/// True while something is on its way.
+const MOVES: [&str; 5] = ["Updating", "RollingOut", "ScalingUp", "ScalingDown", "Remediating"];
+
+/// Why a judgement is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Nothing,
+    /// Index into the row's conditions.
+    Condition(usize),
+    Unreadable,
+    /// The controllers have not said anything yet.
+    NotReported,
+    Deleting,
+    /// Paused while there is something to do.
+    Paused,
+    /// `observedGeneration` is behind.
+    Behind,
+    /// Counters differ from what is wanted.
+    Counters,
+    Phase,
+}
+
+/// One object's health, and the strongest reason for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    pub health: Health,
+    pub why: Why,
+}
+
+/// Judges `row` at `now_s` (seconds since the epoch; 0 when time is unknown, which then excuses nothing
+/// and accuses nothing).
+#[must_use]
+pub fn judge(row: &Row, now_s: u32) -> Judgement {
+    let mut bench = Bench { row, now_s, found: Judgement { health: Health::Ok, why: Why::Nothing } };
+    bench.run();
+    bench.found
+}
+
+struct Bench<'a> {
+    row: &'a Row,
+    now_s: u32,
+    found: Judgement,
+}
+
+impl<'a> Bench<'a> {
+    fn run(&mut self) {
+        if self.row.unreadable.is_some() {
+            return self.claim(Health::Unknown, Why::Unreadable);
+        }
+        if self.row.is_deleting() {
+            self.deleting();
+        } else if self.row.legacy {
+            self.legacy();
+        } else {
+            self.by_kind();
+            self.counters();
+        }
+        if self.row.status_is_behind() {
+            self.claim(Health::Progressing, Why::Behind);
+        }
+        let paused = self.row.paused || self.truth("Paused") == Some(Truth::True);
+        if paused && self.found.health != Health::Ok {
+            // Whatever is going on, it stands still until somebody resumes it.
+            self.claim(Health::Blocked, Why::Paused);
+        }
+    }
+
+    fn by_kind(&mut self) {
+        if !self.row.conditions.iter().any(|c| c.type_.as_ref() != "Paused")
+            && self.row.kind != Kind::MachinePool
+        {
+            return self.not_reported();
+        }
+        match self.row.kind {
+            Kind::Cluster => self.cluster(),
+            Kind::ControlPlane => self.control_plane(),
+            Kind::MachineDeployment => self.deployment(),
+            Kind::MachineSet => self.moves(),
+            Kind::MachinePool => self.pool(),
+            Kind::Machine => self.machine(),
+            Kind::Other => self.when("Ready", Health::Degraded),
+        }
+    }
+
+    /// The worst claim stays; of equal ones the first.
+    fn claim(&mut self, health: Health, why: Why) {
+        if health > self.found.health {
+            self.found = Judgement { health, why };
+        }
+    }
+
+    fn find(&self, type_: &str) -> Option<(usize, &'a Condition)> {
+        self.row.conditions.iter().enumerate().find(|(_, c)| c.type_.as_ref() == type_)
+    }
+
+    fn truth(&self, type_: &str) -> Option<Truth> {
+        self.find(type_).map(|(_, c)| c.status)
+    }
+
+    fn passed_s(&self, since_s: u32) -> u32 {
+        if self.now_s == 0 || since_s == 0 { 0 } else { self.now_s.saturating_sub(since_s) }
+    }
+
+    /// A positive condition: `False` is `fault`, `Unknown` is unknown.
+    fn when(&mut self, type_: &str, fault: Health) {
+        match self.find(type_) {
+            Some((at, c)) if c.status == Truth::False => self.claim(fault, Why::Condition(at)),
+            Some((at, c)) if c.status == Truth::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+            _ => {}
+        }
+    }
+
+    /// A positive condition that is excused while it has not been false for long.
+    fn when_lasting(&mut self, type_: &str) {
+        let lasting = self.find(type_).is_some_and(|(_, c)| self.passed_s(c.since_s) > COMING_UP_S);
+        self.when(type_, if lasting { Health::Degraded } else { Health::Progressing });
+    }
+
+    fn not_reported(&mut self) {
+        let fresh = self.passed_s(self.row.created_s) <= FIRST_REPORT_S && self.now_s != 0;
+        self.claim(if fresh { Health::Progressing } else { Health::Unknown }, Why::NotReported);
+    }
+
+    fn deleting(&mut self) {
+        let condition = self.find("Deleting").filter(|(_, c)| c.status == Truth::True);
+        let why = condition.map_or(Why::Deleting, |(at, _)| Why::Condition(at));
+        self.claim(Health::Progressing, why);
+        if let Some((at, ready)) = self.find("Ready")
+            && DELETION_HANGS.iter().any(|text| ready.message.contains(text))
+        {
+            self.claim(Health::Blocked, Why::Condition(at));
+        }
+        if let Some((at, c)) = condition
+            && (c.reason.as_ref() == "InternalError"
+                || self.passed_s(self.row.deleting_since_s) > BLOCKED_AFTER_S)
+        {
+            self.claim(Health::Degraded, Why::Condition(at));
+        }
+    }
+
+    fn legacy(&mut self) {
+        if self.row.conditions.is_empty() {
+            return self.not_reported();
+        }
+        let settled = matches!(self.row.phase.as_ref(), "" | "Provisioned" | "Running" | "Failed");
+        for at in 0..self.row.conditions.len() {
+            match self.row.conditions[at].status {
+                Truth::False if settled => self.claim(Health::Degraded, Why::Condition(at)),
+                Truth::False => self.claim(Health::Progressing, Why::Condition(at)),
+                Truth::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+                Truth::True => {}
+            }
+        }
+    }
+
+    fn cluster(&mut self) {
+        let Facts::Cluster(facts) = &self.row.facts else { return };
+        let up = facts.control_plane_initialized && facts.infrastructure_provisioned;
+        if !up {
+            let late = self.passed_s(self.row.created_s) > COMING_UP_S;
+            let health = if late { Health::Degraded } else { Health::Progressing };
+            let first = ["InfrastructureReady", "ControlPlaneInitialized", "Available"]
+                .iter()
+                .find_map(|t| self.find(t).filter(|(_, c)| c.status != Truth::True));
+            self.claim(health, first.map_or(Why::NotReported, |(at, _)| Why::Condition(at)));
+            return self.topology();
+        }
+        if let Some((at, c)) = self.find("RemoteConnectionProbe")
+            && c.status != Truth::True
+        {
+            self.claim(Health::Unknown, Why::Condition(at));
+        }
+        self.when("InfrastructureReady", Health::Degraded);
+        self.when("ControlPlaneAvailable", Health::Degraded);
+        self.when_lasting("WorkersAvailable");
+        self.topology();
+        self.moves();
+        if self.found.health <= Health::Progressing {
+            self.when_lasting("Available");
+        }
+        for type_ in ["ControlPlaneMachinesUpToDate", "WorkerMachinesUpToDate"] {
+            self.when(type_, Health::Progressing);
+        }
+    }
+
+    /// `TopologyReconciled`: waiting for an upgrade step is progress, what an operator holds back or
+    /// has to repair is not.
+    fn topology(&mut self) {
+        let Some((at, c)) = self.find("TopologyReconciled").filter(|(_, c)| c.status != Truth::True) else {
+            return;
+        };
+        let health = match c.reason.as_ref() {
+            "ReconcileFailed" | "ClusterClassNotReconciled" => Health::Blocked,
+            reason if reason.ends_with("UpgradeDeferred") => Health::Blocked,
+            _ => Health::Progressing,
+        };
+        self.claim(health, Why::Condition(at));
+    }
+
+    fn control_plane(&mut self) {
+        let up = self.row.replica_facts().is_some_and(|f| f.initialized)
+            || self.truth("Initialized") == Some(Truth::True);
+        if !up {
+            let late = self.passed_s(self.row.created_s) > COMING_UP_S;
+            let at = self.find("Initialized").or(self.find("Available"));
+            self.claim(
+                if late { Health::Degraded } else { Health::Progressing },
+                at.map_or(Why::NotReported, |(at, _)| Why::Condition(at)),
+            );
+            return self.moves();
+        }
+        let moving = MOVES.iter().any(|t| self.truth(t) == Some(Truth::True));
+        self.when("Available", Health::Degraded);
+        self.when("CertificatesAvailable", Health::Degraded);
+        for type_ in ["EtcdClusterHealthy", "ControlPlaneComponentsHealthy"] {
+            match self.find(type_) {
+                // A machine that comes or goes is unhealthy for a while; what lasts shows on the Machine.
+                Some((at, c))
+                    if moving && c.status != Truth::True && c.reason.as_ref() != "ConnectionDown" =>
+                {
+                    self.claim(Health::Progressing, Why::Condition(at));
+                }
+                _ => self.when(type_, Health::Degraded),
+            }
+        }
+        self.moves();
+    }
+
+    fn deployment(&mut self) {
+        self.when_lasting("Available");
+        self.moves();
+    }
+
+    fn moves(&mut self) {
+        for type_ in MOVES {
+            let Some((at, c)) = self.find(type_) else { continue };
+            match c.status {
+                Truth::False => {}
+                Truth::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+                Truth::True => {
+                    let blocked = c.message.contains("is blocked because")
+                        && (NEEDS_SOMEBODY.iter().any(|text| c.message.contains(text))
+                            || self.passed_s(c.since_s) > BLOCKED_AFTER_S);
+                    let failed = c.reason.as_ref() == "InPlaceUpdateFailed";
+                    let health = if blocked || failed { Health::Blocked } else { Health::Progressing };
+                    self.claim(health, Why::Condition(at));
+                }
+            }
+        }
+        for type_ in ["MachinesReady", "MachinesUpToDate"] {
+            match self.find(type_) {
+                // The Machines themselves tell progress from fault.
+                Some((at, c)) if c.status == Truth::False => {
+                    self.claim(Health::Progressing, Why::Condition(at))
+                }
+                Some((at, c)) if c.status == Truth::Unknown && self.row.kind == Kind::MachineSet => {
+                    self.claim(Health::Progressing, Why::Condition(at));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A MachinePool has no conditions but `Paused` at v1.14.0: phase and counters speak.
+    fn pool(&mut self) {
+        match self.row.phase.as_ref() {
+            "Failed" => self.claim(Health::Degraded, Why::Phase),
+            "Running" => {}
+            "" | "Unknown" => self.not_reported(),
+            _ => self.claim(Health::Progressing, Why::Phase),
+        }
+    }
+
+    fn machine(&mut self) {
+        if let Some((at, c)) = self.find("OwnerRemediated").filter(|(_, c)| c.status == Truth::False) {
+            let stuck = c.reason.as_ref() == "CannotBeRemediated";
+            self.claim(if stuck { Health::Blocked } else { Health::Degraded }, Why::Condition(at));
+        }
+        self.moves();
+        for type_ in MACHINE_PARTS {
+            if let Some((at, c)) = self.find(type_)
+                && c.status != Truth::True
+            {
+                self.claim(self.part(c), Why::Condition(at));
+            }
+        }
+        if self.found.health == Health::Ok {
+            // Gates that are not in the table above.
+            self.when_lasting("Ready");
+        }
+        for type_ in ["Available", "UpToDate"] {
+            if let Some((at, _)) = self.find(type_).filter(|(_, c)| c.status != Truth::True) {
+                self.claim(Health::Progressing, Why::Condition(at));
+            }
+        }
+    }
+
+    /// A part of a Machine that is not there: late, broken or out of sight?
+    fn part(&self, c: &Condition) -> Health {
+        let row = self.row;
+        let has_node = row.machine().is_some_and(|m| m.node.is_some());
+        let young = self.passed_s(row.created_s) <= COMING_UP_S;
+        let since_start = c.since_s <= row.created_s.saturating_add(COMING_UP_S);
+        if BROKEN.contains(&c.reason.as_ref()) {
+            Health::Degraded
+        } else if young && (!has_node || since_start) {
+            Health::Progressing
+        } else if c.status == Truth::Unknown && has_node {
+            Health::Unknown
+        } else {
+            Health::Degraded
+        }
+    }
+
+    fn counters(&mut self) {
+        let Some(c) = self.row.counters() else { return };
+        let Some(desired) = c.desired else { return };
+        if [c.current, c.ready, c.available, c.up_to_date].into_iter().flatten().any(|n| n != desired) {
+            self.claim(Health::Progressing, Why::Counters);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What one line shows of an item: typed cells, borrowed from its row. Must not know columns,
+//! widths, glyphs nor colours.
+
+use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
+use super::tree::{Group, Item, Relative};
+use super::{Fleet, moment};
+use crate::status::health::Health;
+use crate::time::Timestamp;
+
+/// Things to say next to a name, in the order of their weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tag {
+    Unreadable,
+    Deleting,
+    Paused,
+    Remediating,
+    Updating,
+    RollingOut,
+    ScalingUp,
+    ScalingDown,
+    OutOfDate,
+    Behind,
+    /// Seen through API version v1beta1.
+    Legacy,
+}
+
+impl Tag {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable",
+            Self::Deleting => "deleting",
+            Self::Paused => "paused",
+            Self::Remediating => "remediating",
+            Self::Updating => "updating",
+            Self::RollingOut => "rolling out",
+            Self::ScalingUp => "scaling up",
+            Self::ScalingDown => "scaling down",
+            Self::OutOfDate => "out of date",
+            Self::Behind => "status behind",
+            Self::Legacy => "v1beta1",
+        }
+    }
+}
+
+/// The cells of one item. Empty text and `None` mean: nothing to show.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line<'a> {
+    pub item: Item,
+    /// `Machine`, `KubeadmControlPlane`, …; empty for headings.
+    pub kind: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// With everything under it.
+    pub health: Health,
+    /// Of what has replicas; a Cluster has the two below instead.
+    pub counters: Option<Counters>,
+    pub control_plane: Option<Counters>,
+    pub workers: Option<Counters>,
+    pub version: &'a str,
+    pub phase: &'a str,
+    /// Name of the Node of a Machine.
+    pub node: &'a str,
+    pub failure_domain: &'a str,
+    pub created: Option<Timestamp>,
+    /// The condition that stands for the object: `Available`, or `Ready` for Machines and others.
+    pub status: Option<&'a Condition>,
+    pub tags: Vec<Tag>,
+}
+
+impl Fleet {
+    /// The cells of an item; `None` when it is no longer there.
+    #[must_use]
+    pub fn line(&self, item: Item) -> Option<Line<'_>> {
+        let row = self.row(item.row())?;
+        match item {
+            Item::Row(id) => Some(self.row_line(id, row)),
+            Item::Group { group, .. } => {
+                let name = match group {
+                    Group::ControlPlane => "Control plane",
+                    Group::Workers => "Workers",
+                    Group::Other => "Other",
+                };
+                Some(Line { name, ..blank(item, Health::Ok) })
+            }
+            Item::Reference { of, which } => {
+                let reference = self.reference(of, which)?;
+                Some(Line {
+                    kind: &reference.kind.kind,
+                    namespace: &row.namespace,
+                    name: reference.name.as_deref().unwrap_or(&row.name),
+                    status: mirrored(row, which),
+                    ..blank(item, self.reference_health(of, which))
+                })
+            }
+        }
+    }
+
+    fn row_line<'a>(&'a self, id: RowId, row: &'a Row) -> Line<'a> {
+        let cluster = row.cluster_facts();
+        Line {
+            kind: &row.gvk.kind,
+            namespace: &row.namespace,
+            name: &row.name,
+            counters: row.counters(),
+            control_plane: cluster.map(|c| c.control_plane),
+            workers: cluster.map(|c| c.workers),
+            version: &row.version,
+            phase: &row.phase,
+            node: row.machine().and_then(|m| m.node.as_deref()).unwrap_or_default(),
+            failure_domain: row.machine().and_then(|m| m.failure_domain.as_deref()).unwrap_or_default(),
+            created: moment(row.created_s),
+            status: status_of(row),
+            tags: tags(row),
+            ..blank(Item::Row(id), self.health(id))
+        }
+    }
+
+    /// The versions that run in a cluster or under a set, with how many replicas each; by version.
+    /// One entry without a count when only the wanted version is known.
+    #[must_use]
+    pub fn versions(&self, id: RowId) -> Vec<VersionCount> {
+        let Some(row) = self.row(id) else { return Vec::new() };
+        let (first, second): (&[VersionCount], &[VersionCount]) = match &row.facts {
+            Facts::Cluster(c) => (&c.control_plane_versions, &c.worker_versions),
+            Facts::Replicas(r) => (&r.versions, &[]),
+            Facts::Machine(_) | Facts::Other => (&[], &[]),
+        };
+        let mut all: Vec<VersionCount> = Vec::new();
+        for v in first.iter().chain(second) {
+            match all.iter_mut().find(|known| known.version == v.version) {
+                Some(known) => known.replicas += v.replicas,
+                None => all.push(v.clone()),
+            }
+        }
+        if all.is_empty() {
+            let wanted = if row.version.is_empty() {
+                self.control_plane_version(id)
+            } else {
+                Some(row.version.clone())
+            };
+            all.extend(wanted.map(|version| VersionCount { version, replicas: 0 }));
+        }
+        all.sort_by(|a, b| a.version.cmp(&b.version));
+        all
+    }
+
+    fn control_plane_version(&self, cluster: RowId) -> Option<std::sync::Arc<str>> {
+        let plane = self.members(cluster, Kind::ControlPlane).first()?;
+        self.row(*plane).map(|row| row.version.clone()).filter(|version| !version.is_empty())
+    }
+}
+
+fn blank<'a>(item: Item, health: Health) -> Line<'a> {
+    Line {
+        item,
+        kind: "",
+        namespace: "",
+        name: "",
+        health,
+        counters: None,
+        control_plane: None,
+        workers: None,
+        version: "",
+        phase: "",
+        node: "",
+        failure_domain: "",
+        created: None,
+        status: None,
+        tags: Vec::new(),
+    }
+}
+
+fn status_of(row: &Row) -> Option<&Condition> {
+    match row.kind {
+        Kind::Machine | Kind::Other => row.condition("Ready"),
+        _ => row.condition("Available").or_else(|| row.condition("Ready")),
+    }
+}
+
+fn mirrored(row: &Row, which: Relative) -> Option<&Condition> {
+    row.condition(match which {
+        Relative::ControlPlane => "ControlPlaneAvailable",
+        Relative::Infrastructure => "InfrastructureReady",
+        Relative::Bootstrap => "BootstrapConfigReady",
+    })
+}
+
+fn tags(row: &Row) -> Vec<Tag> {
+    let is = |type_: &str, truth| row.condition(type_).is_some_and(|c| c.status == truth);
+    [
+        (Tag::Unreadable, row.unreadable.is_some()),
+        (Tag::Deleting, row.is_deleting()),
+        (Tag::Paused, row.paused || is("Paused", super::Truth::True)),
+        (
+            Tag::Remediating,
+            is("Remediating", super::Truth::True) || is("OwnerRemediated", super::Truth::False),
+        ),
+        (Tag::Updating, is("Updating", super::Truth::True)),
+        (Tag::RollingOut, is("RollingOut", super::Truth::True)),
+        (Tag::ScalingUp, is("ScalingUp", super::Truth::True)),
+        (Tag::ScalingDown, is("ScalingDown", super::Truth::True)),
+        (Tag::OutOfDate, is("UpToDate", super::Truth::False)),
+        (Tag::Behind, row.status_is_behind()),
+        (Tag::Legacy, row.legacy),
+    ]
+    .into_iter()
+    .filter_map(|(tag, applies)| applies.then_some(tag))
+    .collect()
+}

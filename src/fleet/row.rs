@@ -1,0 +1,340 @@
+//! One object as the screen keeps it: typed cells, a few hundred bytes, text already sanitised.
+//! Must not know how it is drawn, how it was fetched, nor how it is judged.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::time::Timestamp;
+
+/// One management cluster (or dump) among those that feed a fleet; given by whoever opens them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u16);
+
+/// An object's uid as a number. UUIDs keep their text form; anything else is hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(pub u128);
+
+impl Uid {
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        uuid::Uuid::try_parse(text).map_or_else(
+            |_| Self(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, text.as_bytes()).as_u128()),
+            |uuid| Self(uuid.as_u128()),
+        )
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        uuid::Uuid::from_u128(self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Place of an object in its fleet. Good until the object is removed; a later object may then get
+/// the same number, so hold a [`Uid`] across batches and an id within one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowId(pub u32);
+
+/// What an object is to the model, whatever its provider calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Cluster,
+    ControlPlane,
+    MachineDeployment,
+    MachineSet,
+    MachinePool,
+    Machine,
+    /// Infrastructure, bootstrap and anything else that is shown but not counted.
+    Other,
+}
+
+impl Kind {
+    pub const ALL: [Self; 7] = [
+        Self::Cluster,
+        Self::ControlPlane,
+        Self::MachineDeployment,
+        Self::MachineSet,
+        Self::MachinePool,
+        Self::Machine,
+        Self::Other,
+    ];
+}
+
+/// Group and kind, for references that name no version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupKind {
+    pub group: Arc<str>,
+    pub kind: Arc<str>,
+}
+
+/// A reference by contract: same namespace, no version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    pub kind: Arc<GroupKind>,
+    /// `None`: the same name as the object that refers.
+    pub name: Option<Box<str>>,
+}
+
+/// The controller among an object's owners, or else its first owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    pub uid: Uid,
+    pub group: Arc<str>,
+    pub kind: Arc<str>,
+    pub name: Arc<str>,
+    pub controller: bool,
+}
+
+/// Labels in key order; one value shared by all objects that carry the same ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Labels(pub Box<[(Arc<str>, Arc<str>)]>);
+
+impl Labels {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok().map(|at| self.0[at].1.as_ref())
+    }
+}
+
+/// Three-valued status of a condition. Anything that is neither `True` nor `False` is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Truth {
+    True,
+    False,
+    Unknown,
+}
+
+impl Truth {
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "True" => Self::True,
+            "False" => Self::False,
+            _ => Self::Unknown,
+        }
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// What a condition says, without since when: shared by all objects that say the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConditionText {
+    pub type_: Arc<str>,
+    pub status: Truth,
+    pub reason: Arc<str>,
+    /// Several lines at most; empty when there is nothing to say.
+    pub message: Arc<str>,
+}
+
+/// One condition of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub text: Arc<ConditionText>,
+    /// Seconds since the epoch; 0 when the object does not say.
+    pub since_s: u32,
+}
+
+impl std::ops::Deref for Condition {
+    type Target = ConditionText;
+
+    fn deref(&self) -> &ConditionText {
+        &self.text
+    }
+}
+
+impl Condition {
+    /// When the status last changed.
+    #[must_use]
+    pub fn since(&self) -> Option<Timestamp> {
+        moment(self.since_s)
+    }
+}
+
+/// The five counters of everything that has replicas. `None`: the object does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub desired: Option<u32>,
+    pub current: Option<u32>,
+    pub ready: Option<u32>,
+    pub available: Option<u32>,
+    pub up_to_date: Option<u32>,
+}
+
+/// So many replicas at this version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionCount {
+    pub version: Arc<str>,
+    pub replicas: u32,
+}
+
+/// What only a Cluster has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterFacts {
+    pub control_plane: Counters,
+    pub workers: Counters,
+    pub control_plane_versions: Box<[VersionCount]>,
+    pub worker_versions: Box<[VersionCount]>,
+    pub control_plane_ref: Option<Reference>,
+    pub infrastructure_ref: Option<Reference>,
+    /// Name of the ClusterClass; empty without a topology.
+    pub class: Arc<str>,
+    pub infrastructure_provisioned: bool,
+    pub control_plane_initialized: bool,
+}
+
+/// What control planes, deployments, sets and pools have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaFacts {
+    pub counters: Counters,
+    pub versions: Box<[VersionCount]>,
+    /// Control planes: `status.initialization.controlPlaneInitialized`.
+    pub initialized: bool,
+    /// `spec.rollout.after`, seconds since the epoch.
+    pub rollout_after_s: Option<u32>,
+    pub infrastructure_ref: Option<Reference>,
+    pub bootstrap_ref: Option<Reference>,
+}
+
+/// What only a Machine has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineFacts {
+    pub node: Option<Box<str>>,
+    pub failure_domain: Option<Arc<str>>,
+    pub infrastructure_ref: Option<Reference>,
+    pub bootstrap_ref: Option<Reference>,
+    pub control_plane: bool,
+}
+
+/// The part of a row that depends on its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Facts {
+    Cluster(Box<ClusterFacts>),
+    Replicas(Box<ReplicaFacts>),
+    Machine(MachineFacts),
+    Other,
+}
+
+/// One object. Times are seconds since the epoch, to keep a row small.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub source: SourceId,
+    pub kind: Kind,
+    /// Conditions and counters came from the old v1beta1 places.
+    pub legacy: bool,
+    /// `spec.paused` or the pause annotation.
+    pub paused: bool,
+    pub uid: Uid,
+    pub gvk: Arc<Gvk>,
+    pub namespace: Arc<str>,
+    pub name: Box<str>,
+    /// Name of the Cluster it belongs to; empty when it belongs to none.
+    pub cluster: Arc<str>,
+    /// 0 when it is not a number.
+    pub resource_version: u64,
+    pub created_s: u32,
+    /// 0 when it is not being deleted.
+    pub deleting_since_s: u32,
+    pub generation: u32,
+    /// 0 when the object does not say.
+    pub observed_generation: u32,
+    pub owner: Option<Arc<Owner>>,
+    pub labels: Arc<Labels>,
+    /// Empty when the object does not say.
+    pub version: Arc<str>,
+    /// Empty for kinds without a phase.
+    pub phase: Arc<str>,
+    /// In the order of the object.
+    pub conditions: Box<[Condition]>,
+    pub facts: Facts,
+    /// Why the object could not be read beyond its metadata.
+    pub unreadable: Option<Box<str>>,
+}
+
+impl Row {
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|c| c.type_.as_ref() == type_)
+    }
+
+    /// Is it of this group and kind, whatever the version?
+    #[must_use]
+    pub fn is_of(&self, group: &str, kind: &str) -> bool {
+        self.gvk.kind == kind && self.gvk.group == group
+    }
+
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.deleting_since_s != 0
+    }
+
+    #[must_use]
+    pub fn created(&self) -> Option<Timestamp> {
+        moment(self.created_s)
+    }
+
+    #[must_use]
+    pub fn deleting_since(&self) -> Option<Timestamp> {
+        moment(self.deleting_since_s)
+    }
+
+    /// The controllers have not yet looked at the newest spec.
+    #[must_use]
+    pub fn status_is_behind(&self) -> bool {
+        self.observed_generation != 0 && self.observed_generation < self.generation
+    }
+
+    #[must_use]
+    pub fn counters(&self) -> Option<Counters> {
+        match &self.facts {
+            Facts::Replicas(facts) => Some(facts.counters),
+            Facts::Cluster(_) | Facts::Machine(_) | Facts::Other => None,
+        }
+    }
+
+    #[must_use]
+    pub fn machine(&self) -> Option<&MachineFacts> {
+        if let Facts::Machine(facts) = &self.facts { Some(facts) } else { None }
+    }
+
+    #[must_use]
+    pub fn cluster_facts(&self) -> Option<&ClusterFacts> {
+        if let Facts::Cluster(facts) = &self.facts { Some(facts) } else { None }
+    }
+
+    #[must_use]
+    pub fn replica_facts(&self) -> Option<&ReplicaFacts> {
+        if let Facts::Replicas(facts) = &self.facts { Some(facts) } else { None }
+    }
+
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace.as_ref(), self.name.as_ref())
+    }
+
+    /// What an action or a details view needs to reach the object itself.
+    #[must_use]
+    pub fn object_ref(&self) -> ObjectRef {
+        ObjectRef { gvk: self.gvk.as_ref().clone(), key: self.key(), uid: self.uid.to_string() }
+    }
+}
+
+/// A moment from seconds since the epoch; `None` for 0.
+#[must_use]
+pub fn moment(seconds: u32) -> Option<Timestamp> {
+    if seconds == 0 { None } else { Timestamp::from_timestamp(i64::from(seconds), 0) }
+}
