@@ -1,0 +1,331 @@
+//! What is true of a Machine: conditions, phase, and what its status learned from its providers and
+//! its Node. Owns judgement; must not know how the facts were read or what happens next.
+//! Source: cluster-api `core/reconcilers/machine/machine_controller_{status,phases,noderef}.go`, v1.14.0.
+//!
+//! Intended difference: the start times in `status.deletion` are written with the rest of the status
+//! at the end of a run, not by a patch of their own before draining.
+
+pub mod deletion;
+mod node;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use chrono::TimeDelta;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::condition_ops::{self, Draft, Status, condition};
+use super::contract::{External, Mirrored, Provided};
+use super::drain::Evictions;
+use crate::api::cluster::Cluster;
+use crate::api::condition::{Conditioned as _, find};
+use crate::api::machine::{Machine, MachineAddress, MachineInitialization, MachineStatus, NodeInfo};
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::annotation;
+use crate::api::reference::NodeRef;
+use crate::time::{Timestamp, from_k8s, parse_rfc3339, to_k8s};
+
+/// Condition types that the Machine controller owns.
+pub const OWNED: [&str; 9] = [
+    "Paused",
+    "Available",
+    "Ready",
+    "BootstrapConfigReady",
+    "InfrastructureReady",
+    "NodeReady",
+    "NodeHealthy",
+    "Deleting",
+    "Updating",
+];
+
+/// Node conditions are kept this long after the last successful probe.
+pub const REMOTE_CONDITIONS_GRACE: TimeDelta = TimeDelta::minutes(5);
+
+/// Everything a Machine is judged by.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// As it is now, this run's own writes included.
+    pub machine: Machine,
+    pub cluster: Cluster,
+    pub bootstrap: External,
+    pub infrastructure: External,
+    /// What the Cluster's `controlPlaneRef` names.
+    pub control_plane: External,
+    /// Control plane Machines of the cluster that are not being deleted.
+    pub control_plane_machines_left: usize,
+    pub probe: Probe,
+    pub node: NodeReading,
+    /// Pods on the Node; read only while it is drained.
+    pub pods: PodsReading,
+    /// What came of the evictions that this run asked for.
+    pub evictions: Evictions,
+    /// For workers of a MachineDeployment: the set it belongs to and that set's deployment.
+    pub deployment: Option<(MachineSet, MachineDeployment)>,
+    /// The write of a deletion that failed in this run.
+    pub failed: Option<Failed>,
+    /// What an in-place update said in this run: reason and message of `Updating`.
+    pub update: Option<(String, String)>,
+}
+
+/// How the connection to the workload cluster is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    pub last_success: Option<Timestamp>,
+    /// Never reached, and not tried often enough to call it down.
+    pub not_established_yet: bool,
+}
+
+/// The Node with the Machine's provider ID, as far as it could be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum NodeReading {
+    /// Nothing was asked: the Machine has no provider ID, or the cluster has no control plane yet.
+    #[default]
+    NotAsked,
+    Found(Box<Node>),
+    NotFound,
+    /// There is no connection: what was known before should be kept.
+    NotConnected,
+    /// It answered, but not usefully.
+    Failed(String),
+}
+
+impl NodeReading {
+    #[must_use]
+    pub fn found(&self) -> Option<&Node> {
+        match self {
+            Self::Found(node) => Some(node),
+            _ => None,
+        }
+    }
+}
+
+/// Pods on a Node, as far as they could be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum PodsReading {
+    #[default]
+    NotAsked,
+    Known(Vec<Pod>),
+    Failed(String),
+}
+
+/// A write of a deletion that did not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    Drain,
+    DeleteInfrastructure,
+    DeleteBootstrap,
+    DeleteNode,
+}
+
+impl Observed {
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.machine.metadata.deletion_timestamp.is_some()
+    }
+
+    #[must_use]
+    pub fn has_annotation(&self, name: &str) -> bool {
+        self.machine.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(name))
+    }
+
+    /// An update in place runs, or is being prepared.
+    #[must_use]
+    pub fn is_updating_in_place(&self) -> bool {
+        let annotations = self.machine.metadata.annotations.as_ref();
+        let hooks = annotations.and_then(|all| all.get(annotation::PENDING_HOOKS)).map_or("", String::as_str);
+        self.has_annotation(annotation::UPDATE_IN_PROGRESS) || hooks.split(',').any(|hook| hook == "UpdateMachine")
+    }
+
+    /// Name of the Node: recorded before, or found now.
+    #[must_use]
+    pub fn node_name(&self) -> Option<&str> {
+        let recorded = self.machine.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.as_str());
+        recorded.or_else(|| self.node.found().and_then(|n| n.metadata.name.as_deref()))
+    }
+}
+
+/// `Cluster.status.initialization.infrastructureProvisioned`.
+#[must_use]
+pub fn cluster_provisioned(cluster: &Cluster) -> bool {
+    cluster.status.as_ref().and_then(|s| s.initialization.as_ref()).and_then(|i| i.infrastructure_provisioned) == Some(true)
+}
+
+/// Since when the Cluster's control plane is initialized; `None` when it is not.
+#[must_use]
+pub fn control_plane_initialized_since(cluster: &Cluster) -> Option<Timestamp> {
+    find(cluster.conditions(), "ControlPlaneInitialized")
+        .filter(|c| c.status == "True")
+        .map(|c| from_k8s(&c.last_transition_time))
+}
+
+/// The name of the data secret that the bootstrap object offers, when it is complete.
+#[must_use]
+pub fn offered_data_secret(bootstrap: &Provided) -> Option<&str> {
+    (!bootstrap.is_deleting() && bootstrap.data_secret_created())
+        .then(|| bootstrap.text("/status/dataSecretName"))
+        .flatten()
+}
+
+/// The provider ID that the infrastructure object offers, when it is provisioned.
+#[must_use]
+pub fn offered_provider_id(o: &Observed) -> Option<&str> {
+    let infrastructure = o.infrastructure.found().filter(|i| !i.is_deleting())?;
+    let before = initialization(&o.machine).infrastructure_provisioned == Some(true);
+    if !infrastructure.provisioned() && !before {
+        return None;
+    }
+    infrastructure.text("/spec/providerID")
+}
+
+/// The status of a Machine that is not paused.
+#[must_use]
+pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
+    let mut status = o.machine.status.clone().unwrap_or_default();
+    learn(&mut status, o);
+    let stage = deletion::stage(o, now);
+    deletion::record_start(&mut status, &stage, now);
+
+    let mut draft = Draft::new(&status.conditions, o.machine.metadata.generation, now);
+    draft.set(condition_ops::paused("Machine", false, false));
+    draft.set(bootstrap_config_ready(o, &status));
+    draft.set(infrastructure_ready(o, &status));
+    node::judge(&mut draft, o, &status, now);
+    draft.set(deletion::condition(o, &stage, now));
+    draft.set(summary::updating(o));
+    if let Some(up_to_date) = summary::up_to_date(o, &status, &draft, now) {
+        draft.set(up_to_date);
+    }
+    draft.set(summary::ready(o, &status, draft.list(), now));
+    let phase = phase(o, &status, draft.list());
+    if status.phase.as_deref() != Some(phase) {
+        status.phase = Some(phase.to_owned());
+        status.last_updated = Some(to_k8s(now));
+    }
+    draft.set(summary::available(o, draft.list(), now));
+    status.conditions = draft.finish();
+    status
+}
+
+/// How long until a ready Machine counts as available; `None` when time alone changes nothing.
+#[must_use]
+pub fn available_in(o: &Observed, now: Timestamp) -> Option<TimeDelta> {
+    let ready = find(o.machine.conditions(), "Ready").filter(|c| c.status == "True")?;
+    let wait = TimeDelta::seconds(i64::from(o.machine.spec.min_ready_seconds.unwrap_or(0)));
+    let left = from_k8s(&ready.last_transition_time) + wait - now;
+    (left > TimeDelta::zero()).then_some(left)
+}
+
+/// `status.initialization`, empty when there is none.
+#[must_use]
+pub fn initialization(machine: &Machine) -> MachineInitialization {
+    machine.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default()
+}
+
+/// What providers and the Node report, copied. Flags only ever turn true.
+fn learn(status: &mut MachineStatus, o: &Observed) {
+    let mut flags = initialization(&o.machine);
+    if let Some(bootstrap) = o.bootstrap.found() {
+        let named = o.machine.spec.bootstrap.data_secret_name.as_ref().is_some_and(|name| !name.is_empty());
+        if named || offered_data_secret(bootstrap).is_some() {
+            flags.bootstrap_data_secret_created = Some(true);
+        }
+    }
+    if offered_provider_id(o).is_some() {
+        flags.infrastructure_provisioned = Some(true);
+        learn_infrastructure(status, o.infrastructure.found());
+    }
+    if flags != MachineInitialization::default() {
+        status.initialization = Some(flags);
+    }
+    if let Some(node) = o.node.found() {
+        if status.node_ref.is_none() {
+            status.node_ref = node.metadata.name.clone().map(|name| NodeRef { name });
+        }
+        status.node_info = node_info(node).or_else(|| status.node_info.take());
+    }
+    status.certificates_expiry_date = certificates_expiry(o).map(to_k8s);
+}
+
+fn learn_infrastructure(status: &mut MachineStatus, infrastructure: Option<&Provided>) {
+    let Some(infrastructure) = infrastructure else { return };
+    let addresses = infrastructure.content.pointer("/status/addresses").cloned();
+    let addresses: Option<Vec<MachineAddress>> = addresses.and_then(|list| serde_json::from_value(list).ok());
+    if let Some(addresses) = addresses.filter(|list| !list.is_empty()) {
+        status.addresses = addresses;
+    }
+    if let Some(domain) = infrastructure.text("/status/failureDomain") {
+        status.failure_domain = Some(domain.to_owned());
+    }
+}
+
+fn node_info(node: &Node) -> Option<NodeInfo> {
+    let info = node.status.as_ref()?.node_info.as_ref()?;
+    serde_json::to_value(info).and_then(serde_json::from_value).ok()
+}
+
+/// Of control plane Machines: the annotation on the Machine, else on its bootstrap object.
+fn certificates_expiry(o: &Observed) -> Option<Timestamp> {
+    if !super::machines::is_control_plane(&o.machine) {
+        return None;
+    }
+    let own = o.machine.metadata.annotations.as_ref().and_then(|all| all.get(annotation::CERTIFICATES_EXPIRY));
+    let theirs = || o.bootstrap.found().and_then(|b| b.annotation(annotation::CERTIFICATES_EXPIRY));
+    own.map(String::as_str).or_else(theirs).and_then(parse_rfc3339)
+}
+
+fn bootstrap_config_ready(o: &Observed, status: &MachineStatus) -> Condition {
+    const TYPE: &str = "BootstrapConfigReady";
+    if o.machine.spec.bootstrap.config_ref.is_none() {
+        return condition(TYPE, Status::True, "DataSecretProvided", "");
+    }
+    let created = status.initialization.as_ref().and_then(|i| i.bootstrap_data_secret_created) == Some(true);
+    let rule = Mirrored {
+        target: TYPE,
+        source_type: "Ready",
+        initialized: created,
+        not_yet: "NotReady",
+        field: "status.initialization.dataSecretCreated",
+        owner_deleting: o.is_deleting(),
+        gone: "",
+    };
+    match &o.bootstrap {
+        // Unlike infrastructure, a bootstrap object that vanished early was not needed any more.
+        External::NotFound { kind } if !o.is_deleting() => {
+            condition(TYPE, Status::False, "ObjectDoesNotExist", format!("{kind} does not exist"))
+        }
+        external => rule.of(external),
+    }
+}
+
+fn infrastructure_ready(o: &Observed, status: &MachineStatus) -> Condition {
+    Mirrored {
+        target: "InfrastructureReady",
+        source_type: "Ready",
+        initialized: status.initialization.as_ref().and_then(|i| i.infrastructure_provisioned) == Some(true),
+        not_yet: "NotReady",
+        field: "status.initialization.provisioned",
+        owner_deleting: o.is_deleting(),
+        gone: " while the Machine still exists",
+    }
+    .of(&o.infrastructure)
+}
+
+/// Each later line that applies overrules the earlier ones.
+fn phase(o: &Observed, status: &MachineStatus, conditions: &[Condition]) -> &'static str {
+    let flags = status.initialization.clone().unwrap_or_default();
+    let provisioned = flags.infrastructure_provisioned == Some(true);
+    let stored = PHASES.into_iter().find(|p| status.phase.as_deref() == Some(*p)).unwrap_or("Pending");
+    let rules = [
+        (flags.bootstrap_data_secret_created == Some(true) && !provisioned, "Provisioning"),
+        (o.machine.spec.provider_id.as_ref().is_some_and(|id| !id.is_empty()), "Provisioned"),
+        (status.node_ref.is_some() && provisioned, "Running"),
+        (crate::api::condition::is_true(conditions, "Updating"), "Updating"),
+        (o.is_deleting(), "Deleting"),
+    ];
+    rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).last().unwrap_or(stored)
+}
+
+const PHASES: [&str; 9] =
+    ["Pending", "Provisioning", "Provisioned", "Running", "Updating", "Deleting", "Deleted", "Failed", "Unknown"];

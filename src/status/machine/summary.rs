@@ -1,0 +1,140 @@
+//! `Updating`, `UpToDate`, `Ready` and `Available` of a Machine: what its other conditions add up to.
+//! Source: `machine_controller_status.go`, v1.14.0.
+
+use chrono::TimeDelta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::Observed;
+use crate::api::condition::{find, is_true};
+use crate::api::machine::MachineStatus;
+use crate::status::condition_ops::{Draft, Status, condition};
+use crate::status::machines::{SLOW_DRAIN, STALE_DELETION, drain_causes};
+use crate::status::merge::{Priority, Reasons, Summary};
+use crate::status::worker_template;
+use crate::time::{Timestamp, from_k8s};
+
+pub(super) fn updating(o: &Observed) -> Condition {
+    if !o.is_updating_in_place() {
+        return condition("Updating", Status::False, "NotUpdating", "");
+    }
+    match &o.update {
+        Some((reason, message)) => condition("Updating", Status::True, reason, message.clone()),
+        None => condition("Updating", Status::True, "InPlaceUpdating", "In-place update in progress"),
+    }
+}
+
+/// `None` for Machines that are not workers of a MachineDeployment: others judge those, or nobody does.
+pub(super) fn up_to_date(o: &Observed, status: &MachineStatus, draft: &Draft, now: Timestamp) -> Option<Condition> {
+    const TYPE: &str = "UpToDate";
+    let (set, deployment) = o.deployment.as_ref()?;
+    let no = |reason, message| Some(condition(TYPE, Status::False, reason, message));
+    let mut messages = worker_template::differences(&set.spec.template.spec, &deployment.spec.template.spec);
+    let after = deployment.spec.rollout.as_ref().and_then(|r| r.after.as_ref()).map(from_k8s);
+    let created = set.metadata.creation_timestamp.as_ref().map(from_k8s);
+    if after.zip(created).is_some_and(|(after, created)| after < now && created < after) {
+        messages.push("MachineDeployment spec.rolloutAfter expired".to_owned());
+    }
+    if !messages.is_empty() {
+        let lines: Vec<String> = messages.iter().map(|m| format!("* {m}")).collect();
+        return no("NotUpToDate", lines.join("\n"));
+    }
+    if let Some(updating) = draft.find("Updating").filter(|c| c.status == "True") {
+        let text = if updating.message.is_empty() { "In-place update in progress" } else { &updating.message };
+        return no("Updating", format!("* {text}"));
+    }
+    let kubelet = status.node_info.as_ref().map_or("", |info| info.kubelet_version.as_str());
+    let wanted = o.machine.spec.version.as_deref().unwrap_or_default();
+    if !kubelet.is_empty() && kubelet != wanted {
+        return no("Updating", format!("* Node.status.nodeInfo.kubeletVersion {kubelet}, {wanted} required"));
+    }
+    Some(condition(TYPE, Status::True, "UpToDate", ""))
+}
+
+pub(super) fn ready(o: &Observed, status: &MachineStatus, conditions: &[Condition], now: Timestamp) -> Condition {
+    let mut types =
+        vec!["Deleting", "Updating", "BootstrapConfigReady", "InfrastructureReady", "NodeHealthy", "HealthCheckSucceeded"];
+    let mut negative = vec!["Deleting", "Updating"];
+    for gate in &o.machine.spec.readiness_gates {
+        types.push(&gate.condition_type);
+        if gate.polarity.as_deref() == Some("Negative") {
+            negative.push(&gate.condition_type);
+        }
+    }
+    let deleting = o.is_deleting();
+    let exceptions = |c: &Condition| excused(c, deleting);
+    let mut summary = Summary::new("Ready", types, Reasons::READY);
+    summary.negative = negative;
+    summary.ignored_if_missing = vec!["HealthCheckSucceeded"];
+    summary.exceptions = Some(&exceptions);
+    summary.transform = Some(group_control_plane_lines);
+    if deleting {
+        summary.overrides.push(deleting_for_summary(o, status, conditions, now));
+    }
+    summary.of(conditions)
+}
+
+/// While a Machine is deleted, objects that are gone already are as they should be.
+fn excused(c: &Condition, deleting: bool) -> Option<Priority> {
+    let gone = match c.type_.as_str() {
+        "BootstrapConfigReady" | "InfrastructureReady" => matches!(c.reason.as_str(), "ObjectDeleted" | "ObjectDoesNotExist"),
+        "NodeHealthy" => matches!(c.reason.as_str(), "NodeDeleted" | "NodeDoesNotExist"),
+        _ => false,
+    };
+    (deleting && gone).then_some(Priority::Info)
+}
+
+fn deleting_for_summary(o: &Observed, status: &MachineStatus, conditions: &[Condition], now: Timestamp) -> Condition {
+    let (reason, detail) =
+        find(conditions, "Deleting").map_or(("", ""), |c| (c.reason.as_str(), c.message.as_str()));
+    let since = o.machine.metadata.deletion_timestamp.as_ref().map_or(TimeDelta::zero(), |at| now - from_k8s(at));
+    let long = if since > STALE_DELETION { " since more than 15m" } else { "" };
+    let mut message = format!("Machine deletion in progress{long}, stage: {reason}");
+    let drain = status.deletion.as_ref().and_then(|d| d.node_drain_start_time.as_ref());
+    let slow = drain.is_some_and(|at| now - from_k8s(at) > SLOW_DRAIN);
+    if since > STALE_DELETION && reason == "DrainingNode" && slow {
+        let causes = drain_causes(detail);
+        if !causes.is_empty() {
+            message.push_str(&format!(", delay likely due to {}", causes.join(", ")));
+        }
+    }
+    condition("Deleting", Status::True, "Deleting", message)
+}
+
+/// Equal lines of at least two control plane components become one.
+pub(super) fn group_control_plane_lines(lines: Vec<String>) -> Vec<String> {
+    let is_component = |line: &str| {
+        let name = line.split(':').next().unwrap_or_default();
+        ["* APIServer", "* ControllerManager", "* Scheduler"].iter().any(|p| name.starts_with(p))
+            || name == "* EtcdPodHealthy"
+    };
+    let rest = |line: &str| line.split_once(':').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+    let components: Vec<String> = lines.iter().filter(|l| is_component(l)).map(|l| rest(l)).collect();
+    if components.len() < 2 || components.iter().any(|c| *c != components[0]) {
+        return lines;
+    }
+    let mut grouped = Vec::new();
+    let mut done = false;
+    for line in lines {
+        if !is_component(&line) {
+            grouped.push(line);
+        } else if !done {
+            done = true;
+            grouped.push(format!("* Control plane components:{}", components[0]));
+        }
+    }
+    grouped
+}
+
+pub(super) fn available(o: &Observed, conditions: &[Condition], now: Timestamp) -> Condition {
+    const TYPE: &str = "Available";
+    if !is_true(conditions, "Ready") {
+        return condition(TYPE, Status::False, "NotReady", "");
+    }
+    let since = find(conditions, "Ready").map_or(now, |c| from_k8s(&c.last_transition_time));
+    let wait = TimeDelta::seconds(i64::from(o.machine.spec.min_ready_seconds.unwrap_or(0)));
+    if now - since >= wait {
+        condition(TYPE, Status::True, "Available", "")
+    } else {
+        condition(TYPE, Status::False, "WaitingForMinReadySeconds", "")
+    }
+}
