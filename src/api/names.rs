@@ -37,6 +37,8 @@ pub mod annotation {
     pub const PRE_TERMINATE_HOOK_PREFIX: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
     pub const KCP_CLEANUP_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
     pub const EXCLUDE_NODE_DRAINING: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
+    pub const EXCLUDE_WAIT_FOR_NODE_VOLUME_DETACH: &str =
+        "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";
     pub const CERTIFICATES_EXPIRY: &str = "machine.cluster.x-k8s.io/certificates-expiry";
     pub const SKIP_PREFLIGHT_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-preflight-checks";
     /// Note the plural `clusters` in the prefix of these three.

@@ -1,2 +1,118 @@
 //! Observe and wire, per kind: reads objects, asks `plan` and `status`, performs the steps.
 //! Must not decide anything itself.
+
+use std::sync::Arc;
+
+use crate::api::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
+use crate::api::cluster::Cluster;
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::dev::{DevCluster, DevMachine, DevMachineTemplate};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_pool::MachinePool;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::label;
+use crate::api::reference::ContractRef;
+use crate::client::{Cache, Object, Writer};
+use crate::rng::Rng;
+use crate::status::contract::{External, Provided};
+use crate::time::Clock;
+use crate::workload::Workload;
+
+pub mod apply;
+pub mod pause;
+pub mod status;
+
+/// What every controller is given. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    pub caches: Caches,
+    pub writer: Writer,
+    pub workload: Arc<dyn Workload>,
+    pub clock: Clock,
+    /// For generated names.
+    pub rng: Rng,
+}
+
+/// The live copies that controllers read. Secrets and ConfigMaps are read past them, by name.
+#[derive(Clone, Default)]
+pub struct Caches {
+    pub clusters: Cache<Cluster>,
+    pub control_planes: Cache<KubeadmControlPlane>,
+    pub machine_deployments: Cache<MachineDeployment>,
+    pub machine_sets: Cache<MachineSet>,
+    pub machine_pools: Cache<MachinePool>,
+    pub machines: Cache<Machine>,
+    pub kubeadm_configs: Cache<KubeadmConfig>,
+    pub kubeadm_config_templates: Cache<KubeadmConfigTemplate>,
+    pub dev_clusters: Cache<DevCluster>,
+    pub dev_machines: Cache<DevMachine>,
+    pub dev_machine_templates: Cache<DevMachineTemplate>,
+}
+
+impl Caches {
+    /// What a reference in a spec points at, as the provider contract shows it.
+    #[must_use]
+    pub fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
+        let Some(reference) = reference.filter(|r| !r.name.is_empty()) else { return External::NotSet };
+        let key = ObjectKey::new(namespace, &reference.name);
+        match reference.kind.as_str() {
+            "KubeadmControlPlane" => provided(&self.control_planes, &key),
+            "KubeadmConfig" => provided(&self.kubeadm_configs, &key),
+            "KubeadmConfigTemplate" => provided(&self.kubeadm_config_templates, &key),
+            "DevCluster" => provided(&self.dev_clusters, &key),
+            "DevMachine" => provided(&self.dev_machines, &key),
+            "DevMachineTemplate" => provided(&self.dev_machine_templates, &key),
+            kind => External::Unreadable {
+                kind: kind.to_owned(),
+                error: format!("{kind} {key}: this engine has no provider for kind {kind}"),
+            },
+        }
+    }
+
+    /// The full reference of what a spec points at, for writes. `None` for kinds without a provider.
+    #[must_use]
+    pub fn reference(&self, namespace: &str, reference: &ContractRef) -> Option<ObjectRef> {
+        let gvk = match reference.kind.as_str() {
+            "KubeadmControlPlane" => Gvk::of::<KubeadmControlPlane>(),
+            "KubeadmConfig" => Gvk::of::<KubeadmConfig>(),
+            "DevCluster" => Gvk::of::<DevCluster>(),
+            "DevMachine" => Gvk::of::<DevMachine>(),
+            _ => return None,
+        };
+        Some(ObjectRef { gvk, key: ObjectKey::new(namespace, &reference.name), uid: String::new() })
+    }
+
+    /// Machines of a cluster, by label, ordered by name.
+    #[must_use]
+    pub fn machines_of(&self, cluster: &ObjectKey) -> Vec<Arc<Machine>> {
+        self.machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name)
+    }
+}
+
+fn provided<K: Object>(cache: &Cache<K>, key: &ObjectKey) -> External {
+    let kind = K::kind(&()).into_owned();
+    let Some(object) = cache.get(key) else { return External::NotFound { kind } };
+    match serde_json::to_value(&*object) {
+        Ok(content) => External::Found(Provided::new(content)),
+        Err(error) => External::Unreadable { kind, error: error.to_string() },
+    }
+}
+
+/// The reference of an object that was read, with its uid.
+#[must_use]
+pub fn reference_of<K: Object>(object: &K) -> ObjectRef {
+    ObjectRef {
+        gvk: Gvk::of::<K>(),
+        key: ObjectKey::of(object),
+        uid: object.meta().uid.clone().unwrap_or_default(),
+    }
+}
+
+/// The key of the Cluster that an object's label names.
+#[must_use]
+pub fn cluster_key_of<K: Object>(object: &K) -> Option<ObjectKey> {
+    let name = object.meta().labels.as_ref()?.get(label::CLUSTER_NAME)?;
+    Some(ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), name))
+}

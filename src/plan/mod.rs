@@ -123,8 +123,6 @@ pub enum Write {
     Patch { object: ObjectRef, body: Value },
     /// JSON merge patch of the status subresource.
     PatchStatus { object: ObjectRef, body: Value },
-    /// Server-side apply with force; `manager` is the field owner.
-    Apply { object: ObjectRef, manager: &'static str, content: Value },
     /// Deletes in the background. One that is gone already is fine.
     Delete { object: ObjectRef },
     /// A Kubernetes event about the object.
@@ -136,22 +134,18 @@ pub enum Write {
 /// A change inside a workload cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkloadCall {
-    Cordon {
+    /// Merge patch of a Node; a resource version in `body` guards it.
+    PatchNode {
         node: String,
+        body: Value,
     },
-    /// Evicts the pods in order, through the eviction subresource.
+    /// Evicts the pods in order. A refusal is an outcome, not a failure.
     Evict {
         node: String,
         pods: Vec<ObjectKey>,
     },
     DeleteNode {
         node: String,
-    },
-    /// Merge patch of a Node, guarded by its resource version.
-    PatchNode {
-        node: String,
-        resource_version: String,
-        body: Value,
     },
 }
 
@@ -161,7 +155,6 @@ impl fmt::Display for Write {
             Self::Create { object, .. } => write!(f, "create {object}"),
             Self::Patch { object, .. } => write!(f, "patch {object}"),
             Self::PatchStatus { object, .. } => write!(f, "patch the status of {object}"),
-            Self::Apply { object, .. } => write!(f, "apply {object}"),
             Self::Delete { object } => write!(f, "delete {object}"),
             Self::Event { about, reason, .. } => write!(f, "report {reason} on {about}"),
             Self::Workload { cluster, call } => write!(f, "{call} in Cluster {cluster}"),
@@ -172,7 +165,6 @@ impl fmt::Display for Write {
 impl fmt::Display for WorkloadCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cordon { node } => write!(f, "cordon Node {node}"),
             Self::Evict { node, pods } => write!(f, "evict {} pods from Node {node}", pods.len()),
             Self::DeleteNode { node } => write!(f, "delete Node {node}"),
             Self::PatchNode { node, .. } => write!(f, "patch Node {node}"),

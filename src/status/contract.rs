@@ -17,9 +17,14 @@ pub enum External {
     #[default]
     NotSet,
     /// It was looked for and is not there.
-    NotFound { kind: String },
+    NotFound {
+        kind: String,
+    },
     /// It could not be read.
-    Unreadable { kind: String, error: String },
+    Unreadable {
+        kind: String,
+        error: String,
+    },
     Found(Provided),
 }
 
@@ -133,14 +138,15 @@ impl Provided {
     /// The sentence upstream puts into the mirroring condition when any entry is malformed.
     pub fn conditions(&self) -> Result<Vec<Condition>, String> {
         let status = &self.content["status"];
-        let (path, list) = match (status["v1beta2"]["conditions"].as_array(), status["conditions"].as_array()) {
+        let (path, list) = match (status["v1beta2"]["conditions"].as_array(), status["conditions"].as_array())
+        {
             (Some(list), _) => ("status.v1beta2.conditions", list),
             (None, Some(list)) => ("status.conditions", list),
             (None, None) => return Ok(Vec::new()),
         };
-        list.iter().filter(|entry| entry.is_object()).map(read_condition).collect::<Result<_, _>>().map_err(|cause| {
-            format!("failed to convert {path} from {} to []metav1.Condition: {cause}", self.kind)
-        })
+        list.iter().filter(|entry| entry.is_object()).map(read_condition).collect::<Result<_, _>>().map_err(
+            |cause| format!("failed to convert {path} from {} to []metav1.Condition: {cause}", self.kind),
+        )
     }
 }
 
@@ -159,9 +165,9 @@ fn read_condition(entry: &Value) -> Result<Condition, String> {
     };
     let last_transition_time = match entry["lastTransitionTime"].as_str() {
         None | Some("") => UNSTAMPED,
-        Some(text) => parse_rfc3339(text)
-            .map(to_k8s)
-            .ok_or_else(|| format!("failed to unmarshal lastTransitionTime value: {text}: not an RFC 3339 time"))?,
+        Some(text) => parse_rfc3339(text).map(to_k8s).ok_or_else(|| {
+            format!("failed to unmarshal lastTransitionTime value: {text}: not an RFC 3339 time")
+        })?,
     };
     let reason = if text("reason").is_empty() { "NoReasonReported" } else { text("reason") };
     Ok(Condition {
@@ -249,7 +255,9 @@ mod tests {
     }
 
     fn found(status: Value) -> External {
-        External::Found(Provided::new(json!({"kind": "DevMachine", "metadata": {"name": "m"}, "status": status})))
+        External::Found(Provided::new(
+            json!({"kind": "DevMachine", "metadata": {"name": "m"}, "status": status}),
+        ))
     }
 
     #[test]

@@ -38,8 +38,6 @@ pub struct Drain {
     pub refused: BTreeMap<String, Vec<ObjectKey>>,
     /// Waited for without eviction.
     pub completing: Vec<ObjectKey>,
-    /// To be evicted in a later round.
-    pub evict_later: Vec<ObjectKey>,
 }
 
 /// Pods that were deleted longer ago than this are not waited for when the Node is unreachable.
@@ -87,7 +85,8 @@ pub fn classify(node: &Node, pods: &[Pod], evictions: &Evictions, now: Timestamp
 }
 
 fn fate(pod: &Pod) -> Fate {
-    let finished = matches!(pod.status.as_ref().and_then(|s| s.phase.as_deref()), Some("Succeeded" | "Failed"));
+    let finished =
+        matches!(pod.status.as_ref().and_then(|s| s.phase.as_deref()), Some("Succeeded" | "Failed"));
     let controller = pod.metadata.owner_references.iter().flatten().find(|r| r.controller == Some(true));
     if controller.is_some_and(|r| r.kind == "DaemonSet") && !finished {
         return Fate::Skip;
@@ -122,12 +121,6 @@ impl Drain {
         lines.extend(self.failures());
         if !self.completing.is_empty() {
             lines.push(format!("* {}: waiting for completion", pods(&self.completing)));
-        }
-        if !self.evict_later.is_empty() {
-            let names = names(&self.evict_later);
-            lines.push(format!(
-                "After above Pods have been removed from the Node, the following Pods will be evicted: {names}"
-            ));
         }
         lines.join("\n")
     }
@@ -186,9 +179,15 @@ mod tests {
             pod(json!({"metadata": {"namespace": "x", "name": "ds", "ownerReferences": owner}})),
             pod(json!({"metadata": {"namespace": "x", "name": "done", "ownerReferences": owner},
                        "status": {"phase": "Succeeded"}})),
-            pod(json!({"metadata": {"namespace": "x", "name": "m", "annotations": {"kubernetes.io/config.mirror": ""}}})),
-            pod(json!({"metadata": {"namespace": "x", "name": "s", "labels": {"cluster.x-k8s.io/drain": "Skip"}}})),
-            pod(json!({"metadata": {"namespace": "x", "name": "w", "labels": {"cluster.x-k8s.io/drain": "wait-completed"}}})),
+            pod(
+                json!({"metadata": {"namespace": "x", "name": "m", "annotations": {"kubernetes.io/config.mirror": ""}}}),
+            ),
+            pod(
+                json!({"metadata": {"namespace": "x", "name": "s", "labels": {"cluster.x-k8s.io/drain": "Skip"}}}),
+            ),
+            pod(
+                json!({"metadata": {"namespace": "x", "name": "w", "labels": {"cluster.x-k8s.io/drain": "wait-completed"}}}),
+            ),
         ];
         let drain = classify(&Node::default(), &pods, &Evictions::new(), Timestamp::default());
         let evict: Vec<String> = drain.evict.iter().map(ToString::to_string).collect();
@@ -204,7 +203,12 @@ mod tests {
             (ObjectKey::new("default", "b"), Evicted::Started),
             (ObjectKey::new("default", "c"), Evicted::Refused("boom".to_owned())),
         ]);
-        let drain = classify(&Node::default(), &[plain("a"), plain("b"), plain("c")], &evictions, Timestamp::default());
+        let drain = classify(
+            &Node::default(),
+            &[plain("a"), plain("b"), plain("c")],
+            &evictions,
+            Timestamp::default(),
+        );
         assert_eq!(
             drain.message("T"),
             "Drain not completed yet (started at T):\n\

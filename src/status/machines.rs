@@ -69,7 +69,10 @@ pub fn up_to_date(target: &str, machines: &[&Machine], now: Timestamp) -> Condit
     let considered: Vec<&Machine> = machines
         .iter()
         .copied()
-        .filter(|m| find(m.conditions(), "UpToDate").is_some() || created(m).is_some_and(|at| now - at > UP_TO_DATE_GRACE))
+        .filter(|m| {
+            find(m.conditions(), "UpToDate").is_some()
+                || created(m).is_some_and(|at| now - at > UP_TO_DATE_GRACE)
+        })
         .collect();
     aggregate(target, "UpToDate", Reasons::UP_TO_DATE, &considered)
 }
@@ -87,7 +90,9 @@ pub fn to_remediate<'a>(machines: &[&'a Machine]) -> Vec<&'a Machine> {
     machines
         .iter()
         .copied()
-        .filter(|m| is_false(m.conditions(), "HealthCheckSucceeded") && is_false(m.conditions(), "OwnerRemediated"))
+        .filter(|m| {
+            is_false(m.conditions(), "HealthCheckSucceeded") && is_false(m.conditions(), "OwnerRemediated")
+        })
         .collect()
 }
 
@@ -106,8 +111,11 @@ pub fn remediating(machines: &[&Machine], owner: &str) -> Condition {
         let message = owner_remediated.of(&sources(&queue)).message;
         return condition("Remediating", Status::True, "Remediating", message);
     }
-    let mut names: Vec<&str> =
-        machines.iter().filter(|m| is_false(m.conditions(), "HealthCheckSucceeded")).map(|m| name(m)).collect();
+    let mut names: Vec<&str> = machines
+        .iter()
+        .filter(|m| is_false(m.conditions(), "HealthCheckSucceeded"))
+        .map(|m| name(m))
+        .collect();
     names.sort_unstable();
     let suffix = if owner.is_empty() { String::new() } else { format!(" by {owner}") };
     let message = match names.as_slice() {
@@ -125,7 +133,9 @@ pub fn stale(machines: &[&Machine], now: Timestamp) -> String {
     let stale: Vec<&Machine> = machines
         .iter()
         .copied()
-        .filter(|m| m.metadata.deletion_timestamp.as_ref().is_some_and(|at| now - from_k8s(at) > STALE_DELETION))
+        .filter(|m| {
+            m.metadata.deletion_timestamp.as_ref().is_some_and(|at| now - from_k8s(at) > STALE_DELETION)
+        })
         .collect();
     let mut names: Vec<&str> = stale.iter().map(|m| name(m)).collect();
     names.sort_unstable();
@@ -135,12 +145,21 @@ pub fn stale(machines: &[&Machine], now: Timestamp) -> String {
         many => format!("Machines {} are in deletion since more than 15m", join_limited(many, 3)),
     };
     let found: BTreeSet<&str> = stale.iter().flat_map(|m| slow_drain_causes(m, now)).collect();
-    let causes: Vec<&str> = DRAIN_CAUSES.iter().map(|(cause, _)| *cause).filter(|c| found.contains(c)).collect();
-    if causes.is_empty() { headline } else { format!("{headline}, delay likely due to {}", causes.join(", ")) }
+    let causes: Vec<&str> =
+        DRAIN_CAUSES.iter().map(|(cause, _)| *cause).filter(|c| found.contains(c)).collect();
+    if causes.is_empty() {
+        headline
+    } else {
+        format!("{headline}, delay likely due to {}", causes.join(", "))
+    }
 }
 
 fn slow_drain_causes(machine: &Machine, now: Timestamp) -> Vec<&'static str> {
-    let started = machine.status.as_ref().and_then(|s| s.deletion.as_ref()).and_then(|d| d.node_drain_start_time.as_ref());
+    let started = machine
+        .status
+        .as_ref()
+        .and_then(|s| s.deletion.as_ref())
+        .and_then(|d| d.node_drain_start_time.as_ref());
     let slow = started.is_some_and(|at| now - from_k8s(at) > SLOW_DRAIN);
     match find(machine.conditions(), "Deleting") {
         Some(c) if slow && c.status == "True" && c.reason == "DrainingNode" => drain_causes(&c.message),

@@ -2,7 +2,12 @@
 //! Owns judgement; must not know a client, a runtime, a clock or what should happen next.
 
 pub mod condition_ops;
+pub mod contract;
 pub mod health;
-pub mod machine_template;
 pub mod merge;
 pub mod wording;
+
+pub mod drain;
+pub mod machine;
+pub mod machine_template;
+pub mod machines;

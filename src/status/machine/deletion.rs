@@ -84,7 +84,9 @@ fn before_terminate(o: &Observed, now: Timestamp) -> Option<Stage> {
 fn drain(o: &Observed, now: Timestamp) -> Stage {
     match (&o.node, &o.pods) {
         (NodeReading::NotFound | NodeReading::NotAsked, _) => Stage::Completed,
-        (NodeReading::NotConnected | NodeReading::Failed(_), _) | (_, PodsReading::Failed(_)) => Stage::DrainFailed,
+        (NodeReading::NotConnected | NodeReading::Failed(_), _) | (_, PodsReading::Failed(_)) => {
+            Stage::DrainFailed
+        }
         (NodeReading::Found(_), _) if o.failed == Some(Failed::Drain) => Stage::DrainFailed,
         (NodeReading::Found(_), PodsReading::NotAsked) => Stage::Drain(None),
         (NodeReading::Found(node), PodsReading::Known(pods)) => {
@@ -106,7 +108,9 @@ pub fn node_deletion_allowed(o: &Observed) -> Result<bool, String> {
     match &o.control_plane {
         External::Unreadable { kind, error } => return Err(format!("{kind} could not be read: {error}")),
         External::Found(control_plane) if control_plane.is_deleting() => return Ok(false),
-        External::Found(control_plane) if control_plane.flag("/status/externalManagedControlPlane") => return Ok(true),
+        External::Found(control_plane) if control_plane.flag("/status/externalManagedControlPlane") => {
+            return Ok(true);
+        }
         External::Found(_) | External::NotFound { .. } | External::NotSet => {}
     }
     Ok(o.control_plane_machines_left > 0)
@@ -114,7 +118,14 @@ pub fn node_deletion_allowed(o: &Observed) -> Result<bool, String> {
 
 fn hooks(o: &Observed, prefix: &str) -> Vec<String> {
     // Annotations are kept sorted by key.
-    o.machine.metadata.annotations.iter().flat_map(|all| all.keys()).filter(|k| k.starts_with(prefix)).cloned().collect()
+    o.machine
+        .metadata
+        .annotations
+        .iter()
+        .flat_map(|all| all.keys())
+        .filter(|k| k.starts_with(prefix))
+        .cloned()
+        .collect()
 }
 
 fn is_gone(external: &External) -> bool {
@@ -155,7 +166,9 @@ fn volume_wait_applies(o: &Observed, now: Timestamp) -> bool {
 }
 
 fn attached_volumes(o: &Observed) -> Vec<String> {
-    let Some(node) = o.node.found().filter(|n| !crate::status::drain::is_unreachable(n)) else { return Vec::new() };
+    let Some(node) = o.node.found().filter(|n| !crate::status::drain::is_unreachable(n)) else {
+        return Vec::new();
+    };
     let attached = node.status.as_ref().and_then(|s| s.volumes_attached.as_ref());
     let mut names: Vec<String> = attached.into_iter().flatten().map(|v| v.name.clone()).collect();
     names.sort_unstable();
@@ -183,14 +196,17 @@ pub(super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> Conditio
     let (reason, message) = match stage {
         Stage::NotDeleting => return condition_ops::not_deleting(),
         Stage::CannotTell(_) => ("InternalError", CHECK_LOGS.to_owned()),
-        Stage::PreDrainHooks(hooks) => {
-            ("WaitingForPreDrainHook", format!("Waiting for pre-drain hooks to succeed (hooks: {})", hooks.join(",")))
-        }
+        Stage::PreDrainHooks(hooks) => (
+            "WaitingForPreDrainHook",
+            format!("Waiting for pre-drain hooks to succeed (hooks: {})", hooks.join(",")),
+        ),
         Stage::Drain(None) => {
             let since = started(progress(o).node_drain_start_time);
             ("DrainingNode", format!("Drain not completed yet (started at {since}):"))
         }
-        Stage::Drain(Some(drain)) => ("DrainingNode", drain.message(&started(progress(o).node_drain_start_time))),
+        Stage::Drain(Some(drain)) => {
+            ("DrainingNode", drain.message(&started(progress(o).node_drain_start_time)))
+        }
         Stage::DrainFailed => {
             ("DrainingNode", "Error draining Node, please check controller logs for errors".to_owned())
         }
@@ -205,7 +221,9 @@ pub(super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> Conditio
             "WaitingForPreTerminateHook",
             format!("Waiting for pre-terminate hooks to succeed (hooks: {})", hooks.join(",")),
         ),
-        Stage::Infrastructure if o.failed == Some(Failed::DeleteInfrastructure) => failed_to_delete(infrastructure),
+        Stage::Infrastructure if o.failed == Some(Failed::DeleteInfrastructure) => {
+            failed_to_delete(infrastructure)
+        }
         Stage::Infrastructure => {
             ("WaitingForInfrastructureDeletion", format!("Waiting for {infrastructure} to be deleted"))
         }

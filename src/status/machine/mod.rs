@@ -135,13 +135,15 @@ impl Observed {
     pub fn is_updating_in_place(&self) -> bool {
         let annotations = self.machine.metadata.annotations.as_ref();
         let hooks = annotations.and_then(|all| all.get(annotation::PENDING_HOOKS)).map_or("", String::as_str);
-        self.has_annotation(annotation::UPDATE_IN_PROGRESS) || hooks.split(',').any(|hook| hook == "UpdateMachine")
+        self.has_annotation(annotation::UPDATE_IN_PROGRESS)
+            || hooks.split(',').any(|hook| hook == "UpdateMachine")
     }
 
     /// Name of the Node: recorded before, or found now.
     #[must_use]
     pub fn node_name(&self) -> Option<&str> {
-        let recorded = self.machine.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.as_str());
+        let recorded =
+            self.machine.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.as_str());
         recorded.or_else(|| self.node.found().and_then(|n| n.metadata.name.as_deref()))
     }
 }
@@ -149,7 +151,8 @@ impl Observed {
 /// `Cluster.status.initialization.infrastructureProvisioned`.
 #[must_use]
 pub fn cluster_provisioned(cluster: &Cluster) -> bool {
-    cluster.status.as_ref().and_then(|s| s.initialization.as_ref()).and_then(|i| i.infrastructure_provisioned) == Some(true)
+    cluster.status.as_ref().and_then(|s| s.initialization.as_ref()).and_then(|i| i.infrastructure_provisioned)
+        == Some(true)
 }
 
 /// Since when the Cluster's control plane is initialized; `None` when it is not.
@@ -270,7 +273,8 @@ fn certificates_expiry(o: &Observed) -> Option<Timestamp> {
     if !super::machines::is_control_plane(&o.machine) {
         return None;
     }
-    let own = o.machine.metadata.annotations.as_ref().and_then(|all| all.get(annotation::CERTIFICATES_EXPIRY));
+    let own =
+        o.machine.metadata.annotations.as_ref().and_then(|all| all.get(annotation::CERTIFICATES_EXPIRY));
     let theirs = || o.bootstrap.found().and_then(|b| b.annotation(annotation::CERTIFICATES_EXPIRY));
     own.map(String::as_str).or_else(theirs).and_then(parse_rfc3339)
 }
@@ -327,5 +331,14 @@ fn phase(o: &Observed, status: &MachineStatus, conditions: &[Condition]) -> &'st
     rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).last().unwrap_or(stored)
 }
 
-const PHASES: [&str; 9] =
-    ["Pending", "Provisioning", "Provisioned", "Running", "Updating", "Deleting", "Deleted", "Failed", "Unknown"];
+const PHASES: [&str; 9] = [
+    "Pending",
+    "Provisioning",
+    "Provisioned",
+    "Running",
+    "Updating",
+    "Deleting",
+    "Deleted",
+    "Failed",
+    "Unknown",
+];

@@ -5,7 +5,9 @@
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{NodeReading, Observed, REMOTE_CONDITIONS_GRACE, cluster_provisioned, control_plane_initialized_since};
+use super::{
+    NodeReading, Observed, REMOTE_CONDITIONS_GRACE, cluster_provisioned, control_plane_initialized_since,
+};
 use crate::api::machine::MachineStatus;
 use crate::status::condition_ops::{CHECK_LOGS, Draft, Status, condition};
 use crate::time::{Timestamp, rfc3339};
@@ -91,9 +93,10 @@ fn missing(o: &Observed, status: &MachineStatus) -> NodeVerdict {
         (false, None, Some(id)) if !id.is_empty() => {
             inspection(format!("Waiting for a Node with spec.providerID {id} to exist"))
         }
-        (false, None, _) => {
-            inspection(format!("Waiting for {} to report spec.providerID", o.machine.spec.infrastructure_ref.kind))
-        }
+        (false, None, _) => inspection(format!(
+            "Waiting for {} to report spec.providerID",
+            o.machine.spec.infrastructure_ref.kind
+        )),
     }
 }
 
@@ -113,8 +116,11 @@ fn ready(node: &Node) -> Condition {
         _ => (Status::Unknown, "NodeReadyUnknown"),
     };
     let text = found.message.as_deref().unwrap_or_default();
-    let message =
-        if status == Status::True || text.is_empty() { String::new() } else { format!("* Node.Ready: {text}") };
+    let message = if status == Status::True || text.is_empty() {
+        String::new()
+    } else {
+        format!("* Node.Ready: {text}")
+    };
     let mut ready = condition(READY, status, reason, message);
     if let Some(at) = &found.last_transition_time {
         ready.last_transition_time = at.clone();
@@ -126,7 +132,9 @@ fn healthy(node: &Node) -> Condition {
     let mut lines = Vec::new();
     let mut texts = Vec::new();
     let (mut failures, mut unknowns) = (0, 0);
-    for (type_, normal) in [("Ready", "True"), ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False")] {
+    for (type_, normal) in
+        [("Ready", "True"), ("MemoryPressure", "False"), ("DiskPressure", "False"), ("PIDPressure", "False")]
+    {
         let Some(found) = reported(node, type_) else {
             lines.push(format!("* Node.{type_}: Condition not yet reported"));
             unknowns += 1;

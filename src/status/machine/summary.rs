@@ -8,9 +8,9 @@ use super::Observed;
 use crate::api::condition::{find, is_true};
 use crate::api::machine::MachineStatus;
 use crate::status::condition_ops::{Draft, Status, condition};
+use crate::status::machine_template;
 use crate::status::machines::{SLOW_DRAIN, STALE_DELETION, drain_causes};
 use crate::status::merge::{Priority, Reasons, Summary};
-use crate::status::worker_template;
 use crate::time::{Timestamp, from_k8s};
 
 pub(super) fn updating(o: &Observed) -> Condition {
@@ -24,11 +24,17 @@ pub(super) fn updating(o: &Observed) -> Condition {
 }
 
 /// `None` for Machines that are not workers of a MachineDeployment: others judge those, or nobody does.
-pub(super) fn up_to_date(o: &Observed, status: &MachineStatus, draft: &Draft, now: Timestamp) -> Option<Condition> {
+pub(super) fn up_to_date(
+    o: &Observed,
+    status: &MachineStatus,
+    draft: &Draft,
+    now: Timestamp,
+) -> Option<Condition> {
     const TYPE: &str = "UpToDate";
     let (set, deployment) = o.deployment.as_ref()?;
     let no = |reason, message| Some(condition(TYPE, Status::False, reason, message));
-    let mut messages = worker_template::differences(&set.spec.template.spec, &deployment.spec.template.spec);
+    let differences = machine_template::differences(&set.spec.template.spec, &deployment.spec.template.spec);
+    let mut messages: Vec<String> = differences.into_iter().map(|d| d.condition).collect();
     let after = deployment.spec.rollout.as_ref().and_then(|r| r.after.as_ref()).map(from_k8s);
     let created = set.metadata.creation_timestamp.as_ref().map(from_k8s);
     if after.zip(created).is_some_and(|(after, created)| after < now && created < after) {
@@ -39,7 +45,8 @@ pub(super) fn up_to_date(o: &Observed, status: &MachineStatus, draft: &Draft, no
         return no("NotUpToDate", lines.join("\n"));
     }
     if let Some(updating) = draft.find("Updating").filter(|c| c.status == "True") {
-        let text = if updating.message.is_empty() { "In-place update in progress" } else { &updating.message };
+        let text =
+            if updating.message.is_empty() { "In-place update in progress" } else { &updating.message };
         return no("Updating", format!("* {text}"));
     }
     let kubelet = status.node_info.as_ref().map_or("", |info| info.kubelet_version.as_str());
@@ -50,9 +57,20 @@ pub(super) fn up_to_date(o: &Observed, status: &MachineStatus, draft: &Draft, no
     Some(condition(TYPE, Status::True, "UpToDate", ""))
 }
 
-pub(super) fn ready(o: &Observed, status: &MachineStatus, conditions: &[Condition], now: Timestamp) -> Condition {
-    let mut types =
-        vec!["Deleting", "Updating", "BootstrapConfigReady", "InfrastructureReady", "NodeHealthy", "HealthCheckSucceeded"];
+pub(super) fn ready(
+    o: &Observed,
+    status: &MachineStatus,
+    conditions: &[Condition],
+    now: Timestamp,
+) -> Condition {
+    let mut types = vec![
+        "Deleting",
+        "Updating",
+        "BootstrapConfigReady",
+        "InfrastructureReady",
+        "NodeHealthy",
+        "HealthCheckSucceeded",
+    ];
     let mut negative = vec!["Deleting", "Updating"];
     for gate in &o.machine.spec.readiness_gates {
         types.push(&gate.condition_type);
@@ -76,17 +94,25 @@ pub(super) fn ready(o: &Observed, status: &MachineStatus, conditions: &[Conditio
 /// While a Machine is deleted, objects that are gone already are as they should be.
 fn excused(c: &Condition, deleting: bool) -> Option<Priority> {
     let gone = match c.type_.as_str() {
-        "BootstrapConfigReady" | "InfrastructureReady" => matches!(c.reason.as_str(), "ObjectDeleted" | "ObjectDoesNotExist"),
+        "BootstrapConfigReady" | "InfrastructureReady" => {
+            matches!(c.reason.as_str(), "ObjectDeleted" | "ObjectDoesNotExist")
+        }
         "NodeHealthy" => matches!(c.reason.as_str(), "NodeDeleted" | "NodeDoesNotExist"),
         _ => false,
     };
     (deleting && gone).then_some(Priority::Info)
 }
 
-fn deleting_for_summary(o: &Observed, status: &MachineStatus, conditions: &[Condition], now: Timestamp) -> Condition {
+fn deleting_for_summary(
+    o: &Observed,
+    status: &MachineStatus,
+    conditions: &[Condition],
+    now: Timestamp,
+) -> Condition {
     let (reason, detail) =
         find(conditions, "Deleting").map_or(("", ""), |c| (c.reason.as_str(), c.message.as_str()));
-    let since = o.machine.metadata.deletion_timestamp.as_ref().map_or(TimeDelta::zero(), |at| now - from_k8s(at));
+    let since =
+        o.machine.metadata.deletion_timestamp.as_ref().map_or(TimeDelta::zero(), |at| now - from_k8s(at));
     let long = if since > STALE_DELETION { " since more than 15m" } else { "" };
     let mut message = format!("Machine deletion in progress{long}, stage: {reason}");
     let drain = status.deletion.as_ref().and_then(|d| d.node_drain_start_time.as_ref());

@@ -1,0 +1,150 @@
+//! Performs the steps of a plan: writes through the one write path, calls into workload clusters,
+//! events. Stops at the first failure. Must not decide anything.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::client::write::Part;
+use crate::client::{Mode, Precondition};
+use crate::engine::ReconcileError;
+use crate::plan::{Step, WorkloadCall, Write};
+use crate::status::drain::{Evicted, Evictions};
+use crate::time::{rfc3339, to_k8s_micro};
+use crate::workload::{Eviction, WorkloadError};
+
+/// What came of a plan's steps.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// Objects as the server stored them, newest last.
+    pub stored: Vec<(ObjectRef, Value)>,
+    pub evictions: Evictions,
+    /// The first step that failed; those after it were not tried.
+    pub failure: Option<Failure>,
+}
+
+/// A step that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The rule that asked for it.
+    pub rule: &'static str,
+    pub error: ReconcileError,
+}
+
+impl Applied {
+    /// The object as the last write to it left it; `None` when nothing wrote to it.
+    #[must_use]
+    pub fn latest<K: DeserializeOwned>(&self, object: &ObjectRef) -> Option<K> {
+        let (_, value) = self.stored.iter().rfind(|(r, _)| r.gvk == object.gvk && r.key == object.key)?;
+        serde_json::from_value(value.clone()).ok()
+    }
+
+    /// # Errors
+    /// The failure, if there was one.
+    pub fn into_result(self) -> Result<(), ReconcileError> {
+        self.failure.map_or(Ok(()), |failure| Err(failure.error))
+    }
+}
+
+/// Performs `steps` in order.
+pub async fn apply(context: &Context, steps: &[Step]) -> Applied {
+    let mut applied = Applied::default();
+    for step in steps {
+        tracing::debug!(rule = step.reason.rule, "{step}");
+        if let Err(error) = perform(context, &step.write, &mut applied).await {
+            applied.failure = Some(Failure { rule: step.reason.rule, error });
+            break;
+        }
+    }
+    applied
+}
+
+async fn perform(context: &Context, write: &Write, applied: &mut Applied) -> Result<(), ReconcileError> {
+    let writer = &context.writer;
+    match write {
+        Write::Create { object, content } => {
+            let stored = writer.create_value(object, content, Mode::Real).await?;
+            applied.stored.push((object.clone(), stored));
+        }
+        Write::Patch { object, body } => {
+            let stored = writer.patch_value(object, Part::Main, body, &guard(object), Mode::Real).await?;
+            applied.stored.push((object.clone(), stored));
+        }
+        Write::PatchStatus { object, body } => {
+            let stored = writer.patch_value(object, Part::Status, body, &guard(object), Mode::Real).await?;
+            applied.stored.push((object.clone(), stored));
+        }
+        Write::Delete { object } => writer.delete_value(object, &guard(object), Mode::Real).await?,
+        Write::Event { about, warning, reason, message } => {
+            event(context, about, *warning, reason, message).await;
+        }
+        Write::Workload { cluster, call } => call_workload(context, cluster, call, applied).await?,
+    }
+    Ok(())
+}
+
+fn guard(object: &ObjectRef) -> Precondition {
+    Precondition { uid: (!object.uid.is_empty()).then(|| object.uid.clone()), resource_version: None }
+}
+
+async fn call_workload(
+    context: &Context,
+    cluster: &ObjectKey,
+    call: &WorkloadCall,
+    applied: &mut Applied,
+) -> Result<(), ReconcileError> {
+    let failed =
+        |error: WorkloadError| ReconcileError::failed(format!("{call} in Cluster {cluster}: {error}"));
+    match call {
+        WorkloadCall::PatchNode { node, body } => {
+            context.workload.patch_node(cluster, node, body).await.map_err(failed)?;
+        }
+        WorkloadCall::DeleteNode { node } => {
+            context.workload.delete_node(cluster, node).await.map_err(failed)?
+        }
+        WorkloadCall::Evict { pods, .. } => {
+            for pod in pods {
+                let outcome = match context.workload.evict(cluster, pod).await.map_err(failed)? {
+                    Eviction::Started => Evicted::Started,
+                    Eviction::Gone => Evicted::Gone,
+                    Eviction::Held(words) | Eviction::Refused(words) => Evicted::Refused(words),
+                };
+                applied.evictions.insert(pod.clone(), outcome);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Events are for people: one that cannot be stored is logged and nothing else.
+async fn event(context: &Context, about: &ObjectRef, warning: bool, reason: &str, message: &str) {
+    let now = context.clock.now();
+    let name = format!("{}.{}", about.key.name, context.rng.suffix(10));
+    let gvk = Gvk::of::<k8s_openapi::api::core::v1::Event>();
+    let target = ObjectRef { gvk, key: ObjectKey::new(&about.key.namespace, name), uid: String::new() };
+    let content = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": target.key.name, "namespace": target.key.namespace},
+        "involvedObject": {
+            "apiVersion": about.gvk.api_version(),
+            "kind": about.gvk.kind,
+            "namespace": about.key.namespace,
+            "name": about.key.name,
+            "uid": about.uid,
+        },
+        "type": if warning { "Warning" } else { "Normal" },
+        "reason": reason,
+        "message": message,
+        "source": {"component": "capstan"},
+        "reportingComponent": "capstan",
+        "firstTimestamp": rfc3339(now),
+        "lastTimestamp": rfc3339(now),
+        "eventTime": to_k8s_micro(now),
+        "count": 1,
+    });
+    if let Err(error) = context.writer.create_value(&target, &content, Mode::Real).await {
+        tracing::warn!("event {reason} about {about} was not stored: {error}");
+    }
+}

@@ -1,0 +1,51 @@
+//! The `Paused` condition and whether a run may go on. Owns nothing but that; every controller asks
+//! it right after it found the Cluster.
+//! Source: cluster-api `util/paused/paused.go` (`EnsurePausedCondition`), v1.14.0.
+
+use serde::Serialize;
+
+use super::Context;
+use super::status::{Outcome, write};
+use crate::api::cluster::Cluster;
+use crate::api::condition::{Conditioned, find};
+use crate::api::names::annotation;
+use crate::client::{Object, WriteError};
+use crate::status::condition_ops;
+
+/// May the run go on?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Not paused, and the object says so.
+    Running,
+    /// Paused, or the condition was just written: the run ends here, its own echo starts the next one.
+    Stop,
+}
+
+/// Compares the stored `Paused` condition with what it should be and writes it when it turned.
+///
+/// # Errors
+/// When the condition cannot be written.
+pub async fn check<K>(context: &Context, object: &K, cluster: Option<&Cluster>) -> Result<Pause, WriteError>
+where
+    K: Object + Conditioned + Serialize,
+{
+    let cluster_paused = cluster.is_some_and(|c| c.spec.paused == Some(true));
+    let annotated =
+        object.meta().annotations.as_ref().is_some_and(|all| all.contains_key(annotation::PAUSED));
+    let desired = condition_ops::paused(&K::kind(&()), cluster_paused, annotated);
+    let generation = object.meta().generation;
+    let paused = desired.status == "True";
+    let stored = find(object.conditions(), "Paused");
+    let same = stored.is_some_and(|c| {
+        (&c.status, &c.reason, &c.message) == (&desired.status, &desired.reason, &desired.message)
+            && (!paused || c.observed_generation == generation)
+    });
+    if same {
+        return Ok(if paused { Pause::Stop } else { Pause::Running });
+    }
+    let mut after = object.clone();
+    condition_ops::set(after.conditions_mut(), desired, generation, context.clock.now());
+    match write(context, object, &after, &["Paused"]).await? {
+        Outcome::Written | Outcome::Unchanged | Outcome::Gone => Ok(Pause::Stop),
+    }
+}
