@@ -1,9 +1,12 @@
 //! KubeadmConfig and its template: what a machine runs at first boot.
 //! Source: cluster-api `api/bootstrap/kubeadm/v1beta2`, v1.14.0; shapes only, no rule.
 
+use std::fmt;
+
 use kube::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::condition::Condition;
 use super::kubeadm::{ClusterConfiguration, InitConfiguration, JoinConfiguration};
@@ -20,11 +23,13 @@ use super::reference::TemplateMeta;
     namespaced,
     category = "cluster-api",
     status = "KubeadmConfigStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "Bootstrap data of one machine."
 )]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", remote = "Self")]
+#[schemars(rename = "KubeadmConfigSpec")]
 #[schemars(extend("minProperties" = 1))]
 pub struct KubeadmConfigSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -70,6 +75,42 @@ pub struct KubeadmConfigSpec {
     pub verbosity: Option<i32>,
 }
 
+impl Serialize for KubeadmConfigSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The derived function of the same name.
+        Self::serialize(self, serializer)
+    }
+}
+
+/// An absent spec counts as empty: upstream's clients leave it out when there is nothing to say.
+impl<'de> Deserialize<'de> for KubeadmConfigSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Absent;
+
+        impl<'de> Visitor<'de> for Absent {
+            type Value = KubeadmConfigSpec;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a kubeadm configuration")
+            }
+
+            fn visit_none<E: de::Error>(self) -> Result<Self::Value, E> {
+                Ok(KubeadmConfigSpec::default())
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+                Ok(KubeadmConfigSpec::default())
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+                KubeadmConfigSpec::deserialize(deserializer)
+            }
+        }
+
+        deserializer.deserialize_option(Absent)
+    }
+}
+
 /// What became of the bootstrap data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -108,6 +149,7 @@ pub struct BootstrapInitialization {
     plural = "kubeadmconfigtemplates",
     namespaced,
     category = "cluster-api",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "A KubeadmConfig for machine sets to copy."
@@ -308,4 +350,25 @@ pub struct User {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub sudo: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_configuration_may_come_without_spec() {
+        let mut object = json!({
+            "apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2",
+            "kind": "KubeadmConfig",
+            "metadata": { "name": "c" },
+        });
+        let config: KubeadmConfig = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(config.spec, KubeadmConfigSpec::default());
+        object["spec"] = json!({ "verbosity": 5 });
+        let config: KubeadmConfig = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(config.spec.verbosity, Some(5));
+        assert_eq!(serde_json::to_value(config).unwrap(), object);
+    }
 }

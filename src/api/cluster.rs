@@ -25,6 +25,7 @@ use super::topology::Topology;
     shortname = "cl",
     category = "cluster-api",
     status = "ClusterStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "One workload cluster: where its control plane and infrastructure are, and how its machines are doing."

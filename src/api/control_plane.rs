@@ -25,6 +25,7 @@ use super::reference::{ContractRef, TemplateMeta};
     shortname = "kcp",
     category = "cluster-api",
     status = "KubeadmControlPlaneStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "Control plane machines made with kubeadm.",
@@ -208,6 +209,7 @@ pub struct LastRemediation {
     plural = "kubeadmcontrolplanetemplates",
     namespaced,
     category = "cluster-api",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "A KubeadmControlPlane for cluster classes to copy."

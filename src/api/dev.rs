@@ -26,6 +26,7 @@ use super::reference::TemplateMeta;
     namespaced,
     category = "cluster-api",
     status = "DevClusterStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "Infrastructure of a development cluster."
@@ -77,6 +78,7 @@ pub struct InMemoryCluster {}
     namespaced,
     category = "cluster-api",
     status = "DevMachineStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "A development machine: a container, or a machine that exists only in memory."
@@ -168,6 +170,7 @@ pub struct InfrastructureInitialization {
     plural = "devclustertemplates",
     namespaced,
     category = "cluster-api",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "A DevCluster for cluster classes to copy."
@@ -196,6 +199,7 @@ pub struct DevClusterTemplateResource {
     namespaced,
     category = "cluster-api",
     status = "DevMachineTemplateStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "A DevMachine for machine sets and control planes to copy."

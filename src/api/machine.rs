@@ -21,6 +21,7 @@ use super::reference::{CONDITION_TYPE, ContractRef, NodeRef};
     shortname = "ma",
     category = "cluster-api",
     status = "MachineStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "One host of a cluster and the node it becomes. Its spec does not change; it is replaced."

@@ -22,6 +22,7 @@ use super::machine_set::{DeletionOrder, MachineNaming, MachineTemplate, VersionC
     shortname = "md",
     category = "cluster-api",
     status = "MachineDeploymentStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "Worker machines, replaced step by step when their template changes.",

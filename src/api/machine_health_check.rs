@@ -23,6 +23,7 @@ use super::reference::{CONDITION_TYPE, TemplateRef};
     shortname = "mhcs",
     category = "cluster-api",
     status = "MachineHealthCheckStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "When a machine counts as unhealthy, and how many may be at once."

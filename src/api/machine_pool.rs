@@ -22,6 +22,7 @@ use super::machine_set::{MachineTemplate, VersionCount};
     shortname = "mp",
     category = "cluster-api",
     status = "MachinePoolStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "Worker machines that an infrastructure group creates and removes by itself.",

@@ -22,6 +22,7 @@ use super::reference::TemplateMeta;
     shortname = "ms",
     category = "cluster-api",
     status = "MachineSetStatus",
+    schema = "disabled",
     derive = "Default",
     derive = "PartialEq",
     doc = "A number of machines of one template. Usually owned by a MachineDeployment.",

@@ -10,8 +10,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
 };
 use kube::CustomResourceExt;
+use kube::core::object::{HasSpec, HasStatus};
 use schemars::JsonSchema;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
 use super::cluster::Cluster;
@@ -24,6 +25,8 @@ use super::machine_pool::MachinePool;
 use super::machine_set::MachineSet;
 use super::names;
 
+use schema::Schemas;
+
 /// Whether an object without `spec` is accepted, as upstream has it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spec {
@@ -35,29 +38,47 @@ enum Spec {
 /// which takes some milliseconds.
 #[must_use]
 pub fn all() -> Vec<CustomResourceDefinition> {
+    let schemas = &mut Schemas::default();
     vec![
-        definition::<Cluster>(Spec::Required),
-        definition::<MachineDeployment>(Spec::Required),
-        definition::<MachineSet>(Spec::Required),
-        definition::<Machine>(Spec::Required),
-        definition::<MachinePool>(Spec::Required),
-        definition::<MachineHealthCheck>(Spec::Required),
-        definition::<KubeadmControlPlane>(Spec::Required),
-        definition::<KubeadmControlPlaneTemplate>(Spec::Optional),
-        definition::<KubeadmConfig>(Spec::Optional),
-        definition::<KubeadmConfigTemplate>(Spec::Optional),
-        definition::<DevCluster>(Spec::Optional),
-        definition::<DevClusterTemplate>(Spec::Optional),
-        definition::<DevMachine>(Spec::Optional),
-        definition::<DevMachineTemplate>(Spec::Optional),
+        live::<Cluster>(schemas, Spec::Required),
+        live::<MachineDeployment>(schemas, Spec::Required),
+        live::<MachineSet>(schemas, Spec::Required),
+        live::<Machine>(schemas, Spec::Required),
+        live::<MachinePool>(schemas, Spec::Required),
+        live::<MachineHealthCheck>(schemas, Spec::Required),
+        live::<KubeadmControlPlane>(schemas, Spec::Required),
+        inert::<KubeadmControlPlaneTemplate>(schemas),
+        live::<KubeadmConfig>(schemas, Spec::Optional),
+        inert::<KubeadmConfigTemplate>(schemas),
+        live::<DevCluster>(schemas, Spec::Optional),
+        inert::<DevClusterTemplate>(schemas),
+        live::<DevMachine>(schemas, Spec::Optional),
+        live::<DevMachineTemplate>(schemas, Spec::Optional),
     ]
 }
 
-fn definition<K: CustomResourceExt + JsonSchema>(spec: Spec) -> CustomResourceDefinition {
-    let mut crd = K::crd();
+/// A kind with a status.
+fn live<K>(schemas: &mut Schemas, spec: Spec) -> CustomResourceDefinition
+where
+    K: CustomResourceExt + HasSpec<Spec: JsonSchema> + HasStatus<Status: JsonSchema>,
+{
+    let properties = json!({ "spec": schemas.of::<K::Spec>(), "status": schemas.of::<K::Status>() });
+    definition(K::crd(), properties, spec)
+}
+
+/// A template: no status, and a spec that may be left out.
+fn inert<K>(schemas: &mut Schemas) -> CustomResourceDefinition
+where
+    K: CustomResourceExt + HasSpec<Spec: JsonSchema>,
+{
+    let properties = json!({ "spec": schemas.of::<K::Spec>() });
+    definition(K::crd(), properties, Spec::Optional)
+}
+
+fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) -> CustomResourceDefinition {
     crd.metadata.labels = Some(labels(&crd.spec.group));
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
-    let schema = root_schema(schema::structural::<K>(), spec);
+    let schema = root_schema(properties, spec);
     for version in &mut crd.spec.versions {
         version.schema = Some(CustomResourceValidation { open_api_v3_schema: schema.clone() });
         version.additional_printer_columns = Some(columns::of(&crd.spec.names.kind));
@@ -66,14 +87,13 @@ fn definition<K: CustomResourceExt + JsonSchema>(spec: Spec) -> CustomResourceDe
 }
 
 /// The envelope that every object has, around the parts that the types describe.
-fn root_schema(mut schema: Value, spec: Spec) -> Option<JSONSchemaProps> {
-    let root = schema.as_object_mut()?;
-    if spec == Spec::Optional {
-        root.remove("required");
-    }
-    let properties = root.get_mut("properties")?.as_object_mut()?;
+fn root_schema(mut properties: Value, spec: Spec) -> Option<JSONSchemaProps> {
     for (name, type_) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
-        properties.insert(name.to_owned(), serde_json::json!({ "type": type_ }));
+        properties[name] = json!({ "type": type_ });
+    }
+    let mut schema = json!({ "type": "object", "properties": properties });
+    if spec == Spec::Required {
+        schema["required"] = json!(["spec"]);
     }
     serde_json::from_value(schema).ok()
 }

@@ -2,8 +2,10 @@
 //! types, explicit list types. Knows nothing of Cluster API kinds but the few Kubernetes types they
 //! embed, whose rules the Rust declarations cannot carry.
 
-use schemars::JsonSchema;
+use std::collections::BTreeMap;
+
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::super::reference::CONDITION_TYPE;
@@ -16,74 +18,78 @@ const PRESERVE_UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 
-/// The structural schema of a type.
-pub(super) fn structural<T: JsonSchema>() -> Value {
-    let generator = SchemaSettings::draft2020_12().with(|s| s.meta_schema = None).into_generator();
-    let mut root = generator.into_root_schema_for::<T>().to_value();
-    let definitions = match root.as_object_mut().and_then(|root| root.remove("$defs")) {
-        Some(Value::Object(definitions)) => definitions,
-        _ => Map::new(),
-    };
-    let mut schema = inline(root, &definitions);
-    if let Some(schema) = schema.as_object_mut() {
-        schema.remove("title");
-    }
-    schema
+/// Makes structural schemas. Types that several kinds share are prepared once.
+pub(super) struct Schemas {
+    generator: SchemaGenerator,
+    prepared: BTreeMap<String, Value>,
 }
 
-/// Resolves references and rewrites one schema and everything below it.
-fn inline(schema: Value, definitions: &Map<String, Value>) -> Value {
-    let Value::Object(mut schema) = schema else {
-        // `true` accepts anything.
-        return json!({ PRESERVE_UNKNOWN: true });
-    };
-    if let Some(base) = take_base(&mut schema, definitions) {
-        return overlay(base, Value::Object(schema));
+impl Default for Schemas {
+    fn default() -> Self {
+        Self { generator: SchemaSettings::draft2020_12().into_generator(), prepared: BTreeMap::new() }
     }
-    drop_null(&mut schema);
-    for key in ["items", "additionalProperties"] {
-        if let Some(inner) = schema.remove(key) {
-            schema.insert(key.to_owned(), inline(inner, definitions));
+}
+
+impl Schemas {
+    /// The structural schema of a type.
+    pub(super) fn of<T: JsonSchema>(&mut self) -> Value {
+        let schema = self.generator.subschema_for::<T>();
+        self.inline(schema.to_value())
+    }
+
+    /// Resolves references and rewrites one schema and everything below it.
+    fn inline(&mut self, schema: Value) -> Value {
+        let Value::Object(mut schema) = schema else {
+            // `true` accepts anything.
+            return json!({ PRESERVE_UNKNOWN: true });
+        };
+        if let Some(base) = self.take_base(&mut schema) {
+            return overlay(base, Value::Object(schema));
         }
-    }
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        for property in properties.values_mut() {
-            *property = inline(property.take(), definitions);
+        drop_null(&mut schema);
+        for key in ["items", "additionalProperties"] {
+            if let Some(inner) = schema.get_mut(key) {
+                *inner = self.inline(inner.take());
+            }
         }
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            for property in properties.values_mut() {
+                *property = self.inline(property.take());
+            }
+        }
+        name_list_type(&mut schema);
+        if schema.contains_key(INT_OR_STRING) {
+            schema.insert("anyOf".to_owned(), json!([{ "type": "integer" }, { "type": "string" }]));
+        }
+        if schema.is_empty() {
+            schema.insert(PRESERVE_UNKNOWN.to_owned(), Value::Bool(true));
+        }
+        Value::Object(schema)
     }
-    name_list_type(&mut schema);
-    if schema.contains_key(INT_OR_STRING) {
-        schema.insert("anyOf".to_owned(), json!([{ "type": "integer" }, { "type": "string" }]));
-    }
-    if schema.is_empty() {
-        schema.insert(PRESERVE_UNKNOWN.to_owned(), Value::Bool(true));
-    }
-    Value::Object(schema)
-}
 
-/// The schema that `schema` refers to, directly or as the one alternative to null.
-fn take_base(schema: &mut Map<String, Value>, definitions: &Map<String, Value>) -> Option<Value> {
-    if let Some(reference) = schema.remove("$ref") {
-        let name = reference.as_str()?.rsplit('/').next()?.to_owned();
-        return Some(definition(&name, definitions));
+    /// The schema that `schema` refers to, directly or as the one alternative to null.
+    fn take_base(&mut self, schema: &mut Map<String, Value>) -> Option<Value> {
+        if let Some(reference) = schema.remove("$ref") {
+            return Some(self.definition(reference.as_str()?.rsplit('/').next()?));
+        }
+        let Some(Value::Array(alternatives)) = schema.remove("anyOf") else { return None };
+        let other = alternatives.into_iter().find(|alternative| alternative["type"] != "null")?;
+        Some(self.inline(other))
     }
-    if schema.contains_key(INT_OR_STRING) {
-        return None;
-    }
-    let Some(Value::Array(alternatives)) = schema.remove("anyOf") else { return None };
-    let other =
-        alternatives.into_iter().find(|alternative| alternative.get("type") != Some(&json!("null")))?;
-    Some(inline(other, definitions))
-}
 
-fn definition(name: &str, definitions: &Map<String, Value>) -> Value {
-    let schema = definitions.get(name).cloned().unwrap_or(Value::Bool(true));
-    let mut schema = inline(schema, definitions);
-    let Some(short) = name.strip_prefix("io.k8s.").and_then(|name| name.rsplit('.').next()) else {
-        return schema;
-    };
-    drop_descriptions(&mut schema);
-    overlay(schema, kubernetes_rules(short))
+    fn definition(&mut self, name: &str) -> Value {
+        if let Some(prepared) = self.prepared.get(name) {
+            return prepared.clone();
+        }
+        let schema = self.generator.definitions().get(name).cloned().unwrap_or(Value::Bool(true));
+        let mut schema = self.inline(schema);
+        if let Some(short) = name.strip_prefix("io.k8s.").and_then(|name| name.rsplit('.').next()) {
+            drop_descriptions(&mut schema);
+            schema = overlay(schema, kubernetes_rules(short));
+        }
+        self.prepared.insert(name.to_owned(), schema.clone());
+        schema
+    }
 }
 
 /// What upstream's schemas say about the Kubernetes types that our kinds embed, beyond their fields.
