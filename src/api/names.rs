@@ -49,6 +49,9 @@ pub mod annotation {
     pub const REMEDIATION_FOR: &str = "controlplane.cluster.x-k8s.io/remediation-for";
     pub const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
     pub const UPDATE_IN_PROGRESS: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
+    pub const PENDING_ACKNOWLEDGE_MOVE: &str =
+        "in-place-updates.internal.cluster.x-k8s.io/pending-acknowledge-move";
+    pub const REVISION_HISTORY: &str = "machinedeployment.clusters.x-k8s.io/revision-history";
     /// Written by `kubectl rollout restart` style actions on templates' metadata.
     pub const RESTARTED_AT: &str = "cluster.x-k8s.io/restartedAt";
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -5,9 +5,13 @@ pub mod condition_ops;
 pub mod contract;
 pub mod health;
 pub mod merge;
+pub mod selector;
+pub mod versions;
 pub mod wording;
 
 pub mod drain;
 pub mod machine;
+pub mod machine_deployment;
+pub mod machine_set;
 pub mod machine_template;
 pub mod machines;

@@ -1,0 +1,323 @@
+//! What is true of a MachineSet: counters, versions, conditions. Must not know how Machines are made.
+//! Source: cluster-api `core/reconcilers/machineset/machineset_controller_status.go`, v1.14.0.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::condition_ops::{Draft, Status, condition, internal_error};
+use super::machines;
+use super::selector;
+use super::versions;
+use crate::api::condition::Conditioned as _;
+use crate::api::key::annotation;
+use crate::api::machine::{Machine, MachineSpec};
+use crate::api::machine_set::{MachineSet, MachineSetStatus, VersionCount};
+use crate::api::names;
+use crate::time::Timestamp;
+
+/// The condition types this kind owns.
+pub const OWNED: &[&str] =
+    &["ScalingUp", "ScalingDown", "MachinesReady", "MachinesUpToDate", "Remediating", "Deleting"];
+
+/// Everything the status depends on.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    pub set: MachineSet,
+    /// Those it controls, deleting ones included. `None`: they could not be listed.
+    pub machines: Option<Vec<Arc<Machine>>>,
+    /// Kinds of templates that it refers to and that do not exist, bootstrap first.
+    pub missing_templates: Vec<String>,
+    /// Why no Machine was created in this pass; empty when none was due or none was held back.
+    pub preflight: Vec<String>,
+}
+
+/// The status as it should be stored. `observedGeneration` is the caller's to set.
+#[must_use]
+pub fn status(observed: &Observed, now: Timestamp) -> MachineSetStatus {
+    let mut status = observed.set.status.clone().unwrap_or_default();
+    status.selector = Some(selector::to_text(&observed.set.spec.selector));
+    if let Some(list) = &observed.machines {
+        let all: Vec<&Machine> = list.iter().map(Arc::as_ref).collect();
+        let settled: Vec<&Machine> = all.iter().copied().filter(|m| !is_updating_in_place(m)).collect();
+        status.replicas = Some(count(&all));
+        status.ready_replicas = Some(machines::count_true(&settled, "Ready"));
+        status.available_replicas = Some(machines::count_true(&settled, "Available"));
+        status.up_to_date_replicas = Some(machines::count_true(&settled, "UpToDate"));
+        status.versions = versions_of(&all);
+    }
+    let mut draft = Draft::new(observed.set.conditions(), observed.set.metadata.generation, now);
+    for condition in conditions(observed, now) {
+        draft.set(condition);
+    }
+    status.conditions = draft.finish();
+    status
+}
+
+fn conditions(observed: &Observed, now: Timestamp) -> Vec<Condition> {
+    let Some(list) = &observed.machines else {
+        return OWNED.iter().map(|type_| internal_error(type_)).collect();
+    };
+    let all: Vec<&Machine> = list.iter().map(Arc::as_ref).collect();
+    vec![
+        scaling_up(observed, count(&all)),
+        scaling_down(observed, &all, now),
+        machines::ready("MachinesReady", &all),
+        machines::up_to_date("MachinesUpToDate", &all, now),
+        machines::remediating(&all, "MachineSet"),
+        deleting(observed, &all, now),
+    ]
+}
+
+fn is_deleting(set: &MachineSet) -> bool {
+    set.metadata.deletion_timestamp.is_some()
+}
+
+/// Wanted Machines: none while deleting, `None` when the spec does not say.
+fn desired(set: &MachineSet) -> Option<i32> {
+    set.spec.replicas.map(|replicas| if is_deleting(set) { 0 } else { replicas })
+}
+
+fn waiting_for_replicas(type_: &str) -> Condition {
+    condition(type_, Status::Unknown, "WaitingForReplicasSet", "Waiting for spec.replicas set")
+}
+
+fn scaling_up(observed: &Observed, current: i32) -> Condition {
+    let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingUp") };
+    let missing = missing_text(&observed.missing_templates);
+    if current >= desired {
+        let would_be_blocked = !missing.is_empty() && !is_deleting(&observed.set);
+        let message = if would_be_blocked {
+            format!("Scaling up would be blocked because {missing}")
+        } else {
+            String::new()
+        };
+        return condition("ScalingUp", Status::False, "NotScalingUp", message);
+    }
+    let mut message = format!("Scaling up from {current} to {desired} replicas");
+    let blockers: Vec<&str> = observed
+        .preflight
+        .iter()
+        .map(String::as_str)
+        .chain([missing.as_str()])
+        .filter(|m| !m.is_empty())
+        .collect();
+    if !blockers.is_empty() {
+        message.push_str(" is blocked because:");
+        for blocker in blockers {
+            message.push_str("\n* ");
+            message.push_str(blocker);
+        }
+    }
+    condition("ScalingUp", Status::True, "ScalingUp", message)
+}
+
+fn scaling_down(observed: &Observed, all: &[&Machine], now: Timestamp) -> Condition {
+    let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingDown") };
+    let counted: Vec<&Machine> = all.iter().copied().filter(|m| !is_pending_acknowledge(m)).collect();
+    let current = count(&counted);
+    if current <= desired {
+        return condition("ScalingDown", Status::False, "NotScalingDown", "");
+    }
+    let message = format!("Scaling down from {current} to {desired} replicas");
+    condition("ScalingDown", Status::True, "ScalingDown", with_stale(message, all, now))
+}
+
+fn deleting(observed: &Observed, all: &[&Machine], now: Timestamp) -> Condition {
+    if !is_deleting(&observed.set) {
+        return super::condition_ops::not_deleting();
+    }
+    condition("Deleting", Status::True, "Deleting", deleting_text(all, now))
+}
+
+/// `Deleting N Machines` with stale deletions, or `Deletion completed`.
+pub(super) fn deleting_text(all: &[&Machine], now: Timestamp) -> String {
+    match all.len() {
+        0 => "Deletion completed".to_owned(),
+        1 => with_stale("Deleting 1 Machine".to_owned(), all, now),
+        n => with_stale(format!("Deleting {n} Machines"), all, now),
+    }
+}
+
+pub(super) fn with_stale(message: String, all: &[&Machine], now: Timestamp) -> String {
+    match machines::stale(all, now) {
+        stale if stale.is_empty() => message,
+        stale => format!("{message}\n* {stale}"),
+    }
+}
+
+/// `X does not exist`, or `X and Y do not exist`; empty when nothing is missing.
+pub(super) fn missing_text(kinds: &[String]) -> String {
+    match kinds {
+        [] => String::new(),
+        [one] => format!("{one} does not exist"),
+        many => format!("{} do not exist", many.join(" and ")),
+    }
+}
+
+/// The template kinds a Machine spec refers to, bootstrap first. Only kinds that end in `Template`.
+#[must_use]
+pub fn template_kinds(spec: &MachineSpec) -> Vec<&str> {
+    spec.bootstrap
+        .config_ref
+        .iter()
+        .chain([&spec.infrastructure_ref])
+        .map(|r| r.kind.as_str())
+        .filter(|kind| kind.ends_with("Template"))
+        .collect()
+}
+
+/// Carries the in-place annotation, or has a pending `UpdateMachine` hook.
+#[must_use]
+pub fn is_updating_in_place(machine: &Machine) -> bool {
+    annotation(machine, names::annotation::UPDATE_IN_PROGRESS).is_some()
+        || annotation(machine, names::annotation::PENDING_HOOKS)
+            .is_some_and(|hooks| hooks.split(',').any(|hook| hook.trim() == "UpdateMachine"))
+}
+
+/// Moved here in place, and not yet counted by the MachineDeployment.
+#[must_use]
+pub fn is_pending_acknowledge(machine: &Machine) -> bool {
+    annotation(machine, names::annotation::PENDING_ACKNOWLEDGE_MOVE).is_some()
+}
+
+fn count(machines: &[&Machine]) -> i32 {
+    i32::try_from(machines.len()).unwrap_or(i32::MAX)
+}
+
+/// The version each Machine runs: its kubelet's, or else what its spec asks for. Oldest Machine first.
+#[must_use]
+pub fn versions_of(all: &[&Machine]) -> Vec<VersionCount> {
+    let mut ordered = all.to_vec();
+    ordered.sort_by(|a, b| {
+        let key =
+            |m: &Machine| (m.metadata.creation_timestamp.as_ref().map(|t| t.0), m.metadata.name.clone());
+        key(a).cmp(&key(b))
+    });
+    let seen = ordered.iter().map(|m| (running_version(m), 1));
+    versions::count(seen)
+        .into_iter()
+        .map(|(version, replicas)| VersionCount { version, replicas: Some(replicas).filter(|n| *n > 0) })
+        .collect()
+}
+
+fn running_version(machine: &Machine) -> &str {
+    let kubelet =
+        machine.status.as_ref().and_then(|s| s.node_info.as_ref()).map(|info| info.kubelet_version.as_str());
+    kubelet.filter(|v| !v.is_empty()).or(machine.spec.version.as_deref()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::parse_rfc3339;
+
+    fn now() -> Timestamp {
+        parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
+    }
+
+    fn observed(replicas: Option<i32>, machines: usize) -> Observed {
+        let mut set = MachineSet::default();
+        set.spec.replicas = replicas;
+        let machine = |i: usize| {
+            let mut machine = Machine::default();
+            machine.metadata.name = Some(format!("m{i}"));
+            machine.spec.version = Some("v1.35.4".into());
+            *machine.conditions_mut() = vec![
+                condition("Ready", Status::True, "Ready", ""),
+                condition("Available", Status::of(i > 0), "X", ""),
+                condition("UpToDate", Status::True, "UpToDate", ""),
+            ];
+            Arc::new(machine)
+        };
+        Observed {
+            set,
+            machines: Some((0..machines).map(machine).collect()),
+            missing_templates: Vec::new(),
+            preflight: Vec::new(),
+        }
+    }
+
+    fn said(observed: &Observed, type_: &str) -> (String, String, String) {
+        let conditions = status(observed, now()).conditions;
+        let c = conditions.iter().find(|c| c.type_ == type_).expect("the condition");
+        (c.status.clone(), c.reason.clone(), c.message.clone())
+    }
+
+    fn expect(observed: &Observed, type_: &str, expected: (&str, &str, &str)) {
+        let (status, reason, message) = said(observed, type_);
+        assert_eq!((status.as_str(), reason.as_str(), message.as_str()), expected, "{type_}");
+    }
+
+    #[test]
+    fn counters_come_from_machine_conditions() {
+        let status = status(&observed(Some(3), 3), now());
+        assert_eq!((status.replicas, status.ready_replicas), (Some(3), Some(3)));
+        assert_eq!((status.available_replicas, status.up_to_date_replicas), (Some(2), Some(3)));
+        assert_eq!(status.versions[0], VersionCount { version: "v1.35.4".into(), replicas: Some(3) });
+    }
+
+    #[test]
+    fn machines_updating_in_place_count_only_as_replicas() {
+        let mut set = observed(Some(1), 1);
+        let mut machine = (*set.machines.clone().expect("a list")[0]).clone();
+        let key = names::annotation::UPDATE_IN_PROGRESS.to_owned();
+        machine.metadata.annotations = Some([(key, String::new())].into());
+        set.machines = Some(vec![Arc::new(machine)]);
+        let status = status(&set, now());
+        assert_eq!(
+            (status.replicas, status.ready_replicas, status.up_to_date_replicas),
+            (Some(1), Some(0), Some(0))
+        );
+    }
+
+    #[test]
+    fn scaling_says_how_far_and_what_blocks() {
+        expect(&observed(Some(3), 3), "ScalingUp", ("False", "NotScalingUp", ""));
+        let mut up = observed(Some(3), 1);
+        expect(&up, "ScalingUp", ("True", "ScalingUp", "Scaling up from 1 to 3 replicas"));
+        up.preflight = vec!["control plane is busy".into()];
+        up.missing_templates = vec!["KubeadmConfigTemplate".into(), "DevMachineTemplate".into()];
+        expect(
+            &up,
+            "ScalingUp",
+            (
+                "True",
+                "ScalingUp",
+                "Scaling up from 1 to 3 replicas is blocked because:\n* control plane is busy\n\
+                 * KubeadmConfigTemplate and DevMachineTemplate do not exist",
+            ),
+        );
+        expect(
+            &observed(Some(1), 3),
+            "ScalingDown",
+            ("True", "ScalingDown", "Scaling down from 3 to 1 replicas"),
+        );
+        expect(
+            &observed(None, 0),
+            "ScalingUp",
+            ("Unknown", "WaitingForReplicasSet", "Waiting for spec.replicas set"),
+        );
+    }
+
+    #[test]
+    fn deletion_counts_machines_down() {
+        let mut gone = observed(Some(2), 2);
+        gone.set.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+        expect(&gone, "Deleting", ("True", "Deleting", "Deleting 2 Machines"));
+        expect(&gone, "ScalingDown", ("True", "ScalingDown", "Scaling down from 2 to 0 replicas"));
+        gone.machines = Some(Vec::new());
+        expect(&gone, "Deleting", ("True", "Deleting", "Deletion completed"));
+    }
+
+    #[test]
+    fn what_could_not_be_listed_is_unknown_and_keeps_its_counters() {
+        let mut blind = observed(Some(2), 0);
+        blind.machines = None;
+        blind.set.status = Some(MachineSetStatus { replicas: Some(7), ..MachineSetStatus::default() });
+        assert_eq!(status(&blind, now()).replicas, Some(7));
+        for type_ in OWNED {
+            assert_eq!(said(&blind, type_).1, "InternalError", "{type_}");
+        }
+    }
+}
