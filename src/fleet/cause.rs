@@ -93,7 +93,6 @@ pub(super) fn words(row: &Row, judgement: Judgement) -> String {
     match judgement.why {
         Why::Nothing => String::new(),
         Why::Condition(at) => of_condition(&row.conditions[at]),
-        Why::Unreadable => format!("cannot be read: {}", row.unreadable.as_deref().unwrap_or_default()),
         Why::NotReported => "no status reported yet".to_owned(),
         Why::Deleting => "deleting".to_owned(),
         Why::Paused => "paused with changes pending".to_owned(),

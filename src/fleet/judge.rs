@@ -56,7 +56,6 @@ pub enum Why {
     Nothing,
     /// Index into the row's conditions.
     Condition(usize),
-    Unreadable,
     /// The controllers have not said anything yet.
     NotReported,
     Deleting,
@@ -93,9 +92,6 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn run(&mut self) {
-        if self.row.unreadable.is_some() {
-            return self.claim(Health::Unknown, Why::Unreadable);
-        }
         if self.row.is_deleting() {
             self.deleting();
         } else if self.row.legacy {

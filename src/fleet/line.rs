@@ -10,7 +10,6 @@ use crate::time::Timestamp;
 /// Things to say next to a name, in the order of their weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tag {
-    Unreadable,
     Deleting,
     Paused,
     Remediating,
@@ -28,7 +27,6 @@ impl Tag {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::Unreadable => "unreadable",
             Self::Deleting => "deleting",
             Self::Paused => "paused",
             Self::Remediating => "remediating",
@@ -189,7 +187,6 @@ fn mirrored(row: &Row, which: Relative) -> Option<&Condition> {
 fn tags(row: &Row) -> Vec<Tag> {
     let is = |type_: &str, truth| row.condition(type_).is_some_and(|c| c.status == truth);
     [
-        (Tag::Unreadable, row.unreadable.is_some()),
         (Tag::Deleting, row.is_deleting()),
         (Tag::Paused, row.paused || is("Paused", super::Truth::True)),
         (

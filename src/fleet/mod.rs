@@ -16,6 +16,7 @@ mod order;
 mod row;
 mod timeline;
 mod tree;
+pub mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

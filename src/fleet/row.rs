@@ -261,8 +261,6 @@ pub struct Row {
     /// In the order of the object.
     pub conditions: Box<[Condition]>,
     pub facts: Facts,
-    /// Why the object could not be read beyond its metadata.
-    pub unreadable: Option<Box<str>>,
 }
 
 impl Row {

@@ -121,7 +121,6 @@ impl Builder<'_> {
             phase: self.line(&status.phase),
             conditions,
             facts: self.facts(),
-            unreadable: None,
         }
     }
 

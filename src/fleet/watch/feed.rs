@@ -1,0 +1,140 @@
+//! One kind as deltas: rows, what vanished, and how the feed is doing. Owns the order in which a list
+//! and its end are told; must not know what is done with them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::WatchEvent;
+use tokio::sync::mpsc;
+
+use super::listing::{self, Listener, Step, Trouble};
+use super::{ASK_AGAIN, Context};
+use crate::client::errors::{Cause, classify};
+use crate::client::explain;
+use crate::client::watch::Backoff;
+use crate::fleet::decode::{Decoder, Slim};
+use crate::fleet::row::{Kind, Row, Uid};
+use crate::fleet::{Delta, FeedKey, FeedState};
+
+/// The state that an error puts a feed in.
+pub(super) fn refused_or_lost(error: &kube::Error, server: &str) -> FeedState {
+    let text = crate::text::sanitize_line(&explain(error, server)).into();
+    match classify(error) {
+        Cause::Forbidden => FeedState::NoAccess { error: text },
+        Cause::NotServed => FeedState::NotServed { error: text },
+        _ => FeedState::Lost { error: text },
+    }
+}
+
+/// Turns the steps of one collection into batches.
+pub(super) struct Feed {
+    context: Arc<Context>,
+    key: FeedKey,
+    decoder: Decoder,
+    wanted: mpsc::UnboundedSender<(Arc<str>, Arc<str>)>,
+    batches: mpsc::Sender<Vec<Delta>>,
+    /// What the running list has named so far.
+    listed: Vec<Uid>,
+}
+
+impl Feed {
+    pub(super) fn new(
+        context: Arc<Context>,
+        key: FeedKey,
+        decoder: Decoder,
+        wanted: mpsc::UnboundedSender<(Arc<str>, Arc<str>)>,
+        batches: mpsc::Sender<Vec<Delta>>,
+    ) -> Self {
+        Self { context, key, decoder, wanted, batches, listed: Vec::new() }
+    }
+
+    pub(super) async fn run(self) {
+        let resource = self.decoder.gvk().api_resource();
+        let client = self.context.client.clone();
+        let api: Api<Slim> = match &self.context.scope.namespace {
+            Some(namespace) if self.decoder.gvk().namespaced => {
+                Api::namespaced_with(client, namespace, &resource)
+            }
+            _ => Api::all_with(client, &resource),
+        };
+        let backoff = Backoff::new(self.context.rng.stream(&self.key.to_string()));
+        listing::run(api, None, backoff, self).await;
+    }
+
+    fn upserts(&self, objects: &[Slim]) -> Vec<Arc<Row>> {
+        let rows = self.decoder.rows(objects);
+        if self.decoder.kind == Kind::Cluster {
+            for reference in rows.iter().filter_map(|row| row.cluster_facts()?.control_plane_ref.as_ref()) {
+                // Fails only when everything is being stopped.
+                let _ = self.wanted.send((reference.kind.group.clone(), reference.kind.kind.clone()));
+            }
+        }
+        rows
+    }
+
+    fn page(&mut self, objects: &[Slim]) -> Vec<Delta> {
+        let rows = self.upserts(objects);
+        self.listed.extend(rows.iter().map(|row| row.uid));
+        rows.into_iter().map(Delta::Upsert).collect()
+    }
+
+    fn changes(&self, events: Vec<WatchEvent<Slim>>) -> Vec<Delta> {
+        events.into_iter().flat_map(|event| self.change(event)).collect()
+    }
+
+    fn change(&self, event: WatchEvent<Slim>) -> Vec<Delta> {
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                self.upserts(std::slice::from_ref(&object)).into_iter().map(Delta::Upsert).collect()
+            }
+            WatchEvent::Deleted(object) => {
+                vec![Delta::Remove { source: self.context.id, uid: self.decoder.uid(&object) }]
+            }
+            WatchEvent::Bookmark(_) | WatchEvent::Error(_) => Vec::new(),
+        }
+    }
+
+    fn trouble(&self, trouble: &Trouble) -> FeedState {
+        match trouble {
+            Trouble::Request(error) => refused_or_lost(error, &self.context.server),
+            Trouble::Silent => FeedState::Lost {
+                error: format!("{} has gone silent: check the network", self.context.server).into(),
+            },
+            Trouble::Closed => FeedState::Lost {
+                error: format!("{} ends every watch at once: check proxies in between", self.context.server)
+                    .into(),
+            },
+        }
+    }
+}
+
+impl Listener<Slim> for Feed {
+    async fn step(&mut self, step: Step<Slim>) -> Option<Option<Duration>> {
+        let mut wait = None;
+        let batch = match step {
+            Step::Listing => {
+                self.listed.clear();
+                vec![self.context.feed(&self.key, FeedState::Listing)]
+            }
+            Step::Page(objects) => self.page(&objects),
+            Step::Listed => {
+                vec![Delta::Listed { feed: self.key.clone(), uids: std::mem::take(&mut self.listed) }]
+            }
+            Step::Live => vec![self.context.feed(&self.key, FeedState::Live)],
+            Step::Changes(events) => self.changes(events),
+            Step::Failed(trouble) => {
+                let state = self.trouble(&trouble);
+                if matches!(state, FeedState::NoAccess { .. } | FeedState::NotServed { .. }) {
+                    wait = Some(ASK_AGAIN);
+                }
+                tracing::warn!(feed = %self.key, ?state, "feed is interrupted");
+                vec![self.context.feed(&self.key, state)]
+            }
+        };
+        if batch.is_empty() {
+            return Some(None);
+        }
+        self.batches.send(batch).await.ok().map(|()| wait)
+    }
+}

@@ -1,0 +1,308 @@
+//! One object in full, and the events about it, live. Owns redaction: secret data does not leave here.
+//! Must not know how the object is shown.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use kube::api::{DynamicObject, WatchEvent};
+use kube::core::Resource as _;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use super::Context;
+use super::listing::{self, Listener, Step, Trouble};
+use crate::api::key::Gvk;
+use crate::client::explain;
+use crate::client::watch::Backoff;
+use crate::fleet::Target;
+use crate::text::{sanitize_block, sanitize_line};
+use crate::time::{Timestamp, from_k8s, from_k8s_micro};
+
+/// News that may wait for the screen.
+const NEWS_MAX: usize = 16;
+/// Events kept of one object, newest.
+const EVENTS_MAX: usize = 200;
+/// What stands for secret data.
+const REDACTED: &str = "(hidden)";
+
+/// News of one followed object. Text is sanitised.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// The object as it is now, without managed fields, secret data hidden.
+    Object(Box<Value>),
+    /// All known events about it, oldest first.
+    Events(Vec<EventLine>),
+    /// It does not exist (any more).
+    Gone,
+    /// Could not be read, in a sentence; what was told before stays as it was then.
+    Failed(String),
+}
+
+/// One Kubernetes Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventLine {
+    pub last_seen: Option<Timestamp>,
+    pub count: u32,
+    pub warning: bool,
+    pub reason: String,
+    pub from: String,
+    pub message: String,
+}
+
+pub(super) fn spawn(context: Arc<Context>, target: Target) -> mpsc::Receiver<Subject> {
+    let (news, receiver) = mpsc::channel(NEWS_MAX);
+    tokio::spawn(async move {
+        let closed = news.clone();
+        tokio::select! {
+            biased;
+            () = closed.closed() => {}
+            () = follow(context, target, news) => {}
+        }
+    });
+    receiver
+}
+
+async fn follow(context: Arc<Context>, target: Target, news: mpsc::Sender<Subject>) {
+    let mut backoff = backoff(&context, "resolve");
+    let gvk = loop {
+        match context.resolve(&target.group, &target.kind).await {
+            Ok(gvk) => break gvk,
+            Err(text) => {
+                let _ = news.send(Subject::Failed(sanitize_line(&text))).await;
+                tokio::time::sleep(backoff.next().unwrap_or(super::ASK_AGAIN)).await;
+            }
+        }
+    };
+    let object = follow_object(&context, &target, &gvk, news.clone());
+    let events = follow_events(&context, &target, news);
+    tokio::join!(object, events);
+}
+
+fn backoff(context: &Context, what: &str) -> Backoff {
+    Backoff::new(context.rng.stream(what))
+}
+
+async fn follow_object(context: &Arc<Context>, target: &Target, gvk: &Gvk, news: mpsc::Sender<Subject>) {
+    let resource = gvk.api_resource();
+    let api: Api<DynamicObject> = if gvk.namespaced {
+        Api::namespaced_with(context.client.clone(), &target.namespace, &resource)
+    } else {
+        Api::all_with(context.client.clone(), &resource)
+    };
+    let listener = ObjectListener { server: context.server.clone(), gvk: gvk.clone(), seen: false, news };
+    listing::run(api, Some(format!("metadata.name={}", target.name)), backoff(context, "object"), listener)
+        .await;
+}
+
+async fn follow_events(context: &Arc<Context>, target: &Target, news: mpsc::Sender<Subject>) {
+    let api: Api<Event> = if target.namespace.is_empty() {
+        Api::all(context.client.clone())
+    } else {
+        Api::namespaced(context.client.clone(), &target.namespace)
+    };
+    let selector = format!("involvedObject.kind={},involvedObject.name={}", target.kind, target.name);
+    let listener = EventListener { server: context.server.clone(), events: BTreeMap::new(), news };
+    listing::run(api, Some(selector), backoff(context, "events"), listener).await;
+}
+
+struct ObjectListener {
+    server: String,
+    gvk: Gvk,
+    seen: bool,
+    news: mpsc::Sender<Subject>,
+}
+
+impl ObjectListener {
+    fn told(&mut self, object: DynamicObject) -> Subject {
+        self.seen = true;
+        Subject::Object(Box::new(presentable(object, &self.gvk)))
+    }
+}
+
+impl Listener<DynamicObject> for ObjectListener {
+    async fn step(&mut self, step: Step<DynamicObject>) -> Option<Option<Duration>> {
+        let mut news = Vec::new();
+        match step {
+            Step::Listing => self.seen = false,
+            Step::Page(objects) => news.extend(objects.into_iter().map(|o| self.told(o))),
+            Step::Listed if !self.seen => news.push(Subject::Gone),
+            Step::Changes(changes) => {
+                for change in changes {
+                    match change {
+                        WatchEvent::Added(o) | WatchEvent::Modified(o) => news.push(self.told(o)),
+                        WatchEvent::Deleted(_) => news.push(Subject::Gone),
+                        WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+                    }
+                }
+            }
+            Step::Failed(trouble) => news.push(failed(&trouble, &self.server)),
+            Step::Listed | Step::Live => {}
+        }
+        send_all(&self.news, news).await
+    }
+}
+
+struct EventListener {
+    server: String,
+    events: BTreeMap<String, EventLine>,
+    news: mpsc::Sender<Subject>,
+}
+
+impl EventListener {
+    fn note(&mut self, event: &Event) {
+        if let Some(uid) = event.meta().uid.clone() {
+            self.events.insert(uid, line(event));
+        }
+    }
+
+    fn picture(&self) -> Subject {
+        let mut lines: Vec<EventLine> = self.events.values().cloned().collect();
+        lines.sort_by_key(|l| l.last_seen);
+        let surplus = lines.len().saturating_sub(EVENTS_MAX);
+        Subject::Events(lines.split_off(surplus))
+    }
+}
+
+impl Listener<Event> for EventListener {
+    async fn step(&mut self, step: Step<Event>) -> Option<Option<Duration>> {
+        let news = match step {
+            Step::Listing => {
+                self.events.clear();
+                None
+            }
+            Step::Page(events) => {
+                events.iter().for_each(|e| self.note(e));
+                None
+            }
+            Step::Listed => Some(self.picture()),
+            Step::Live => None,
+            Step::Changes(changes) => {
+                for change in &changes {
+                    match change {
+                        WatchEvent::Added(e) | WatchEvent::Modified(e) => self.note(e),
+                        // Events expire after an hour; while somebody looks they may stay.
+                        WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
+                    }
+                }
+                Some(self.picture())
+            }
+            // No right to read events is no news of the object.
+            Step::Failed(trouble) => {
+                if let Trouble::Request(error) = &trouble {
+                    tracing::debug!("events: {}", explain(error, &self.server));
+                }
+                return Some(Some(super::ASK_AGAIN).filter(|_| refused(&trouble)));
+            }
+        };
+        send_all(&self.news, news).await
+    }
+}
+
+fn refused(trouble: &Trouble) -> bool {
+    matches!(trouble, Trouble::Request(kube::Error::Api(status)) if status.code == 403 || status.code == 404)
+}
+
+async fn send_all(
+    sender: &mpsc::Sender<Subject>,
+    news: impl IntoIterator<Item = Subject>,
+) -> Option<Option<Duration>> {
+    for subject in news {
+        sender.send(subject).await.ok()?;
+    }
+    Some(None)
+}
+
+fn failed(trouble: &Trouble, server: &str) -> Subject {
+    Subject::Failed(match trouble {
+        Trouble::Request(error) => sanitize_line(&explain(error, server)),
+        Trouble::Silent => format!("{server} has gone silent: check the network"),
+        Trouble::Closed => format!("{server} ends every watch at once: check proxies in between"),
+    })
+}
+
+fn line(event: &Event) -> EventLine {
+    let last = event.last_timestamp.as_ref().map(from_k8s);
+    let micro = event.event_time.as_ref().map(from_k8s_micro);
+    let series = event.series.as_ref();
+    let from =
+        event.source.as_ref().and_then(|s| s.component.clone()).or_else(|| event.reporting_component.clone());
+    EventLine {
+        last_seen: series
+            .and_then(|s| s.last_observed_time.as_ref())
+            .map(from_k8s_micro)
+            .or(last)
+            .or(micro)
+            .or_else(|| event.metadata.creation_timestamp.as_ref().map(from_k8s)),
+        count: series.and_then(|s| s.count).or(event.count).and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+        warning: event.type_.as_deref() == Some("Warning"),
+        reason: sanitize_line(event.reason.as_deref().unwrap_or_default()),
+        from: sanitize_line(&from.unwrap_or_default()),
+        message: sanitize_block(event.message.as_deref().unwrap_or_default()),
+    }
+}
+
+/// The object as people want to read it.
+fn presentable(mut object: DynamicObject, gvk: &Gvk) -> Value {
+    object.metadata.managed_fields = None;
+    object.types = Some(kube::core::TypeMeta { api_version: gvk.api_version(), kind: gvk.kind.clone() });
+    let mut value = serde_json::to_value(&object).unwrap_or(Value::Null);
+    if gvk.group.is_empty() && gvk.kind == "Secret" {
+        redact(&mut value);
+    }
+    sanitized(value)
+}
+
+/// Hides the data of a Secret, and the copy that `kubectl apply` leaves in an annotation.
+pub fn redact(value: &mut Value) {
+    for field in ["data", "stringData"] {
+        if let Some(entries) = value.get_mut(field).and_then(Value::as_object_mut) {
+            entries.values_mut().for_each(|v| *v = REDACTED.into());
+        }
+    }
+    if let Some(annotations) = value.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
+        && let Some(applied) = annotations.get_mut(crate::api::names::annotation::LAST_APPLIED)
+    {
+        *applied = REDACTED.into();
+    }
+}
+
+/// Every text in it, keys included, made safe for a terminal.
+fn sanitized(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(sanitize_block(&text)),
+        Value::Array(items) => Value::Array(items.into_iter().map(sanitized).collect()),
+        Value::Object(entries) => Value::Object(
+            entries.into_iter().map(|(k, v)| (sanitize_line(&k), sanitized(v))).collect::<Map<_, _>>(),
+        ),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_data_is_hidden_everywhere() {
+        let secret = serde_json::json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "a", "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{\"key\":\"czNjcmV0\"}}"}},
+            "data": {"key": "czNjcmV0"}, "stringData": {"other": "s3cret"},
+        });
+        let gvk = Gvk {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "Secret".into(),
+            plural: "secrets".into(),
+            namespaced: true,
+        };
+        let object: DynamicObject = serde_json::from_value(secret).expect("an object");
+        let shown = presentable(object, &gvk).to_string();
+        assert!(!shown.contains("czNjcmV0") && !shown.contains("s3cret"), "{shown}");
+        assert!(shown.contains("\"key\":\"(hidden)\""), "{shown}");
+    }
+}

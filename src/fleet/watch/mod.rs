@@ -1,0 +1,183 @@
+//! From an API server to batches of deltas: the only part of the fleet that waits, and the only one
+//! that sees a client. Owns which kinds are watched, and one object in full on demand. Must not
+//! know what becomes of the deltas.
+//!
+//! Per kind one paged list, then one watch with bookmarks; nothing is polled. A server without the
+//! kinds, or that refuses them, is asked again slowly; a lost one with growing waits.
+
+mod catalog;
+mod feed;
+mod follow;
+mod listing;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
+
+pub use follow::{EventLine, Subject};
+
+use super::decode::Decoder;
+use super::{Delta, FeedKey, FeedState, Interner, SourceId, Target};
+use crate::api::key::{Gvk, ObjectRef};
+use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
+use crate::client::watch::Backoff;
+use crate::client::{Connection, explain};
+use crate::rng::Rng;
+use crate::time::Clock;
+use catalog::{Catalog, Missing};
+
+/// Batches that may wait for the screen; a full channel holds the feeds back, never grows.
+const BATCHES_MAX: usize = 64;
+/// How often a kind that is refused or not served is asked for again.
+const ASK_AGAIN: Duration = Duration::from_secs(300);
+
+const CORE_KINDS: [&str; 5] = ["Cluster", "MachineDeployment", "MachineSet", "Machine", "MachinePool"];
+
+/// Which namespace is read: one, or all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// `None`: all namespaces.
+    pub namespace: Option<String>,
+}
+
+/// One management cluster being watched; watching ends when it is dropped.
+pub struct Source {
+    id: SourceId,
+    context: Arc<Context>,
+    _feeds: AbortOnDropHandle<()>,
+}
+
+/// What all tasks of one source share.
+struct Context {
+    id: SourceId,
+    client: Client,
+    server: String,
+    scope: Scope,
+    clock: Clock,
+    rng: Rng,
+    interner: Arc<Interner>,
+    catalog: Catalog,
+}
+
+/// Starts watching the Cluster API kinds of one management cluster. Must be called in a tokio runtime.
+/// The receiver ends only when the [`Source`] is dropped: a lost connection does not end it.
+#[must_use]
+pub fn spawn(
+    connection: &Connection,
+    id: SourceId,
+    scope: Scope,
+    clock: Clock,
+    rng: Rng,
+) -> (mpsc::Receiver<Vec<Delta>>, Source) {
+    let (batches, receiver) = mpsc::channel(BATCHES_MAX);
+    let context = Arc::new(Context {
+        id,
+        client: connection.client.clone(),
+        server: connection.server.clone(),
+        scope,
+        clock,
+        rng,
+        interner: Arc::default(),
+        catalog: Catalog::new(connection.client.clone()),
+    });
+    let name = crate::text::sanitize_line(&connection.context);
+    let feeds = AbortOnDropHandle::new(tokio::spawn(supervise(context.clone(), name, batches)));
+    (receiver, Source { id, context, _feeds: feeds })
+}
+
+impl Source {
+    #[must_use]
+    pub fn id(&self) -> SourceId {
+        self.id
+    }
+
+    /// One object in full and its events, from now until the receiver is dropped.
+    #[must_use]
+    pub fn follow(&self, target: Target) -> mpsc::Receiver<Subject> {
+        follow::spawn(self.context.clone(), target)
+    }
+
+    /// The object that a target names, with the version it is served in: what an action needs. The uid
+    /// is empty.
+    ///
+    /// # Errors
+    /// A sentence: the kind is not served, or the server could not be asked.
+    pub async fn resolve(&self, target: &Target) -> Result<ObjectRef, String> {
+        let gvk = self.context.resolve(&target.group, &target.kind).await?;
+        let key = crate::api::key::ObjectKey::new(target.namespace.clone(), target.name.clone());
+        Ok(ObjectRef { gvk, key, uid: String::new() })
+    }
+}
+
+impl Context {
+    async fn resolve(&self, group: &str, kind: &str) -> Result<Gvk, String> {
+        match self.catalog.resolve(group, kind).await {
+            Ok(gvk) => Ok(gvk),
+            Err(Missing::NotServed(text)) => Err(text),
+            Err(Missing::Unreachable(error)) => Err(explain(&error, &self.server)),
+        }
+    }
+
+    fn key(&self, group: &str, kind: &str) -> FeedKey {
+        FeedKey { source: self.id, group: group.into(), kind: kind.into() }
+    }
+
+    fn feed(&self, key: &FeedKey, state: FeedState) -> Delta {
+        Delta::Feed { feed: key.clone(), state, at: self.clock.now() }
+    }
+}
+
+/// Starts a feed per kind: the known ones, and the control planes that clusters refer to as they are seen.
+async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Vec<Delta>>) {
+    let (wanted, mut wants) = mpsc::unbounded_channel::<(Arc<str>, Arc<str>)>();
+    if batches.send(vec![Delta::Source { source: context.id, name: name.into() }]).await.is_err() {
+        return;
+    }
+    for kind in CORE_KINDS {
+        let _ = wanted.send((CORE_GROUP.into(), kind.into()));
+    }
+    let _ = wanted.send((CONTROL_PLANE_GROUP.into(), "KubeadmControlPlane".into()));
+    let mut running = BTreeSet::new();
+    let mut feeds = JoinSet::new();
+    while let Some((group, kind)) = wants.recv().await {
+        if running.insert((group.clone(), kind.clone())) {
+            let key = context.key(&group, &kind);
+            feeds.spawn(run_feed(context.clone(), key, wanted.clone(), batches.clone()));
+        }
+    }
+}
+
+/// One kind until the end: finds how it is served, then lists and watches it.
+async fn run_feed(
+    context: Arc<Context>,
+    key: FeedKey,
+    wanted: mpsc::UnboundedSender<(Arc<str>, Arc<str>)>,
+    batches: mpsc::Sender<Vec<Delta>>,
+) {
+    let mut backoff = Backoff::new(context.rng.stream(&key.to_string()));
+    let _ = batches.send(vec![context.feed(&key, FeedState::Connecting)]).await;
+    let gvk = loop {
+        let (state, wait) = match context.catalog.resolve(&key.group, &key.kind).await {
+            Ok(gvk) => break gvk,
+            Err(Missing::NotServed(error)) => (FeedState::NotServed { error: error.into() }, ASK_AGAIN),
+            Err(Missing::Unreachable(error)) => {
+                (feed::refused_or_lost(&error, &context.server), backoff.next().unwrap_or(ASK_AGAIN))
+            }
+        };
+        if batches.send(vec![context.feed(&key, state)]).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(wait).await;
+    };
+    if key.kind.as_ref() == "Cluster" && gvk.version != crate::api::names::VERSION {
+        let notice = catalog::old_version_notice(&gvk.version);
+        let _ = batches.send(vec![Delta::Notice { source: context.id, text: Some(notice.into()) }]).await;
+    }
+    let decoder = Decoder::for_kind(context.id, gvk, context.interner.clone());
+    feed::Feed::new(context, key, decoder, wanted, batches).run().await;
+}
