@@ -2,6 +2,7 @@
 //! Owns decisions; must not know a client, a runtime, a clock, or chance.
 
 pub mod deployment;
+pub mod machine_set;
 pub mod naming;
 pub mod template;
 

@@ -1,0 +1,228 @@
+//! What a MachineSet does next: make Machines, delete Machines, keep them in step with its template.
+//! Must not know a client, nor how a Machine comes up.
+//! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1 to MS-9, without in-place updates
+//! and without remediation).
+
+mod desired;
+mod order;
+pub mod preflight;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Plan, Rule, Write};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef, annotation, group_of};
+use crate::api::machine::Machine;
+use crate::api::machine_set::MachineSet;
+use crate::api::merge::merge_diff;
+use crate::api::names;
+use crate::status::machine_set::is_pending_acknowledge;
+use crate::time::Timestamp;
+use preflight::Preflight;
+
+/// When a failed preflight is tried again.
+const PREFLIGHT_RECHECK: Duration = Duration::from_secs(15);
+
+/// Everything the plan depends on.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    pub set: MachineSet,
+    /// Those it controls, deleting ones included.
+    pub machines: Vec<Arc<Machine>>,
+    /// The whole template objects. `None`: missing, or (bootstrap) not referred to.
+    pub infrastructure_template: Option<Value>,
+    pub bootstrap_template: Option<Value>,
+    /// The references to clones, by plural, of each template kind: `None` for kinds without a provider.
+    pub infrastructure_kind: Option<Gvk>,
+    pub bootstrap_kind: Option<Gvk>,
+    /// Kinds of templates that it refers to and that do not exist.
+    pub missing_templates: Vec<String>,
+    pub preflight: Preflight,
+    /// Five characters each; at least as many as Machines may be made in one pass.
+    pub suffixes: Vec<String>,
+}
+
+/// Why a step is due, or what holds it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// Machines there are, and wanted.
+    TooFew(usize, i32),
+    TooMany(usize, i32),
+    Propagation,
+    Deleting,
+    CreationDisabled,
+    Preflight(String),
+    TemplatesMissing(Vec<String>),
+    NoProvider(String),
+    Naming(String),
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFew(current, desired) => write!(f, "{current} Machines, {desired} wanted"),
+            Self::TooMany(current, desired) => write!(f, "{current} Machines, only {desired} wanted"),
+            Self::Propagation => f.write_str("labels, annotations and in-place fields follow the MachineSet"),
+            Self::Deleting => f.write_str("the MachineSet is being deleted"),
+            Self::CreationDisabled => {
+                write!(f, "{} is set: Machines are not made here", names::annotation::DISABLE_MACHINE_CREATE)
+            }
+            Self::Preflight(sentence) | Self::Naming(sentence) => f.write_str(sentence),
+            Self::TemplatesMissing(kinds) => write!(f, "{} does not exist", kinds.join(" and ")),
+            Self::NoProvider(kind) => write!(f, "this engine has no provider for kind {kind}"),
+        }
+    }
+}
+
+impl Rule for Because {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::TooFew(..) => "too-few-machines",
+            Self::TooMany(..) => "too-many-machines",
+            Self::Propagation => "propagation",
+            Self::Deleting => "deleting",
+            Self::CreationDisabled => "creation-disabled",
+            Self::Preflight(_) => "preflight",
+            Self::TemplatesMissing(_) => "templates-missing",
+            Self::NoProvider(_) => "no-provider",
+            Self::Naming(_) => "naming",
+        }
+    }
+}
+
+/// The next writes. Order: existing Machines are kept in step, then their number is corrected.
+#[must_use]
+pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if observed.set.metadata.deletion_timestamp.is_some() {
+        for machine in observed.machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {
+            delete(observed, machine, Because::Deleting, &mut plan);
+        }
+        return plan;
+    }
+    keep_in_step(observed, &mut plan);
+    let current = observed.machines.len();
+    let desired = observed.set.spec.replicas.unwrap_or(1);
+    let wanted = usize::try_from(desired).unwrap_or(0);
+    if current < wanted {
+        make(observed, wanted - current, &Because::TooFew(current, desired), &mut plan);
+    } else {
+        let moving = observed.machines.iter().filter(|m| is_pending_acknowledge(m)).count();
+        let surplus = (current - wanted).saturating_sub(moving);
+        take(observed, surplus, &Because::TooMany(current, desired), now, &mut plan);
+    }
+    plan
+}
+
+/// The sentences that keep Machines from being made in this pass, for the `ScalingUp` condition.
+#[must_use]
+pub fn preflight_messages(plan: &Plan) -> Vec<String> {
+    let blockers = plan.blockers.iter().filter(|b| b.reason.rule == "preflight");
+    blockers.map(|b| b.reason.sentence.clone()).collect()
+}
+
+fn keep_in_step(observed: &Observed, plan: &mut Plan) {
+    for machine in &observed.machines {
+        let after = desired::synced(machine, &observed.set);
+        if let Some(body) = merge_diff(&to_value(machine.as_ref()), &to_value(&after)) {
+            plan.step(Write::Patch { object: reference(machine.as_ref()), body }, Because::Propagation);
+        }
+    }
+}
+
+fn make(observed: &Observed, count: usize, because: &Because, plan: &mut Plan) {
+    if annotation(&observed.set, names::annotation::DISABLE_MACHINE_CREATE) == Some("true") {
+        plan.block(Because::CreationDisabled);
+        return;
+    }
+    let failures = preflight::failures(&observed.preflight);
+    if !failures.is_empty() {
+        failures.into_iter().for_each(|sentence| plan.block(Because::Preflight(sentence)));
+        plan.recheck_within(PREFLIGHT_RECHECK);
+        return;
+    }
+    let (Some(template), true) = (&observed.infrastructure_template, observed.missing_templates.is_empty())
+    else {
+        plan.block(Because::TemplatesMissing(observed.missing_templates.clone()));
+        return;
+    };
+    for suffix in observed.suffixes.iter().take(count) {
+        if let Err(blocker) = make_one(observed, template, suffix, because, plan) {
+            plan.block(blocker);
+            return;
+        }
+    }
+}
+
+fn make_one(
+    observed: &Observed,
+    template: &Value,
+    suffix: &str,
+    because: &Because,
+    plan: &mut Plan,
+) -> Result<(), Because> {
+    let made =
+        desired::new_machine(observed, template, suffix).map_err(|e| Because::Naming(e.to_string()))?;
+    if let Some(config) = made.bootstrap {
+        let object = clone_reference(&config, observed.bootstrap_kind.as_ref())?;
+        plan.step(Write::Create { object, content: config }, because.clone());
+    }
+    let object = clone_reference(&made.infrastructure, observed.infrastructure_kind.as_ref())?;
+    plan.step(Write::Create { object, content: made.infrastructure }, because.clone());
+    let object = reference(&made.machine);
+    let message = format!("Created Machine {:?}", object.key.name);
+    plan.step(Write::Create { object, content: to_value(&made.machine) }, because.clone());
+    event(observed, "SuccessfulCreate", message, because.clone(), plan);
+    Ok(())
+}
+
+/// Deletes the first `count` in deletion order; those already on their way count.
+fn take(observed: &Observed, count: usize, because: &Because, now: Timestamp, plan: &mut Plan) {
+    let policy = observed.set.spec.deletion.as_ref().and_then(|d| d.order.as_deref());
+    let chosen = order::deletion_order(&observed.machines, policy, now);
+    for machine in chosen.iter().take(count).filter(|m| m.metadata.deletion_timestamp.is_none()) {
+        delete(observed, machine, because.clone(), plan);
+    }
+}
+
+fn delete(observed: &Observed, machine: &Machine, because: Because, plan: &mut Plan) {
+    let object = reference(machine);
+    let message = format!("Deleted Machine {:?}", object.key.name);
+    plan.step(Write::Delete { object }, because.clone());
+    event(observed, "SuccessfulDelete", message, because, plan);
+}
+
+fn event(observed: &Observed, reason: &'static str, message: String, because: Because, plan: &mut Plan) {
+    plan.step(Write::Event { about: reference(&observed.set), warning: false, reason, message }, because);
+}
+
+/// The address of a clone: its kind's, when this engine provides that kind.
+fn clone_reference(clone: &Value, gvk: Option<&Gvk>) -> Result<ObjectRef, Because> {
+    let text = |pointer: &str| clone.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let known = gvk.filter(|g| g.group == group_of(text("/apiVersion")) && g.kind == text("/kind"));
+    let gvk = known.cloned().ok_or_else(|| Because::NoProvider(text("/kind").to_owned()))?;
+    Ok(ObjectRef {
+        gvk,
+        key: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
+        uid: String::new(),
+    })
+}
+
+/// A full reference to a typed object that has a name.
+fn reference<K: kube::Resource<DynamicType = ()>>(object: &K) -> ObjectRef {
+    ObjectRef {
+        gvk: Gvk::of::<K>(),
+        key: ObjectKey::of(object),
+        uid: object.meta().uid.clone().unwrap_or_default(),
+    }
+}
+
+/// Typed objects always serialise: their maps have text keys.
+fn to_value<T: serde::Serialize>(object: &T) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
+}

@@ -1,0 +1,194 @@
+//! What must hold before a MachineSet makes a Machine: the control plane is there, stable, and not
+//! behind. Pure; each check says its sentence.
+//! Source: cluster-api `core/reconcilers/machineset/machineset_preflight.go`, v1.14.0 (MS-4).
+
+use std::collections::BTreeSet;
+
+use crate::status::versions::{compare, parse};
+
+/// What the checks look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preflight {
+    /// `None`: the Cluster names no control plane object, or one without a version; nothing to check.
+    pub control_plane: Option<ControlPlane>,
+    /// The MachineSet's `spec.template.spec.version`.
+    pub version: Option<String>,
+    /// Its bootstrap template is a KubeadmConfigTemplate.
+    pub kubeadm: bool,
+    /// `spec.topology.version` of the Cluster.
+    pub topology_version: Option<String>,
+    /// The Cluster's annotation that names the version being applied.
+    pub upgrade_step: Option<String>,
+    /// Checks to leave out, by name; `All` leaves out every one.
+    pub skip: BTreeSet<String>,
+}
+
+/// The control plane object by its contract.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControlPlane {
+    /// `KIND NAMESPACE/NAME`.
+    pub name: String,
+    /// `spec.version`.
+    pub version: String,
+    /// Every version its status reports; empty while it is being provisioned.
+    pub reported: Vec<String>,
+}
+
+/// `spec.topology.version` semantics of `skip` as in the annotation: comma separated, spaces trimmed.
+#[must_use]
+pub fn skipped(annotation: Option<&str>) -> BTreeSet<String> {
+    annotation.unwrap_or_default().split(',').map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect()
+}
+
+/// The sentences of every check that fails, in upstream's order; empty when Machines may be made.
+#[must_use]
+pub fn failures(preflight: &Preflight) -> Vec<String> {
+    let Some(control_plane) = &preflight.control_plane else { return Vec::new() };
+    if preflight.skip.contains("All") {
+        return Vec::new();
+    }
+    [
+        ("ControlPlaneIsStable", stable(preflight, control_plane)),
+        ("KubernetesVersionSkew", kubernetes_skew(preflight, control_plane)),
+        ("KubeadmVersionSkew", kubeadm_skew(preflight, control_plane)),
+        ("ControlPlaneVersionSkew", control_plane_skew(preflight, control_plane)),
+    ]
+    .into_iter()
+    .filter(|(name, _)| !preflight.skip.contains(*name))
+    .filter_map(|(name, sentence)| Some(format!("{} (\"{name}\" preflight check failed)", sentence?)))
+    .collect()
+}
+
+fn stable(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
+    let ControlPlane { name, version, .. } = control_plane;
+    if let Some(topology) = preflight.topology_version.as_ref().filter(|v| *v != version)
+        && preflight.upgrade_step.as_ref() != Some(version)
+    {
+        let pending = preflight.upgrade_step.as_ref().unwrap_or(topology);
+        return Some(format!("{name} has a pending version upgrade to {pending}"));
+    }
+    if control_plane.reported.is_empty() {
+        return Some(format!("{name} is provisioning"));
+    }
+    let desired = parse(version)?;
+    let upgrading = control_plane.reported.iter().filter_map(|v| parse(v)).any(|reported| {
+        let order = compare(&reported, &desired);
+        order.is_none_or(std::cmp::Ordering::is_lt)
+    });
+    upgrading.then(|| format!("{name} is upgrading"))
+}
+
+/// Both versions without their `v`, and their minors.
+struct Pair {
+    set: semver::Version,
+    control_plane: semver::Version,
+}
+
+fn pair(preflight: &Preflight, control_plane: &ControlPlane) -> Option<Pair> {
+    Some(Pair { set: parse(preflight.version.as_deref()?)?, control_plane: parse(&control_plane.version)? })
+}
+
+fn kubernetes_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
+    let Pair { set, control_plane } = pair(preflight, control_plane)?;
+    let problem = if set.minor > control_plane.minor {
+        "higher than ControlPlane version"
+    } else if set.minor + 3 < control_plane.minor {
+        "more than 3 minor versions older than the ControlPlane version"
+    } else {
+        return None;
+    };
+    Some(format!(
+        "MachineSet version ({set}) and ControlPlane version ({control_plane}) do not conform to the kubernetes \
+         version skew policy as MachineSet version is {problem}"
+    ))
+}
+
+fn kubeadm_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
+    let Pair { set, control_plane } = pair(preflight, control_plane)?;
+    (preflight.kubeadm && set.minor != control_plane.minor).then(|| {
+        format!(
+            "MachineSet version ({set}) and ControlPlane version ({control_plane}) do not conform to kubeadm version \
+             skew policy as kubeadm only supports joining with the same major+minor version as the control plane"
+        )
+    })
+}
+
+fn control_plane_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
+    let set = preflight.version.as_ref()?;
+    let behind = preflight.topology_version.is_some() && *set != control_plane.version;
+    behind.then(|| {
+        format!(
+            "MachineSet version ({set}) is not yet the same as the ControlPlane version ({}), waiting for version to \
+             be propagated to the MachineSet",
+            control_plane.version
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preflight(set: &str, control_plane: &str, reported: &[&str]) -> Preflight {
+        Preflight {
+            control_plane: Some(ControlPlane {
+                name: "KubeadmControlPlane ns/cp".into(),
+                version: control_plane.into(),
+                reported: reported.iter().map(|v| (*v).to_owned()).collect(),
+            }),
+            version: Some(set.into()),
+            kubeadm: true,
+            ..Preflight::default()
+        }
+    }
+
+    #[test]
+    fn each_check_says_its_sentence() {
+        for (given, expected) in [
+            (preflight("v1.35.4", "v1.35.4", &["v1.35.4"]), &[][..]),
+            (preflight("v1.35.4", "v1.35.4", &[]), &["KubeadmControlPlane ns/cp is provisioning"]),
+            (
+                preflight("v1.36.2", "v1.36.2", &["v1.35.4", "v1.36.2"]),
+                &["KubeadmControlPlane ns/cp is upgrading"],
+            ),
+            (
+                preflight("v1.36.2", "v1.35.4", &["v1.35.4"]),
+                &[
+                    "MachineSet version (1.36.2) and ControlPlane version (1.35.4) do not conform to the kubernetes",
+                    "MachineSet version (1.36.2) and ControlPlane version (1.35.4) do not conform to kubeadm",
+                ],
+            ),
+        ] {
+            let found = failures(&given);
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for (sentence, start) in found.iter().zip(expected) {
+                assert!(
+                    sentence.starts_with(start) && sentence.ends_with("preflight check failed)"),
+                    "{sentence}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn checks_are_skipped_by_name() {
+        let mut given = preflight("v1.36.2", "v1.35.4", &["v1.35.4"]);
+        given.skip = skipped(Some("KubeadmVersionSkew, KubernetesVersionSkew"));
+        assert_eq!(failures(&given), Vec::<String>::new());
+        given = preflight("v1.36.2", "v1.35.4", &[]);
+        given.skip = skipped(Some("All"));
+        assert_eq!(failures(&given), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_topology_upgrade_is_waited_for() {
+        let mut given = preflight("v1.35.4", "v1.35.4", &["v1.35.4"]);
+        given.topology_version = Some("v1.36.2".into());
+        assert!(
+            failures(&given)[0]
+                .starts_with("KubeadmControlPlane ns/cp has a pending version upgrade to v1.36.2")
+        );
+        given.upgrade_step = Some("v1.35.4".into());
+        assert_eq!(failures(&given), Vec::<String>::new());
+    }
+}

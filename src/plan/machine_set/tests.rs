@@ -1,0 +1,168 @@
+//! Rule tables of the MachineSet planner.
+
+use super::*;
+use crate::api::bootstrap::KubeadmConfig;
+use crate::api::dev::DevMachine;
+use crate::api::machine::{Bootstrap, MachineStatus};
+use crate::api::machine_set::DeletionOrder;
+use crate::api::reference::{ContractRef, NodeRef, TemplateMeta};
+use crate::time::{parse_rfc3339, to_k8s};
+use serde_json::json;
+
+fn now() -> Timestamp {
+    parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
+}
+
+fn template(kind: &str, group: &str) -> Value {
+    json!({
+        "apiVersion": format!("{group}/v1beta2"), "kind": kind, "metadata": {"name": "t"},
+        "spec": {"template": {"spec": {"marker": kind}}}
+    })
+}
+
+fn observed(replicas: i32, machines: Vec<Machine>) -> Observed {
+    let mut set = MachineSet::default();
+    set.metadata.name = Some("md-x".into());
+    set.metadata.namespace = Some("ns".into());
+    set.metadata.uid = Some("set-uid".into());
+    set.metadata.labels = Some([(names::label::DEPLOYMENT_NAME.to_owned(), "md".to_owned())].into());
+    set.spec.cluster_name = "c".into();
+    set.spec.replicas = Some(replicas);
+    set.spec.template.metadata = Some(TemplateMeta {
+        labels: [("pool".to_owned(), "md".to_owned())].into(),
+        ..TemplateMeta::default()
+    });
+    let to = |group: &str, kind: &str| ContractRef {
+        api_group: group.into(),
+        kind: kind.into(),
+        name: "t".into(),
+    };
+    set.spec.template.spec.infrastructure_ref = to(names::INFRASTRUCTURE_GROUP, "DevMachineTemplate");
+    set.spec.template.spec.bootstrap = Bootstrap {
+        config_ref: Some(to(names::BOOTSTRAP_GROUP, "KubeadmConfigTemplate")),
+        data_secret_name: None,
+    };
+    Observed {
+        set,
+        machines: machines.into_iter().map(Arc::new).collect(),
+        infrastructure_template: Some(template("DevMachineTemplate", names::INFRASTRUCTURE_GROUP)),
+        bootstrap_template: Some(template("KubeadmConfigTemplate", names::BOOTSTRAP_GROUP)),
+        infrastructure_kind: Some(Gvk::of::<DevMachine>()),
+        bootstrap_kind: Some(Gvk::of::<KubeadmConfig>()),
+        missing_templates: Vec::new(),
+        preflight: Preflight::default(),
+        suffixes: (0..10).map(|i| format!("aaaa{i}")).collect(),
+    }
+}
+
+/// A healthy Machine in step with the MachineSet of [`observed`].
+fn machine(name: &str, age_days: i64) -> Machine {
+    let mut machine = Machine::default();
+    machine.metadata.name = Some(name.into());
+    machine.metadata.namespace = Some("ns".into());
+    machine.metadata.uid = Some(format!("uid-{name}"));
+    machine.metadata.creation_timestamp = Some(to_k8s(now() - chrono::Duration::days(age_days)));
+    machine.status =
+        Some(MachineStatus { node_ref: Some(NodeRef { name: name.into() }), ..MachineStatus::default() });
+    let set = observed(0, Vec::new()).set;
+    desired::synced(&machine, &set)
+}
+
+fn writes(plan: &Plan) -> Vec<String> {
+    plan.steps
+        .iter()
+        .filter(|s| !matches!(s.write, Write::Event { .. }))
+        .map(|s| s.write.to_string())
+        .collect()
+}
+
+#[test]
+fn a_machine_is_made_after_the_objects_it_refers_to() {
+    let plan = plan(&observed(1, Vec::new()), now());
+    assert_eq!(
+        writes(&plan),
+        [
+            "create KubeadmConfig ns/md-x-aaaa0",
+            "create DevMachine ns/md-x-aaaa0",
+            "create Machine ns/md-x-aaaa0"
+        ]
+    );
+    let Write::Create { content, .. } = &plan.steps[2].write else { panic!("a creation") };
+    let machine: Machine = serde_json::from_value(content.clone()).expect("a Machine");
+    assert_eq!(machine.spec.infrastructure_ref.kind, "DevMachine");
+    assert_eq!(machine.spec.infrastructure_ref.name, "md-x-aaaa0");
+    assert_eq!(machine.spec.bootstrap.config_ref.as_ref().map(|r| r.kind.as_str()), Some("KubeadmConfig"));
+    assert_eq!(machine.metadata.finalizers, Some(vec![names::finalizer::MACHINE.to_owned()]));
+    let labels = machine.metadata.labels.expect("labels");
+    assert_eq!(labels[names::label::SET_NAME], "md-x");
+    assert_eq!(labels[names::label::DEPLOYMENT_NAME], "md");
+    assert_eq!(labels["pool"], "md");
+}
+
+#[test]
+fn what_holds_creation_back_is_a_blocker() {
+    let mut disabled = observed(1, Vec::new());
+    let key = names::annotation::DISABLE_MACHINE_CREATE.to_owned();
+    disabled.set.metadata.annotations = Some([(key, "true".to_owned())].into());
+    let mut missing = observed(1, Vec::new());
+    missing.missing_templates = vec!["DevMachineTemplate".into()];
+    let mut foreign = observed(1, Vec::new());
+    foreign.infrastructure_kind = None;
+    let mut waiting = observed(1, Vec::new());
+    waiting.preflight.control_plane =
+        Some(preflight::ControlPlane { name: "KubeadmControlPlane ns/cp".into(), ..Default::default() });
+    for (observed, rule) in [
+        (disabled, "creation-disabled"),
+        (missing, "templates-missing"),
+        (foreign, "no-provider"),
+        (waiting, "preflight"),
+    ] {
+        let plan = plan(&observed, now());
+        assert_eq!(plan.blockers[0].reason.rule, rule);
+        assert!(!writes(&plan).iter().any(|w| w.contains("create Machine")), "{rule}");
+    }
+}
+
+#[test]
+fn deletion_order_is_marked_unhealthy_then_policy() {
+    let mut marked = machine("c-marked", 1);
+    marked.metadata.annotations =
+        Some([(names::annotation::DELETE_MACHINE.to_owned(), String::new())].into());
+    let mut unhealthy = machine("d-unhealthy", 1);
+    unhealthy.status = None;
+    let all = vec![machine("a-old", 30), machine("b-new", 1), marked, unhealthy];
+    for (policy, expected) in [
+        (None, ["c-marked", "d-unhealthy", "a-old", "b-new"]),
+        (Some("Oldest"), ["c-marked", "d-unhealthy", "a-old", "b-new"]),
+        (Some("Newest"), ["c-marked", "d-unhealthy", "b-new", "a-old"]),
+    ] {
+        let mut given = observed(0, all.clone());
+        given.set.spec.deletion = Some(DeletionOrder { order: policy.map(str::to_owned) });
+        let deleted: Vec<String> = writes(&plan(&given, now()));
+        let expected: Vec<String> = expected.iter().map(|n| format!("delete Machine ns/{n}")).collect();
+        assert_eq!(deleted, expected, "{policy:?}");
+    }
+}
+
+#[test]
+fn machines_already_going_count_as_deleted() {
+    let mut going = machine("a", 1);
+    going.metadata.deletion_timestamp = Some(to_k8s(now()));
+    let given = observed(1, vec![going, machine("b", 1)]);
+    assert!(!writes(&plan(&given, now())).iter().any(|w| w.starts_with("delete")));
+}
+
+#[test]
+fn template_changes_reach_existing_machines() {
+    let mut given = observed(1, vec![machine("a", 1)]);
+    assert_eq!(writes(&plan(&given, now())), Vec::<String>::new());
+    given.set.spec.template.spec.min_ready_seconds = Some(30);
+    assert_eq!(writes(&plan(&given, now())), ["patch Machine ns/a"]);
+}
+
+#[test]
+fn a_deleted_set_deletes_its_machines() {
+    let mut given = observed(1, vec![machine("a", 1)]);
+    given.set.metadata.deletion_timestamp = Some(to_k8s(now()));
+    assert_eq!(writes(&plan(&given, now())), ["delete Machine ns/a"]);
+}
