@@ -4,5 +4,7 @@
 pub mod failure;
 pub mod naming;
 pub mod patch;
+pub mod schema;
 pub mod select;
 pub mod strategic;
+pub mod table;

@@ -1,0 +1,126 @@
+//! Making an object fit its schema: dropping what is not declared, dropping nulls, filling defaults.
+//! Must not judge values; that is `validate`.
+//!
+//! Source: apiextensions-apiserver `pkg/apiserver/schema/{pruning,defaulting}/algorithm.go`, v0.35.
+
+use serde_json::Value;
+
+use super::{Node, Path, native};
+
+/// Fields every whole object has, declared or not.
+const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+impl Node {
+    /// Drops fields the schema does not declare; answers with their paths.
+    pub fn prune(&self, value: &mut Value) -> Vec<String> {
+        let mut unknown = Vec::new();
+        self.prune_at(value, Path::Root, self.preserve_unknown, &mut unknown);
+        unknown
+    }
+
+    fn prune_at(&self, value: &mut Value, path: Path<'_>, preserve: bool, unknown: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                map.retain(|key, child| {
+                    let at = path.key(key);
+                    if self.embedded && OBJECT_FIELDS.contains(&key.as_str()) {
+                        if key == "metadata" {
+                            native::metadata().prune_at(child, at, false, unknown);
+                        }
+                        return true;
+                    }
+                    match self.properties.get(key).or(self.additional.as_deref()) {
+                        Some(node) => node.prune_at(child, at, node.preserve_unknown, unknown),
+                        None if preserve => {}
+                        None => {
+                            unknown.push(at.to_string());
+                            return false;
+                        }
+                    }
+                    true
+                });
+            }
+            Value::Array(items) => {
+                let Some(node) = &self.items else { return };
+                for (index, item) in items.iter_mut().enumerate() {
+                    node.prune_at(item, path.index(index), node.preserve_unknown, unknown);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops nulls that may not be there. One with a default waits for it; see `apply_defaults`.
+    pub fn drop_nulls(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => map.retain(|key, child| {
+                if self.embedded && key == "metadata" {
+                    native::metadata().drop_nulls(child);
+                    return !child.is_null();
+                }
+                match self.properties.get(key).or(self.additional.as_deref()) {
+                    Some(node) if child.is_null() => {
+                        node.nullable || node.default.is_some() || node.preserve_unknown
+                    }
+                    Some(node) => {
+                        node.drop_nulls(child);
+                        true
+                    }
+                    None => true,
+                }
+            }),
+            Value::Array(items) => {
+                if let Some(node) = &self.items {
+                    items.iter_mut().for_each(|item| node.drop_nulls(item));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Fills what is missing, in every object that is there. Parents are not created, unless they
+    /// have a default themselves.
+    pub fn apply_defaults(&self, value: &mut Value) {
+        if !self.has_defaults {
+            return;
+        }
+        match value {
+            Value::Object(map) => {
+                for (name, node) in self.properties.iter().filter(|(_, node)| node.has_defaults) {
+                    if self.embedded && name == "metadata" {
+                        continue;
+                    }
+                    let missing = match map.get(name) {
+                        None => true,
+                        Some(Value::Null) => !node.nullable,
+                        Some(_) => false,
+                    };
+                    if let (true, Some(default)) = (missing, &node.default) {
+                        map.insert(name.clone(), default.clone());
+                    }
+                    if let Some(child) = map.get_mut(name) {
+                        node.apply_defaults(child);
+                    }
+                }
+                if let Some(node) = self.additional.as_deref().filter(|node| node.has_defaults) {
+                    let undeclared = map.iter_mut().filter(|(key, _)| !self.properties.contains_key(*key));
+                    undeclared.for_each(|(_, child)| node.fill(child));
+                }
+            }
+            Value::Array(items) => {
+                if let Some(node) = &self.items {
+                    items.iter_mut().for_each(|item| node.fill(item));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A map value or list item: a null becomes the default, anything else is descended into.
+    fn fill(&self, value: &mut Value) {
+        if let (Value::Null, false, Some(default)) = (&*value, self.nullable, &self.default) {
+            *value = default.clone();
+        }
+        self.apply_defaults(value);
+    }
+}

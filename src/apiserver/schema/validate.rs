@@ -1,0 +1,303 @@
+//! Judging a value by its schema, in upstream's words. Changes nothing.
+//!
+//! Source: kube-openapi `pkg/validation/{validate,errors}`, apiextensions-apiserver
+//! `pkg/apiserver/validation/{validation,ratcheting}.go` and `schema/listtype/validation.go`, v0.35.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::{Cause, Checks, ListType, Node, Path, Type, is_integer, rules, type_word};
+use crate::apiserver::failure::CauseReason;
+
+/// A whole object: schema first, then rules, which only run when the schema is satisfied enough.
+pub(super) fn object(root: &Node, value: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    node(root, Path::Root, value, old, &mut causes);
+    if !root.has_rules {
+        return causes;
+    }
+    if causes.iter().any(blocks_rules) {
+        causes.push(Cause::invalid(
+            "<nil>",
+            &Value::Null,
+            "some validation rules were not checked because the object was invalid; correct the existing errors to \
+             complete validation",
+        ));
+    } else {
+        causes.extend(rules::check(root, value, old));
+    }
+    causes
+}
+
+/// A value without history, such as a default.
+pub(super) fn value(schema: &Node, value: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    node(schema, Path::Root, value, None, &mut causes);
+    causes
+}
+
+/// Path, type wanted and type found of the first value with a wrong type or a malformed date.
+pub(super) fn first_type_error(schema: &Node, value: &Value, at: &str) -> Option<(String, String, String)> {
+    let mut found = None;
+    type_errors(schema, Path::Root, value, &mut |path, wanted, got| {
+        let path = match (at, path.to_string()) {
+            ("", path) => path,
+            (at, path) if path.is_empty() => at.to_owned(),
+            (at, path) => format!("{at}.{path}"),
+        };
+        found.get_or_insert((path, wanted.to_owned(), got.to_owned()));
+    });
+    found
+}
+
+fn type_errors(schema: &Node, path: Path<'_>, value: &Value, report: &mut dyn FnMut(Path<'_>, &str, &str)) {
+    if value.is_null() {
+        return;
+    }
+    if !schema.type_.accepts(value) {
+        return report(path, schema.type_.word(), type_word(value));
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, child) in map {
+                if let Some(below) = schema.properties.get(key).or(schema.additional.as_deref()) {
+                    type_errors(below, path.key(key), child, report);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(below) = &schema.items else { return };
+            items.iter().enumerate().for_each(|(i, item)| type_errors(below, path.index(i), item, report));
+        }
+        Value::String(text) => {
+            let format = schema.checks.as_ref().and_then(|checks| checks.format.as_ref());
+            if format.is_some_and(|format| !format.accepts_text(text)) {
+                report(path, "Time", "malformed string");
+            }
+        }
+        _ => {}
+    }
+}
+
+fn blocks_rules(cause: &Cause) -> bool {
+    matches!(
+        cause.reason,
+        CauseReason::FieldValueRequired
+            | CauseReason::FieldValueNotSupported
+            | CauseReason::FieldValueTooLong
+            | CauseReason::FieldValueTooMany
+            | CauseReason::FieldValueTypeInvalid
+    )
+}
+
+fn node(schema: &Node, path: Path<'_>, value: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
+    if old == Some(value) || (value.is_null() && (schema.nullable || schema.type_ == Type::Any)) {
+        return;
+    }
+    if !schema.type_.accepts(value) {
+        return out.push(wrong_type(path, schema.type_.word(), value));
+    }
+    if let Some(checks) = &schema.checks {
+        checks.apply(schema, path, value, out);
+    }
+    match value {
+        Value::Object(map) => fields(schema, path, map, old, out),
+        Value::Array(items) => {
+            list_duplicates(schema, path, items, old, out);
+            let Some(below) = &schema.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                node(below, path.index(index), item, schema.old_item(item, old), out);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn fields(
+    schema: &Node,
+    path: Path<'_>,
+    map: &Map<String, Value>,
+    old: Option<&Value>,
+    out: &mut Vec<Cause>,
+) {
+    for (key, child) in map {
+        // Metadata has rules of its own; the schema may not say much about it.
+        if schema.embedded && key == "metadata" {
+            continue;
+        }
+        if let Some(below) = schema.properties.get(key).or(schema.additional.as_deref()) {
+            node(below, path.key(key), child, old.and_then(|old| old.get(key)), out);
+        }
+    }
+}
+
+impl Node {
+    /// The item of the old list that corresponds to `item`: only keyed lists know.
+    pub(super) fn old_item<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
+        let (ListType::Map(keys), Some(Value::Array(items))) = (&self.list, old) else { return None };
+        items.iter().find(|candidate| keys.iter().all(|key| candidate.get(key) == item.get(key)))
+    }
+}
+
+/// Two items with one key. Not told when the old list had duplicates already.
+fn list_duplicates(
+    schema: &Node,
+    path: Path<'_>,
+    items: &[Value],
+    old: Option<&Value>,
+    out: &mut Vec<Cause>,
+) {
+    let found = duplicates(&schema.list, items);
+    if found.is_empty() {
+        return;
+    }
+    let tolerated =
+        old.and_then(Value::as_array).is_some_and(|old| !duplicates(&schema.list, old).is_empty());
+    if !tolerated {
+        let causes = found.into_iter().map(|(i, key)| Cause::duplicate(path.index(i).to_string(), &key));
+        out.extend(causes);
+    }
+}
+
+fn duplicates(list: &ListType, items: &[Value]) -> Vec<(usize, Value)> {
+    let mut seen = BTreeSet::new();
+    let key = |item: &Value| match list {
+        ListType::Atomic => None,
+        ListType::Set => Some(item.clone()),
+        ListType::Map(keys) => {
+            let pairs = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+            Some(Value::Object(pairs.collect()))
+        }
+    };
+    let keyed = items.iter().enumerate().filter_map(|(index, item)| Some((index, key(item)?)));
+    keyed.filter(|(_, key)| !seen.insert(key.to_string())).collect()
+}
+
+fn wrong_type(path: Path<'_>, wanted: &str, value: &Value) -> Cause {
+    let found = type_word(value);
+    let detail = format!("{path} in body must be of type {wanted}: \"{found}\"");
+    Cause::type_invalid(path.or_nil(), &Value::from(found), &detail)
+}
+
+impl Checks {
+    fn apply(&self, schema: &Node, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
+        match value {
+            Value::String(text) => self.string(path, text, out),
+            Value::Number(_) => self.number(path, value, out),
+            Value::Array(items) => self.array(path, items.len(), out),
+            Value::Object(map) => self.object(path, map, out),
+            _ => {}
+        }
+        if !self.enumeration.is_empty() && !self.enumeration.contains(value) {
+            let supported: Vec<String> = self
+                .enumeration
+                .iter()
+                .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+                .collect();
+            out.push(Cause::not_supported(path.or_nil(), value, &supported));
+        }
+        self.junctors(path, value, out);
+        debug_assert!(schema.type_.accepts(value), "types are checked first");
+    }
+
+    fn string(&self, path: Path<'_>, text: &str, out: &mut Vec<Cause>) {
+        let value = || Value::from(text);
+        let length = || text.chars().count() as u64;
+        if let Some(max) = self.length_max.filter(|max| length() > *max) {
+            out.push(Cause::too_long(path.or_nil(), max));
+        }
+        if let Some(min) = self.length_min.filter(|min| length() < *min) {
+            out.push(invalid(path, &value(), &format!("should be at least {min} chars long")));
+        }
+        if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+            out.push(invalid(path, &value(), &format!("should match '{pattern}'")));
+        }
+        if let Some(format) = self.format.as_ref().filter(|format| !format.accepts_text(text)) {
+            let detail = format!("{path} in body must be of type {}: {}", format.word(), value());
+            out.push(Cause::type_invalid(path.or_nil(), &value(), &detail));
+        }
+    }
+
+    fn number(&self, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
+        let number = value.as_f64().unwrap_or(f64::NAN);
+        if let Some(format) = self.format.as_ref().filter(|format| !format.accepts_number(value)) {
+            let type_ = if is_integer(value) { "integer" } else { "number" };
+            let detail = format!("Checked value must be of type {type_} with format {}", format.word());
+            out.push(Cause::invalid(path.or_nil(), value, &detail));
+        }
+        if let Some((min, excluded)) =
+            self.minimum.filter(|(min, out)| number < *min || (*out && number <= *min))
+        {
+            let or_equal = if excluded { "" } else { " or equal to" };
+            out.push(invalid(path, value, &format!("should be greater than{or_equal} {min}")));
+        }
+        if let Some((max, excluded)) =
+            self.maximum.filter(|(max, out)| number > *max || (*out && number >= *max))
+        {
+            let or_equal = if excluded { "" } else { " or equal to" };
+            out.push(invalid(path, value, &format!("should be less than{or_equal} {max}")));
+        }
+        if let Some(factor) = self.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
+            out.push(invalid(path, value, &format!("should be a multiple of {factor}")));
+        }
+    }
+
+    fn array(&self, path: Path<'_>, length: usize, out: &mut Vec<Cause>) {
+        if let Some(max) = self.items_max.filter(|max| length as u64 > *max) {
+            out.push(Cause::too_many(path.or_nil(), length, max));
+        }
+        if let Some(min) = self.items_min.filter(|min| (length as u64) < *min) {
+            out.push(invalid(path, &json!(length), &format!("should have at least {min} items")));
+        }
+    }
+
+    fn object(&self, path: Path<'_>, map: &Map<String, Value>, out: &mut Vec<Cause>) {
+        for key in self.required.iter().filter(|key| !map.contains_key(*key)) {
+            out.push(Cause::required(path.key(key).to_string(), ""));
+        }
+        let count = map.len();
+        if let Some(max) = self.properties_max.filter(|max| count as u64 > *max) {
+            out.push(Cause::too_many(path.or_nil(), count, max));
+        }
+        if let Some(min) = self.properties_min.filter(|min| (count as u64) < *min) {
+            out.push(invalid(path, &json!(count), &format!("should have at least {min} properties")));
+        }
+    }
+
+    fn junctors(&self, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
+        let problems = |branch: &Node| {
+            let mut causes = Vec::new();
+            node(branch, path, value, None, &mut causes);
+            causes
+        };
+        let complain = |what: &str| {
+            let field = path.or_nil();
+            Cause::invalid(field, &json!(""), &format!("\"{path}\" {what}"))
+        };
+        let mut all: Vec<Cause> = self.all_of.iter().flat_map(problems).collect();
+        if !all.is_empty() {
+            out.append(&mut all);
+            out.push(complain("must validate all the schemas (allOf)"));
+        }
+        if !self.any_of.is_empty() && !self.any_of.iter().any(|branch| problems(branch).is_empty()) {
+            out.push(complain("must validate at least one schema (anyOf)"));
+        }
+        if !self.one_of.is_empty() {
+            match self.one_of.iter().filter(|branch| problems(branch).is_empty()).count() {
+                1 => {}
+                0 => out.push(complain("must validate one and only one schema (oneOf). Found none valid")),
+                n => out.push(complain(&format!(
+                    "must validate one and only one schema (oneOf). Found {n} valid alternatives"
+                ))),
+            }
+        }
+        if self.not.as_ref().is_some_and(|not| problems(not).is_empty()) {
+            out.push(complain("must not validate the schema (not)"));
+        }
+    }
+}
+
+fn invalid(path: Path<'_>, value: &Value, what: &str) -> Cause {
+    Cause::invalid(path.or_nil(), value, &format!("{path} in body {what}"))
+}

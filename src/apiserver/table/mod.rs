@@ -1,0 +1,236 @@
+//! `Table` answers (`meta.k8s.io/v1`): columns of a kind, and rows made from objects' JSON text.
+//! Owns cells and column definitions; must not know lists, stores or requests.
+//!
+//! A row reads only the parts of the object that its columns name, so that a list of thousands is
+//! never parsed as a whole.
+//!
+//! Source: apiextensions-apiserver `pkg/registry/customresource/tableconvertor/tableconvertor.go`,
+//! kubernetes `pkg/printers`, v1.35.
+
+mod native;
+pub mod path;
+mod pick;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+use self::path::JsonPath;
+use self::pick::Wanted;
+use super::failure::Failure;
+use crate::time::Timestamp;
+
+/// What the `object` of a row holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+/// The columns of one kind in one version, ready to render.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    columns: Vec<Column>,
+    wanted: Wanted,
+    /// The JSON text of `columnDefinitions`.
+    definitions: String,
+}
+
+#[derive(Clone, Debug)]
+struct Column {
+    name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    type_: String,
+    format: String,
+    description: String,
+    /// Above zero: only shown by `-o wide`.
+    priority: i64,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Path(JsonPath),
+    /// Dotted fields that are read, and how the cell is made from them.
+    Native(&'static [&'static str], native::Render),
+}
+
+impl Columns {
+    /// From one entry of a CustomResourceDefinition's `spec.versions`. Columns that cannot be used are
+    /// left out: the definition was checked when it was written.
+    #[must_use]
+    pub fn custom(version: &Value) -> Self {
+        let declared = version["additionalPrinterColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let age = [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
+        let declared = if declared.is_empty() { &age } else { declared };
+        Self::new([name()].into_iter().chain(declared.iter().filter_map(declared_column)))
+    }
+
+    /// Of a built-in kind.
+    #[must_use]
+    pub fn native(group: &str, kind: &str) -> Self {
+        let columns = native::columns(group, kind).unwrap_or_else(|| vec![created_at()]);
+        let name = (!native::hides_name(group, kind)).then(name);
+        Self::new(name.into_iter().chain(columns))
+    }
+
+    /// Is this a path a column can use?
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_path(path: &str) -> Result<(), String> {
+        if !path.starts_with('.') {
+            return Err("must be a simple json path starting with .".to_owned());
+        }
+        JsonPath::parse(path).map(|_| ())
+    }
+
+    fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        let columns: Vec<Column> = columns.into_iter().collect();
+        let mut wanted = Wanted::default();
+        for column in &columns {
+            match &column.source {
+                Source::Path(path) => wanted.add(path.leading_fields()),
+                Source::Native(fields, _) => fields.iter().for_each(|field| wanted.add(field.split('.'))),
+            }
+        }
+        let definitions = columns.iter().map(Column::definition).collect::<Value>().to_string();
+        Self { columns, wanted, definitions }
+    }
+
+    /// The JSON text of `columnDefinitions`.
+    #[must_use]
+    pub fn definitions(&self) -> &str {
+        &self.definitions
+    }
+
+    /// Appends one row as JSON text. `object` is the object as it goes over the wire.
+    ///
+    /// # Errors
+    /// 500 when the object is not one.
+    pub fn row(
+        &self,
+        object: &[u8],
+        include: Include,
+        now: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let picked = pick::pick(object, &self.wanted).map_err(Failure::internal)?;
+        let cells: Vec<Value> = self.columns.iter().map(|column| column.cell(&picked.parts, now)).collect();
+        out.extend_from_slice(b"{\"cells\":");
+        serde_json::to_writer(&mut *out, &cells).map_err(Failure::internal)?;
+        out.extend_from_slice(b",\"object\":");
+        match include {
+            Include::Nothing => out.extend_from_slice(b"null"),
+            Include::Object => out.extend_from_slice(object),
+            Include::Metadata => write_metadata(picked.metadata.get(), out),
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// Appends an object's metadata as `PartialObjectMetadata`.
+///
+/// # Errors
+/// 500 when the object is not one.
+pub fn partial_metadata(object: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+    let picked = pick::pick(object, &Wanted::default()).map_err(Failure::internal)?;
+    write_metadata(picked.metadata.get(), out);
+    Ok(())
+}
+
+fn write_metadata(metadata: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(
+        b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
+    );
+    out.extend_from_slice(metadata.as_bytes());
+    out.push(b'}');
+}
+
+/// A whole `Table`: `metadata` is the JSON text of its list metadata, `rows` of its rows with commas
+/// between. Without columns (later events of a watch) the definitions are null.
+#[must_use]
+pub fn document(columns: Option<&Columns>, metadata: &str, rows: &[u8]) -> Vec<u8> {
+    let definitions = columns.map_or("null", Columns::definitions);
+    let head = format!(
+        "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\
+         \"columnDefinitions\":{definitions},\"rows\":["
+    );
+    [head.as_bytes(), rows, b"]}"].concat()
+}
+
+fn name() -> Column {
+    Column {
+        name: "Name".to_owned(),
+        type_: "string".to_owned(),
+        format: "name".to_owned(),
+        description: "Name must be unique within a namespace. Is required when creating resources, although some \
+                      resources may allow a client to request the generation of an appropriate name automatically."
+            .to_owned(),
+        priority: 0,
+        source: Source::Native(&["metadata.name"], |object, _| object["metadata"]["name"].clone()),
+    }
+}
+
+/// What a kind without a printer shows, CustomResourceDefinitions among them.
+fn created_at() -> Column {
+    Column {
+        name: "Created At".to_owned(),
+        type_: "date".to_owned(),
+        format: String::new(),
+        description: "CreationTimestamp is when this object was created, in UTC.".to_owned(),
+        priority: 0,
+        source: Source::Native(&["metadata.creationTimestamp"], |object, _| {
+            object["metadata"]["creationTimestamp"].clone()
+        }),
+    }
+}
+
+fn declared_column(column: &Value) -> Option<Column> {
+    let text = |key: &str| column[key].as_str().unwrap_or_default().to_owned();
+    let path = text("jsonPath");
+    let description = match text("description") {
+        empty if empty.is_empty() => {
+            format!("Custom resource definition column (in JSONPath format): {path}")
+        }
+        description => description,
+    };
+    Some(Column {
+        name: text("name"),
+        type_: text("type"),
+        format: text("format"),
+        description,
+        priority: column["priority"].as_i64().unwrap_or(0),
+        source: Source::Path(JsonPath::parse(&path).ok()?),
+    })
+}
+
+impl Column {
+    fn definition(&self) -> Value {
+        json!({
+            "name": self.name, "type": self.type_, "format": self.format,
+            "description": self.description, "priority": self.priority,
+        })
+    }
+
+    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        let path = match &self.source {
+            Source::Native(_, render) => return render(object, now),
+            Source::Path(path) => path,
+        };
+        let Some(value) = path.first(object) else { return Value::Null };
+        match (self.type_.as_str(), value) {
+            ("string", Value::String(_)) => value.clone(),
+            ("string", Value::Null) => Value::Null,
+            ("string", other) => Value::from(other.to_string()),
+            #[allow(clippy::cast_possible_truncation, reason = "upstream truncates too")]
+            ("integer", Value::Number(n)) => n.as_i64().or_else(|| n.as_f64().map(|f| f as i64)).into(),
+            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
+            ("date", Value::String(text)) => native::since(text, now),
+            _ => Value::Null,
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! The JSONPath of printer columns: parse once, evaluate often. Must not know columns.
+//!
+//! Source: client-go `util/jsonpath/{parser,jsonpath}.go`, v0.35. Missing keys give no result.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+/// A parsed path such as `.status.conditions[?(@.type=="Ready")].status`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Field(String),
+    Index(i64),
+    /// Start, end, stride; as in Go slices, negative counts from the end.
+    Slice(Option<i64>, Option<i64>, i64),
+    All,
+    Descend,
+    Union(Vec<Step>),
+    Filter(Operand, Option<(Comparison, Operand)>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Operand {
+    /// Relative to the item (`@.type`).
+    Path(Vec<Step>),
+    Literal(Value),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    Different,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+const COMPARISONS: [(&str, Comparison); 6] = [
+    ("==", Comparison::Equal),
+    ("!=", Comparison::Different),
+    ("<=", Comparison::LessOrEqual),
+    (">=", Comparison::GreaterOrEqual),
+    ("<", Comparison::Less),
+    (">", Comparison::Greater),
+];
+
+impl JsonPath {
+    /// With or without braces around it.
+    ///
+    /// # Errors
+    /// What is wrong, at which byte.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let inner = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
+        let inner = inner.strip_prefix('$').unwrap_or(inner);
+        if !inner.starts_with(['.', '[']) {
+            return Err("must start with a dot".to_owned());
+        }
+        Parser { text: inner, at: 0 }.steps().map(Self)
+    }
+
+    /// The first result.
+    #[must_use]
+    pub fn first<'a>(&self, root: &'a Value) -> Option<&'a Value> {
+        results(&self.0, root).into_iter().next()
+    }
+
+    /// The plain fields at the start of the path: no other part of an object matters to it.
+    pub(super) fn leading_fields(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map_while(|step| match step {
+            Step::Field(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+}
+
+fn results<'a>(steps: &[Step], root: &'a Value) -> Vec<&'a Value> {
+    steps.iter().fold(vec![root], |found, step| found.into_iter().flat_map(|at| step.apply(at)).collect())
+}
+
+impl Step {
+    fn apply<'a>(&self, at: &'a Value) -> Vec<&'a Value> {
+        match self {
+            Self::Field(name) => at.get(name).into_iter().collect(),
+            Self::Index(index) => at
+                .as_array()
+                .and_then(|items| items.get(position(*index, items.len())?))
+                .into_iter()
+                .collect(),
+            Self::Slice(start, end, stride) => slice(at, *start, *end, *stride),
+            Self::All => children(at),
+            Self::Descend => {
+                let mut all = vec![at];
+                let mut next = 0;
+                while let Some(value) = all.get(next).copied() {
+                    all.extend(children(value));
+                    next += 1;
+                }
+                all
+            }
+            Self::Union(steps) => steps.iter().flat_map(|step| step.apply(at)).collect(),
+            Self::Filter(left, test) => children(at)
+                .into_iter()
+                .filter(|item| match test {
+                    None => left.value(item).is_some(),
+                    Some((comparison, right)) => comparison.holds(left.value(item), right.value(item)),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn children(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(map) => map.values().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn position(index: i64, length: usize) -> Option<usize> {
+    let length = i64::try_from(length).ok()?;
+    usize::try_from(if index < 0 { index.checked_add(length)? } else { index }).ok()
+}
+
+fn slice(at: &Value, start: Option<i64>, end: Option<i64>, stride: i64) -> Vec<&Value> {
+    let Some(items) = at.as_array() else { return Vec::new() };
+    let bound = |index: i64| position(index, items.len()).unwrap_or(0).min(items.len());
+    let (start, end) = (bound(start.unwrap_or(0)), end.map_or(items.len(), bound));
+    let stride = usize::try_from(stride).unwrap_or(1).max(1);
+    items.get(start..end).unwrap_or_default().iter().step_by(stride).collect()
+}
+
+impl Operand {
+    fn value<'a>(&'a self, item: &'a Value) -> Option<&'a Value> {
+        match self {
+            Self::Path(steps) => results(steps, item).into_iter().next(),
+            Self::Literal(value) => Some(value),
+        }
+    }
+}
+
+impl Comparison {
+    fn holds(self, left: Option<&Value>, right: Option<&Value>) -> bool {
+        let (Some(left), Some(right)) = (left, right) else { return false };
+        let order = match (left, right) {
+            (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()),
+            (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+            (a, b) => (a == b).then_some(Ordering::Equal),
+        };
+        match self {
+            Self::Equal => order == Some(Ordering::Equal),
+            Self::Different => order != Some(Ordering::Equal),
+            Self::Less => order == Some(Ordering::Less),
+            Self::LessOrEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Self::Greater => order == Some(Ordering::Greater),
+            Self::GreaterOrEqual => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+        }
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn skip(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn wrong<T>(&self, what: &str) -> Result<T, String> {
+        Err(format!("{what} at byte {} of {:?}", self.at, self.text))
+    }
+
+    fn steps(&mut self) -> Result<Vec<Step>, String> {
+        let mut steps = Vec::new();
+        while !self.rest().is_empty() {
+            self.step(&mut steps)?;
+        }
+        Ok(steps)
+    }
+
+    fn step(&mut self, steps: &mut Vec<Step>) -> Result<(), String> {
+        if self.skip("..") {
+            steps.push(Step::Descend);
+            if self.rest().starts_with('[') {
+                return Ok(());
+            }
+        } else if self.skip("[") {
+            steps.push(self.bracket()?);
+            return Ok(());
+        } else if !self.skip(".") {
+            return self.wrong("unexpected text");
+        }
+        if self.rest().starts_with('[') || self.rest().is_empty() {
+            return Ok(());
+        }
+        if self.skip("*") {
+            steps.push(Step::All);
+            return Ok(());
+        }
+        let name = self.name();
+        if name.is_empty() {
+            return self.wrong("a field name is missing");
+        }
+        steps.push(Step::Field(name));
+        Ok(())
+    }
+
+    /// Up to the next step; a backslash takes the next character as it is.
+    fn name(&mut self) -> String {
+        let mut name = String::new();
+        let mut escaped = false;
+        for c in self.rest().chars() {
+            match c {
+                _ if escaped => {
+                    name.push(c);
+                    escaped = false;
+                }
+                '\\' => escaped = true,
+                c if c.is_whitespace() || ".[]()=!<>".contains(c) => break,
+                c => name.push(c),
+            }
+            self.at += c.len_utf8();
+        }
+        name
+    }
+
+    /// After `[`.
+    fn bracket(&mut self) -> Result<Step, String> {
+        if self.skip("?(") {
+            return self.filter();
+        }
+        let mut union = Vec::new();
+        loop {
+            self.spaces();
+            let step = match self.rest().chars().next() {
+                Some('*') => {
+                    self.at += 1;
+                    Step::All
+                }
+                Some(quote @ ('\'' | '"')) => Step::Field(self.quoted(quote)?),
+                _ => self.indices()?,
+            };
+            union.push(step);
+            self.spaces();
+            if self.skip(",") {
+                continue;
+            }
+            if !self.skip("]") {
+                return self.wrong("a closing ] is missing");
+            }
+            let only = if union.len() == 1 { union.pop() } else { None };
+            return Ok(only.unwrap_or(Step::Union(union)));
+        }
+    }
+
+    /// `3`, `-1`, `1:2`, `:2`, `::2`
+    fn indices(&mut self) -> Result<Step, String> {
+        let mut parts = vec![self.integer()?];
+        while parts.len() < 3 && self.skip(":") {
+            parts.push(self.integer()?);
+        }
+        match parts.as_slice() {
+            [Some(index)] => Ok(Step::Index(*index)),
+            [None] => self.wrong("an index, a quoted name or * is missing"),
+            [start, end] => Ok(Step::Slice(*start, *end, 1)),
+            [start, end, stride, ..] => Ok(Step::Slice(*start, *end, stride.unwrap_or(1))),
+            [] => self.wrong("an index is missing"),
+        }
+    }
+
+    fn integer(&mut self) -> Result<Option<i64>, String> {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
+        if end == 0 {
+            return Ok(None);
+        }
+        let Ok(number) = rest[..end].parse() else { return self.wrong("not an index") };
+        self.at += end;
+        Ok(Some(number))
+    }
+
+    fn quoted(&mut self, quote: char) -> Result<String, String> {
+        self.at += quote.len_utf8();
+        let mut text = String::new();
+        let mut escaped = false;
+        for c in self.rest().chars() {
+            self.at += c.len_utf8();
+            match c {
+                _ if escaped => {
+                    text.push(c);
+                    escaped = false;
+                }
+                '\\' => escaped = true,
+                c if c == quote => return Ok(text),
+                c => text.push(c),
+            }
+        }
+        self.wrong("a closing quote is missing")
+    }
+
+    /// After `[?(`.
+    fn filter(&mut self) -> Result<Step, String> {
+        let left = self.operand()?;
+        self.spaces();
+        let comparison = COMPARISONS.iter().find(|(token, _)| self.rest().starts_with(token)).copied();
+        let test = match comparison {
+            None => None,
+            Some((token, comparison)) => {
+                self.at += token.len();
+                Some((comparison, self.operand()?))
+            }
+        };
+        self.spaces();
+        if !self.skip(")]") {
+            return self.wrong("a closing )] is missing");
+        }
+        Ok(Step::Filter(left, test))
+    }
+
+    fn operand(&mut self) -> Result<Operand, String> {
+        self.spaces();
+        match self.rest().chars().next() {
+            Some('@') => {
+                self.at += 1;
+                let mut steps = Vec::new();
+                while self.rest().starts_with(['.', '[']) {
+                    self.step(&mut steps)?;
+                }
+                Ok(Operand::Path(steps))
+            }
+            Some(quote @ ('\'' | '"')) => Ok(Operand::Literal(Value::from(self.quoted(quote)?))),
+            _ => {
+                let rest = self.rest();
+                let end =
+                    rest.find(|c: char| c == ')' || c == '=' || c.is_whitespace()).unwrap_or(rest.len());
+                match serde_json::from_str(&rest[..end]) {
+                    Ok(literal) => {
+                        self.at += end;
+                        Ok(Operand::Literal(literal))
+                    }
+                    Err(_) => self.wrong("a path from @, a quoted text, a number or a boolean is missing"),
+                }
+            }
+        }
+    }
+
+    fn spaces(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_find_their_value() {
+        let object = json!({
+            "metadata": {"labels": {"cluster.x-k8s.io/cluster-name": "c"}},
+            "spec": {"replicas": 3, "list": [{"a": 1}, {"a": 2}, {"a": 3}]},
+            "status": {"conditions": [
+                {"type": "A", "status": "False", "n": 1}, {"type": "Ready", "status": "True", "n": 2},
+            ]},
+        });
+        for (path, expected) in [
+            (".spec.replicas", Some(json!(3))),
+            ("{.spec.replicas}", Some(json!(3))),
+            ("$.spec.replicas", Some(json!(3))),
+            (".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']", Some(json!("c"))),
+            (".metadata.labels.cluster\\.x-k8s\\.io/cluster-name", Some(json!("c"))),
+            (".status.conditions[?(@.type==\"Ready\")].status", Some(json!("True"))),
+            (".status.conditions[?(@.type == 'Nope')].status", None),
+            (".status.conditions[?(@.n > 1)].type", Some(json!("Ready"))),
+            (".status.conditions[?(@.n!=1)].type", Some(json!("Ready"))),
+            (".status.conditions[?(@.type)].type", Some(json!("A"))),
+            (".spec.list[1].a", Some(json!(2))),
+            (".spec.list[-1].a", Some(json!(3))),
+            (".spec.list[1:].a", Some(json!(2))),
+            (".spec.list[*].a", Some(json!(1))),
+            (".spec.list[5].a", None),
+            (".spec['replicas','x']", Some(json!(3))),
+            ("..replicas", Some(json!(3))),
+            (".nope.nope", None),
+        ] {
+            let parsed = JsonPath::parse(path).expect(path);
+            assert_eq!(parsed.first(&object), expected.as_ref(), "{path}");
+        }
+    }
+
+    #[test]
+    fn bad_paths_are_refused() {
+        for path in
+            ["", "spec", ".spec.", ".spec[", ".spec[?(@.a=='x']", ".a[?(b)]", ".a['x]", ".a[x]", ".a b"]
+        {
+            // A trailing dot is harmless, upstream takes it too.
+            assert_eq!(JsonPath::parse(path).is_err(), path != ".spec.", "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(text in "[.$\\[\\]{}a-b0-9*?(@)=<>'\"\\\\:,ä -]{0,24}") {
+            if let Ok(path) = JsonPath::parse(&text) {
+                let _ = path.first(&json!({"a": [1, {"b": 2}], "b": {"a": 1}}));
+            }
+        }
+    }
+}
