@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::api::key::ObjectKey;
+use crate::api::key::{ObjectKey, refers_to};
 use crate::client::watch::Cache;
 use crate::client::{Error, Object, WriteError};
 
@@ -16,7 +16,11 @@ pub trait Controller: Send + Sync + 'static {
     /// Short and stable: `machine`, `kubeadm-control-plane`. Names the queue and the trace.
     fn name(&self) -> &'static str;
 
-    /// What wakes it up. Asked once, when it is added.
+    /// Called once, when every cache is complete and before any controller runs: the place to rebuild
+    /// what lives in memory only.
+    fn prepare(&self) {}
+
+    /// What wakes it up. Asked once, after [`Controller::prepare`] of all.
     fn triggers(&self) -> Vec<Trigger>;
 
     /// One run for one key; never two at a time for the same key. An object that is gone is not an
@@ -148,7 +152,7 @@ fn owners<K: Object>(object: &K, group: &str, kind: &str) -> Vec<ObjectKey> {
     let namespace = object.meta().namespace.clone().unwrap_or_default();
     let references = object.meta().owner_references.iter().flatten();
     references
-        .filter(|r| r.kind == kind && r.api_version.split_once('/').map_or("", |(g, _)| g) == group)
+        .filter(|r| refers_to(r, group, kind))
         .map(|r| ObjectKey::new(namespace.clone(), r.name.clone()))
         .collect()
 }

@@ -175,6 +175,9 @@ impl Engine {
             biased;
             () = stop.cancelled() => {}
             () = all_ready(self.progress) => {
+                for (controller, _) in &self.controllers {
+                    controller.prepare();
+                }
                 for (controller, entrance) in self.controllers {
                     for trigger in controller.triggers() {
                         (trigger.0)(entrance.enqueue());

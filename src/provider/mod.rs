@@ -1,2 +1,53 @@
 //! Simulated infrastructure: hosts, nodes, pods and etcd members of workload clusters.
 //! Reproduces what machines do; shares no rule with `plan` or `status`.
+//! Source: cluster-api `test/infrastructure/{docker,inmemory}`, in-memory backend, v1.14.0.
+
+use std::sync::Arc;
+
+mod boot;
+mod cluster;
+mod conditions;
+mod etcd;
+pub mod faults;
+mod kubeadm;
+mod machine;
+mod workload;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use world::World;
+
+use crate::engine::Engine;
+
+/// A DevMachine with this annotation never gets past the named phase (`VM`, `Node`, `Etcd` or
+/// `APIServer`); taking the annotation away lets it go on. For demonstrations and tests; not upstream.
+pub const HOLD_ANNOTATION: &str = "provider.capstan.dev/hold-at";
+
+/// How the simulated infrastructure behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct ProviderOptions {
+    /// Divides every startup duration.
+    pub time_scale: f64,
+}
+
+impl Default for ProviderOptions {
+    fn default() -> Self {
+        Self { time_scale: 1.0 }
+    }
+}
+
+/// Adds the infrastructure controllers and the world's clockwork to an engine, and returns the world,
+/// which is the [`crate::workload::Workload`] of every in-memory cluster. Register it before the
+/// controllers that ask it: the world is rebuilt from the API objects before anything runs.
+pub fn register(engine: &mut Engine, options: ProviderOptions) -> Arc<World> {
+    let world =
+        Arc::new(World::new(engine.clock().clone(), engine.rng().stream("provider"), options.time_scale));
+    let cluster = cluster::DevClusters::new(engine, Arc::clone(&world));
+    let machine = machine::DevMachines::new(engine, Arc::clone(&world));
+    engine.add(cluster);
+    engine.add(machine);
+    engine.add_background(Arc::clone(&world).clockwork());
+    world
+}

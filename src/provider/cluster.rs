@@ -1,0 +1,163 @@
+//! DevCluster: gives a simulated cluster its endpoint. Owns the object's fields; what runs behind the
+//! endpoint is the world's business.
+//! Source: `internal/controllers/backends/inmemory/devcluster_backend.go`, v1.14.0. Difference:
+//! nothing listens on the port.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+use super::conditions::{Verdict, paused, ready, set};
+use super::world::World;
+use crate::api::cluster::{Cluster, Endpoint};
+use crate::api::dev::{DevCluster, InfrastructureInitialization};
+use crate::api::key::{ObjectKey, refers_to};
+use crate::api::names::{CORE_GROUP, annotation, condition};
+use crate::client::{Cache, Mode, Precondition, Writer};
+use crate::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
+use crate::time::Clock;
+
+const FINALIZER: &str = "devcluster.infrastructure.cluster.x-k8s.io";
+const LISTENER: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io/listener";
+const HOST: &str = "127.0.0.1";
+/// Upstream's range of ports for workload cluster listeners.
+const PORTS: std::ops::Range<i32> = 20_000..30_000;
+/// What objects of the other backend are told.
+pub(super) const ONLY_IN_MEMORY: &str =
+    "this engine simulates machines: only spec.backend.inMemory is supported, not spec.backend.docker";
+
+/// The controller.
+pub struct DevClusters {
+    dev_clusters: Cache<DevCluster>,
+    clusters: Cache<Cluster>,
+    world: Arc<World>,
+    writer: Writer,
+    clock: Clock,
+    /// Ports given out by this process, which the cache may not show yet.
+    given: Mutex<BTreeMap<i32, ObjectKey>>,
+}
+
+impl DevClusters {
+    pub fn new(engine: &mut Engine, world: Arc<World>) -> Self {
+        Self {
+            dev_clusters: engine.cache(),
+            clusters: engine.cache(),
+            world,
+            writer: engine.writer().managed_by("capstan-provider"),
+            clock: engine.clock().clone(),
+            given: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// A port that no other DevCluster has.
+    fn free_port(&self, key: &ObjectKey) -> Option<i32> {
+        let mut given = self.given.lock();
+        if let Some((port, _)) = given.iter().find(|(_, owner)| *owner == key) {
+            return Some(*port);
+        }
+        let others = self.dev_clusters.list();
+        let taken: Vec<i32> =
+            others.iter().filter_map(|d| d.spec.control_plane_endpoint.as_ref()?.port).collect();
+        let port = PORTS.into_iter().find(|port| !given.contains_key(port) && !taken.contains(port))?;
+        given.insert(port, key.clone());
+        Some(port)
+    }
+
+    /// What the object should be.
+    fn desired(
+        &self,
+        key: &ObjectKey,
+        dev: &DevCluster,
+        cluster: &Cluster,
+    ) -> Result<DevCluster, ReconcileError> {
+        let (mut after, now, generation) = (dev.clone(), self.clock.now(), dev.metadata.generation);
+        let finalizers = after.metadata.finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|f| f == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let annotated = crate::api::key::annotation(dev, annotation::PAUSED).is_some();
+        let pause = paused("DevCluster", cluster.spec.paused == Some(true), annotated);
+        let status = after.status.get_or_insert_default();
+        set(&mut status.conditions, &pause, generation, now);
+        if pause.holds {
+            return Ok(after);
+        }
+        if dev.spec.backend.in_memory.is_none() {
+            let part = Verdict::new(condition::LOAD_BALANCER_AVAILABLE, false, "NotAvailable")
+                .saying(ONLY_IN_MEMORY);
+            set(&mut status.conditions, &part, generation, now);
+            set(&mut status.conditions, &ready(&[part]), generation, now);
+            return Ok(after);
+        }
+        status.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
+        let annotations = after.metadata.annotations.get_or_insert_default();
+        annotations.insert(LISTENER.to_owned(), key.to_string());
+        let endpoint = after.spec.control_plane_endpoint.get_or_insert_default();
+        if endpoint.port.is_none_or(|port| port == 0) {
+            let port = self.free_port(key).ok_or_else(|| {
+                ReconcileError::failed(format!(
+                    "no free port in {}-{} for a simulated cluster",
+                    PORTS.start, PORTS.end
+                ))
+            })?;
+            *endpoint = Endpoint { host: Some(HOST.to_owned()), port: Some(port) };
+        }
+        Ok(after)
+    }
+
+    async fn delete(&self, key: &ObjectKey, dev: &DevCluster) -> Result<Outcome, ReconcileError> {
+        let name = owner_name(dev).unwrap_or_else(|| key.name.clone());
+        self.world.remove_cluster(&ObjectKey::new(&key.namespace, name));
+        self.given.lock().retain(|_, owner| owner != key);
+        let mut after = dev.clone();
+        after.metadata.finalizers.get_or_insert_default().retain(|f| f != FINALIZER);
+        self.writer.patch(dev, &after, &Precondition::unchanged(dev), Mode::Real).await?;
+        Ok(Outcome::Done)
+    }
+}
+
+fn owner_name(dev: &DevCluster) -> Option<String> {
+    let owners = dev.metadata.owner_references.as_ref()?;
+    owners.iter().find(|owner| refers_to(owner, CORE_GROUP, "Cluster")).map(|owner| owner.name.clone())
+}
+
+#[async_trait]
+impl Controller for DevClusters {
+    fn name(&self) -> &'static str {
+        "dev-cluster"
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let by_cluster = |cluster: &Cluster| {
+            let reference = cluster.spec.infrastructure_ref.as_ref().filter(|r| r.kind == "DevCluster")?;
+            Some(ObjectKey::new(cluster.metadata.namespace.clone()?, &reference.name))
+        };
+        vec![
+            Trigger::own(&self.dev_clusters),
+            Trigger::on(&self.clusters, move |old, new| {
+                let paused = |c: Option<&Cluster>| c.map(|c| c.spec.paused == Some(true));
+                let wakes = paused(old) != paused(new);
+                new.or(old).filter(|_| wakes).and_then(by_cluster).into_iter().collect()
+            }),
+        ]
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(dev) = self.dev_clusters.get(key) else { return Ok(Outcome::Done) };
+        if dev.metadata.deletion_timestamp.is_some() {
+            return self.delete(key, &dev).await;
+        }
+        // The Cluster controller sets the owner; its write wakes us.
+        let Some(name) = owner_name(&dev) else { return Ok(Outcome::Done) };
+        let cluster_key = ObjectKey::new(&key.namespace, name);
+        let Some(cluster) = self.clusters.get(&cluster_key) else { return Ok(Outcome::Done) };
+        let after = self.desired(key, &dev, &cluster)?;
+        if after.status.as_ref().and_then(|s| s.initialization.as_ref()).is_some() {
+            self.world.change(&cluster_key, |_| ());
+        }
+        self.writer.patch(dev.as_ref(), &after, &Precondition::unchanged(dev.as_ref()), Mode::Real).await?;
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,380 @@
+//! DevMachine: powers simulated machines on and off and reports how far they are. Owns the object's
+//! fields and the order of prerequisites; when something comes up is the world's business.
+//! Source: `internal/controllers/backends/inmemory/devmachine_backend.go`, v1.14.0.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::boot::{Boot, Delays, Phase};
+use super::conditions::{Verdict, paused, ready, set};
+use super::etcd::Member;
+use super::world::{SimMachine, World};
+use super::{HOLD_ANNOTATION, cluster::ONLY_IN_MEMORY};
+use crate::api::cluster::Cluster;
+use crate::api::condition::{self as conditions, find};
+use crate::api::dev::{DevMachine, InMemoryMachine, InfrastructureInitialization};
+use crate::api::key::{ObjectKey, annotation as annotation_of, refers_to};
+use crate::api::machine::{Machine, MachineAddress};
+use crate::api::names::{CORE_GROUP, annotation, condition, label};
+use crate::client::{Cache, Mode, Precondition, Writer};
+use crate::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
+use crate::rng::Rng;
+use crate::time::{Clock, Timestamp, from_k8s};
+
+const FINALIZER: &str = "devmachine.infrastructure.cluster.x-k8s.io";
+/// All phases are over; upstream skips its delays when it sees this after a restart.
+const BOOTSTRAPPED: &str = "machine.inmemory.infrastructure.cluster.x-k8s.io/bootstrapped";
+/// Upstream keeps these on the etcd pod of its fake server; here the DevMachine keeps them, so that
+/// members and leader survive a restart.
+const MEMBER_ID: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/member-id";
+const LEADER_FROM: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/leader-from";
+const MEMBER_REMOVED: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/member-removed";
+
+/// The controller.
+pub struct DevMachines {
+    dev_machines: Cache<DevMachine>,
+    machines: Cache<Machine>,
+    clusters: Cache<Cluster>,
+    world: Arc<World>,
+    writer: Writer,
+    clock: Clock,
+}
+
+/// One DevMachine with the objects it hangs on.
+struct Scope {
+    key: ObjectKey,
+    dev: Arc<DevMachine>,
+    machine: Arc<Machine>,
+    cluster: Arc<Cluster>,
+    cluster_key: ObjectKey,
+}
+
+/// What the world says about one machine.
+struct Seen {
+    boot: Boot,
+    member: Option<Member>,
+    addresses: Vec<(&'static str, String)>,
+}
+
+impl DevMachines {
+    pub fn new(engine: &mut Engine, world: Arc<World>) -> Self {
+        Self {
+            dev_machines: engine.cache(),
+            machines: engine.cache(),
+            clusters: engine.cache(),
+            world,
+            writer: engine.writer().managed_by("capstan-provider"),
+            clock: engine.clock().clone(),
+        }
+    }
+
+    /// `None` until the Machine controller has set the owner.
+    fn scope(&self, key: &ObjectKey, dev: &Arc<DevMachine>) -> Option<Scope> {
+        let owner =
+            dev.metadata.owner_references.iter().flatten().find(|o| refers_to(o, CORE_GROUP, "Machine"))?;
+        let machine = self.machines.get(&ObjectKey::new(&key.namespace, &owner.name))?;
+        let cluster_key = ObjectKey::new(&key.namespace, &machine.spec.cluster_name);
+        let cluster = self.clusters.get(&cluster_key)?;
+        Some(Scope { key: key.clone(), dev: Arc::clone(dev), machine, cluster, cluster_key })
+    }
+
+    /// Puts the machine into the world, or brings its facts up to date, and looks at it.
+    fn power_on(&self, scope: &Scope, spec: &InMemoryMachine) -> Option<Seen> {
+        let fresh = self.sim_machine(scope, spec);
+        let (hold, version) = (fresh.boot.hold, fresh.version.clone());
+        let name = scope.key.name.as_str();
+        self.world.change(&scope.cluster_key, |sim| {
+            let machine = sim.machines.entry(name.to_owned()).or_insert(fresh);
+            machine.boot.hold = hold;
+            machine.version = version;
+        });
+        self.look(scope)
+    }
+
+    fn look(&self, scope: &Scope) -> Option<Seen> {
+        let look = self.world.read(&scope.cluster_key, |sim, _| {
+            let machine = sim.machines.get(&scope.key.name)?;
+            let member = sim.etcd.member(&scope.key.name).cloned();
+            Some(Seen { boot: machine.boot.clone(), member, addresses: machine.addresses.clone() })
+        });
+        look.flatten()
+    }
+
+    fn sim_machine(&self, scope: &Scope, spec: &InMemoryMachine) -> SimMachine {
+        let uid = scope.dev.metadata.uid.clone().unwrap_or_default();
+        let control_plane = is_control_plane(&scope.machine);
+        let delays = Delays::draw(spec, &uid, self.world.rng(), self.world.time_scale());
+        let mut boot = Boot::new(self.clock.now(), delays, control_plane);
+        boot.hold = held_at(&scope.dev);
+        SimMachine {
+            boot,
+            provider_id: provider_id(&scope.key.name),
+            version: scope.machine.spec.version.clone().unwrap_or_default(),
+            control_plane,
+            addresses: addresses(&scope.key.name, &uid),
+            // From the uid alone, so that it is the same in every process.
+            member_id: Rng::seeded(0).stream(&uid).below(u64::MAX - 1) + 1,
+        }
+    }
+
+    /// What the object should be, and when to look again.
+    fn desired(&self, scope: &Scope) -> (DevMachine, Outcome) {
+        let (mut after, now, generation) =
+            ((*scope.dev).clone(), self.clock.now(), scope.dev.metadata.generation);
+        let finalizers = after.metadata.finalizers.get_or_insert_default();
+        if !finalizers.iter().any(|f| f == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let annotated = annotation_of(scope.dev.as_ref(), annotation::PAUSED).is_some();
+        let pause = paused("DevMachine", scope.cluster.spec.paused == Some(true), annotated);
+        set(&mut after.status.get_or_insert_default().conditions, &pause, generation, now);
+        if pause.holds {
+            return (after, Outcome::Done);
+        }
+        let (verdicts, outcome) = match &scope.dev.spec.backend.in_memory {
+            None => (
+                vec![Verdict::new("ContainerProvisioned", false, "NotProvisioned").saying(ONLY_IN_MEMORY)],
+                Outcome::Done,
+            ),
+            Some(spec) => self.in_memory(scope, spec, &mut after),
+        };
+        let status = after.status.get_or_insert_default();
+        for verdict in &verdicts {
+            set(&mut status.conditions, verdict, generation, now);
+        }
+        set(&mut status.conditions, &ready(&verdicts), generation, now);
+        (after, outcome)
+    }
+
+    fn in_memory(
+        &self,
+        scope: &Scope,
+        spec: &InMemoryMachine,
+        after: &mut DevMachine,
+    ) -> (Vec<Verdict>, Outcome) {
+        let phases = Phase::of(is_control_plane(&scope.machine));
+        if let Some(missing) = missing_prerequisite(scope) {
+            return (phases.iter().map(|phase| verdict(*phase, None, missing)).collect(), Outcome::Done);
+        }
+        let Some(seen) = self.power_on(scope, spec) else { return (Vec::new(), Outcome::Done) };
+        fill(after, scope, &seen);
+        let verdicts =
+            phases.iter().map(|phase| verdict(*phase, Some(&seen.boot), WAITING_FOR_TIMEOUT)).collect();
+        let wait = seen.boot.next_due().map(|(due, _)| (due - self.clock.now()).to_std().unwrap_or_default());
+        (verdicts, wait.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    async fn delete(&self, key: &ObjectKey, dev: &DevMachine) -> Result<Outcome, ReconcileError> {
+        self.world.forget_machine(key);
+        let mut after = dev.clone();
+        after.metadata.finalizers.get_or_insert_default().retain(|f| f != FINALIZER);
+        self.writer.patch(dev, &after, &Precondition::unchanged(dev), Mode::Real).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// One machine as its object's status remembers it.
+    fn restore(&self, scope: &Scope) {
+        let Some(spec) = &scope.dev.spec.backend.in_memory else { return };
+        let up = phases_up(&scope.dev);
+        if up.is_empty() {
+            return;
+        }
+        let machine = self.sim_machine(scope, spec);
+        let member = remembered_member(&scope.dev, machine.member_id);
+        self.world.change(&scope.cluster_key, |sim| {
+            if let Some(member) = member {
+                sim.etcd.restore(&scope.key.name, member);
+            }
+            sim.restore_machine(&scope.key.name, machine, &up);
+        });
+    }
+}
+
+const WAITING_FOR_TIMEOUT: &str = "WaitingForStartupTimeout";
+
+/// The first thing that keeps the machine from being powered on, as the reason of `VMProvisioned`.
+/// A machine that is on stays on.
+fn missing_prerequisite(scope: &Scope) -> Option<&'static str> {
+    let status = scope.cluster.status.as_ref();
+    let infrastructure =
+        status.and_then(|s| s.initialization.as_ref()).and_then(|i| i.infrastructure_provisioned);
+    if infrastructure != Some(true) {
+        return Some("WaitingForClusterInfrastructureReady");
+    }
+    if scope.machine.spec.bootstrap.data_secret_name.is_some() {
+        return None;
+    }
+    let initialized =
+        status.is_some_and(|s| conditions::is_true(&s.conditions, condition::CONTROL_PLANE_INITIALIZED));
+    if !is_control_plane(&scope.machine) && !initialized {
+        return Some("WaitingForControlPlaneInitialized");
+    }
+    Some("WaitingForBootstrapData")
+}
+
+/// What the condition of one phase says. `reason` is for the phase that is being waited for.
+fn verdict(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> Verdict {
+    let type_ = match phase {
+        Phase::Vm => condition::VM_PROVISIONED,
+        Phase::Node => condition::NODE_PROVISIONED,
+        Phase::Etcd => condition::ETCD_PROVISIONED,
+        Phase::ApiServer => condition::API_SERVER_PROVISIONED,
+    };
+    let up = |phase: Phase| boot.is_some_and(|b| b.since(phase).is_some());
+    if up(phase) {
+        return Verdict::new(type_, true, "Provisioned");
+    }
+    let reason = match phase {
+        Phase::Vm => reason,
+        _ if !up(Phase::Vm) => "WaitingForVMProvisioned",
+        Phase::Etcd | Phase::ApiServer if !up(Phase::Node) => "WaitingForNodeProvisioned",
+        _ => WAITING_FOR_TIMEOUT,
+    };
+    Verdict::new(type_, false, reason)
+}
+
+/// What the object says about a machine that is on.
+fn fill(after: &mut DevMachine, scope: &Scope, seen: &Seen) {
+    let notes = notes(seen);
+    if !notes.is_empty() {
+        after.metadata.annotations.get_or_insert_default().extend(notes);
+    }
+    if seen.boot.since(Phase::Vm).is_none() {
+        return;
+    }
+    after.spec.provider_id = Some(provider_id(&scope.key.name));
+    let status = after.status.get_or_insert_default();
+    status.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
+    status.failure_domain.clone_from(&scope.machine.spec.failure_domain);
+    status.addresses = seen
+        .addresses
+        .iter()
+        .map(|(type_, address)| MachineAddress { type_: (*type_).to_owned(), address: address.clone() })
+        .collect();
+}
+
+/// What the object must remember for the next process.
+fn notes(seen: &Seen) -> Vec<(String, String)> {
+    let mut notes = Vec::new();
+    if seen.boot.complete() {
+        notes.push((BOOTSTRAPPED.to_owned(), String::new()));
+    }
+    if let Some(member) = &seen.member {
+        notes.push((MEMBER_ID.to_owned(), member.id.to_string()));
+        if member.leader_term > 0 {
+            notes.push((LEADER_FROM.to_owned(), member.leader_term.to_string()));
+        }
+        if member.removed {
+            notes.push((MEMBER_REMOVED.to_owned(), String::new()));
+        }
+    }
+    notes
+}
+
+fn is_control_plane(machine: &Machine) -> bool {
+    machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::CONTROL_PLANE))
+}
+
+fn provider_id(name: &str) -> String {
+    format!("in-memory://{name}")
+}
+
+fn held_at(dev: &DevMachine) -> Option<Phase> {
+    let wanted = annotation_of(dev, HOLD_ANNOTATION)?;
+    Phase::ALL.into_iter().find(|phase| phase.name() == wanted)
+}
+
+/// A private address made from the uid, and the name. Difference: upstream's backend reports none.
+fn addresses(name: &str, uid: &str) -> Vec<(&'static str, String)> {
+    let host = Rng::seeded(1).stream(uid).below(1 << 24);
+    let [_, a, b, c] = u32::try_from(host).unwrap_or(1).to_be_bytes();
+    vec![("InternalIP", format!("10.{a}.{b}.{c}")), ("Hostname", name.to_owned())]
+}
+
+/// The phases whose conditions are True, with the time they turned.
+fn phases_up(dev: &DevMachine) -> Vec<(Phase, Timestamp)> {
+    let Some(status) = &dev.status else { return Vec::new() };
+    let since = |phase: Phase| {
+        let known = find(&status.conditions, verdict(phase, None, "").type_)?;
+        (known.status == "True").then(|| (phase, from_k8s(&known.last_transition_time)))
+    };
+    Phase::ALL.into_iter().filter_map(since).collect()
+}
+
+fn remembered_member(dev: &DevMachine, id: u64) -> Option<Member> {
+    annotation_of(dev, MEMBER_ID)?;
+    Some(Member {
+        id,
+        leader_term: annotation_of(dev, LEADER_FROM).and_then(|text| text.parse().ok()).unwrap_or(0),
+        removed: annotation_of(dev, MEMBER_REMOVED).is_some(),
+        alarms: Vec::new(),
+    })
+}
+
+#[async_trait]
+impl Controller for DevMachines {
+    fn name(&self) -> &'static str {
+        "dev-machine"
+    }
+
+    /// Rebuilds the world from what the objects say: after a restart, machines that were up are up.
+    fn prepare(&self) {
+        for dev in self.dev_machines.list() {
+            let going = dev.metadata.deletion_timestamp.is_some();
+            if !going && let Some(scope) = self.scope(&ObjectKey::of(dev.as_ref()), &dev) {
+                self.restore(&scope);
+            }
+        }
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let of_cluster = |dev_machines: &Cache<DevMachine>, cluster: &ObjectKey| -> Vec<ObjectKey> {
+            let members = dev_machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
+            members.iter().map(|dev| ObjectKey::of(dev.as_ref())).collect()
+        };
+        let (by_cluster, by_world) = (self.dev_machines.clone(), self.dev_machines.clone());
+        vec![
+            Trigger::own(&self.dev_machines),
+            Trigger::on(&self.machines, |old: Option<&Machine>, new| {
+                new.or(old).and_then(infrastructure_key).into_iter().collect()
+            }),
+            Trigger::on(&self.clusters, move |old, new| {
+                let wakes = old.map(gates) != new.map(gates);
+                new.filter(|_| wakes).map(|c| of_cluster(&by_cluster, &ObjectKey::of(c))).unwrap_or_default()
+            }),
+            Trigger::announced(self.world.subscribe(), move |cluster| of_cluster(&by_world, cluster)),
+        ]
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(dev) = self.dev_machines.get(key) else {
+            self.world.forget_machine(key);
+            return Ok(Outcome::Done);
+        };
+        if dev.metadata.deletion_timestamp.is_some() {
+            return self.delete(key, &dev).await;
+        }
+        let Some(scope) = self.scope(key, &dev) else { return Ok(Outcome::Done) };
+        let (after, outcome) = self.desired(&scope);
+        self.writer.patch(dev.as_ref(), &after, &Precondition::unchanged(dev.as_ref()), Mode::Real).await?;
+        Ok(outcome)
+    }
+}
+
+fn infrastructure_key(machine: &Machine) -> Option<ObjectKey> {
+    let reference = &machine.spec.infrastructure_ref;
+    (reference.kind == "DevMachine")
+        .then(|| ObjectKey::new(machine.metadata.namespace.clone().unwrap_or_default(), &reference.name))
+}
+
+/// What about a Cluster lets machines go on: pause, infrastructure, control plane.
+fn gates(cluster: &Cluster) -> (bool, bool, bool) {
+    let status = cluster.status.as_ref();
+    (
+        cluster.spec.paused == Some(true),
+        status.and_then(|s| s.initialization.as_ref()).and_then(|i| i.infrastructure_provisioned)
+            == Some(true),
+        status.is_some_and(|s| conditions::is_true(&s.conditions, condition::CONTROL_PLANE_INITIALIZED)),
+    )
+}

@@ -1,0 +1,120 @@
+//! The simulated world as a [`Workload`]: what a client of a workload cluster would be told. Owns the
+//! translation; must not know who asks.
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use super::world::World;
+use crate::api::key::ObjectKey;
+use crate::api::merge;
+use crate::workload::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+
+#[async_trait]
+impl Workload for World {
+    fn connection(&self, cluster: &ObjectKey) -> Connection {
+        self.link(cluster)
+    }
+
+    fn changes(&self) -> broadcast::Receiver<ObjectKey> {
+        self.subscribe()
+    }
+
+    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Node>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.nodes.keys().filter_map(|name| sim.seen_node(name)).collect()))
+    }
+
+    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Node>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.seen_node(name)))
+    }
+
+    async fn patch_node(
+        &self,
+        cluster: &ObjectKey,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Node, WorkloadError> {
+        self.tell(cluster, |sim| {
+            let node =
+                sim.nodes.get_mut(name).ok_or_else(|| WorkloadError::NotFound(format!("Node {name}")))?;
+            *node = patched(node, patch)?;
+            sim.seen_node(name).ok_or_else(|| WorkloadError::NotFound(format!("Node {name}")))
+        })
+    }
+
+    async fn delete_node(&self, cluster: &ObjectKey, name: &str) -> Result<(), WorkloadError> {
+        self.tell(cluster, |sim| {
+            sim.nodes.remove(name);
+            Ok(())
+        })
+    }
+
+    async fn pods(&self, cluster: &ObjectKey, scope: &PodScope) -> Result<Vec<Pod>, WorkloadError> {
+        let wanted = |key: &ObjectKey, pod: &Pod| match scope {
+            PodScope::KubeSystem => key.namespace == "kube-system",
+            PodScope::OnNode(node) => pod.spec.as_ref().and_then(|s| s.node_name.as_ref()) == Some(node),
+        };
+        self.ask(cluster, |sim| {
+            Ok(sim.pods.iter().filter(|(key, pod)| wanted(key, pod)).map(|(_, pod)| pod.clone()).collect())
+        })
+    }
+
+    /// Upstream's fake has no eviction route, so every pod counts as gone; here the pod really goes.
+    async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError> {
+        self.tell(cluster, |sim| Ok(sim.pods.remove(pod).map_or(Eviction::Gone, |_| Eviction::Started)))
+    }
+
+    async fn etcd(&self, cluster: &ObjectKey) -> Result<EtcdView, WorkloadError> {
+        self.ask(cluster, |sim| sim.etcd.view())
+    }
+
+    async fn remove_member(&self, cluster: &ObjectKey, member: u64) -> Result<(), WorkloadError> {
+        self.tell(cluster, |sim| sim.etcd.remove(member))
+    }
+
+    async fn move_leader(&self, cluster: &ObjectKey, to: u64) -> Result<(), WorkloadError> {
+        self.tell(cluster, |sim| sim.etcd.move_leader(to))
+    }
+
+    async fn kubeadm_config(&self, cluster: &ObjectKey) -> Result<Option<ConfigMap>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.kubeadm_config.clone()))
+    }
+
+    async fn patch_kubeadm_config(&self, cluster: &ObjectKey, patch: &Value) -> Result<(), WorkloadError> {
+        self.tell(cluster, |sim| {
+            let missing = || WorkloadError::NotFound("ConfigMap kube-system/kubeadm-config".to_owned());
+            let map = sim.kubeadm_config.as_mut().ok_or_else(missing)?;
+            *map = patched(map, patch)?;
+            Ok(())
+        })
+    }
+
+    async fn addon_image(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<String>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.addons.get(&addon).cloned()))
+    }
+
+    async fn set_addon_image(
+        &self,
+        cluster: &ObjectKey,
+        addon: Addon,
+        image: &str,
+    ) -> Result<(), WorkloadError> {
+        self.tell(cluster, |sim| {
+            let missing = || WorkloadError::NotFound(format!("{addon:?}"));
+            image.clone_into(sim.addons.get_mut(&addon).ok_or_else(missing)?);
+            Ok(())
+        })
+    }
+}
+
+/// A merge patch on a typed object.
+fn patched<T: Serialize + DeserializeOwned>(object: &T, patch: &Value) -> Result<T, WorkloadError> {
+    let refused =
+        |error: serde_json::Error| WorkloadError::Refused(format!("the patch does not fit: {error}"));
+    let mut value = serde_json::to_value(object).map_err(refused)?;
+    merge::apply(&mut value, patch);
+    serde_json::from_value(value).map_err(refused)
+}
