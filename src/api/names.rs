@@ -8,6 +8,9 @@ pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
 pub const VERSION: &str = "v1beta2";
 
+/// Type of secrets that Cluster API makes.
+pub const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
+
 /// Labels.
 pub mod label {
     pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";

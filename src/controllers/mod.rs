@@ -21,6 +21,8 @@ use crate::time::Clock;
 use crate::workload::Workload;
 
 pub mod apply;
+pub mod certificates;
+pub mod kubeconfig;
 pub mod pause;
 pub mod status;
 

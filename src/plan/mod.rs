@@ -1,10 +1,12 @@
 //! What should happen next, why, and why not yet: pure functions from `Observed` and `now` to a plan.
 //! Owns decisions; must not know a client, a runtime, a clock, or chance.
 
+pub mod control_plane;
 pub mod deployment;
 pub mod machine_set;
 pub mod naming;
 pub mod template;
+pub mod version;
 
 use std::fmt;
 use std::time::Duration;

@@ -1,0 +1,152 @@
+//! The kubeconfig secret of a cluster: admin credentials signed by the cluster's authority. Owns
+//! its text, the client certificate in it and when that must be renewed. Must not decide whether a
+//! secret is needed; that is `plan::control_plane`.
+//! Source: cluster-api `util/kubeconfig/kubeconfig.go`, v1.14.0.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use chrono::TimeDelta;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
+
+use super::certificates::{CertificateError, PemPair, cluster_secret, generate_key, set_validity};
+use crate::time::Timestamp;
+
+/// Life of the client certificate.
+const CLIENT_VALIDITY_DAYS: i64 = 365;
+
+/// Name of the secret for `cluster`.
+#[must_use]
+pub fn secret_name(cluster: &str) -> String {
+    format!("{cluster}-kubeconfig")
+}
+
+/// A new kubeconfig secret: user `CLUSTER-admin`, context `CLUSTER-admin@CLUSTER`.
+/// `server` is a URL such as `https://10.0.0.1:6443`.
+pub fn secret(
+    namespace: &str,
+    cluster: &str,
+    server: &str,
+    authority: &PemPair,
+    owner: OwnerReference,
+    now: Timestamp,
+) -> Result<Secret, CertificateError> {
+    let client = client_certificate(authority, now)?;
+    let text = render(cluster, server, &authority.certificate, &client);
+    let data = BTreeMap::from([("value".to_owned(), ByteString(text.into_bytes()))]);
+    Ok(cluster_secret(namespace, cluster, secret_name(cluster), data, owner))
+}
+
+/// A client certificate for `kubernetes-admin` in `system:masters`, valid for a year, beginning
+/// with its authority.
+pub fn client_certificate(authority: &PemPair, now: Timestamp) -> Result<PemPair, CertificateError> {
+    let failed = |source| CertificateError::Generate { what: "the kubeconfig's client certificate", source };
+    let unusable = |key: &'static str| {
+        move |e: rcgen::Error| CertificateError::Unusable { secret: "of the cluster CA".into(), key, detail: e.to_string() }
+    };
+    let signing_key = KeyPair::from_pem(&authority.key).map_err(unusable("tls.key"))?;
+    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, signing_key).map_err(unusable("tls.crt"))?;
+    let not_before = validity(&authority.certificate).map_or(now, |(from, _)| from);
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    params.distinguished_name.push(DnType::CommonName, "kubernetes-admin");
+    params.key_usages = vec![KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    set_validity(&mut params, not_before, now + TimeDelta::days(CLIENT_VALIDITY_DAYS));
+    let key = generate_key("").map_err(failed)?;
+    let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
+    Ok(PemPair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+fn render(cluster: &str, server: &str, authority: &str, client: &PemPair) -> String {
+    let (ca, certificate, key) =
+        (BASE64.encode(authority), BASE64.encode(&client.certificate), BASE64.encode(&client.key));
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: {cluster}\n  cluster:\n    certificate-authority-data: {ca}\n    server: {server}\n\
+         contexts:\n- name: {cluster}-admin@{cluster}\n  context:\n    cluster: {cluster}\n    user: {cluster}-admin\n\
+         current-context: {cluster}-admin@{cluster}\npreferences: {{}}\n\
+         users:\n- name: {cluster}-admin\n  user:\n    client-certificate-data: {certificate}\n    client-key-data: {key}\n"
+    )
+}
+
+/// First and last moment of a PEM certificate; `None` when it does not parse.
+#[must_use]
+pub fn validity(certificate: &str) -> Option<(Timestamp, Timestamp)> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    let validity = certificate.validity();
+    let at = |seconds| Timestamp::from_timestamp(seconds, 0);
+    Some((at(validity.not_before.timestamp())?, at(validity.not_after.timestamp())?))
+}
+
+/// What a stored kubeconfig says: its server, and when its client certificate ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub server: String,
+    pub expires: Option<Timestamp>,
+}
+
+/// Reads a kubeconfig text; `None` when it is not one.
+#[must_use]
+pub fn read(text: &str) -> Option<Stored> {
+    let config = kube_config(text)?;
+    let server = config.pointer("/clusters/0/cluster/server")?.as_str()?.to_owned();
+    let expires = config
+        .pointer("/users/0/user/client-certificate-data")
+        .and_then(|data| BASE64.decode(data.as_str()?).ok())
+        .and_then(|pem| String::from_utf8(pem).ok())
+        .and_then(|pem| validity(&pem))
+        .map(|(_, until)| until);
+    Some(Stored { server, expires })
+}
+
+fn kube_config(text: &str) -> Option<serde_json::Value> {
+    serde_saphyr::from_str(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::certificates::{self, KeySettings};
+    use crate::status::control_plane::certificates::Purpose;
+    use crate::time::parse_rfc3339;
+
+    #[test]
+    fn the_secret_holds_admin_credentials_signed_by_the_authority() {
+        let now = parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
+        let authority = certificates::generate(Purpose::Ca, &KeySettings::default(), now).unwrap();
+        let secret =
+            secret("default", "prod", "https://10.0.0.9:6443", &authority, OwnerReference::default(), now).unwrap();
+        assert_eq!(secret.metadata.name.as_deref(), Some("prod-kubeconfig"));
+        let text = certificates::text_of(&secret, "value").unwrap();
+        let stored = read(&text).unwrap();
+        assert_eq!(stored.server, "https://10.0.0.9:6443");
+        assert_eq!(stored.expires, Some(now + TimeDelta::days(365)));
+        assert!(text.contains("current-context: prod-admin@prod"));
+    }
+
+    #[test]
+    fn the_client_certificate_names_the_admin() {
+        let now = parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
+        let authority = certificates::generate(Purpose::Ca, &KeySettings::default(), now).unwrap();
+        let client = client_certificate(&authority, now).unwrap();
+        let (_, pem) = x509_parser::pem::parse_x509_pem(client.certificate.as_bytes()).unwrap();
+        let certificate = pem.parse_x509().unwrap();
+        assert_eq!(certificate.subject().to_string(), "O=system:masters, CN=kubernetes-admin");
+        assert_eq!(certificate.issuer().to_string(), "CN=kubernetes");
+        assert_eq!(validity(&client.certificate).unwrap().0, now - TimeDelta::minutes(5));
+    }
+
+    #[test]
+    fn a_broken_authority_is_reported_by_key() {
+        let broken = PemPair { certificate: "x".into(), key: "y".into() };
+        let error = client_certificate(&broken, Timestamp::default()).unwrap_err().to_string();
+        assert!(error.contains("tls.key"), "{error}");
+        assert_eq!(read("not: a kubeconfig"), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! What comes before Machines: pause, finalizer, ownership, template, certificates, endpoint,
+//! kubeconfig. Must not know how any of it is stored.
+//! Source: KCP-1 to KCP-4; `kubeadmcontrolplane_controller.go`, `helpers.go`, v1.14.0.
+
+use chrono::TimeDelta;
+
+use super::{
+    Act, Blocked, Flow, Kubeconfig, PREFLIGHT_RETRY, Pending, SLOW_RETRY, Template, Why, paused_condition,
+};
+use crate::api::names::finalizer;
+use crate::plan::version;
+use crate::status::condition_ops::{Status, condition};
+use crate::status::control_plane::certificates::{Certificates, Purpose};
+
+/// Half a year: with less left, the kubeconfig's client certificate is renewed.
+const RENEW_BEFORE_DAYS: i64 = 182;
+
+pub fn paused(p: &mut Pending) -> Flow {
+    let now = paused_condition(&p.observed);
+    let message = now.message.clone();
+    p.paused = now.status == "True";
+    p.conditions.push(now);
+    if p.paused { p.wait(Blocked::Paused { message }, None) } else { Flow::Continue(()) }
+}
+
+/// Upstream stops after adding it and waits for the event.
+pub fn finalizer(p: &mut Pending) -> Flow {
+    let has = p.observed.control_plane.metadata.finalizers.iter().flatten();
+    if p.observed.is_deleting() || has.into_iter().any(|f| f == finalizer::KUBEADM_CONTROL_PLANE) {
+        return Flow::Continue(());
+    }
+    p.step(Act::AddFinalizer, Why::NoFinalizer);
+    Flow::Break(())
+}
+
+/// Adopts Machines without a controller (all or none), and refuses to share with another controller.
+pub fn ownership(p: &mut Pending) -> Flow {
+    if p.observed.is_deleting() {
+        return Flow::Continue(());
+    }
+    let wanted = &p.observed.control_plane.spec.version;
+    let mut adopted = Vec::new();
+    for machine in &p.observed.orphans {
+        let refuse = |detail: String| Blocked::AdoptionRefused { machine: machine.name().to_owned(), detail };
+        let config = machine.machine.spec.bootstrap.config_ref.as_ref();
+        if config.is_none_or(|r| r.kind != "KubeadmConfig") {
+            let refusal = refuse("its bootstrap configuration is not a KubeadmConfig".to_owned());
+            return p.wait(refusal, None);
+        }
+        if machine.version().is_empty() {
+            continue;
+        }
+        if !version::adoptable(wanted, machine.version()) {
+            let refusal = refuse(format!("its version {} is too far from {wanted}", machine.version()));
+            return p.wait(refusal, None);
+        }
+        adopted.push(machine.name().to_owned());
+    }
+    if !p.observed.orphans.is_empty() {
+        for machine in adopted {
+            p.step(Act::Adopt { machine }, Why::NoController);
+        }
+        return Flow::Break(());
+    }
+    if p.observed.foreign.is_empty() {
+        return Flow::Continue(());
+    }
+    let foreign = p.observed.foreign.clone();
+    p.fail(Blocked::MixedManagement { foreign })
+}
+
+pub fn template(p: &mut Pending) -> Flow {
+    let reference = &p.observed.control_plane.spec.machine_template.spec.infrastructure_ref;
+    match &p.observed.template {
+        Template::Found(object) => {
+            let owners = object.pointer("/metadata/ownerReferences").and_then(|o| o.as_array());
+            let uid = p.observed.cluster.metadata.uid.clone().unwrap_or_default();
+            let owned = owners.into_iter().flatten().any(|o| o["kind"] == "Cluster" && o["uid"] == uid);
+            if !owned {
+                p.step(Act::OwnTemplate, Why::NotOwned);
+            }
+            Flow::Continue(())
+        }
+        Template::Missing => {
+            let (kind, name) = (reference.kind.clone(), reference.name.clone());
+            p.fail(Blocked::TemplateMissing { kind, name })
+        }
+        Template::Unreadable(detail) => {
+            let detail = detail.clone();
+            p.fail(Blocked::TemplateUnreadable { detail })
+        }
+    }
+}
+
+pub fn infrastructure(p: &mut Pending) -> Flow {
+    if p.observed.infrastructure_is_provisioned() {
+        return Flow::Continue(());
+    }
+    gate(p, &Blocked::InfrastructureNotProvisioned)
+}
+
+pub fn endpoint(p: &mut Pending) -> Flow {
+    if p.observed.endpoint().is_some() {
+        return Flow::Continue(());
+    }
+    gate(p, &Blocked::EndpointMissing)
+}
+
+/// Nothing to inspect yet, and the two conditions say so in the blocker's words.
+fn gate(p: &mut Pending, blocked: &Blocked) -> Flow {
+    for type_ in ["EtcdClusterHealthy", "ControlPlaneComponentsHealthy"] {
+        p.conditions.push(condition(type_, Status::Unknown, "InspectionFailed", blocked.to_string()));
+    }
+    p.wait(blocked.clone(), None)
+}
+
+/// Before initialization missing pairs are made; afterwards they are only reported, because new
+/// authorities would not match the running cluster. The pass goes on either way.
+pub fn certificates(p: &mut Pending) -> Flow {
+    let external = !p.observed.etcd_is_managed();
+    let initialized = p.observed.was_initialized();
+    p.conditions.push(p.observed.certificates.condition(external, initialized));
+    if let Certificates::Unreadable(detail) = &p.observed.certificates {
+        let detail = detail.clone();
+        return p.fail(Blocked::CertificatesUnreadable { detail });
+    }
+    let missing = p.observed.certificates.missing(external);
+    if initialized || missing.is_empty() {
+        return Flow::Continue(());
+    }
+    let (foreign, ours): (Vec<Purpose>, Vec<Purpose>) =
+        missing.into_iter().partition(|purpose| purpose.is_external(external));
+    if !foreign.is_empty() {
+        let names = foreign.iter().map(|purpose| purpose.name()).collect();
+        return p.fail(Blocked::ExternalCertificatesMissing { names });
+    }
+    p.step(Act::CreateCertificates(ours), Why::NotYetInitialized);
+    Flow::Continue(())
+}
+
+pub fn kubeconfig(p: &mut Pending) -> Flow {
+    match &p.observed.kubeconfig {
+        Kubeconfig::Unreadable(detail) => {
+            let detail = detail.clone();
+            p.fail(Blocked::KubeconfigUnreadable { detail })
+        }
+        Kubeconfig::Missing => {
+            let has_ca = match &p.observed.certificates {
+                Certificates::Found(found) => found.contains(&Purpose::Ca),
+                Certificates::Unreadable(_) => false,
+            };
+            // Made in this very pass?
+            let will_have =
+                p.plan.steps.iter().any(|s| matches!(&s.act, Act::CreateCertificates(c) if c.contains(&Purpose::Ca)));
+            if !has_ca && !will_have {
+                return p.wait(Blocked::AuthorityMissing, Some(SLOW_RETRY));
+            }
+            if let Some((host, port)) = p.observed.endpoint() {
+                let server = format!("https://{}:{port}", bracketed(&host));
+                p.step(Act::CreateKubeconfig { server }, Why::NoKubeconfig);
+            }
+            Flow::Continue(())
+        }
+        Kubeconfig::Found { ours, controlled, expires } => {
+            let renew = expires.is_some_and(|at| at - p.now < TimeDelta::days(RENEW_BEFORE_DAYS));
+            match (controlled, ours) {
+                (true, _) if renew => p.step(Act::RenewKubeconfig, Why::KubeconfigExpires),
+                (false, true) => p.step(Act::AdoptKubeconfig, Why::KubeconfigNotOurs),
+                _ => {}
+            }
+            Flow::Continue(())
+        }
+    }
+}
+
+/// A host as part of a URL: IPv6 addresses need brackets.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
+}
+
+/// How long to wait before preflight is tried again.
+pub const fn preflight_retry(deleting: bool) -> std::time::Duration {
+    if deleting { SLOW_RETRY } else { PREFLIGHT_RETRY }
+}

@@ -1,0 +1,412 @@
+//! The words of a control plane's plan: what is done, why, and what is in the way. Data only; must not
+//! know who performs it.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::Value;
+
+use crate::api::bootstrap::KubeadmConfig;
+use crate::api::machine::Machine;
+use crate::plan::{Reason, Rule};
+use crate::status::control_plane::certificates::Purpose;
+use crate::status::etcd::Member;
+
+/// One thing to do and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub act: Act,
+    pub reason: Reason,
+}
+
+impl Step {
+    #[must_use]
+    pub fn new(act: Act, why: Why) -> Self {
+        Self { act, reason: why.into() }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.act, self.reason)
+    }
+}
+
+/// What a step does. Machines are given by name; the performer knows the objects.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    AddFinalizer,
+    RemoveFinalizer,
+    /// Becomes the controller of a Machine that has none.
+    Adopt {
+        machine: String,
+    },
+    /// Makes the Cluster an owner of the infrastructure template.
+    OwnTemplate,
+    CreateCertificates(Vec<Purpose>),
+    /// `server` is a URL.
+    CreateKubeconfig {
+        server: String,
+    },
+    AdoptKubeconfig,
+    /// A new client certificate; the stored server stays.
+    RenewKubeconfig,
+    /// Brings labels, annotations, readiness gates, deletion timeouts and taints of the Machine and
+    /// the labels and annotations of the objects behind it in line.
+    Sync(Box<Sync>),
+    CreateMachine(Box<NewMachine>),
+    /// With background propagation; finalizers do the rest.
+    DeleteMachine {
+        machine: String,
+    },
+    /// Drops the control plane's own hook, so that the infrastructure may go.
+    ReleaseMachine {
+        machine: String,
+    },
+    RemoveMember(Member),
+    /// Candidates in order; the first that accepts leads.
+    MoveLeader {
+        from: String,
+        candidates: Vec<Member>,
+    },
+    /// The new `ClusterConfiguration` of `kube-system/kubeadm-config`.
+    UpdateKubeadmConfig(Value),
+    UpdateKubeProxy {
+        image: String,
+    },
+    /// Sets a condition on a Machine: `OwnerRemediated`.
+    MarkMachine {
+        machine: String,
+        condition: Box<Condition>,
+    },
+    /// Takes a condition off a Machine.
+    UnmarkMachine {
+        machine: String,
+        condition: &'static str,
+    },
+    /// Sets or removes an annotation of the control plane itself.
+    Annotate {
+        key: &'static str,
+        value: Option<String>,
+    },
+}
+
+/// A Machine to be made, with the two objects behind it. All three have the same name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewMachine {
+    pub machine: Machine,
+    pub bootstrap: KubeadmConfig,
+    pub infrastructure: Value,
+    /// Joins a control plane that exists; otherwise it is the first.
+    pub joins: bool,
+}
+
+impl NewMachine {
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.machine.metadata.name.as_deref().unwrap_or_default()
+    }
+}
+
+/// What existing objects should look like. `None`: that object is as wanted, or does not exist.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sync {
+    pub name: String,
+    pub machine: Option<Machine>,
+    /// Merge patch of metadata.
+    pub bootstrap: Option<Value>,
+    /// Merge patch of metadata.
+    pub infrastructure: Option<Value>,
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddFinalizer => f.write_str("add the finalizer"),
+            Self::RemoveFinalizer => f.write_str("remove the finalizer"),
+            Self::Adopt { machine } => write!(f, "adopt Machine {machine}"),
+            Self::OwnTemplate => f.write_str("make the Cluster an owner of the infrastructure template"),
+            Self::CreateCertificates(purposes) => {
+                let names: Vec<&str> = purposes.iter().map(|p| p.name()).collect();
+                write!(f, "create certificates {}", names.join(", "))
+            }
+            Self::CreateKubeconfig { server } => write!(f, "create the kubeconfig secret for {server}"),
+            Self::AdoptKubeconfig => f.write_str("adopt the kubeconfig secret"),
+            Self::RenewKubeconfig => f.write_str("renew the kubeconfig's client certificate"),
+            Self::Sync(sync) => write!(f, "update Machine {} in place", sync.name),
+            Self::CreateMachine(new) => {
+                let how = if new.joins { "joins" } else { "initializes" };
+                write!(f, "create Machine {} ({how}", new.name())?;
+                match &new.machine.spec.failure_domain {
+                    Some(domain) => write!(f, ", failure domain {domain})"),
+                    None => f.write_str(")"),
+                }
+            }
+            Self::DeleteMachine { machine } => write!(f, "delete Machine {machine}"),
+            Self::ReleaseMachine { machine } => write!(f, "let Machine {machine} go"),
+            Self::RemoveMember(member) if member.name.is_empty() => {
+                write!(f, "remove etcd member {} (no name yet)", member.id)
+            }
+            Self::RemoveMember(member) => write!(f, "remove etcd member {}", member.name),
+            Self::MoveLeader { from, candidates } => {
+                let to = candidates.first().map_or("nobody", |m| m.name.as_str());
+                write!(f, "move etcd leadership from {from} to {to}")
+            }
+            Self::UpdateKubeadmConfig(_) => f.write_str("update ConfigMap kube-system/kubeadm-config"),
+            Self::UpdateKubeProxy { image } => write!(f, "set the image of kube-proxy to {image}"),
+            Self::MarkMachine { machine, condition } => {
+                write!(f, "mark Machine {machine} {}={}/{}", condition.type_, condition.status, condition.reason)
+            }
+            Self::UnmarkMachine { machine, condition } => write!(f, "clear {condition} of Machine {machine}"),
+            Self::Annotate { key, value: Some(_) } => write!(f, "annotate the control plane with {key}"),
+            Self::Annotate { key, value: None } => write!(f, "drop annotation {key}"),
+        }
+    }
+}
+
+/// Why a step is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    NoFinalizer,
+    DeletionCompleted,
+    NoController,
+    NotOwned,
+    NotYetInitialized,
+    NoKubeconfig,
+    KubeconfigNotOurs,
+    KubeconfigExpires,
+    OutOfSync { what: Vec<&'static str> },
+    FirstMachine { desired: usize },
+    TooFew { current: usize, desired: usize },
+    TooMany { current: usize, desired: usize },
+    Surge { outdated: usize, max_surge: usize },
+    Outdated { differences: Vec<String> },
+    OwnerDeleting,
+    Leads { machine: String },
+    NoMachineForMember,
+    MachineLeaves { machine: String },
+    LastMachine,
+    NoMemberKnown,
+    RolloutPending { version: String },
+    ProxyFollowsVersion { version: String },
+    Unhealthy { machine: String },
+    RemediationOutcome { message: String },
+    HealthyAgain,
+    RemediationStale,
+    ReplacementMade,
+}
+
+impl Rule for Why {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::NoFinalizer => "no-finalizer",
+            Self::DeletionCompleted => "deletion-completed",
+            Self::NoController => "no-controller",
+            Self::NotOwned => "template-not-owned",
+            Self::NotYetInitialized => "not-yet-initialized",
+            Self::NoKubeconfig => "no-kubeconfig",
+            Self::KubeconfigNotOurs => "kubeconfig-not-ours",
+            Self::KubeconfigExpires => "kubeconfig-expires",
+            Self::OutOfSync { .. } => "out-of-sync",
+            Self::FirstMachine { .. } => "first-machine",
+            Self::TooFew { .. } => "too-few-machines",
+            Self::TooMany { .. } => "too-many-machines",
+            Self::Surge { .. } => "surge",
+            Self::Outdated { .. } => "outdated",
+            Self::OwnerDeleting => "owner-deleting",
+            Self::Leads { .. } => "leads-etcd",
+            Self::NoMachineForMember => "stray-member",
+            Self::MachineLeaves { .. } => "machine-leaves",
+            Self::LastMachine => "last-machine",
+            Self::NoMemberKnown => "no-member-known",
+            Self::RolloutPending { .. } => "rollout-pending",
+            Self::ProxyFollowsVersion { .. } => "kube-proxy-follows-version",
+            Self::Unhealthy { .. } => "unhealthy",
+            Self::RemediationOutcome { .. } => "remediation-outcome",
+            Self::HealthyAgain => "healthy-again",
+            Self::RemediationStale => "remediation-stale",
+            Self::ReplacementMade => "replacement-made",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFinalizer => f.write_str("deletion must wait for the Machines"),
+            Self::DeletionCompleted => f.write_str("no Machine is left"),
+            Self::NoController => f.write_str("it belongs to the cluster and has no controller"),
+            Self::NotOwned => f.write_str("a template moves and goes with its Cluster"),
+            Self::NotYetInitialized => f.write_str("they are missing and the cluster is not initialized"),
+            Self::NoKubeconfig => f.write_str("there is none"),
+            Self::KubeconfigNotOurs => f.write_str("somebody else controls it"),
+            Self::KubeconfigExpires => f.write_str("its client certificate has less than half a year left"),
+            Self::OutOfSync { what } => write!(f, "{} differ from the template", what.join(", ")),
+            Self::FirstMachine { desired } => write!(f, "there is no Machine yet, {desired} wanted"),
+            Self::TooFew { current, desired } => write!(f, "{current} of {desired} Machines exist"),
+            Self::TooMany { current, desired } => write!(f, "{current} Machines exist, {desired} wanted"),
+            Self::Surge { outdated, max_surge } => {
+                write!(f, "{outdated} not up-to-date, maxSurge is {max_surge}")
+            }
+            Self::Outdated { differences } if differences.is_empty() => f.write_str("it is in line to go"),
+            Self::Outdated { differences } => f.write_str(&differences.join("; ")),
+            Self::OwnerDeleting => f.write_str("the control plane is being deleted"),
+            Self::Leads { machine } => write!(f, "Machine {machine} hosts the leader and goes next"),
+            Self::NoMachineForMember => f.write_str("it has no Machine"),
+            Self::MachineLeaves { machine } => write!(f, "Machine {machine} is drained and leaves"),
+            Self::LastMachine => f.write_str("it is the last Machine: there is no quorum to keep"),
+            Self::NoMemberKnown => f.write_str("no etcd member can be told to be its own"),
+            Self::RolloutPending { version } => write!(f, "Machines join with {version} and these settings"),
+            Self::ProxyFollowsVersion { version } => write!(f, "it follows version {version}"),
+            Self::Unhealthy { machine } => write!(f, "Machine {machine} failed its health check"),
+            Self::RemediationOutcome { message } => f.write_str(message),
+            Self::HealthyAgain => f.write_str("its health check succeeds again"),
+            Self::RemediationStale => f.write_str("a Machine was made since that remediation began"),
+            Self::ReplacementMade => f.write_str("the replacement exists"),
+        }
+    }
+}
+
+/// Why nothing (more) is done now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    Paused { message: String },
+    MixedManagement { foreign: Vec<String> },
+    AdoptionRefused { machine: String, detail: String },
+    TemplateMissing { kind: String, name: String },
+    TemplateUnreadable { detail: String },
+    InfrastructureNotProvisioned,
+    EndpointMissing,
+    CertificatesUnreadable { detail: String },
+    ExternalCertificatesMissing { names: Vec<&'static str> },
+    KubeconfigUnreadable { detail: String },
+    AuthorityMissing,
+    NotInspected { detail: String },
+    NodesUnknown { detail: String },
+    MembersUnknown,
+    /// A member without Machine that cannot be removed safely.
+    StrayMemberKeepsQuorum { member: String },
+    StrayMemberMayBelongToProvisioning { member: String },
+    MachineDeleting { machine: String },
+    OtherHooks { machine: String },
+    Draining { machine: String },
+    WouldBreakComponents { machine: String },
+    WouldLoseQuorum { machine: String },
+    LeaderUnknown,
+    NoLeaderCandidate,
+    UpdatingInPlace { machines: Vec<String> },
+    TopologyVersion { version: String },
+    CertificatesMissing,
+    /// A condition of a Machine that preflight insists on; upstream's sentence.
+    MachineUnhealthy { detail: String },
+    AddWouldBreak { detail: &'static str },
+    NamingTemplate { detail: String },
+    WaitingForWorkers { machines: usize, pools: usize },
+    WaitingForDeletion { machines: Vec<String> },
+    RemediationHeld { message: String },
+}
+
+impl Rule for Blocked {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Paused { .. } => "paused",
+            Self::MixedManagement { .. } => "mixed-management",
+            Self::AdoptionRefused { .. } => "adoption-refused",
+            Self::TemplateMissing { .. } => "template-missing",
+            Self::TemplateUnreadable { .. } => "template-unreadable",
+            Self::InfrastructureNotProvisioned => "infrastructure-not-provisioned",
+            Self::EndpointMissing => "endpoint-missing",
+            Self::CertificatesUnreadable { .. } => "certificates-unreadable",
+            Self::ExternalCertificatesMissing { .. } => "external-certificates-missing",
+            Self::KubeconfigUnreadable { .. } => "kubeconfig-unreadable",
+            Self::AuthorityMissing => "authority-missing",
+            Self::NotInspected { .. } => "not-inspected",
+            Self::NodesUnknown { .. } => "nodes-unknown",
+            Self::MembersUnknown => "etcd-members-unknown",
+            Self::StrayMemberKeepsQuorum { .. } => "stray-member-quorum",
+            Self::StrayMemberMayBelongToProvisioning { .. } => "stray-member-provisioning",
+            Self::MachineDeleting { .. } => "machine-deleting",
+            Self::OtherHooks { .. } => "other-pre-terminate-hooks",
+            Self::Draining { .. } => "machine-draining",
+            Self::WouldBreakComponents { .. } => "components-would-break",
+            Self::WouldLoseQuorum { .. } => "quorum-would-break",
+            Self::LeaderUnknown => "etcd-leader-unknown",
+            Self::NoLeaderCandidate => "no-etcd-leader-candidate",
+            Self::UpdatingInPlace { .. } => "updating-in-place",
+            Self::TopologyVersion { .. } => "topology-version",
+            Self::CertificatesMissing => "certificates-missing",
+            Self::MachineUnhealthy { .. } => "machine-unhealthy",
+            Self::AddWouldBreak { .. } => "add-would-break",
+            Self::NamingTemplate { .. } => "naming-template",
+            Self::WaitingForWorkers { .. } => "waiting-for-workers",
+            Self::WaitingForDeletion { .. } => "waiting-for-deletion",
+            Self::RemediationHeld { .. } => "remediation-held",
+        }
+    }
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Paused { message } => f.write_str(message),
+            Self::MixedManagement { foreign } => write!(
+                f,
+                "not all control plane machines are owned by this KubeadmControlPlane, refusing to operate in mixed management mode ({})",
+                foreign.join(", ")
+            ),
+            Self::AdoptionRefused { machine, detail } => write!(f, "Machine {machine} cannot be adopted: {detail}"),
+            Self::TemplateMissing { kind, name } => write!(f, "{kind} {name} does not exist"),
+            Self::TemplateUnreadable { detail }
+            | Self::CertificatesUnreadable { detail }
+            | Self::KubeconfigUnreadable { detail }
+            | Self::NotInspected { detail }
+            | Self::NamingTemplate { detail }
+            | Self::MachineUnhealthy { detail } => f.write_str(detail),
+            Self::InfrastructureNotProvisioned => {
+                f.write_str("Waiting for Cluster status.infrastructureReady to be true")
+            }
+            Self::EndpointMissing => f.write_str("Waiting for Cluster spec.controlPlaneEndpoint to be set"),
+            Self::ExternalCertificatesMissing { names } => {
+                write!(f, "external certificate not found: {}", names.join(", "))
+            }
+            Self::AuthorityMissing => f.write_str("the cluster CA is missing, so no kubeconfig can be signed"),
+            Self::NodesUnknown { detail } => write!(f, "failed to list control plane Nodes: {detail}"),
+            Self::MembersUnknown => f.write_str("the list of etcd members is not known"),
+            Self::StrayMemberKeepsQuorum { member } => write!(
+                f,
+                "etcd member {member} does not have a corresponding Machine, it must be removed from the cluster but this operation can lead to quorum loss. Please check the etcd status"
+            ),
+            Self::StrayMemberMayBelongToProvisioning { member } => {
+                write!(f, "etcd member {member} has no Machine, but a Machine without Node may be its own")
+            }
+            Self::MachineDeleting { machine } => write!(f, "Machine {machine} is being deleted"),
+            Self::OtherHooks { machine } => {
+                write!(f, "Machine {machine} has pre-terminate hooks of others, which go first")
+            }
+            Self::Draining { machine } => write!(f, "Machine {machine} is not drained yet"),
+            Self::WouldBreakComponents { machine } => write!(
+                f,
+                "without Machine {machine} no Machine with healthy control plane components would be left"
+            ),
+            Self::WouldLoseQuorum { machine } => write!(f, "without Machine {machine} etcd would lose quorum"),
+            Self::LeaderUnknown => f.write_str("unable to move etcd leadership, failed to detect etcd leader"),
+            Self::NoLeaderCandidate => {
+                f.write_str("unable to move etcd leadership, no candidate machines for etcd leadership found")
+            }
+            Self::UpdatingInPlace { machines } => {
+                write!(f, "in-place update in progress: {}", machines.join(", "))
+            }
+            Self::TopologyVersion { version } => {
+                write!(f, "waiting for a version upgrade to {version} to be propagated")
+            }
+            Self::CertificatesMissing => f.write_str("cluster certificates are missing or unknown"),
+            Self::AddWouldBreak { detail } => f.write_str(detail),
+            Self::WaitingForWorkers { machines, pools } => write!(
+                f,
+                "{machines} worker Machine(s) and {pools} MachinePool(s) of the cluster still exist"
+            ),
+            Self::WaitingForDeletion { machines } => write!(f, "waiting for {} to go", machines.join(", ")),
+            Self::RemediationHeld { message } => f.write_str(message),
+        }
+    }
+}

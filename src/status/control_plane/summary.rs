@@ -1,0 +1,127 @@
+//! The status of a control plane: every condition and counter, computed last in a pass. Owns their
+//! order. Must not decide anything; it is told what the plan found.
+//! Source: KCP `status.go` (`updateStatus`), v1.14.0.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::available::available;
+use super::scaling::{self, PreflightFindings};
+use super::{Inspection, Observed, Workload};
+use crate::api::control_plane::{KubeadmControlPlaneStatus, LastRemediation};
+use crate::api::machine_set::VersionCount;
+use crate::api::names::{annotation, label};
+use crate::status::condition_ops::{Draft, Status, condition as say};
+use crate::status::machines;
+use crate::status::remediation::RemediationData;
+use crate::status::versions;
+use crate::time::{Timestamp, to_k8s};
+
+/// What a pass did before its status is written.
+#[derive(Clone, Debug, Default)]
+pub struct Pass {
+    /// `None`: the pass ended before it could inspect.
+    pub inspection: Option<Inspection>,
+    /// Conditions that the pass set on its way, such as `CertificatesAvailable` and the two gates.
+    pub conditions: Vec<Condition>,
+    pub findings: PreflightFindings,
+    /// The pass ended without an error: `observedGeneration` may move.
+    pub completed: bool,
+}
+
+/// The new status, from the stored one and what this pass found. `observed` is the one after
+/// [`super::inspect()`]. Pure; never fails.
+#[must_use]
+pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmControlPlaneStatus {
+    let mut new = observed.control_plane.status.clone().unwrap_or_default();
+    let machines = scaling::all(observed);
+    let cluster = observed.cluster.metadata.name.as_deref().unwrap_or_default();
+    new.selector = Some(format!("{}={cluster},{}", label::CLUSTER_NAME, label::CONTROL_PLANE));
+    set_versions(&mut new, observed);
+    if observed.is_initialized() || initialized_now(observed) {
+        new.initialization.get_or_insert_default().control_plane_initialized = Some(true);
+    }
+    new.replicas = i32::try_from(machines.len()).ok();
+    new.ready_replicas = Some(machines::count_true(&machines, "Ready"));
+    new.available_replicas = Some(machines::count_true(&machines, "Available"));
+    new.up_to_date_replicas = Some(machines::count_true(&machines, "UpToDate"));
+    new.last_remediation = last_remediation(observed).or(new.last_remediation);
+    new.conditions = conditions(observed, pass, now);
+    let generation = observed.control_plane.metadata.generation;
+    if pass.completed {
+        new.observed_generation = generation.or(new.observed_generation);
+    }
+    new
+}
+
+fn conditions(observed: &Observed, pass: &Pass, now: Timestamp) -> Vec<Condition> {
+    let machines = scaling::all(observed);
+    let mut draft = Draft::new(observed.conditions(), observed.control_plane.metadata.generation, now);
+    for c in &pass.conditions {
+        draft.set(c.clone());
+    }
+    for c in pass.inspection.iter().flat_map(|i| &i.control_plane) {
+        draft.set(c.clone());
+    }
+    draft.set(if observed.is_initialized() || initialized_now(observed) {
+        say("Initialized", Status::True, "Initialized", "")
+    } else {
+        say("Initialized", Status::False, "NotInitialized", "")
+    });
+    draft.set(scaling::rolling_out(&machines));
+    draft.set(scaling::scaling_up(observed, &pass.findings));
+    draft.set(scaling::scaling_down(observed, &pass.findings, now));
+    draft.set(machines::ready("MachinesReady", &machines));
+    draft.set(machines::up_to_date("MachinesUpToDate", &machines, now));
+    draft.set(machines::remediating(&machines, "KubeadmControlPlane"));
+    draft.set(scaling::deleting(observed, now));
+    draft.set(available_now(observed, pass, draft.list(), now));
+    draft.finish()
+}
+
+/// `Available` judges the flag as this pass has just set it.
+fn available_now(observed: &Observed, pass: &Pass, conditions: &[Condition], now: Timestamp) -> Condition {
+    if observed.is_initialized() || !initialized_now(observed) {
+        return available(observed, pass.inspection.as_ref(), conditions, now);
+    }
+    let mut observed = observed.clone();
+    let status = observed.control_plane.status.get_or_insert_default();
+    status.initialization.get_or_insert_default().control_plane_initialized = Some(true);
+    available(&observed, pass.inspection.as_ref(), conditions, now)
+}
+
+/// The workload cluster has a kubeadm configuration: the first Machine is up. Not believed while the
+/// only Machine is on its way out or to be replaced.
+fn initialized_now(observed: &Observed) -> bool {
+    if let [only] = observed.machines.as_slice()
+        && (only.is_deleting() || only.awaits_remediation())
+    {
+        return false;
+    }
+    matches!(&observed.workload, Workload::Reached(facts) if matches!(facts.kubeadm_config, Ok(Some(_))))
+}
+
+fn set_versions(status: &mut KubeadmControlPlaneStatus, observed: &Observed) {
+    let seen = observed.machines.iter().map(|m| (m.kubelet_version().unwrap_or(m.version()), 1));
+    status.versions = versions::count(seen)
+        .into_iter()
+        .map(|(version, replicas)| VersionCount { version, replicas: Some(replicas) })
+        .collect();
+    if let Some(first) = status.versions.first() {
+        status.version = Some(first.version.clone());
+    }
+}
+
+/// From the control plane's own mark, else from its newest replacement. `None` keeps what is stored.
+fn last_remediation(observed: &Observed) -> Option<LastRemediation> {
+    let own = observed.control_plane.metadata.annotations.as_ref();
+    let own = own.and_then(|a| a.get(annotation::REMEDIATION_IN_PROGRESS));
+    let data = match own {
+        Some(text) => RemediationData::parse(text),
+        None => observed
+            .machines
+            .iter()
+            .filter_map(|m| RemediationData::parse(m.annotation(annotation::REMEDIATION_FOR)?))
+            .max_by_key(|data| data.timestamp),
+    }?;
+    Some(LastRemediation { machine: data.machine, retry_count: data.retry_count, time: to_k8s(data.timestamp) })
+}

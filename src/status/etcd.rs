@@ -1,0 +1,196 @@
+//! Etcd as a control plane sees it: members, quorum arithmetic, what a change would leave behind.
+//! Must not know how members are asked.
+//! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/remediation.go`
+//! (`targetEtcdClusterHealthy`), `controlplane/kubeadm/pkg/workload_cluster_conditions.go`, v1.14.0.
+
+/// One etcd member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    pub id: u64,
+    /// The Node's name; empty until the member has started.
+    pub name: String,
+    pub learner: bool,
+    /// `NOSPACE`, `CORRUPT`.
+    pub alarms: Vec<String>,
+}
+
+/// What etcd answered when it was asked for its members, or why it did not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// Nobody asked: external etcd, no connection, or a reader without access.
+    NotAsked,
+    /// No etcd pod could be reached; innermost cause.
+    NoClient(String),
+    /// There is no Node that could host a member: nothing to ask.
+    NoNodes,
+    /// A member was reached but did not list the members; innermost cause.
+    ListFailed(String),
+    /// The members have no leader, so there is no quorum to trust.
+    NoLeader,
+    Known(Members),
+}
+
+/// A known member list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    pub list: Vec<Member>,
+    /// Id of the leader; `None` when nobody knows.
+    pub leader: Option<u64>,
+}
+
+impl Membership {
+    /// The list; `None` when it is not known. An empty list is known to be empty.
+    #[must_use]
+    pub fn members(&self) -> Option<&[Member]> {
+        match self {
+            Self::Known(members) => Some(&members.list),
+            Self::NoNodes => Some(&[]),
+            _ => None,
+        }
+    }
+
+    /// Name of the leading member's Node.
+    #[must_use]
+    pub fn leader_name(&self) -> Option<&str> {
+        let Self::Known(members) = self else { return None };
+        let id = members.leader?;
+        members.list.iter().find(|m| m.id == id).map(|m| m.name.as_str())
+    }
+}
+
+/// Votes needed among `voters`.
+#[must_use]
+pub fn quorum(voters: usize) -> usize {
+    voters / 2 + 1
+}
+
+/// Members, some of them healthy, as they are or as they would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Projection {
+    pub voters: usize,
+    pub learners: usize,
+    pub unhealthy: usize,
+}
+
+/// A change to the member list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    None,
+    Add,
+    /// By name, which is the Node's.
+    Remove(&'a str),
+}
+
+impl Projection {
+    /// The members after `change`. `healthy` judges a member by name: `Some` when a Machine hosts it,
+    /// `None` when none does (then only an alarm makes it unhealthy).
+    ///
+    /// A nameless member counts as a learner and as unhealthy: it was added and has not started. A
+    /// member to be added counts as unhealthy once there is more than one, or else 0 → 1 → 2 could
+    /// never happen.
+    #[must_use]
+    pub fn after(members: &[Member], change: Change<'_>, healthy: impl Fn(&str) -> Option<bool>) -> Self {
+        let mut projection = Self::default();
+        for member in members {
+            if change == Change::Remove(&member.name) {
+                continue;
+            }
+            if member.name.is_empty() {
+                projection.learners += 1;
+                projection.unhealthy += 1;
+                continue;
+            }
+            if member.learner {
+                projection.learners += 1;
+            } else {
+                projection.voters += 1;
+            }
+            if !healthy(&member.name).unwrap_or(member.alarms.is_empty()) {
+                projection.unhealthy += 1;
+            }
+        }
+        if change == Change::Add {
+            projection.voters += 1;
+            projection.unhealthy += usize::from(members.len() > 1);
+        }
+        projection
+    }
+
+    /// Quorum holds with the healthy voters alone, and nobody is still learning.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        self.learners == 0 && self.voters.saturating_sub(self.unhealthy) >= quorum(self.voters)
+    }
+
+    /// How many more voters may fail before quorum is lost; 0 when it is lost already.
+    #[must_use]
+    pub fn failures_tolerated(&self) -> usize {
+        self.voters.saturating_sub(self.unhealthy).saturating_sub(quorum(self.voters))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(names: &[&str]) -> Vec<Member> {
+        names.iter().map(|n| Member { name: (*n).to_owned(), ..Member::default() }).collect()
+    }
+
+    /// Is `change` safe for members `a`, `b`, … of which `unhealthy` are?
+    fn check(count: usize, unhealthy: &[&str], change: Change<'_>, expected: bool) {
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        let list = members(&names[..count]);
+        let projection = Projection::after(&list, change, |name| Some(!unhealthy.contains(&name)));
+        assert_eq!(projection.is_safe(), expected, "{count} members, {unhealthy:?} bad, {change:?}: {projection:?}");
+    }
+
+    #[test]
+    fn worked_values_of_safe_changes() {
+        check(1, &[], Change::Add, true);
+        check(1, &["a"], Change::Add, false);
+        check(2, &[], Change::Add, true);
+        check(2, &["a"], Change::Add, false);
+        check(3, &[], Change::Add, true);
+        check(3, &["a"], Change::Add, false);
+        check(4, &["a"], Change::Add, true);
+        check(5, &["a"], Change::Add, true);
+        check(5, &["a", "b"], Change::Add, false);
+        check(3, &[], Change::Remove("a"), true);
+        check(3, &["a"], Change::Remove("a"), true);
+        check(3, &["b"], Change::Remove("a"), false);
+        check(4, &["b"], Change::Remove("a"), true);
+        check(5, &["b"], Change::Remove("a"), true);
+        check(5, &["b", "c"], Change::Remove("a"), false);
+        check(7, &["b", "c"], Change::Remove("a"), true);
+        check(1, &[], Change::Remove("a"), false);
+    }
+
+    #[test]
+    fn learners_and_nameless_members_forbid_changes() {
+        let mut list = members(&["a", "b", "c"]);
+        list[2].learner = true;
+        assert!(!Projection::after(&list, Change::None, |_| Some(true)).is_safe());
+        let list = members(&["a", "b", ""]);
+        let projection = Projection::after(&list, Change::None, |_| Some(true));
+        assert_eq!(projection, Projection { voters: 2, learners: 1, unhealthy: 1 });
+        assert!(!projection.is_safe());
+    }
+
+    #[test]
+    fn a_member_without_machine_is_healthy_unless_it_raised_an_alarm() {
+        let mut list = members(&["a", "b", "c"]);
+        assert!(Projection::after(&list, Change::Remove("a"), |_| None).is_safe());
+        list[1].alarms.push("NOSPACE".into());
+        assert!(!Projection::after(&list, Change::Remove("a"), |_| None).is_safe());
+    }
+
+    #[test]
+    fn the_leader_has_a_name() {
+        let mut known = Members { list: members(&["a", "b"]), leader: Some(2) };
+        known.list[1].id = 2;
+        assert_eq!(Membership::Known(known).leader_name(), Some("b"));
+        assert_eq!(Membership::NoLeader.leader_name(), None);
+        assert_eq!(Membership::NoNodes.members(), Some(&[][..]));
+    }
+}
