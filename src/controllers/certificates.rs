@@ -28,7 +28,9 @@ const BACKDATE_MINUTES: i64 = 5;
 pub enum CertificateError {
     #[error("cannot generate {what}: {source}; check the system's source of randomness")]
     Generate { what: &'static str, source: rcgen::Error },
-    #[error("secret {secret} does not hold a usable {key}: {detail}; restore it from a backup, or delete the secret before the control plane is initialized")]
+    #[error(
+        "secret {secret} does not hold a usable {key}: {detail}; restore it from a backup, or delete the secret before the control plane is initialized"
+    )]
     Unusable { secret: String, key: &'static str, detail: String },
     #[error("secret {0} must be supplied by the user and does not exist (external certificate not found)")]
     ExternalMissing(String),
@@ -56,7 +58,11 @@ pub struct KeySettings {
 }
 
 /// New material for `purpose`.
-pub fn generate(purpose: Purpose, settings: &KeySettings, now: Timestamp) -> Result<PemPair, CertificateError> {
+pub fn generate(
+    purpose: Purpose,
+    settings: &KeySettings,
+    now: Timestamp,
+) -> Result<PemPair, CertificateError> {
     let failed = |source| CertificateError::Generate { what: purpose.name(), source };
     let key = generate_key(&settings.algorithm).map_err(failed)?;
     let certificate = if purpose == Purpose::ServiceAccount {
@@ -82,9 +88,16 @@ fn authority(validity_days: i64, now: Timestamp) -> CertificateParams {
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "kubernetes");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages =
-        vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::KeyCertSign];
-    set_validity(&mut params, now - TimeDelta::minutes(BACKDATE_MINUTES), now + TimeDelta::days(validity_days));
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyEncipherment,
+        KeyUsagePurpose::KeyCertSign,
+    ];
+    set_validity(
+        &mut params,
+        now - TimeDelta::minutes(BACKDATE_MINUTES),
+        now + TimeDelta::days(validity_days),
+    );
     params
 }
 
@@ -100,7 +113,13 @@ pub fn set_validity(params: &mut CertificateParams, not_before: Timestamp, not_a
 
 /// The secret that carries `pair` for `cluster`.
 #[must_use]
-pub fn secret(namespace: &str, cluster: &str, purpose: Purpose, pair: &PemPair, owner: OwnerReference) -> Secret {
+pub fn secret(
+    namespace: &str,
+    cluster: &str,
+    purpose: Purpose,
+    pair: &PemPair,
+    owner: OwnerReference,
+) -> Secret {
     let data = BTreeMap::from([
         ("tls.crt".to_owned(), ByteString(pair.certificate.clone().into_bytes())),
         ("tls.key".to_owned(), ByteString(pair.key.clone().into_bytes())),
@@ -139,13 +158,14 @@ pub fn pair_of(secret: &Secret) -> Result<PemPair, CertificateError> {
 /// One text entry of a secret.
 pub fn text_of(secret: &Secret, key: &'static str) -> Result<String, CertificateError> {
     let name = || secret.metadata.name.clone().unwrap_or_default();
-    let bytes = secret
-        .data
-        .as_ref()
-        .and_then(|data| data.get(key))
-        .ok_or_else(|| CertificateError::Unusable { secret: name(), key, detail: "the key is missing".into() })?;
-    String::from_utf8(bytes.0.clone())
-        .map_err(|e| CertificateError::Unusable { secret: name(), key, detail: e.to_string() })
+    let bytes = secret.data.as_ref().and_then(|data| data.get(key)).ok_or_else(|| {
+        CertificateError::Unusable { secret: name(), key, detail: "the key is missing".into() }
+    })?;
+    String::from_utf8(bytes.0.clone()).map_err(|e| CertificateError::Unusable {
+        secret: name(),
+        key,
+        detail: e.to_string(),
+    })
 }
 
 #[cfg(test)]

@@ -46,10 +46,15 @@ pub fn secret(
 pub fn client_certificate(authority: &PemPair, now: Timestamp) -> Result<PemPair, CertificateError> {
     let failed = |source| CertificateError::Generate { what: "the kubeconfig's client certificate", source };
     let unusable = |key: &'static str| {
-        move |e: rcgen::Error| CertificateError::Unusable { secret: "of the cluster CA".into(), key, detail: e.to_string() }
+        move |e: rcgen::Error| CertificateError::Unusable {
+            secret: "of the cluster CA".into(),
+            key,
+            detail: e.to_string(),
+        }
     };
     let signing_key = KeyPair::from_pem(&authority.key).map_err(unusable("tls.key"))?;
-    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, signing_key).map_err(unusable("tls.crt"))?;
+    let issuer =
+        Issuer::from_ca_cert_pem(&authority.certificate, signing_key).map_err(unusable("tls.crt"))?;
     let not_before = validity(&authority.certificate).map_or(now, |(from, _)| from);
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -121,7 +126,8 @@ mod tests {
         let now = parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
         let authority = certificates::generate(Purpose::Ca, &KeySettings::default(), now).unwrap();
         let secret =
-            secret("default", "prod", "https://10.0.0.9:6443", &authority, OwnerReference::default(), now).unwrap();
+            secret("default", "prod", "https://10.0.0.9:6443", &authority, OwnerReference::default(), now)
+                .unwrap();
         assert_eq!(secret.metadata.name.as_deref(), Some("prod-kubeconfig"));
         let text = certificates::text_of(&secret, "value").unwrap();
         let stored = read(&text).unwrap();

@@ -31,7 +31,8 @@ pub fn upgrade_refusal(from: &str, to: &str) -> Option<String> {
     if a.major != b.major {
         return Some(format!("{from} to {to} changes the major version"));
     }
-    (b.minor > a.minor + 1).then(|| format!("{from} to {to} skips {} minor version(s)", b.minor - a.minor - 1))
+    (b.minor > a.minor + 1)
+        .then(|| format!("{from} to {to} skips {} minor version(s)", b.minor - a.minor - 1))
 }
 
 /// Feature gate `ControlPlaneKubeletLocalMode` must be switched on for this version when nobody

@@ -142,7 +142,11 @@ mod tests {
         let names = ["a", "b", "c", "d", "e", "f", "g"];
         let list = members(&names[..count]);
         let projection = Projection::after(&list, change, |name| Some(!unhealthy.contains(&name)));
-        assert_eq!(projection.is_safe(), expected, "{count} members, {unhealthy:?} bad, {change:?}: {projection:?}");
+        assert_eq!(
+            projection.is_safe(),
+            expected,
+            "{count} members, {unhealthy:?} bad, {change:?}: {projection:?}"
+        );
     }
 
     #[test]

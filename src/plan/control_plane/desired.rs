@@ -128,10 +128,8 @@ pub fn readiness_gates(observed: &Observed) -> Vec<ReadinessGate> {
     if observed.etcd_is_managed() {
         types.extend([COMPONENTS[3], ETCD_MEMBER]);
     }
-    let mut gates: Vec<ReadinessGate> = types
-        .iter()
-        .map(|t| ReadinessGate { condition_type: (*t).to_owned(), polarity: None })
-        .collect();
+    let mut gates: Vec<ReadinessGate> =
+        types.iter().map(|t| ReadinessGate { condition_type: (*t).to_owned(), polarity: None }).collect();
     for gate in &observed.control_plane.spec.machine_template.spec.readiness_gates {
         if gates.iter().all(|known| known.condition_type != gate.condition_type) {
             gates.push(gate.clone());

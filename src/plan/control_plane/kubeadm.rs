@@ -138,7 +138,8 @@ mod tests {
     #[test]
     fn the_cluster_configuration_takes_the_spec_and_keeps_the_rest() {
         let mut observed = fixtures::three();
-        observed.control_plane.spec.kubeadm_config_spec = Some(fixtures::of(json!({ "clusterConfiguration": {
+        observed.control_plane.spec.kubeadm_config_spec =
+            Some(fixtures::of(json!({ "clusterConfiguration": {
             "imageRepository": "mine",
             "apiServer": { "extraArgs": [{ "name": "v", "value": "4" }] },
             "certificateValidityPeriodDays": 100,

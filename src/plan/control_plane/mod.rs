@@ -30,8 +30,8 @@ pub use self::step::{Act, Blocked, NewMachine, Step, Sync, Why};
 use crate::plan::Plan;
 use crate::status::condition_ops;
 use crate::status::control_plane::scaling::PreflightFindings;
-pub use crate::status::control_plane::{Kubeconfig, Observed, Template, Workload};
 use crate::status::control_plane::{Inspection, Pass, inspect};
+pub use crate::status::control_plane::{Kubeconfig, Observed, Template, Workload};
 use crate::status::up_to_date;
 use crate::time::Timestamp;
 

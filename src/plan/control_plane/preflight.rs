@@ -152,7 +152,9 @@ fn relaxed(observed: &Observed) -> Preflight {
         let detail = if members.is_empty() {
             Some("cannot check etcd cluster health before scale up, etcd member list is empty")
         } else if !quorum_survives(observed, Change::Add) {
-            Some("adding a new control plane Machine can lead to etcd quorum loss. Please check the etcd status")
+            Some(
+                "adding a new control plane Machine can lead to etcd quorum loss. Please check the etcd status",
+            )
         } else {
             None
         };

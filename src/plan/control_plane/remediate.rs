@@ -73,7 +73,8 @@ fn forget_recovered(p: &mut Pending) {
     let recovered = |m: &&OwnedMachine| {
         !m.is_deleting() && m.is_true("HealthCheckSucceeded") && m.is_false("OwnerRemediated")
     };
-    let names: Vec<String> = p.observed.machines.iter().filter(recovered).map(|m| m.name().to_owned()).collect();
+    let names: Vec<String> =
+        p.observed.machines.iter().filter(recovered).map(|m| m.name().to_owned()).collect();
     for machine in names {
         p.step(Act::UnmarkMachine { machine, condition: "OwnerRemediated" }, Why::HealthyAgain);
     }

@@ -15,7 +15,10 @@ use crate::status::control_plane::machine::ETCD_MEMBER;
 pub fn machine_to_go<'a>(observed: &'a Observed, outdated: &[&str]) -> Option<&'a OwnedMachine> {
     let eligible = eligible(observed, outdated);
     let domain = fullest_domain(observed, &eligible);
-    eligible.into_iter().filter(|m| domain_of(observed, m) == domain).min_by_key(|m| (m.created_at(), m.name()))
+    eligible
+        .into_iter()
+        .filter(|m| domain_of(observed, m) == domain)
+        .min_by_key(|m| (m.created_at(), m.name()))
 }
 
 fn eligible<'a>(observed: &'a Observed, outdated: &[&str]) -> Vec<&'a OwnedMachine> {

@@ -150,8 +150,11 @@ pub fn kubeconfig(p: &mut Pending) -> Flow {
                 Certificates::Unreadable(_) => false,
             };
             // Made in this very pass?
-            let will_have =
-                p.plan.steps.iter().any(|s| matches!(&s.act, Act::CreateCertificates(c) if c.contains(&Purpose::Ca)));
+            let will_have = p
+                .plan
+                .steps
+                .iter()
+                .any(|s| matches!(&s.act, Act::CreateCertificates(c) if c.contains(&Purpose::Ca)));
             if !has_ca && !will_have {
                 return p.wait(Blocked::AuthorityMissing, Some(SLOW_RETRY));
             }

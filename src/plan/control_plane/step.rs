@@ -155,7 +155,11 @@ impl fmt::Display for Act {
             Self::UpdateKubeadmConfig(_) => f.write_str("update ConfigMap kube-system/kubeadm-config"),
             Self::UpdateKubeProxy { image } => write!(f, "set the image of kube-proxy to {image}"),
             Self::MarkMachine { machine, condition } => {
-                write!(f, "mark Machine {machine} {}={}/{}", condition.type_, condition.status, condition.reason)
+                write!(
+                    f,
+                    "mark Machine {machine} {}={}/{}",
+                    condition.type_, condition.status, condition.reason
+                )
             }
             Self::UnmarkMachine { machine, condition } => write!(f, "clear {condition} of Machine {machine}"),
             Self::Annotate { key, value: Some(_) } => write!(f, "annotate the control plane with {key}"),
@@ -270,40 +274,93 @@ impl fmt::Display for Why {
 /// Why nothing (more) is done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    Paused { message: String },
-    MixedManagement { foreign: Vec<String> },
-    AdoptionRefused { machine: String, detail: String },
-    TemplateMissing { kind: String, name: String },
-    TemplateUnreadable { detail: String },
+    Paused {
+        message: String,
+    },
+    MixedManagement {
+        foreign: Vec<String>,
+    },
+    AdoptionRefused {
+        machine: String,
+        detail: String,
+    },
+    TemplateMissing {
+        kind: String,
+        name: String,
+    },
+    TemplateUnreadable {
+        detail: String,
+    },
     InfrastructureNotProvisioned,
     EndpointMissing,
-    CertificatesUnreadable { detail: String },
-    ExternalCertificatesMissing { names: Vec<&'static str> },
-    KubeconfigUnreadable { detail: String },
+    CertificatesUnreadable {
+        detail: String,
+    },
+    ExternalCertificatesMissing {
+        names: Vec<&'static str>,
+    },
+    KubeconfigUnreadable {
+        detail: String,
+    },
     AuthorityMissing,
-    NotInspected { detail: String },
-    NodesUnknown { detail: String },
+    NotInspected {
+        detail: String,
+    },
+    NodesUnknown {
+        detail: String,
+    },
     MembersUnknown,
     /// A member without Machine that cannot be removed safely.
-    StrayMemberKeepsQuorum { member: String },
-    StrayMemberMayBelongToProvisioning { member: String },
-    MachineDeleting { machine: String },
-    OtherHooks { machine: String },
-    Draining { machine: String },
-    WouldBreakComponents { machine: String },
-    WouldLoseQuorum { machine: String },
+    StrayMemberKeepsQuorum {
+        member: String,
+    },
+    StrayMemberMayBelongToProvisioning {
+        member: String,
+    },
+    MachineDeleting {
+        machine: String,
+    },
+    OtherHooks {
+        machine: String,
+    },
+    Draining {
+        machine: String,
+    },
+    WouldBreakComponents {
+        machine: String,
+    },
+    WouldLoseQuorum {
+        machine: String,
+    },
     LeaderUnknown,
     NoLeaderCandidate,
-    UpdatingInPlace { machines: Vec<String> },
-    TopologyVersion { version: String },
+    UpdatingInPlace {
+        machines: Vec<String>,
+    },
+    TopologyVersion {
+        version: String,
+    },
     CertificatesMissing,
     /// A condition of a Machine that preflight insists on; upstream's sentence.
-    MachineUnhealthy { detail: String },
-    AddWouldBreak { detail: &'static str },
-    NamingTemplate { detail: String },
-    WaitingForWorkers { machines: usize, pools: usize },
-    WaitingForDeletion { machines: Vec<String> },
-    RemediationHeld { message: String },
+    MachineUnhealthy {
+        detail: String,
+    },
+    AddWouldBreak {
+        detail: &'static str,
+    },
+    NamingTemplate {
+        detail: String,
+    },
+    WaitingForWorkers {
+        machines: usize,
+        pools: usize,
+    },
+    WaitingForDeletion {
+        machines: Vec<String>,
+    },
+    RemediationHeld {
+        message: String,
+    },
 }
 
 impl Rule for Blocked {
@@ -354,7 +411,9 @@ impl fmt::Display for Blocked {
                 "not all control plane machines are owned by this KubeadmControlPlane, refusing to operate in mixed management mode ({})",
                 foreign.join(", ")
             ),
-            Self::AdoptionRefused { machine, detail } => write!(f, "Machine {machine} cannot be adopted: {detail}"),
+            Self::AdoptionRefused { machine, detail } => {
+                write!(f, "Machine {machine} cannot be adopted: {detail}")
+            }
             Self::TemplateMissing { kind, name } => write!(f, "{kind} {name} does not exist"),
             Self::TemplateUnreadable { detail }
             | Self::CertificatesUnreadable { detail }
@@ -369,7 +428,9 @@ impl fmt::Display for Blocked {
             Self::ExternalCertificatesMissing { names } => {
                 write!(f, "external certificate not found: {}", names.join(", "))
             }
-            Self::AuthorityMissing => f.write_str("the cluster CA is missing, so no kubeconfig can be signed"),
+            Self::AuthorityMissing => {
+                f.write_str("the cluster CA is missing, so no kubeconfig can be signed")
+            }
             Self::NodesUnknown { detail } => write!(f, "failed to list control plane Nodes: {detail}"),
             Self::MembersUnknown => f.write_str("the list of etcd members is not known"),
             Self::StrayMemberKeepsQuorum { member } => write!(
@@ -388,8 +449,12 @@ impl fmt::Display for Blocked {
                 f,
                 "without Machine {machine} no Machine with healthy control plane components would be left"
             ),
-            Self::WouldLoseQuorum { machine } => write!(f, "without Machine {machine} etcd would lose quorum"),
-            Self::LeaderUnknown => f.write_str("unable to move etcd leadership, failed to detect etcd leader"),
+            Self::WouldLoseQuorum { machine } => {
+                write!(f, "without Machine {machine} etcd would lose quorum")
+            }
+            Self::LeaderUnknown => {
+                f.write_str("unable to move etcd leadership, failed to detect etcd leader")
+            }
             Self::NoLeaderCandidate => {
                 f.write_str("unable to move etcd leadership, no candidate machines for etcd leadership found")
             }

@@ -52,10 +52,18 @@ fn difference(observed: &Observed, owned: &OwnedMachine) -> (Sync, Vec<&'static 
     if !owned.is_deleting() {
         let config = owned.bootstrap.as_ref().map(|c| &c.metadata);
         sync.bootstrap = config.and_then(|m| {
-            metadata_patch(observed, m.labels.as_ref().unwrap_or(&BTreeMap::new()), m.annotations.as_ref().unwrap_or(&BTreeMap::new()))
+            metadata_patch(
+                observed,
+                m.labels.as_ref().unwrap_or(&BTreeMap::new()),
+                m.annotations.as_ref().unwrap_or(&BTreeMap::new()),
+            )
         });
         sync.infrastructure = owned.infrastructure.as_ref().and_then(|object| {
-            metadata_patch(observed, &strings(&object["metadata"]["labels"]), &strings(&object["metadata"]["annotations"]))
+            metadata_patch(
+                observed,
+                &strings(&object["metadata"]["labels"]),
+                &strings(&object["metadata"]["annotations"]),
+            )
         });
         if sync.bootstrap.is_some() || sync.infrastructure.is_some() {
             what.push("labels or annotations of its objects");

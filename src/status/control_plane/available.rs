@@ -117,7 +117,9 @@ fn partial_problems(observed: &Observed, managed: bool, components: Tally, etcd:
         let total = observed.machines.len();
         lines.push(match components.presumed_healthy() {
             1 => format!("* 1 of {total} Machines has healthy control plane components, at least 1 required"),
-            n => format!("* {n} of {total} Machines have healthy control plane components, at least 1 required"),
+            n => format!(
+                "* {n} of {total} Machines have healthy control plane components, at least 1 required"
+            ),
         });
     }
     lines.join("\n")
@@ -128,7 +130,8 @@ fn etcd_line(etcd: Etcd, healthy: usize) -> String {
         0 => String::new(),
         n => format!(" {n} learner etcd member,"),
     };
-    let needed = format!("{learners} at least {} healthy member required for etcd quorum", quorum(etcd.voters));
+    let needed =
+        format!("{learners} at least {} healthy member required for etcd quorum", quorum(etcd.voters));
     match healthy {
         0 => format!("* There are no healthy etcd member,{needed}"),
         1 => format!("* 1 of {} etcd members is healthy,{needed}", etcd.members),
@@ -178,9 +181,8 @@ fn count_members(observed: &Observed, members: &[Member], now: Timestamp) -> Etc
             continue;
         }
         let host = observed.machines.iter().find(|m| m.node_name() == Some(member.name.as_str()));
-        let verdict = host
-            .or_else(|| unclaimed.take())
-            .map_or(Verdict::NotHealthy, |m| judge(m, &[ETCD_MEMBER], now));
+        let verdict =
+            host.or_else(|| unclaimed.take()).map_or(Verdict::NotHealthy, |m| judge(m, &[ETCD_MEMBER], now));
         etcd.tally.add(verdict);
     }
     etcd

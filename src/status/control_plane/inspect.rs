@@ -167,7 +167,9 @@ impl<'a> Pass<'a> {
         let since = connection.last_success.max(since).unwrap_or_default();
         if self.now - since > TimeDelta::minutes(GRACE_MINUTES) {
             self.all_unknown("ConnectionDown", &message, true);
-            return format!("the connection to the workload cluster is down for more than {GRACE_MINUTES} minutes");
+            return format!(
+                "the connection to the workload cluster is down for more than {GRACE_MINUTES} minutes"
+            );
         }
         match &connection.error {
             None => {

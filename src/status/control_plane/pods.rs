@@ -26,8 +26,7 @@ pub fn conditions(
     let types = if managed_etcd { &COMPONENTS[..] } else { &COMPONENTS[..3] };
     if machine.is_deleting() {
         let leaving = |type_: &str| condition(type_, Status::False, "Deleting", "Machine is deleting");
-        let labels =
-            node.map_or_else(|| leaving(LABELS_AND_TAINTS), |node| labels_and_taints(machine, node));
+        let labels = node.map_or_else(|| leaving(LABELS_AND_TAINTS), |node| labels_and_taints(machine, node));
         return std::iter::once(labels).chain(types.iter().map(|t| leaving(t))).collect();
     }
     let message = match (machine.node_name(), node) {
@@ -37,7 +36,9 @@ pub fn conditions(
         (Some(name), Some(node)) => {
             let mut list = vec![labels_and_taints(machine, node)];
             let parts = types.iter().zip(POD_NAMES);
-            list.extend(parts.filter_map(|(type_, pod)| pod_condition(type_, &format!("{pod}-{name}"), node, pods)));
+            list.extend(
+                parts.filter_map(|(type_, pod)| pod_condition(type_, &format!("{pod}-{name}"), node, pods)),
+            );
             return list;
         }
     };
@@ -56,7 +57,9 @@ pub fn unknown(types: &[&str], message: &str) -> Vec<Condition> {
 pub fn waiting_for_node(machine: &OwnedMachine) -> String {
     match machine.provider_id() {
         Some(id) => format!("Waiting for a Node with spec.providerID {id} to exist"),
-        None => format!("Waiting for {} to report spec.providerID", machine.machine.spec.infrastructure_ref.kind),
+        None => {
+            format!("Waiting for {} to report spec.providerID", machine.machine.spec.infrastructure_ref.kind)
+        }
     }
 }
 
@@ -179,13 +182,15 @@ mod tests {
     use serde_json::{Value, json};
 
     fn pod(status: Value) -> Pod {
-        serde_json::from_value(json!({ "metadata": { "name": "kube-apiserver-n1" }, "status": status })).unwrap()
+        serde_json::from_value(json!({ "metadata": { "name": "kube-apiserver-n1" }, "status": status }))
+            .unwrap()
     }
 
     /// The API server's condition for a pod status.
     fn check(status: Value, expected: (&str, &str, &str)) {
         let node = fixtures::node("n1");
-        let got = pod_condition("APIServerPodHealthy", "kube-apiserver-n1", &node, &Ok(vec![pod(status)])).unwrap();
+        let got =
+            pod_condition("APIServerPodHealthy", "kube-apiserver-n1", &node, &Ok(vec![pod(status)])).unwrap();
         assert_eq!((got.status.as_str(), got.reason.as_str(), got.message.as_str()), expected);
     }
 
@@ -211,7 +216,10 @@ mod tests {
             }] })
         };
         check(
-            container(json!({ "waiting": { "reason": "CrashLoopBackOff" } }), json!({ "terminated": { "exitCode": 1 } })),
+            container(
+                json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
+                json!({ "terminated": { "exitCode": 1 } }),
+            ),
             ("False", "Failed", "CrashLoopBackOff"),
         );
         check(
@@ -227,7 +235,10 @@ mod tests {
             ("False", "Provisioning", "Waiting for startup or readiness probes"),
         );
         check(json!({ "phase": "Failed" }), ("False", "Failed", "All the containers have been terminated"));
-        check(json!({ "phase": "Unknown" }), ("Unknown", "InspectionFailed", "Pod is reporting Unknown status"));
+        check(
+            json!({ "phase": "Unknown" }),
+            ("Unknown", "InspectionFailed", "Pod is reporting Unknown status"),
+        );
     }
 
     #[test]
@@ -240,7 +251,10 @@ mod tests {
         if let Some(c) = stale.status.as_mut().and_then(|s| s.conditions.as_mut()) {
             c[0].status = "Unknown".into();
         }
-        assert_eq!(of(&stale, &Ok(vec![])).message, "Node Ready condition is Unknown, Pod data might be stale");
+        assert_eq!(
+            of(&stale, &Ok(vec![])).message,
+            "Node Ready condition is Unknown, Pod data might be stale"
+        );
     }
 
     #[test]

@@ -56,12 +56,18 @@ pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Conditio
     let kind = &observed.control_plane.spec.machine_template.spec.infrastructure_ref.kind;
     let missing = (observed.template == Template::Missing).then(|| format!("{kind} does not exist"));
     if current >= desired {
-        let message = missing.map_or_else(String::new, |m| format!("Scaling up would be blocked because {m}"));
+        let message =
+            missing.map_or_else(String::new, |m| format!("Scaling up would be blocked because {m}"));
         return say(TYPE, Status::False, "NotScalingUp", message);
     }
     let mut details = findings.lines();
     details.extend(missing.map(|m| format!("* {m}")));
-    say(TYPE, Status::True, TYPE, with_details(format!("Scaling up from {current} to {desired} replicas"), &details))
+    say(
+        TYPE,
+        Status::True,
+        TYPE,
+        with_details(format!("Scaling up from {current} to {desired} replicas"), &details),
+    )
 }
 
 /// `ScalingDown`.
@@ -83,7 +89,11 @@ pub fn scaling_down(observed: &Observed, findings: &PreflightFindings, now: Time
 }
 
 fn with_details(message: String, details: &[String]) -> String {
-    if details.is_empty() { message } else { format!("{message} is blocked because:\n{}", details.join("\n")) }
+    if details.is_empty() {
+        message
+    } else {
+        format!("{message} is blocked because:\n{}", details.join("\n"))
+    }
 }
 
 fn waiting_for_replicas(type_: &str) -> Condition {
@@ -110,7 +120,8 @@ pub fn rolling_out(machines: &[&Machine]) -> Condition {
     }
     let lines: BTreeSet<&str> =
         outdated.iter().flat_map(|c| c.message.split('\n')).filter(|l| !l.is_empty()).collect();
-    let (versions, others): (Vec<&str>, Vec<&str>) = lines.into_iter().partition(|l| l.starts_with("* Version"));
+    let (versions, others): (Vec<&str>, Vec<&str>) =
+        lines.into_iter().partition(|l| l.starts_with("* Version"));
     let mut message = format!("Rolling out {} not up-to-date replicas", outdated.len());
     for line in versions.into_iter().chain(others) {
         message.push('\n');
@@ -163,9 +174,9 @@ pub fn deleting(observed: &Observed, now: Timestamp) -> Condition {
 
 fn workers_message(observed: &Observed) -> String {
     use crate::status::wording::join_limited;
-    let mut message = "KubeadmControlPlane deletion blocked because following objects still exist:".to_owned();
-    for (kind, names) in
-        [("MachinePools", &observed.machine_pools), ("Machines", &observed.worker_machines)]
+    let mut message =
+        "KubeadmControlPlane deletion blocked because following objects still exist:".to_owned();
+    for (kind, names) in [("MachinePools", &observed.machine_pools), ("Machines", &observed.worker_machines)]
     {
         if !names.is_empty() {
             message.push_str(&format!("\n* {kind}: {}", join_limited(names, 5)));

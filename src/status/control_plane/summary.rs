@@ -123,5 +123,9 @@ fn last_remediation(observed: &Observed) -> Option<LastRemediation> {
             .filter_map(|m| RemediationData::parse(m.annotation(annotation::REMEDIATION_FOR)?))
             .max_by_key(|data| data.timestamp),
     }?;
-    Some(LastRemediation { machine: data.machine, retry_count: data.retry_count, time: to_k8s(data.timestamp) })
+    Some(LastRemediation {
+        machine: data.machine,
+        retry_count: data.retry_count,
+        time: to_k8s(data.timestamp),
+    })
 }

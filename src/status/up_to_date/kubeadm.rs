@@ -10,7 +10,8 @@ use super::FieldDifference;
 use crate::status::versions;
 
 /// Subtrees whose values may hold credentials: a difference there is named but not shown.
-const HIDDEN: [&str; 4] = ["files", "users", "initConfiguration.bootstrapTokens", "joinConfiguration.discovery"];
+const HIDDEN: [&str; 4] =
+    ["files", "users", "initConfiguration.bootstrapTokens", "joinConfiguration.discovery"];
 
 /// The KubeadmConfig spec of the first Machine: `joinConfiguration` cleared.
 /// `spec` is `kubeadmConfigSpec` of the control plane as JSON; `version` its Kubernetes version.
@@ -82,7 +83,8 @@ fn join_form(live: &Value, desired: &Value) -> Value {
             join.insert(field.to_owned(), value.clone());
         }
     }
-    let endpoint = init.get("localAPIEndpoint").map_or_else(|| json!({}), |e| json!({ "localAPIEndpoint": e }));
+    let endpoint =
+        init.get("localAPIEndpoint").map_or_else(|| json!({}), |e| json!({ "localAPIEndpoint": e }));
     join.insert("controlPlane".to_owned(), endpoint);
     if let Some(path) = desired.pointer("/joinConfiguration/caCertPath") {
         join.insert("caCertPath".to_owned(), path.clone());
@@ -144,8 +146,16 @@ fn collapse(field: &str, value: &mut Value) -> bool {
 }
 
 fn walk(path: &str, live: Option<&Value>, desired: Option<&Value>, found: &mut Vec<FieldDifference>) {
-    match (live, desired) {
-        (Some(Value::Object(a)), Some(Value::Object(b))) => {
+    let nothing = Map::new();
+    let objects = match (live, desired) {
+        (Some(Value::Object(a)), Some(Value::Object(b))) => Some((a, b)),
+        // Down to the field that is set, not up to the section that is absent.
+        (Some(Value::Object(a)), None) => Some((a, &nothing)),
+        (None, Some(Value::Object(b))) => Some((&nothing, b)),
+        _ => None,
+    };
+    match (objects, live, desired) {
+        (Some((a, b)), ..) => {
             let mut fields: Vec<&String> = a.keys().chain(b.keys()).collect();
             fields.sort_unstable();
             fields.dedup();
@@ -154,11 +164,16 @@ fn walk(path: &str, live: Option<&Value>, desired: Option<&Value>, found: &mut V
                 walk(&child, a.get(field), b.get(field), found);
             }
         }
-        (a, b) if a == b => {}
-        (a, b) => {
+        (None, a, b) if a == b => {}
+        (None, a, b) => {
             let hidden = HIDDEN.iter().any(|prefix| path.starts_with(prefix));
             let shown = |value: Option<&Value>| value.filter(|_| !hidden).cloned();
-            found.push(FieldDifference { path: path.to_owned(), current: shown(a), desired: shown(b), hidden });
+            found.push(FieldDifference {
+                path: path.to_owned(),
+                current: shown(a),
+                desired: shown(b),
+                hidden,
+            });
         }
     }
 }
@@ -229,7 +244,7 @@ mod tests {
         check(
             json!({ "joinConfiguration": { "controlPlane": {}, "nodeRegistration": { "taints": [] } } }),
             json!({}),
-            &["joinConfiguration.nodeRegistration"],
+            &["joinConfiguration.nodeRegistration.taints"],
         );
     }
 
@@ -240,7 +255,8 @@ mod tests {
             "clusterConfiguration": { "imageRepository": "old" },
             "files": [{ "path": "/a", "content": "s3cret" }],
         });
-        let found = differences(&live, &json!({ "clusterConfiguration": { "imageRepository": "new" } }), VERSION);
+        let found =
+            differences(&live, &json!({ "clusterConfiguration": { "imageRepository": "new" } }), VERSION);
         assert_eq!(found[0].to_string(), r#"clusterConfiguration.imageRepository: "old" → "new""#);
         assert_eq!(found[1].to_string(), "files: changed (values not shown)");
     }
@@ -250,7 +266,8 @@ mod tests {
         let gate = "/clusterConfiguration/featureGates/ControlPlaneKubeletLocalMode";
         assert_eq!(desired_join(&json!({}), "v1.34.0").pointer(gate), Some(&Value::Bool(true)));
         assert_eq!(desired_join(&json!({}), "v1.36.0").pointer(gate), None);
-        let off = json!({ "clusterConfiguration": { "featureGates": { "ControlPlaneKubeletLocalMode": false } } });
+        let off =
+            json!({ "clusterConfiguration": { "featureGates": { "ControlPlaneKubeletLocalMode": false } } });
         assert_eq!(desired_init(&off, "v1.34.0").pointer(gate), Some(&Value::Bool(false)));
     }
 }

@@ -15,7 +15,8 @@ fn check(change: impl FnOnce(&mut KubeadmControlPlane, &mut OwnedMachine), expec
     let mut owner = fixtures::control_plane(3);
     let mut machine = fixtures::machine("m1");
     change(&mut owner, &mut machine);
-    let found: Vec<String> = control_plane_machine(&owner, &machine, fixtures::now()).iter().map(ToString::to_string).collect();
+    let found: Vec<String> =
+        control_plane_machine(&owner, &machine, fixtures::now()).iter().map(ToString::to_string).collect();
     assert_eq!(found, expected);
 }
 
@@ -28,7 +29,10 @@ fn every_reason_for_a_rollout() {
         &["DevMachine is not up-to-date"],
     );
     check(
-        |o, _| o.spec.rollout.get_or_insert_default().after = Some(to_k8s(fixtures::now() - TimeDelta::minutes(1))),
+        |o, _| {
+            o.spec.rollout.get_or_insert_default().after =
+                Some(to_k8s(fixtures::now() - TimeDelta::minutes(1)))
+        },
         &["KubeadmControlPlane spec.rolloutAfter expired"],
     );
     check(
@@ -101,7 +105,8 @@ fn differences_have_fields() {
 
 #[test]
 fn the_condition_of_a_machine() {
-    let progress = Progress { conditions: &[], updating_in_place: false, version: "v1", kubelet_version: None };
+    let progress =
+        Progress { conditions: &[], updating_in_place: false, version: "v1", kubelet_version: None };
     let check = |differences: &[Difference], progress: Progress<'_>, expected: (&str, &str, &str)| {
         let got = up_to_date_condition(differences, progress);
         assert_eq!((got.status.as_str(), got.reason.as_str(), got.message.as_str()), expected);
