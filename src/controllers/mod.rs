@@ -22,9 +22,13 @@ use crate::workload::Workload;
 
 pub mod apply;
 pub mod certificates;
+pub mod finalizer;
 pub mod kubeconfig;
+pub mod machine_deployment;
+pub mod machine_set;
 pub mod pause;
 pub mod status;
+pub mod template;
 
 /// What every controller is given. Cheap to clone.
 #[derive(Clone)]

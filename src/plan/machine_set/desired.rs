@@ -31,7 +31,7 @@ fn set_name(set: &MachineSet) -> &str {
 }
 
 /// The MachineSet as the controller of what it makes.
-pub(super) fn owner(set: &MachineSet) -> OwnerReference {
+pub fn owner(set: &MachineSet) -> OwnerReference {
     OwnerReference {
         api_version: Gvk::of::<MachineSet>().api_version(),
         kind: "MachineSet".to_owned(),

@@ -23,6 +23,7 @@ use crate::api::merge::merge_diff;
 use crate::api::names;
 use crate::status::machine_set::is_pending_acknowledge;
 use crate::time::Timestamp;
+pub use desired::owner;
 use preflight::Preflight;
 
 /// When a failed preflight is tried again.

@@ -1,0 +1,198 @@
+//! The MachineDeployment controller: gathers MachineSets, Machines and templates, performs the plan,
+//! writes the status. Must not decide anything itself.
+//! Source: cluster-api `core/reconcilers/machinedeployment`, v1.14.0 (MD-1, MD-2, MD-12).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::template::{self, Templates, cluster_owner, with_owner};
+use super::{Context, apply, finalizer, pause, reference_of, status as status_write};
+use crate::api::cluster::Cluster;
+use crate::api::key::{Gvk, ObjectKey, controller_of};
+use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::{self, CORE_GROUP, label};
+use crate::client::{Mode, Precondition};
+use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::plan::deployment::{Observed, plan};
+use crate::plan::naming::SUFFIX_CHARS;
+use crate::status::machine_deployment::{self as judged, OWNED};
+use crate::status::selector::matches;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+pub struct MachineDeployments {
+    context: Context,
+}
+
+impl MachineDeployments {
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    async fn reconcile_live(
+        &self,
+        deployment: &MachineDeployment,
+        cluster: &Cluster,
+    ) -> Result<Outcome, ReconcileError> {
+        let context = &self.context;
+        let deployment = &self.follow_cluster(deployment, cluster).await?;
+        let namespace = deployment.metadata.namespace.clone().unwrap_or_default();
+        let deleting = deployment.metadata.deletion_timestamp.is_some();
+        let templates = if deleting {
+            Templates::default()
+        } else {
+            Templates::of(&context.caches, &namespace, &deployment.spec.template.spec)
+        };
+        templates.own(context, cluster).await?;
+        let sets = self.adopted_sets(deployment, &namespace).await?;
+        if deleting && sets.is_empty() {
+            finalizer::remove(context, deployment, names::finalizer::MACHINE_DEPLOYMENT).await?;
+            return Ok(Outcome::Done);
+        }
+        let now = context.clock.now();
+        let observed = Observed {
+            deployment: deployment.clone(),
+            sets: sets.clone(),
+            missing_templates: templates.missing.clone(),
+            suffix: context.rng.suffix(SUFFIX_CHARS),
+        };
+        let plan = plan(&observed, now);
+        let applied = apply::apply(context, &plan.steps).await;
+        let before: MachineDeployment =
+            applied.latest(&reference_of(deployment)).unwrap_or_else(|| deployment.clone());
+        let failed = applied.failure.is_some() || templates.unreadable.is_some();
+        let facts = judged::Observed {
+            deployment: before.clone(),
+            sets: templates.unreadable.is_none().then_some(sets),
+            machines: self.machines(deployment, &namespace),
+            missing_templates: templates.missing,
+        };
+        let mut status = judged::status(&facts, now);
+        if !failed {
+            status.observed_generation = before.metadata.generation;
+        }
+        let after = MachineDeployment { status: Some(status), ..before.clone() };
+        status_write::write(context, &before, &after, OWNED).await?;
+        applied.into_result()?;
+        for blocker in &plan.blockers {
+            tracing::info!(rule = blocker.reason.rule, "MachineDeployment {namespace}: {blocker}");
+        }
+        Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    /// The cluster-name label, and the Cluster as an owner that does not control.
+    async fn follow_cluster(
+        &self,
+        deployment: &MachineDeployment,
+        cluster: &Cluster,
+    ) -> Result<MachineDeployment, ReconcileError> {
+        let mut after = deployment.clone();
+        let labels = after.metadata.labels.get_or_insert_default();
+        labels.insert(label::CLUSTER_NAME.to_owned(), deployment.spec.cluster_name.clone());
+        let owners = after.metadata.owner_references.get_or_insert_default();
+        *owners = with_owner(owners, &cluster_owner(cluster));
+        let guard = Precondition::unchanged(deployment);
+        Ok(self.context.writer.patch(deployment, &after, &guard, Mode::Real).await?)
+    }
+
+    /// MachineSets that it controls; orphans that its selector matches are adopted first.
+    async fn adopted_sets(
+        &self,
+        deployment: &MachineDeployment,
+        namespace: &str,
+    ) -> Result<Vec<Arc<MachineSet>>, ReconcileError> {
+        let mut mine = Vec::new();
+        for set in self.context.caches.machine_sets.in_namespace(namespace) {
+            let selected = matches(&deployment.spec.selector, set.metadata.labels.as_ref());
+            match controller_of(set.as_ref()) {
+                Some(owner) if Some(&owner.uid) == deployment.metadata.uid.as_ref() => mine.push(set),
+                Some(_) => {}
+                None if selected && deployment.metadata.deletion_timestamp.is_none() => {
+                    mine.push(Arc::new(self.adopt(deployment, &set).await?));
+                }
+                None => {}
+            }
+        }
+        Ok(mine)
+    }
+
+    async fn adopt(
+        &self,
+        deployment: &MachineDeployment,
+        set: &MachineSet,
+    ) -> Result<MachineSet, ReconcileError> {
+        let owner = OwnerReference {
+            api_version: Gvk::of::<MachineDeployment>().api_version(),
+            kind: "MachineDeployment".to_owned(),
+            name: deployment.metadata.name.clone().unwrap_or_default(),
+            uid: deployment.metadata.uid.clone().unwrap_or_default(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        };
+        let mut after = set.clone();
+        let owners = after.metadata.owner_references.get_or_insert_default();
+        *owners = with_owner(owners, &owner);
+        Ok(self.context.writer.patch(set, &after, &Precondition::unchanged(set), Mode::Real).await?)
+    }
+
+    /// All that its selector matches, whoever owns them.
+    fn machines(&self, deployment: &MachineDeployment, namespace: &str) -> Vec<Arc<Machine>> {
+        let selected = |m: &Machine| matches(&deployment.spec.selector, m.metadata.labels.as_ref());
+        self.context.caches.machines.select(namespace, selected)
+    }
+}
+
+#[async_trait]
+impl Controller for MachineDeployments {
+    fn name(&self) -> &'static str {
+        "machine-deployment"
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let caches = &self.context.caches;
+        let of_cluster = caches.machine_deployments.clone();
+        let of_infrastructure = caches.machine_deployments.clone();
+        let of_bootstrap = caches.machine_deployments.clone();
+        let users = |all: &[Arc<MachineDeployment>], kind: &str, template: &ObjectKey| {
+            template::users(all, |md| &md.spec.template.spec, kind, template)
+        };
+        vec![
+            Trigger::own(&caches.machine_deployments),
+            Trigger::owned_by(&caches.machine_sets, CORE_GROUP, "MachineDeployment"),
+            Trigger::on(&caches.clusters, move |old, new| {
+                let Some(cluster) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
+                let mine = of_cluster.select(&cluster.namespace, |md| md.spec.cluster_name == cluster.name);
+                mine.iter().map(|md| ObjectKey::of(md.as_ref())).collect()
+            }),
+            Trigger::on(&caches.dev_machine_templates, move |old, new| {
+                let Some(key) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
+                users(&of_infrastructure.list(), "DevMachineTemplate", &key)
+            }),
+            Trigger::on(&caches.kubeadm_config_templates, move |old, new| {
+                let Some(key) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
+                users(&of_bootstrap.list(), "KubeadmConfigTemplate", &key)
+            }),
+        ]
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let context = &self.context;
+        let Some(deployment) = context.caches.machine_deployments.get(key) else { return Ok(Outcome::Done) };
+        let cluster_key = ObjectKey::new(&key.namespace, &deployment.spec.cluster_name);
+        let Some(cluster) = context.caches.clusters.get(&cluster_key) else {
+            return Err(ReconcileError::failed(format!(
+                "MachineDeployment {key}: there is no Cluster {cluster_key}"
+            )));
+        };
+        if finalizer::ensure(context, deployment.as_ref(), names::finalizer::MACHINE_DEPLOYMENT).await? {
+            return Ok(Outcome::Done);
+        }
+        if pause::check(context, deployment.as_ref(), Some(&cluster)).await? == pause::Pause::Stop {
+            return Ok(Outcome::Done);
+        }
+        self.reconcile_live(&deployment, &cluster).await
+    }
+}

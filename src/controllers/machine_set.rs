@@ -1,0 +1,267 @@
+//! The MachineSet controller: gathers Machines, templates and the control plane's state, performs the
+//! plan, writes the status. Must not decide anything itself.
+//! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1, MS-9).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::template::{self, Templates, clone_kind, cluster_owner, with_owner};
+use super::{Context, apply, finalizer, pause, status as status_write};
+use crate::api::cluster::Cluster;
+use crate::api::key::{ObjectKey, annotation, controller_of, label as label_of};
+use crate::api::machine::Machine;
+use crate::api::machine_set::{MachineSet, MachineSetStatus};
+use crate::api::names::{self, CORE_GROUP, label};
+use crate::client::{Mode, Precondition};
+use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::plan::machine_set::preflight::{ControlPlane, Preflight, skipped};
+use crate::plan::machine_set::{Observed, plan, preflight_messages};
+use crate::plan::naming::SUFFIX_CHARS;
+use crate::status::contract::Provided;
+use crate::status::machine_set::{self as judged, OWNED};
+use crate::status::selector::matches;
+
+/// When Machines that are not ready are looked at again, should no event come.
+const NOT_READY_RECHECK: Duration = Duration::from_secs(15);
+/// Machines made in one pass at most, so that one pass stays short.
+const MADE_AT_ONCE_MAX: usize = 100;
+const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
+
+pub struct MachineSets {
+    context: Context,
+}
+
+impl MachineSets {
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    async fn reconcile_live(&self, set: &MachineSet, cluster: &Cluster) -> Result<Outcome, ReconcileError> {
+        let context = &self.context;
+        let set = &self.follow_cluster(set, cluster).await?;
+        let namespace = set.metadata.namespace.clone().unwrap_or_default();
+        let deleting = set.metadata.deletion_timestamp.is_some();
+        let templates = Templates::of(&context.caches, &namespace, &set.spec.template.spec);
+        if !deleting {
+            templates.own(context, cluster).await?;
+        }
+        let machines = self.adopted_machines(set, &namespace).await?;
+        if deleting && machines.is_empty() {
+            finalizer::remove(context, set, names::finalizer::MACHINE_SET).await?;
+            return Ok(Outcome::Done);
+        }
+        let observed = self.observe(set, cluster, machines, &templates);
+        let now = context.clock.now();
+        let plan = plan(&observed, now);
+        let applied = apply::apply(context, &plan.steps).await;
+        let facts = judged::Observed {
+            set: set.clone(),
+            machines: Some(observed.machines),
+            missing_templates: templates.missing,
+            preflight: preflight_messages(&plan),
+        };
+        let mut status = judged::status(&facts, now);
+        if applied.failure.is_none() {
+            status.observed_generation = set.metadata.generation;
+        }
+        let recheck = recheck(set, &status);
+        let after = MachineSet { status: Some(status), ..set.clone() };
+        status_write::write(context, set, &after, OWNED).await?;
+        applied.into_result()?;
+        let soonest = [plan.recheck, recheck.filter(|_| !deleting)].into_iter().flatten().min();
+        Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    fn observe(
+        &self,
+        set: &MachineSet,
+        cluster: &Cluster,
+        machines: Vec<Arc<Machine>>,
+        templates: &Templates,
+    ) -> Observed {
+        let context = &self.context;
+        let spec = &set.spec.template.spec;
+        let missing =
+            usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0).saturating_sub(machines.len());
+        Observed {
+            set: set.clone(),
+            infrastructure_template: templates.infrastructure.clone(),
+            bootstrap_template: templates.bootstrap.clone(),
+            infrastructure_kind: clone_kind(&context.caches, Some(&spec.infrastructure_ref)),
+            bootstrap_kind: clone_kind(&context.caches, spec.bootstrap.config_ref.as_ref()),
+            missing_templates: templates.missing.clone(),
+            preflight: self.preflight(set, cluster, templates),
+            suffixes: (0..missing.min(MADE_AT_ONCE_MAX)).map(|_| context.rng.suffix(SUFFIX_CHARS)).collect(),
+            machines,
+        }
+    }
+
+    fn preflight(&self, set: &MachineSet, cluster: &Cluster, templates: &Templates) -> Preflight {
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let control_plane = self.context.caches.external(namespace, cluster.spec.control_plane_ref.as_ref());
+        let on_template = templates
+            .bootstrap
+            .as_ref()
+            .and_then(|t| t["metadata"]["annotations"][names::annotation::SKIP_PREFLIGHT_CHECKS].as_str());
+        let own = annotation(set, names::annotation::SKIP_PREFLIGHT_CHECKS).filter(|text| !text.is_empty());
+        let config = set.spec.template.spec.bootstrap.config_ref.as_ref();
+        Preflight {
+            control_plane: control_plane.found().and_then(|provided| facts(provided, namespace)),
+            version: set.spec.template.spec.version.clone(),
+            kubeadm: config
+                .is_some_and(|r| r.kind == "KubeadmConfigTemplate" && r.api_group == names::BOOTSTRAP_GROUP),
+            topology_version: cluster.spec.topology.as_ref().map(|t| t.version.clone()),
+            upgrade_step: annotation(cluster, UPGRADE_STEP).map(str::to_owned),
+            skip: skipped(own.or(on_template)),
+        }
+    }
+
+    /// The cluster-name label everywhere it is needed; a stand-alone MachineSet belongs to its Cluster.
+    async fn follow_cluster(
+        &self,
+        set: &MachineSet,
+        cluster: &Cluster,
+    ) -> Result<MachineSet, ReconcileError> {
+        let mut after = set.clone();
+        let pair = (label::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
+        after.metadata.labels.get_or_insert_default().extend([pair.clone()]);
+        after.spec.selector.match_labels.get_or_insert_default().extend([pair.clone()]);
+        after.spec.template.metadata.get_or_insert_default().labels.extend([pair]);
+        if label_of(set, label::DEPLOYMENT_NAME).is_none() && controller_of(set).is_none() {
+            let owners = after.metadata.owner_references.get_or_insert_default();
+            *owners = with_owner(owners, &cluster_owner(cluster));
+        }
+        let guard = Precondition::unchanged(set);
+        Ok(self.context.writer.patch(set, &after, &guard, Mode::Real).await?)
+    }
+
+    /// Machines that it controls; orphans that its selector matches are adopted first.
+    async fn adopted_machines(
+        &self,
+        set: &MachineSet,
+        namespace: &str,
+    ) -> Result<Vec<Arc<Machine>>, ReconcileError> {
+        let mut mine = Vec::new();
+        let selected = |m: &Machine| matches(&set.spec.selector, m.metadata.labels.as_ref());
+        for machine in self.context.caches.machines.select(namespace, selected) {
+            match controller_of(machine.as_ref()) {
+                Some(owner) if Some(&owner.uid) == set.metadata.uid.as_ref() => mine.push(machine),
+                Some(_) => {}
+                None => mine.push(Arc::new(self.adopt(set, &machine).await?)),
+            }
+        }
+        Ok(mine)
+    }
+
+    async fn adopt(&self, set: &MachineSet, machine: &Machine) -> Result<Machine, ReconcileError> {
+        let mut after = machine.clone();
+        let owners = after.metadata.owner_references.get_or_insert_default();
+        *owners = with_owner(owners, &crate::plan::machine_set::owner(set));
+        Ok(self.context.writer.patch(machine, &after, &Precondition::unchanged(machine), Mode::Real).await?)
+    }
+}
+
+/// The control plane object as preflight sees it. `None` without a version: there is nothing to check.
+fn facts(provided: &Provided, namespace: &str) -> Option<ControlPlane> {
+    let version = provided.text("/spec/version")?.to_owned();
+    let listed = provided.content["status"]["versions"].as_array().into_iter().flatten();
+    let mut reported: Vec<String> = listed.filter_map(|v| v["version"].as_str().map(str::to_owned)).collect();
+    if reported.is_empty() {
+        reported.extend(provided.text("/status/version").map(str::to_owned));
+    }
+    Some(ControlPlane { name: format!("{} {namespace}/{}", provided.kind, provided.name), version, reported })
+}
+
+/// Source: the deferred requeue of MS-1.
+fn recheck(set: &MachineSet, status: &MachineSetStatus) -> Option<Duration> {
+    let min_ready_s =
+        set.spec.template.spec.min_ready_seconds.and_then(|s| u64::try_from(s).ok()).unwrap_or(0);
+    if status.ready_replicas != status.replicas {
+        Some(NOT_READY_RECHECK)
+    } else if min_ready_s > 0 && status.available_replicas != status.replicas {
+        Some(Duration::from_secs(min_ready_s))
+    } else {
+        None
+    }
+}
+
+#[async_trait]
+impl Controller for MachineSets {
+    fn name(&self) -> &'static str {
+        "machine-set"
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let caches = &self.context.caches;
+        let of_cluster = caches.machine_sets.clone();
+        let of_control_plane = caches.machine_sets.clone();
+        let of_infrastructure = caches.machine_sets.clone();
+        let of_bootstrap = caches.machine_sets.clone();
+        let users = |all: &[Arc<MachineSet>], kind: &str, template: &ObjectKey| {
+            template::users(all, |set| &set.spec.template.spec, kind, template)
+        };
+        vec![
+            Trigger::own(&caches.machine_sets),
+            Trigger::owned_by(&caches.machines, CORE_GROUP, "MachineSet"),
+            Trigger::on(&caches.clusters, move |old, new| {
+                let Some(cluster) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
+                let mine = of_cluster.select(&cluster.namespace, |set| set.spec.cluster_name == cluster.name);
+                mine.iter().map(|set| ObjectKey::of(set.as_ref())).collect()
+            }),
+            Trigger::on(&caches.control_planes, move |old, new| {
+                let Some(control_plane) = new.or(old) else { return Vec::new() };
+                let Some(name) = label_of(control_plane, label::CLUSTER_NAME) else { return Vec::new() };
+                let namespace = control_plane.metadata.namespace.as_deref().unwrap_or_default();
+                let mine = of_control_plane.select(namespace, |set| set.spec.cluster_name == name);
+                mine.iter().map(|set| ObjectKey::of(set.as_ref())).collect()
+            }),
+            Trigger::on(&caches.dev_machine_templates, move |old, new| {
+                let Some(key) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
+                users(&of_infrastructure.list(), "DevMachineTemplate", &key)
+            }),
+            Trigger::on(&caches.kubeadm_config_templates, move |old, new| {
+                let Some(key) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
+                users(&of_bootstrap.list(), "KubeadmConfigTemplate", &key)
+            }),
+        ]
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let context = &self.context;
+        let Some(set) = context.caches.machine_sets.get(key) else { return Ok(Outcome::Done) };
+        let cluster_key = ObjectKey::new(&key.namespace, &set.spec.cluster_name);
+        let Some(cluster) = context.caches.clusters.get(&cluster_key) else {
+            return Err(ReconcileError::failed(format!(
+                "MachineSet {key}: there is no Cluster {cluster_key}"
+            )));
+        };
+        if finalizer::ensure(context, set.as_ref(), names::finalizer::MACHINE_SET).await? {
+            return Ok(Outcome::Done);
+        }
+        if pause::check(context, set.as_ref(), Some(&cluster)).await? == pause::Pause::Stop {
+            return Ok(Outcome::Done);
+        }
+        self.reconcile_live(&set, &cluster).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_plane_reports_its_versions_by_contract() {
+        let provided = Provided::new(serde_json::json!({
+            "kind": "KubeadmControlPlane", "metadata": {"name": "cp"},
+            "spec": {"version": "v1.36.2"},
+            "status": {"versions": [{"version": "v1.35.4", "replicas": 1}, {"version": "v1.36.2"}]}
+        }));
+        let found = facts(&provided, "ns").expect("a version");
+        assert_eq!(found.name, "KubeadmControlPlane ns/cp");
+        assert_eq!(found.reported, ["v1.35.4", "v1.36.2"]);
+        assert_eq!(facts(&Provided::new(serde_json::Value::Null), "ns"), None);
+    }
+}
