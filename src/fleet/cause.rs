@@ -106,8 +106,13 @@ pub(super) fn words(row: &Row, judgement: Judgement) -> String {
 
 fn of_condition(c: &Condition) -> String {
     let message = first_words(&c.message);
-    let text = if message.is_empty() { c.reason.as_ref() } else { message };
-    format!("{}: {text}", c.type_)
+    match c.type_.as_ref() {
+        // Their messages name what they are about.
+        "Ready" | "Available" | "RollingOut" | "ScalingUp" | "ScalingDown" if !message.is_empty() => {
+            message.to_owned()
+        }
+        type_ => format!("{type_}: {}", if message.is_empty() { &c.reason } else { message }),
+    }
 }
 
 /// The first line of a message that is not only a heading, without its bullet.

@@ -38,6 +38,7 @@ type Place = (SourceId, Arc<str>, Arc<str>);
 struct Members {
     cluster: Option<RowId>,
     by_kind: [Vec<RowId>; Kind::ALL.len()],
+    /// Without kinds that have no place in the tree.
     tally: Tally,
 }
 
@@ -132,7 +133,9 @@ impl Index {
                 members.cluster = Some(id);
             }
             self.insert_sorted(&mut members.by_kind[row.kind as usize], id);
-            members.tally[own as usize] += 1;
+            if row.kind != Kind::Other {
+                members.tally[own as usize] += 1;
+            }
             self.places.insert(place(&row), members);
         }
     }
@@ -159,7 +162,9 @@ impl Index {
                 members.cluster = None;
             }
             self.remove_sorted(&mut members.by_kind[row.kind as usize], id);
-            members.tally[own as usize] -= 1;
+            if row.kind != Kind::Other {
+                members.tally[own as usize] -= 1;
+            }
             if members.by_kind.iter().any(|ids| !ids.is_empty()) {
                 self.places.insert(place(&row), members);
             }
@@ -234,8 +239,10 @@ impl Index {
             let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) else { continue };
             let was = std::mem::replace(&mut slot.own, health);
             if let Some(members) = self.places.get_mut(&place(&slot.row)) {
-                members.tally[was as usize] -= 1;
-                members.tally[health as usize] += 1;
+                if slot.row.kind != Kind::Other {
+                    members.tally[was as usize] -= 1;
+                    members.tally[health as usize] += 1;
+                }
                 clusters.extend(members.cluster);
             }
         }

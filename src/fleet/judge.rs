@@ -213,11 +213,13 @@ impl<'a> Bench<'a> {
         if let Some((at, c)) = self.find("RemoteConnectionProbe")
             && c.status != Truth::True
         {
+            // What the controllers say about the workload is then an echo of not knowing.
             self.claim(Health::Unknown, Why::Condition(at));
+        } else {
+            self.when("ControlPlaneAvailable", Health::Degraded);
+            self.when_lasting("WorkersAvailable");
         }
         self.when("InfrastructureReady", Health::Degraded);
-        self.when("ControlPlaneAvailable", Health::Degraded);
-        self.when_lasting("WorkersAvailable");
         self.topology();
         self.moves();
         if self.found.health <= Health::Progressing {
@@ -272,7 +274,11 @@ impl<'a> Bench<'a> {
     }
 
     fn deployment(&mut self) {
-        self.when_lasting("Available");
+        match self.find("MachinesReady") {
+            // Machines that nobody sees count as not available upstream; here they stay unknown.
+            Some((at, c)) if c.status == Truth::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+            _ => self.when_lasting("Available"),
+        }
         self.moves();
     }
 

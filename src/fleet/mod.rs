@@ -18,6 +18,9 @@ mod timeline;
 mod tree;
 pub mod watch;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

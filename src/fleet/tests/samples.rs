@@ -1,0 +1,55 @@
+//! The shared sample objects, when they are there.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+pub(super) fn sample(file: &str) -> Option<Vec<Value>> {
+    let root = std::env::var_os("CAPSTAN_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let path = root.join("samples").join(file);
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        println!("skipped: {} is not there", path.display());
+        return None;
+    };
+    Some(serde_saphyr::from_multiple(&text).expect("valid YAML"))
+}
+
+/// Health of each cluster of a sample file, and its cause in a few words.
+fn verdicts(file: &str) -> Option<Vec<(String, Health, String)>> {
+    let fleet = fleet_of(&sample(file)?);
+    println!("{}", picture(&fleet, &TreeOptions::default()));
+    let clusters = fleet.clusters().iter();
+    Some(
+        clusters
+            .map(|id| {
+                (fleet.row(*id).expect("there").name.to_string(), fleet.health(*id), fleet.what_is_wrong(*id))
+            })
+            .collect(),
+    )
+}
+
+#[test]
+fn healthy() {
+    let Some(all) = verdicts("01-healthy-ha.yaml") else { return };
+    assert_eq!(all, [("prod-eu".to_owned(), Health::Ok, String::new())]);
+}
+
+#[test]
+fn rollout() {
+    let Some(all) = verdicts("02-md-rollout.yaml") else { return };
+    assert_eq!(all[0].1, Health::Progressing);
+}
+
+#[test]
+fn broken() {
+    let Some(all) = verdicts("03-broken.yaml") else { return };
+    assert_eq!(all[0].1, Health::Blocked);
+    assert_eq!(all[1].1, Health::Unknown);
+}
+
+#[test]
+fn in_place() {
+    let Some(all) = verdicts("04-classy-in-place.yaml") else { return };
+    assert_eq!(all[0].1, Health::Progressing);
+}
