@@ -81,15 +81,24 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
 /// # Errors
 /// [`ConnectError`], never [`ConnectError::Server`] for a server that is only away.
 pub async fn prepare(options: &ConnectOptions) -> Result<Connection, ConnectError> {
-    let (mut config, context) = load(options).await?;
+    let (config, context) = load(options).await?;
+    finish(config, context, options.namespace.as_deref(), options.read_only).await
+}
+
+async fn finish(
+    mut config: Config,
+    context: String,
+    namespace: Option<&str>,
+    read_only: bool,
+) -> Result<Connection, ConnectError> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    if let Some(namespace) = &options.namespace {
-        config.default_namespace.clone_from(namespace);
+    if let Some(namespace) = namespace {
+        namespace.clone_into(&mut config.default_namespace);
     }
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let namespace = config.default_namespace.clone();
-    let client = build(config, options.read_only, &server).await?;
-    Ok(Connection { client, context, server, namespace, read_only: options.read_only })
+    let client = build(config, read_only, &server).await?;
+    Ok(Connection { client, context, server, namespace, read_only })
 }
 
 /// A connection to an API server that is a service in this process: no socket, same client.
@@ -110,6 +119,41 @@ where
         namespace: namespace.to_owned(),
         read_only,
     }
+}
+
+/// A connection from a kubeconfig that came out of a Secret. Whoever may write that Secret must not
+/// gain anything on this machine, so credentials that run programs or read files are refused.
+///
+/// # Errors
+/// [`ConnectError::Invalid`] when it is no kubeconfig or asks for a program or a file.
+pub async fn from_secret(text: &str, origin: &str, read_only: bool) -> Result<Connection, ConnectError> {
+    let invalid = |reason: String| ConnectError::Invalid { origin: origin.to_owned(), reason };
+    let kubeconfig = Kubeconfig::from_yaml(text).map_err(|e| invalid(e.to_string()))?;
+    if let Some(reason) = reaches_out(&kubeconfig) {
+        return Err(invalid(reason));
+    }
+    let context = choose(&kubeconfig, None, origin)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|e| invalid(e.to_string()))?;
+    finish(config, context, None, read_only).await
+}
+
+/// What in a kubeconfig would run a program or read a file here.
+fn reaches_out(config: &Kubeconfig) -> Option<String> {
+    let users = config.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
+    for user in users {
+        if user.exec.is_some() || user.auth_provider.is_some() {
+            return Some("it runs a credential program, which a Secret may not ask for".to_owned());
+        }
+        if user.token_file.is_some() || user.client_certificate.is_some() || user.client_key.is_some() {
+            return Some("it names local files, which a Secret may not ask for".to_owned());
+        }
+    }
+    let mut clusters = config.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
+    clusters
+        .any(|cluster| cluster.certificate_authority.is_some())
+        .then(|| "it names local files, which a Secret may not ask for".to_owned())
 }
 
 /// The contexts a kubeconfig offers, current one first.
@@ -222,5 +266,89 @@ async fn build(config: Config, read_only: bool, server: &str) -> Result<Client, 
         Err(error) => {
             Err(ConnectError::Server(format!("setting up the client for {server} failed: {error}")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: one
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+contexts:
+- {name: one, context: {cluster: c, user: u, namespace: fleet}}
+- {name: two, context: {cluster: c, user: u}}
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}}}]
+"#;
+
+    fn options(text: &str, context: Option<&str>) -> (tempfile::TempDir, ConnectOptions) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("config");
+        std::fs::write(&path, text).expect("written");
+        let context = context.map(str::to_owned);
+        (dir, ConnectOptions { kubeconfig: Some(path), context, ..ConnectOptions::default() })
+    }
+
+    async fn refusal(options: &ConnectOptions) -> String {
+        prepare(options).await.map(|_| ()).expect_err("refused").to_string()
+    }
+
+    #[tokio::test]
+    async fn bad_files_are_named_with_the_reason() {
+        let missing =
+            ConnectOptions { kubeconfig: Some("/no/such/file".into()), ..ConnectOptions::default() };
+        let text = refusal(&missing).await;
+        assert!(text.contains("/no/such/file") && text.contains("No such file"), "{text}");
+        let (_dir, broken) = options("contexts: {not: [a list", None);
+        let text = refusal(&broken).await;
+        assert!(text.contains("is not valid"), "{text}");
+        let (_dir, empty) = options("", None);
+        let text = refusal(&empty).await;
+        assert!(text.contains("no current context"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_unknown_context_lists_the_known_ones() {
+        let (_dir, options) = options(FILE, Some("three"));
+        let text = refusal(&options).await;
+        assert!(text.contains("\"three\"") && text.contains("one, two"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn plugins_get_no_terminal_and_their_complaint_is_shown() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let plugin = dir.path().join("plugin");
+        // It tells through its exit whether it could read a byte and what it was told.
+        let script = "#!/bin/sh\nif read -r line; then echo got input >&2; exit 3; fi\n\
+            case \"$KUBERNETES_EXEC_INFO\" in *'\"interactive\":false'*) echo no terminal here >&2; exit 4;; esac\nexit 5\n";
+        std::fs::write(&plugin, script).expect("written");
+        std::fs::set_permissions(&plugin, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("executable");
+        let (_dir, options) = options(&FILE.replace("PLUGIN", &plugin.display().to_string()), None);
+        let text = refusal(&options).await;
+        assert!(text.contains("credential plugin") && text.contains("no terminal here"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_secret_may_not_run_programs_or_read_files() {
+        let text = from_secret(FILE, "Secret a/b", true).await.map(|_| ()).expect_err("refused").to_string();
+        assert!(text.contains("Secret a/b") && text.contains("credential program"), "{text}");
+        let file = FILE.replace(
+            "exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}",
+            "tokenFile: /etc/shadow",
+        );
+        let text = from_secret(&file, "Secret a/b", true).await.map(|_| ()).expect_err("refused").to_string();
+        assert!(text.contains("local files"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_dead_server_is_one_sentence() {
+        let file = FILE.replace("user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}}", "user: {token: t}");
+        let (_dir, options) = options(&file, Some("two"));
+        let text = connect(&options).await.map(|_| ()).expect_err("nobody listens on port 1").to_string();
+        assert!(text.contains("no API server answers at https://127.0.0.1:1"), "{text}");
     }
 }

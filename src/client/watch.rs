@@ -173,6 +173,10 @@ impl<K: Object> Cache<K> {
         let listeners = self.0.listeners.lock();
         let old = {
             let mut contents = self.0.objects.write();
+            // A writer may have put its answer in before the watch brings what happened earlier.
+            if contents.readable.get(&key).is_some_and(|held| is_older(new.as_ref(), held.as_ref())) {
+                return;
+            }
             contents.unreadable.remove(&key);
             contents.readable.insert(key, Arc::clone(&new))
         };
@@ -284,6 +288,10 @@ impl<K: Object> Cache<K> {
 #[derive(Default)]
 struct Relist {
     kept: Vec<ObjectKey>,
+}
+
+fn is_older<K: Object>(new: &K, held: &K) -> bool {
+    new.meta().uid == held.meta().uid && version_of(new) < version_of(held)
 }
 
 fn version_of<K: Object>(object: &K) -> u64 {

@@ -175,6 +175,18 @@ impl Writer {
         Self { manager: manager.into(), ..self.clone() }
     }
 
+    /// The same field manager, counts and permit for another server.
+    #[must_use]
+    pub fn on(&self, client: kube::Client) -> Self {
+        Self { client, ..self.clone() }
+    }
+
+    /// May it write now?
+    #[must_use]
+    pub fn permitted(&self) -> bool {
+        self.permit.as_ref().is_none_or(|permit| permit())
+    }
+
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -368,7 +380,7 @@ impl Writer {
         mode: Mode,
         counter: impl Fn(&Counts) -> &AtomicU64,
     ) -> Result<T, WriteError> {
-        if self.permit.as_ref().is_some_and(|permit| !permit()) {
+        if !self.permitted() {
             return Err(WriteError::NotLeading { what });
         }
         let sent = match request {

@@ -9,6 +9,12 @@ use tokio::sync::broadcast;
 use crate::api::key::ObjectKey;
 use crate::time::Timestamp;
 
+pub mod kube;
+mod probe;
+pub mod router;
+
+pub use router::Router;
+
 /// Everything the controllers ask of workload clusters. `cluster` is the key of the Cluster object.
 #[async_trait]
 pub trait Workload: Send + Sync + 'static {

@@ -1,0 +1,322 @@
+//! Real workload clusters, reached through the kubeconfig Secrets that the control plane provider
+//! writes. Owns these connections; must not know who asks. etcd is not reached yet: questions about
+//! it are answered [`WorkloadError::Unsupported`], which those who ask report as unknown.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, PodSpec};
+use kube::api::{Api, EvictParams, ListParams};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::broadcast;
+use tokio::task::AbortHandle;
+
+use super::probe::{Live, Prober, Slot};
+use super::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+use crate::api::cluster::Cluster;
+use crate::api::key::ObjectKey;
+use crate::client::write::Part;
+use crate::client::{Cache, Change, Mode, Precondition, WriteError, Writer, errors, get};
+use crate::rng::Rng;
+use crate::time::Clock;
+
+const KUBE_SYSTEM: &str = "kube-system";
+
+/// Connections to real workload clusters.
+pub struct KubeWorkloads(Arc<Inner>);
+
+struct Inner {
+    slots: Mutex<BTreeMap<ObjectKey, (Arc<Mutex<Slot>>, AbortHandle)>>,
+    changes: broadcast::Sender<ObjectKey>,
+    management: Writer,
+    clock: Clock,
+    rng: Rng,
+    read_only: bool,
+}
+
+impl KubeWorkloads {
+    /// `management` carries the permit under which workload clusters are written, too.
+    #[must_use]
+    pub fn new(management: Writer, clock: Clock, rng: Rng, read_only: bool) -> Self {
+        let (slots, changes) = (Mutex::new(BTreeMap::new()), broadcast::Sender::new(1024));
+        Self(Arc::new(Inner { slots, changes, management, clock, rng, read_only }))
+    }
+
+    /// Connects to every cluster whose infrastructure is provisioned and that is not `simulated`, and
+    /// lets go of those that are deleted. The cache must be fed inside a runtime.
+    pub fn attach(&self, clusters: &Cache<Cluster>, simulated: super::router::IsSimulated) {
+        let inner = Arc::clone(&self.0);
+        clusters.on_change(move |change: &Change<'_, Cluster>| match change.new {
+            Some(cluster) if is_provisioned(cluster) => {
+                let key = ObjectKey::of(cluster);
+                if !simulated(&key) {
+                    inner.open(&key);
+                }
+            }
+            Some(_) => {}
+            None => change.old.into_iter().for_each(|cluster| inner.close(&ObjectKey::of(cluster))),
+        });
+    }
+
+    fn live(&self, cluster: &ObjectKey) -> Result<Live, WorkloadError> {
+        let slots = self.0.slots.lock();
+        let slot = slots.get(cluster).ok_or(WorkloadError::NotConnected)?;
+        slot.0.lock().live.clone().ok_or(WorkloadError::NotConnected)
+    }
+
+    async fn addon(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<AddonObject>, WorkloadError> {
+        let live = self.live(cluster)?;
+        let client = live.writer.client();
+        Ok(match addon {
+            Addon::KubeProxy => {
+                get(client, &system_key("kube-proxy")).await.map_err(of_read)?.map(AddonObject::Set)
+            }
+            Addon::CoreDns => {
+                get(client, &system_key("coredns")).await.map_err(of_read)?.map(AddonObject::Deployment)
+            }
+        })
+    }
+}
+
+impl Inner {
+    fn open(&self, cluster: &ObjectKey) {
+        let mut slots = self.slots.lock();
+        if slots.contains_key(cluster) {
+            return;
+        }
+        let slot = Arc::new(Mutex::new(Slot::default()));
+        let prober = Prober {
+            cluster: cluster.clone(),
+            management: self.management.clone(),
+            slot: Arc::clone(&slot),
+            changes: self.changes.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.stream(&cluster.to_string()),
+            read_only: self.read_only,
+        };
+        slots.insert(cluster.clone(), (slot, tokio::spawn(prober.run()).abort_handle()));
+    }
+
+    fn close(&self, cluster: &ObjectKey) {
+        if let Some((_, task)) = self.slots.lock().remove(cluster) {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for (_, task) in self.slots.get_mut().values() {
+            task.abort();
+        }
+    }
+}
+
+fn is_provisioned(cluster: &Cluster) -> bool {
+    let initialization = cluster.status.as_ref().and_then(|s| s.initialization.as_ref());
+    initialization.and_then(|i| i.infrastructure_provisioned) == Some(true)
+}
+
+fn system_key(name: &str) -> ObjectKey {
+    ObjectKey::new(KUBE_SYSTEM, name)
+}
+
+/// The object behind an add-on.
+enum AddonObject {
+    Set(DaemonSet),
+    Deployment(Deployment),
+}
+
+impl AddonObject {
+    fn pod(&mut self) -> Option<&mut PodSpec> {
+        match self {
+            Self::Set(set) => set.spec.as_mut()?.template.spec.as_mut(),
+            Self::Deployment(deployment) => deployment.spec.as_mut()?.template.spec.as_mut(),
+        }
+    }
+
+    /// The image of the container that carries the add-on's name, else of the first one.
+    fn image(&mut self, addon: Addon) -> Option<&mut Option<String>> {
+        let name = match addon {
+            Addon::KubeProxy => "kube-proxy",
+            Addon::CoreDns => "coredns",
+        };
+        let containers = &mut self.pod()?.containers;
+        let at = containers.iter().position(|c| c.name == name).unwrap_or(0);
+        containers.get_mut(at).map(|container| &mut container.image)
+    }
+}
+
+/// An API answer is a refusal, everything else is silence.
+fn of_read(error: kube::Error) -> WorkloadError {
+    match &error {
+        kube::Error::Api(status) if status.code < 500 && status.code != 429 => {
+            WorkloadError::Refused(status.message.clone())
+        }
+        _ => WorkloadError::Unreachable(errors::chain(&error)),
+    }
+}
+
+fn of_write(error: WriteError) -> WorkloadError {
+    match error {
+        WriteError::Refused { source, what, .. } if matches!(&source, kube::Error::Api(s) if s.is_not_found()) => {
+            WorkloadError::NotFound(what)
+        }
+        WriteError::Refused { source, .. } => of_read(source),
+        other => WorkloadError::Refused(other.to_string()),
+    }
+}
+
+/// 404: gone. 429: a disruption budget, with the causes it gives. Other answers: refused.
+fn of_eviction(error: kube::Error) -> Result<Eviction, WorkloadError> {
+    match error {
+        kube::Error::Api(status) if status.is_not_found() => Ok(Eviction::Gone),
+        kube::Error::Api(status) if status.code == 429 => {
+            let causes = status.details.iter().flat_map(|d| d.causes.iter()).map(|c| c.message.clone());
+            let texts: Vec<String> = std::iter::once(status.message.clone()).chain(causes).collect();
+            Ok(Eviction::Held(texts.join(" ")))
+        }
+        kube::Error::Api(status) if status.code < 500 => Ok(Eviction::Refused(status.message)),
+        other => Err(of_read(other)),
+    }
+}
+
+#[async_trait]
+impl Workload for KubeWorkloads {
+    fn connection(&self, cluster: &ObjectKey) -> Connection {
+        self.0.slots.lock().get(cluster).map(|(slot, _)| slot.lock().connection.clone()).unwrap_or_default()
+    }
+
+    fn changes(&self) -> broadcast::Receiver<ObjectKey> {
+        self.0.changes.subscribe()
+    }
+
+    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Node>, WorkloadError> {
+        let live = self.live(cluster)?;
+        if live.nodes.progress().ready {
+            return Ok(live.nodes.list().iter().map(|node| (**node).clone()).collect());
+        }
+        let api: Api<Node> = Api::all(live.writer.client().clone());
+        Ok(api.list(&ListParams::default()).await.map_err(of_read)?.items)
+    }
+
+    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Node>, WorkloadError> {
+        let live = self.live(cluster)?;
+        let key = ObjectKey::new("", name);
+        if live.nodes.progress().ready {
+            return Ok(live.nodes.get(&key).map(|node| (*node).clone()));
+        }
+        get(live.writer.client(), &key).await.map_err(of_read)
+    }
+
+    async fn patch_node(
+        &self,
+        cluster: &ObjectKey,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Node, WorkloadError> {
+        let live = self.live(cluster)?;
+        let key = ObjectKey::new("", name);
+        let node: Node =
+            live.writer.patch_part(&key, Part::Main, patch, Mode::Real).await.map_err(of_write)?;
+        // The next read must not miss our own write.
+        live.nodes.upsert(node.clone());
+        Ok(node)
+    }
+
+    async fn delete_node(&self, cluster: &ObjectKey, name: &str) -> Result<(), WorkloadError> {
+        let (live, key) = (self.live(cluster)?, ObjectKey::new("", name));
+        let none = Precondition::default();
+        live.writer.delete::<Node>(&key, &none, Mode::Real).await.map_err(of_write)
+    }
+
+    async fn pods(&self, cluster: &ObjectKey, scope: &PodScope) -> Result<Vec<Pod>, WorkloadError> {
+        let client = self.live(cluster)?.writer.client().clone();
+        let (api, params): (Api<Pod>, _) = match scope {
+            PodScope::KubeSystem => (Api::namespaced(client, KUBE_SYSTEM), ListParams::default()),
+            PodScope::OnNode(node) => {
+                (Api::all(client), ListParams::default().fields(&format!("spec.nodeName={node}")))
+            }
+        };
+        Ok(api.list(&params).await.map_err(of_read)?.items)
+    }
+
+    async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError> {
+        let live = self.live(cluster)?;
+        if !live.writer.permitted() {
+            return Err(WorkloadError::Refused("this process does not lead".to_owned()));
+        }
+        let api: Api<Pod> = Api::namespaced(live.writer.client().clone(), &pod.namespace);
+        match api.evict(&pod.name, &EvictParams::default()).await {
+            Ok(_) => Ok(Eviction::Started),
+            Err(error) => of_eviction(error),
+        }
+    }
+
+    async fn etcd(&self, _: &ObjectKey) -> Result<EtcdView, WorkloadError> {
+        Err(WorkloadError::Unsupported("reading etcd members"))
+    }
+
+    async fn remove_member(&self, _: &ObjectKey, _: u64) -> Result<(), WorkloadError> {
+        Err(WorkloadError::Unsupported("removing an etcd member"))
+    }
+
+    async fn move_leader(&self, _: &ObjectKey, _: u64) -> Result<(), WorkloadError> {
+        Err(WorkloadError::Unsupported("moving etcd leadership"))
+    }
+
+    async fn kubeadm_config(&self, cluster: &ObjectKey) -> Result<Option<ConfigMap>, WorkloadError> {
+        let live = self.live(cluster)?;
+        get(live.writer.client(), &system_key("kubeadm-config")).await.map_err(of_read)
+    }
+
+    async fn patch_kubeadm_config(&self, cluster: &ObjectKey, patch: &Value) -> Result<(), WorkloadError> {
+        let live = self.live(cluster)?;
+        let key = system_key("kubeadm-config");
+        live.writer.patch_part::<ConfigMap>(&key, Part::Main, patch, Mode::Real).await.map_err(of_write)?;
+        Ok(())
+    }
+
+    async fn addon_image(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<String>, WorkloadError> {
+        let object = self.addon(cluster, addon).await?;
+        Ok(object.and_then(|mut o| o.image(addon).and_then(|image| image.clone())))
+    }
+
+    async fn set_addon_image(
+        &self,
+        cluster: &ObjectKey,
+        addon: Addon,
+        image: &str,
+    ) -> Result<(), WorkloadError> {
+        let live = self.live(cluster)?;
+        let missing = || WorkloadError::NotFound(format!("{addon:?}"));
+        let before = self.addon(cluster, addon).await?.ok_or_else(missing)?;
+        match before {
+            AddonObject::Set(before) => {
+                let mut after = AddonObject::Set(before.clone());
+                *after.image(addon).ok_or_else(missing)? = Some(image.to_owned());
+                let AddonObject::Set(after) = after else { return Ok(()) };
+                write(&live.writer, &before, &after).await
+            }
+            AddonObject::Deployment(before) => {
+                let mut after = AddonObject::Deployment(before.clone());
+                *after.image(addon).ok_or_else(missing)? = Some(image.to_owned());
+                let AddonObject::Deployment(after) = after else { return Ok(()) };
+                write(&live.writer, &before, &after).await
+            }
+        }
+    }
+}
+
+async fn write<K: crate::client::Object>(
+    writer: &Writer,
+    before: &K,
+    after: &K,
+) -> Result<(), WorkloadError> {
+    let unchanged = Precondition::unchanged(before);
+    writer.patch(before, after, &unchanged, Mode::Real).await.map_err(of_write)?;
+    Ok(())
+}

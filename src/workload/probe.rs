@@ -1,0 +1,173 @@
+//! Keeps one connection to one workload cluster: connects, probes, drops, connects again. Owns the
+//! rhythm and the counters; must not know what is asked over it.
+//! Source: cluster-api `controllers/clustercache`, v1.14.0.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Secret};
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+
+use super::{Connection, FAILURES_MAX};
+use crate::api::key::ObjectKey;
+use crate::client::errors::{Cause, classify};
+use crate::client::{Cache, Client, Writer, connect, explain, get};
+use crate::rng::Rng;
+use crate::time::{Clock, Timestamp};
+
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_RETRY: Duration = Duration::from_secs(30);
+/// A little after the moments at which judgements change (50 s and 5 min without a success).
+const GRACE_ENDS: [Duration; 2] = [Duration::from_secs(51), Duration::from_secs(301)];
+
+/// What a connected cluster is asked through.
+#[derive(Clone)]
+pub struct Live {
+    pub writer: Writer,
+    /// Kept by watch, so that changes are noticed and reads cost nothing.
+    pub nodes: Cache<Node>,
+}
+
+/// One cluster: the counters, and the connection while there is one.
+#[derive(Default)]
+pub struct Slot {
+    pub connection: Connection,
+    pub live: Option<Live>,
+}
+
+/// The task that keeps one connection.
+pub struct Prober {
+    pub cluster: ObjectKey,
+    pub management: Writer,
+    pub slot: Arc<Mutex<Slot>>,
+    pub changes: broadcast::Sender<ObjectKey>,
+    pub clock: Clock,
+    pub rng: Rng,
+    pub read_only: bool,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Failures,
+    Unauthorized,
+}
+
+impl Prober {
+    /// Runs until it is dropped.
+    pub async fn run(self) {
+        loop {
+            match self.open().await {
+                Ok(client) => {
+                    if self.keep(client).await == Lost::Unauthorized {
+                        // The Secret may hold a fresh certificate already.
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                        continue;
+                    }
+                }
+                Err(reason) => {
+                    tracing::debug!(cluster = %self.cluster, "connecting failed: {reason}");
+                    self.failed();
+                }
+            }
+            tokio::time::sleep(CONNECT_RETRY).await;
+        }
+    }
+
+    async fn open(&self) -> Result<Client, String> {
+        let name = format!("{}-kubeconfig", self.cluster.name);
+        let key = ObjectKey::new(&self.cluster.namespace, name);
+        let secret: Option<Secret> =
+            get(self.management.client(), &key).await.map_err(|e| explain(&e, "the management cluster"))?;
+        let data = secret.and_then(|s| s.data).and_then(|mut d| d.remove("value"));
+        let text = data.and_then(|bytes| String::from_utf8(bytes.0).ok());
+        let text = text.ok_or_else(|| format!("Secret {key} holds no kubeconfig under `value`"))?;
+        let origin = format!("Secret {key}");
+        let connection =
+            connect::from_secret(&text, &origin, self.read_only).await.map_err(|error| error.to_string())?;
+        probe(&connection.client).await.map_err(|(_, reason)| reason)?;
+        Ok(connection.client)
+    }
+
+    /// Probes until the connection counts as lost.
+    async fn keep(&self, client: Client) -> Lost {
+        let nodes: Cache<Node> = Cache::new();
+        let (changes, cluster) = (self.changes.clone(), self.cluster.clone());
+        // Nobody listening is fine.
+        nodes.on_change(move |_| drop(changes.send(cluster.clone())));
+        let mut feed = JoinSet::new();
+        feed.spawn(nodes.clone().follow(client.clone(), self.rng.clone()));
+        self.slot.lock().live = Some(Live { writer: self.management.on(client.clone()), nodes });
+        self.succeeded();
+        self.announce();
+        let lost = loop {
+            tokio::time::sleep(PROBE_INTERVAL).await;
+            match probe(&client).await {
+                Ok(()) => self.succeeded(),
+                Err((Cause::Unauthenticated, _)) => break Lost::Unauthorized,
+                Err(_) => {
+                    if self.failed() >= FAILURES_MAX {
+                        break Lost::Failures;
+                    }
+                }
+            }
+        };
+        {
+            let mut slot = self.slot.lock();
+            slot.live = None;
+            slot.connection.connected = false;
+        }
+        self.announce();
+        lost
+    }
+
+    fn succeeded(&self) {
+        let now = self.clock.now();
+        let mut slot = self.slot.lock();
+        slot.connection = Connection {
+            last_probe: Some(now),
+            last_probe_success: Some(now),
+            consecutive_failures: 0,
+            connected: true,
+        };
+    }
+
+    /// The number of failures in a row. Somebody is told when a grace period has just ended.
+    fn failed(&self) -> u32 {
+        let now = self.clock.now();
+        let (failures, graced) = {
+            let mut slot = self.slot.lock();
+            let before = slot.connection.last_probe;
+            slot.connection.last_probe = Some(now);
+            slot.connection.consecutive_failures += 1;
+            let crossed = |grace: Duration| {
+                let since = slot.connection.last_probe_success?;
+                let age = |at: Timestamp| (at - since).to_std().unwrap_or_default();
+                Some(age(before?) < grace && age(now) >= grace)
+            };
+            let graced = GRACE_ENDS.into_iter().any(|grace| crossed(grace).unwrap_or(false));
+            (slot.connection.consecutive_failures, graced)
+        };
+        if graced || failures == FAILURES_MAX {
+            self.announce();
+        }
+        failures
+    }
+
+    fn announce(&self) {
+        // Nobody listening is fine.
+        let _ = self.changes.send(self.cluster.clone());
+    }
+}
+
+/// One cheap request with a limit in time.
+async fn probe(client: &Client) -> Result<(), (Cause, String)> {
+    match tokio::time::timeout(PROBE_TIMEOUT, client.apiserver_version()).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err((classify(&error), explain(&error, "the workload cluster"))),
+        Err(_) => Err((Cause::TimedOut, "the workload cluster did not answer in time".to_owned())),
+    }
+}

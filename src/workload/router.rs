@@ -1,0 +1,137 @@
+//! Sends each question to the kind of connection its cluster needs: the simulated world or a real
+//! cluster. Owns the choice; must not know how either answers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use serde_json::Value;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use super::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+use crate::api::cluster::Cluster;
+use crate::api::dev::DevCluster;
+use crate::api::key::ObjectKey;
+use crate::client::Cache;
+
+/// Says whether a cluster is simulated.
+pub type IsSimulated = Arc<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
+
+/// Simulated and real clusters behind one [`Workload`].
+pub struct Router {
+    simulated: Arc<dyn Workload>,
+    real: Arc<dyn Workload>,
+    is_simulated: IsSimulated,
+    changes: broadcast::Sender<ObjectKey>,
+}
+
+impl Router {
+    /// Must be called inside a runtime: it joins the announcements of both.
+    #[must_use]
+    pub fn new(simulated: Arc<dyn Workload>, real: Arc<dyn Workload>, is_simulated: IsSimulated) -> Self {
+        let changes = broadcast::Sender::new(1024);
+        for source in [simulated.changes(), real.changes()] {
+            tokio::spawn(forward(source, changes.clone()));
+        }
+        Self { simulated, real, is_simulated, changes }
+    }
+
+    fn of(&self, cluster: &ObjectKey) -> &dyn Workload {
+        if (self.is_simulated)(cluster) { self.simulated.as_ref() } else { self.real.as_ref() }
+    }
+}
+
+/// A cluster is simulated when its infrastructure is a DevCluster with the in-memory backend.
+#[must_use]
+pub fn by_infrastructure(clusters: Cache<Cluster>, dev_clusters: Cache<DevCluster>) -> IsSimulated {
+    Arc::new(move |key| {
+        let Some(cluster) = clusters.get(key) else { return true };
+        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|r| r.kind == "DevCluster");
+        let dev = reference.and_then(|r| dev_clusters.get(&ObjectKey::new(&key.namespace, &r.name)));
+        dev.is_some_and(|dev| dev.spec.backend.in_memory.is_some())
+    })
+}
+
+async fn forward(mut source: broadcast::Receiver<ObjectKey>, changes: broadcast::Sender<ObjectKey>) {
+    loop {
+        match source.recv().await {
+            // Nobody listening is fine.
+            Ok(key) => drop(changes.send(key)),
+            Err(RecvError::Lagged(missed)) => tracing::warn!("{missed} workload announcements were missed"),
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+#[async_trait]
+impl Workload for Router {
+    fn connection(&self, cluster: &ObjectKey) -> Connection {
+        self.of(cluster).connection(cluster)
+    }
+
+    fn changes(&self) -> broadcast::Receiver<ObjectKey> {
+        self.changes.subscribe()
+    }
+
+    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Node>, WorkloadError> {
+        self.of(cluster).nodes(cluster).await
+    }
+
+    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Node>, WorkloadError> {
+        self.of(cluster).node(cluster, name).await
+    }
+
+    async fn patch_node(
+        &self,
+        cluster: &ObjectKey,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Node, WorkloadError> {
+        self.of(cluster).patch_node(cluster, name, patch).await
+    }
+
+    async fn delete_node(&self, cluster: &ObjectKey, name: &str) -> Result<(), WorkloadError> {
+        self.of(cluster).delete_node(cluster, name).await
+    }
+
+    async fn pods(&self, cluster: &ObjectKey, scope: &PodScope) -> Result<Vec<Pod>, WorkloadError> {
+        self.of(cluster).pods(cluster, scope).await
+    }
+
+    async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError> {
+        self.of(cluster).evict(cluster, pod).await
+    }
+
+    async fn etcd(&self, cluster: &ObjectKey) -> Result<EtcdView, WorkloadError> {
+        self.of(cluster).etcd(cluster).await
+    }
+
+    async fn remove_member(&self, cluster: &ObjectKey, member: u64) -> Result<(), WorkloadError> {
+        self.of(cluster).remove_member(cluster, member).await
+    }
+
+    async fn move_leader(&self, cluster: &ObjectKey, to: u64) -> Result<(), WorkloadError> {
+        self.of(cluster).move_leader(cluster, to).await
+    }
+
+    async fn kubeadm_config(&self, cluster: &ObjectKey) -> Result<Option<ConfigMap>, WorkloadError> {
+        self.of(cluster).kubeadm_config(cluster).await
+    }
+
+    async fn patch_kubeadm_config(&self, cluster: &ObjectKey, patch: &Value) -> Result<(), WorkloadError> {
+        self.of(cluster).patch_kubeadm_config(cluster, patch).await
+    }
+
+    async fn addon_image(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<String>, WorkloadError> {
+        self.of(cluster).addon_image(cluster, addon).await
+    }
+
+    async fn set_addon_image(
+        &self,
+        cluster: &ObjectKey,
+        addon: Addon,
+        image: &str,
+    ) -> Result<(), WorkloadError> {
+        self.of(cluster).set_addon_image(cluster, addon, image).await
+    }
+}
