@@ -32,8 +32,6 @@ pub enum CertificateError {
         "secret {secret} does not hold a usable {key}: {detail}; restore it from a backup, or delete the secret before the control plane is initialized"
     )]
     Unusable { secret: String, key: &'static str, detail: String },
-    #[error("secret {0} must be supplied by the user and does not exist (external certificate not found)")]
-    ExternalMissing(String),
 }
 
 /// A certificate (or, for service accounts, a public key) and its private key, both PEM.

@@ -35,10 +35,20 @@ pub fn secret(
     owner: OwnerReference,
     now: Timestamp,
 ) -> Result<Secret, CertificateError> {
-    let client = client_certificate(authority, now)?;
-    let text = render(cluster, server, &authority.certificate, &client);
+    let text = text(cluster, server, authority, now)?;
     let data = BTreeMap::from([("value".to_owned(), ByteString(text.into_bytes()))]);
     Ok(cluster_secret(namespace, cluster, secret_name(cluster), data, owner))
+}
+
+/// The kubeconfig itself, with a new client certificate.
+pub fn text(
+    cluster: &str,
+    server: &str,
+    authority: &PemPair,
+    now: Timestamp,
+) -> Result<String, CertificateError> {
+    let client = client_certificate(authority, now)?;
+    Ok(render(cluster, server, &authority.certificate, &client))
 }
 
 /// A client certificate for `kubernetes-admin` in `system:masters`, valid for a year, beginning

@@ -22,6 +22,7 @@ use crate::workload::Workload;
 
 pub mod apply;
 pub mod certificates;
+pub mod control_plane;
 pub mod finalizer;
 pub mod kubeconfig;
 pub mod machine_deployment;

@@ -97,7 +97,11 @@ pub fn with_owner(owners: &[OwnerReference], wanted: &OwnerReference) -> Vec<Own
     all
 }
 
-async fn own(context: &Context, cluster: &Cluster, template: &Value) -> Result<(), WriteError> {
+/// Makes the Cluster an owner of one template, unless it is.
+///
+/// # Errors
+/// When the server refuses.
+pub async fn own(context: &Context, cluster: &Cluster, template: &Value) -> Result<(), WriteError> {
     let owners: Vec<OwnerReference> =
         serde_json::from_value(template["metadata"]["ownerReferences"].clone()).unwrap_or_default();
     let wanted = cluster_owner(cluster);
@@ -114,7 +118,8 @@ async fn own(context: &Context, cluster: &Cluster, template: &Value) -> Result<(
 
 /// The full reference of a read object. Provider kinds are named by the contract: the plural is the
 /// kind in lower case with an `s`.
-fn reference_to(object: &Value) -> Option<ObjectRef> {
+#[must_use]
+pub fn reference_to(object: &Value) -> Option<ObjectRef> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
     let (group, version) = text("/apiVersion")?.split_once('/')?;
     let kind = text("/kind")?;

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+pub use self::desired::owner;
 pub use self::step::{Act, Blocked, NewMachine, Step, Sync, Why};
 use crate::plan::Plan;
 use crate::status::condition_ops;
@@ -75,7 +76,6 @@ type Flow = ControlFlow<()>;
 /// change, deletions before remediation before rollout before scaling.
 fn rules(p: &mut Pending) -> Flow {
     setup::paused(p)?;
-    setup::finalizer(p)?;
     setup::ownership(p)?;
     delete::control_plane(p)?;
     setup::template(p)?;

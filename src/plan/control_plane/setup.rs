@@ -1,4 +1,4 @@
-//! What comes before Machines: pause, finalizer, ownership, template, certificates, endpoint,
+//! What comes before Machines: pause, ownership, template, certificates, endpoint,
 //! kubeconfig. Must not know how any of it is stored.
 //! Source: KCP-1 to KCP-4; `kubeadmcontrolplane_controller.go`, `helpers.go`, v1.14.0.
 
@@ -7,7 +7,6 @@ use chrono::TimeDelta;
 use super::{
     Act, Blocked, Flow, Kubeconfig, PREFLIGHT_RETRY, Pending, SLOW_RETRY, Template, Why, paused_condition,
 };
-use crate::api::names::finalizer;
 use crate::plan::version;
 use crate::status::condition_ops::{Status, condition};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
@@ -21,16 +20,6 @@ pub fn paused(p: &mut Pending) -> Flow {
     p.paused = now.status == "True";
     p.conditions.push(now);
     if p.paused { p.wait(Blocked::Paused { message }, None) } else { Flow::Continue(()) }
-}
-
-/// Upstream stops after adding it and waits for the event.
-pub fn finalizer(p: &mut Pending) -> Flow {
-    let has = p.observed.control_plane.metadata.finalizers.iter().flatten();
-    if p.observed.is_deleting() || has.into_iter().any(|f| f == finalizer::KUBEADM_CONTROL_PLANE) {
-        return Flow::Continue(());
-    }
-    p.step(Act::AddFinalizer, Why::NoFinalizer);
-    Flow::Break(())
 }
 
 /// Adopts Machines without a controller (all or none), and refuses to share with another controller.

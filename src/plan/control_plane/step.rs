@@ -35,7 +35,6 @@ impl fmt::Display for Step {
 /// What a step does. Machines are given by name; the performer knows the objects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    AddFinalizer,
     RemoveFinalizer,
     /// Becomes the controller of a Machine that has none.
     Adopt {
@@ -122,7 +121,6 @@ pub struct Sync {
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AddFinalizer => f.write_str("add the finalizer"),
             Self::RemoveFinalizer => f.write_str("remove the finalizer"),
             Self::Adopt { machine } => write!(f, "adopt Machine {machine}"),
             Self::OwnTemplate => f.write_str("make the Cluster an owner of the infrastructure template"),
@@ -171,7 +169,6 @@ impl fmt::Display for Act {
 /// Why a step is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    NoFinalizer,
     DeletionCompleted,
     NoController,
     NotOwned,
@@ -203,7 +200,6 @@ pub enum Why {
 impl Rule for Why {
     fn name(&self) -> &'static str {
         match self {
-            Self::NoFinalizer => "no-finalizer",
             Self::DeletionCompleted => "deletion-completed",
             Self::NoController => "no-controller",
             Self::NotOwned => "template-not-owned",
@@ -237,7 +233,6 @@ impl Rule for Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoFinalizer => f.write_str("deletion must wait for the Machines"),
             Self::DeletionCompleted => f.write_str("no Machine is left"),
             Self::NoController => f.write_str("it belongs to the cluster and has no controller"),
             Self::NotOwned => f.write_str("a template moves and goes with its Cluster"),

@@ -1,0 +1,152 @@
+//! The KubeadmControlPlane controller: observe, decide, perform, report. Must not decide anything
+//! itself; `plan::control_plane` does.
+
+mod observe;
+mod perform;
+mod secrets;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::pause::Pause;
+use super::status::write;
+use super::{Context, finalizer, pause};
+use crate::api::cluster::Cluster;
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::key::{ObjectKey, cluster_label, refers_to};
+use crate::api::names::{self, CONTROL_PLANE_GROUP, CORE_GROUP, label};
+use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::plan::control_plane::{Act, Decision, decide};
+use crate::status::control_plane::{OWNED, OWNED_ON_MACHINES, status};
+
+const KIND: &str = "KubeadmControlPlane";
+
+/// Keeps control planes as their specs want them.
+pub struct ControlPlaneController {
+    context: Context,
+}
+
+impl ControlPlaneController {
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    async fn run(
+        &self,
+        object: &Arc<KubeadmControlPlane>,
+        cluster: &Arc<Cluster>,
+    ) -> Result<Outcome, ReconcileError> {
+        let context = &self.context;
+        if finalizer::ensure(context, &**object, names::finalizer::KUBEADM_CONTROL_PLANE).await? {
+            return Ok(Outcome::Done);
+        }
+        if pause::check(context, &**object, Some(&**cluster)).await? == Pause::Stop {
+            return Ok(Outcome::Done);
+        }
+        let observed = observe::observe(context, object, cluster).await?;
+        let mut decision = decide(observed, context.clock.now());
+        self.report_machines(object, &decision).await?;
+        let performed = perform::perform(context, &decision).await;
+        if decision.plan.steps.iter().any(|s| s.act == Act::RemoveFinalizer) {
+            return performed.map(|()| Outcome::Done);
+        }
+        if performed.is_err() {
+            decision.pass.completed = false;
+        }
+        self.report(object, &decision).await?;
+        performed?;
+        Ok(decision.plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    /// Conditions of Machines are written before anything else happens, as they justify it.
+    async fn report_machines(
+        &self,
+        owner: &KubeadmControlPlane,
+        decision: &Decision,
+    ) -> Result<(), ReconcileError> {
+        let Some(inspection) = &decision.pass.inspection else { return Ok(()) };
+        let namespace = owner.metadata.namespace.clone().unwrap_or_default();
+        for (name, conditions) in &inspection.machines {
+            let key = ObjectKey::new(namespace.clone(), name);
+            let Some(before) = self.context.caches.machines.get(&key) else { continue };
+            let mut after = (*before).clone();
+            after.status.get_or_insert_default().conditions.clone_from(conditions);
+            write(&self.context, &*before, &after, &OWNED_ON_MACHINES).await?;
+        }
+        Ok(())
+    }
+
+    async fn report(&self, before: &KubeadmControlPlane, decision: &Decision) -> Result<(), ReconcileError> {
+        let mut after = before.clone();
+        after.status = Some(status(&decision.observed, &decision.pass, self.context.clock.now()));
+        write(&self.context, before, &after, &OWNED).await?;
+        Ok(())
+    }
+
+    /// The Cluster that owns the control plane; `None` until its controller has said so.
+    fn owner(&self, object: &KubeadmControlPlane) -> Option<Arc<Cluster>> {
+        let owners = object.metadata.owner_references.as_deref().unwrap_or_default();
+        let owner = owners.iter().find(|o| refers_to(o, CORE_GROUP, "Cluster"))?;
+        let namespace = object.metadata.namespace.clone().unwrap_or_default();
+        self.context.caches.clusters.get(&ObjectKey::new(namespace, &owner.name))
+    }
+}
+
+#[async_trait]
+impl Controller for ControlPlaneController {
+    fn name(&self) -> &'static str {
+        "kubeadm-control-plane"
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let caches = &self.context.caches;
+        let by_cluster = caches.clusters.clone();
+        let by_label = caches.clusters.clone();
+        let templates = caches.control_planes.clone();
+        vec![
+            Trigger::own(&caches.control_planes),
+            Trigger::owned_by(&caches.machines, CONTROL_PLANE_GROUP, KIND),
+            Trigger::owned_by(&caches.kubeadm_configs, CONTROL_PLANE_GROUP, KIND),
+            // Orphans to adopt, and workers whose end a deletion waits for.
+            Trigger::on(&caches.machines, move |old, new| {
+                let Some(machine) = new.or(old) else { return Vec::new() };
+                let labels = machine.metadata.labels.as_ref();
+                let of_control_plane = labels.is_some_and(|l| l.contains_key(label::CONTROL_PLANE));
+                if new.is_some() && !of_control_plane {
+                    return Vec::new();
+                }
+                let namespace = machine.metadata.namespace.clone().unwrap_or_default();
+                let cluster = cluster_label(machine).map(|name| ObjectKey::new(namespace, name));
+                cluster.and_then(|key| by_label.get(&key)).and_then(|c| key_of(&c)).into_iter().collect()
+            }),
+            Trigger::on(&caches.clusters, |old, new| new.or(old).and_then(key_of).into_iter().collect()),
+            Trigger::on(&caches.dev_machine_templates, move |old, new| {
+                let Some(template) = new.or(old) else { return Vec::new() };
+                let key = ObjectKey::of(template);
+                let users = templates.select(&key.namespace, |c| {
+                    c.spec.machine_template.spec.infrastructure_ref.name == key.name
+                });
+                users.iter().map(|c| ObjectKey::of(&**c)).collect()
+            }),
+            Trigger::announced(self.context.workload.changes(), move |cluster| {
+                by_cluster.get(cluster).and_then(|c| key_of(&c)).into_iter().collect()
+            }),
+        ]
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(object) = self.context.caches.control_planes.get(key) else { return Ok(Outcome::Done) };
+        match self.owner(&object) {
+            Some(cluster) => self.run(&object, &cluster).await,
+            None => Ok(Outcome::Done),
+        }
+    }
+}
+
+/// The control plane that a Cluster refers to.
+fn key_of(cluster: &Cluster) -> Option<ObjectKey> {
+    let reference = cluster.spec.control_plane_ref.as_ref().filter(|r| r.kind == KIND)?;
+    Some(ObjectKey::new(cluster.metadata.namespace.clone().unwrap_or_default(), &reference.name))
+}

@@ -1,0 +1,219 @@
+//! Gathers everything a control plane's plan may look at: caches, secrets, the workload cluster.
+//! Must not judge any of it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use serde_json::{Value, json};
+
+use crate::api::cluster::Cluster;
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::key::{ObjectKey, controller_of};
+use crate::api::machine::Machine;
+use crate::api::names::{SECRET_TYPE, label};
+use crate::client;
+use crate::controllers::certificates::text_of;
+use crate::controllers::{Context, kubeconfig};
+use crate::engine::ReconcileError;
+use crate::plan::control_plane::{Kubeconfig, Observed, Template, Workload};
+use crate::status::contract::External;
+use crate::status::control_plane::certificates::{Certificates, Purpose};
+use crate::status::control_plane::{Connection, OwnedMachine, Reached};
+use crate::status::etcd::{Member, Members, Membership};
+use crate::workload::{Addon, EtcdView, PodScope, WorkloadError};
+
+/// Characters for a Machine's name, with some to spare.
+const SUFFIX_CHARS: usize = 10;
+
+/// Everything about one control plane. What cannot be read is in there as unknown.
+///
+/// # Errors
+/// None today; reading is allowed to fail as a whole one day.
+pub async fn observe(
+    context: &Context,
+    object: &Arc<KubeadmControlPlane>,
+    cluster: &Arc<Cluster>,
+) -> Result<Observed, ReconcileError> {
+    let sorted = sort_machines(context, object, cluster);
+    let mut observed = Observed {
+        cluster: (**cluster).clone(),
+        control_plane: (**object).clone(),
+        machines: sorted.owned,
+        orphans: sorted.orphans,
+        foreign: sorted.foreign,
+        worker_machines: sorted.workers,
+        machine_pools: pools(context, cluster),
+        template: template(context, object),
+        certificates: Certificates::Found(Vec::new()),
+        kubeconfig: Kubeconfig::Missing,
+        workload: Workload::NotAsked,
+        name_suffix: context.rng.suffix(SUFFIX_CHARS),
+    };
+    if observed.infrastructure_is_provisioned() && !observed.is_deleting() {
+        observed.certificates = certificates(context, &observed).await;
+        observed.kubeconfig = stored_kubeconfig(context, &observed).await;
+    }
+    if observed.endpoint().is_some() && !observed.machines.is_empty() {
+        observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
+    }
+    Ok(observed)
+}
+
+#[derive(Default)]
+struct Sorted {
+    owned: Vec<OwnedMachine>,
+    orphans: Vec<OwnedMachine>,
+    foreign: Vec<String>,
+    workers: Vec<String>,
+}
+
+fn sort_machines(context: &Context, object: &KubeadmControlPlane, cluster: &Cluster) -> Sorted {
+    let mut sorted = Sorted::default();
+    for machine in context.caches.machines_of(&ObjectKey::of(cluster)) {
+        let labels = machine.metadata.labels.as_ref();
+        if labels.is_none_or(|l| !l.contains_key(label::CONTROL_PLANE)) {
+            sorted.workers.push(machine.metadata.name.clone().unwrap_or_default());
+            continue;
+        }
+        match controller_of(&*machine) {
+            None => sorted.orphans.push(with_objects(context, &machine)),
+            Some(owner) if Some(&owner.uid) == object.metadata.uid.as_ref() => {
+                sorted.owned.push(with_objects(context, &machine));
+            }
+            Some(_) => sorted.foreign.push(machine.metadata.name.clone().unwrap_or_default()),
+        }
+    }
+    sorted.owned.sort_by_key(|m| (m.created_at(), m.name().to_owned()));
+    sorted
+}
+
+fn with_objects(context: &Context, machine: &Machine) -> OwnedMachine {
+    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+    let config = machine.spec.bootstrap.config_ref.as_ref();
+    let config = config.and_then(|r| context.caches.kubeadm_configs.get(&ObjectKey::new(namespace, &r.name)));
+    let infrastructure = match context.caches.external(namespace, Some(&machine.spec.infrastructure_ref)) {
+        External::Found(provided) => Some(provided.content),
+        _ => None,
+    };
+    OwnedMachine { machine: machine.clone(), bootstrap: config.map(|c| (*c).clone()), infrastructure }
+}
+
+fn pools(context: &Context, cluster: &Cluster) -> Vec<String> {
+    let key = ObjectKey::of(cluster);
+    let pools = context.caches.machine_pools.select(&key.namespace, |p| p.spec.cluster_name == key.name);
+    pools.iter().filter_map(|p| p.metadata.name.clone()).collect()
+}
+
+fn template(context: &Context, object: &KubeadmControlPlane) -> Template {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let reference = &object.spec.machine_template.spec.infrastructure_ref;
+    match context.caches.external(namespace, Some(reference)) {
+        External::Found(provided) => Template::Found(provided.content),
+        External::NotFound { .. } | External::NotSet => Template::Missing,
+        External::Unreadable { error, .. } => Template::Unreadable(error),
+    }
+}
+
+async fn secret(context: &Context, observed: &Observed, name: String) -> Result<Option<Secret>, String> {
+    let namespace = observed.control_plane.metadata.namespace.clone().unwrap_or_default();
+    let key = ObjectKey::new(namespace, name);
+    client::get::<Secret>(context.writer.client(), &key)
+        .await
+        .map_err(|error| format!("Secret {key} cannot be read: {error}"))
+}
+
+async fn certificates(context: &Context, observed: &Observed) -> Certificates {
+    let cluster = observed.cluster.metadata.name.as_deref().unwrap_or_default();
+    let mut found = Vec::new();
+    for purpose in Purpose::needed(!observed.etcd_is_managed()) {
+        match secret(context, observed, purpose.secret_name(cluster)).await {
+            Ok(Some(_)) => found.push(*purpose),
+            Ok(None) => {}
+            Err(error) => return Certificates::Unreadable(error),
+        }
+    }
+    Certificates::Found(found)
+}
+
+async fn stored_kubeconfig(context: &Context, observed: &Observed) -> Kubeconfig {
+    let cluster = observed.cluster.metadata.name.as_deref().unwrap_or_default();
+    let secret = match secret(context, observed, kubeconfig::secret_name(cluster)).await {
+        Ok(Some(secret)) => secret,
+        Ok(None) => return Kubeconfig::Missing,
+        Err(error) => return Kubeconfig::Unreadable(error),
+    };
+    let uid = observed.control_plane.metadata.uid.as_ref();
+    let text = text_of(&secret, "value").ok();
+    Kubeconfig::Found {
+        ours: secret.type_.as_deref() == Some(SECRET_TYPE),
+        controlled: controller_of(&secret).is_some_and(|owner| Some(&owner.uid) == uid),
+        expires: text.and_then(|text| kubeconfig::read(&text)).and_then(|stored| stored.expires),
+    }
+}
+
+async fn workload(context: &Context, cluster: &ObjectKey, observed: &Observed) -> Workload {
+    let state = context.workload.connection(cluster);
+    let down = |error: Option<String>| {
+        Workload::Down(Connection {
+            last_success: state.last_probe_success,
+            consecutive_failures: state.consecutive_failures,
+            error,
+        })
+    };
+    if !state.connected {
+        return down(None);
+    }
+    let nodes = match context.workload.nodes(cluster).await {
+        Err(WorkloadError::NotConnected) => return down(None),
+        Err(error) => Err(error.to_string()),
+        Ok(nodes) => Ok(relevant(nodes, observed)),
+    };
+    let pods = context.workload.pods(cluster, &PodScope::KubeSystem).await;
+    let etcd = if observed.etcd_is_managed() {
+        membership(nodes.as_deref().unwrap_or_default(), context.workload.etcd(cluster).await)
+    } else {
+        Membership::NotAsked
+    };
+    let configuration = context.workload.kubeadm_config(cluster).await;
+    let proxy = context.workload.addon_image(cluster, Addon::KubeProxy).await;
+    Workload::Reached(Box::new(Reached {
+        nodes,
+        pods: pods.map_err(|e| e.to_string()),
+        etcd,
+        kubeadm_config: configuration
+            .map(|map| map.map(|m| cluster_configuration(&m)))
+            .map_err(|e| e.to_string()),
+        kube_proxy_image: proxy.ok().flatten(),
+    }))
+}
+
+/// Control plane Nodes, and those that Machines refer to although they lost the label.
+fn relevant(nodes: Vec<Node>, observed: &Observed) -> Vec<Node> {
+    use crate::status::control_plane::pods::is_control_plane;
+    let referred =
+        |node: &Node| observed.machines.iter().any(|m| m.node_name() == node.metadata.name.as_deref());
+    nodes.into_iter().filter(|node| is_control_plane(node) || referred(node)).collect()
+}
+
+fn membership(nodes: &[Node], answer: Result<EtcdView, WorkloadError>) -> Membership {
+    match answer {
+        Ok(EtcdView { leader: None, members }) if !members.is_empty() => Membership::NoLeader,
+        Ok(view) => Membership::Known(Members {
+            list: view
+                .members
+                .into_iter()
+                .map(|m| Member { id: m.id, name: m.name, learner: m.learner, alarms: m.alarms })
+                .collect(),
+            leader: view.leader,
+        }),
+        Err(_) if nodes.is_empty() => Membership::NoNodes,
+        Err(WorkloadError::NoEtcdLeader) => Membership::NoLeader,
+        Err(error) => Membership::NoClient(error.to_string()),
+    }
+}
+
+/// The configuration in the map; empty when it has none or it is not YAML.
+fn cluster_configuration(map: &ConfigMap) -> Value {
+    let text = map.data.as_ref().and_then(|data| data.get("ClusterConfiguration"));
+    text.and_then(|text| serde_saphyr::from_str(text).ok()).unwrap_or_else(|| json!({}))
+}
