@@ -4,6 +4,9 @@
 //! Source: apimachinery `pkg/util/validation/validation.go`, v0.35. Each check answers with the
 //! complaints it has; an empty list means fine.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
      an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -82,6 +85,19 @@ pub fn label_value(text: &str) -> Vec<String> {
         complaints.push(LABEL_VALUE.to_owned());
     }
     complaints
+}
+
+/// A label value that stands for `name`: itself, or a hash when it is not spelled like one.
+/// Source: cluster-api `util/labels/format/helpers.go` (`MustFormatValue`), v1.14.0.
+#[must_use]
+pub fn to_label_value(name: &str) -> String {
+    if label_value(name).is_empty() {
+        return name.to_owned();
+    }
+    // FNV-1a, 32 bits.
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("hash_{}_z", URL_SAFE_NO_PAD.encode(hash.to_be_bytes()))
 }
 
 fn too_long(text: &str, bytes_max: usize) -> Vec<String> {

@@ -1,0 +1,618 @@
+//! Kubernetes protobuf request bodies to JSON, for the built-in kinds that clients send that way.
+//! Owns the envelope, the wire format and the field tables; must not know what a kind means.
+//!
+//! Source: `generated.proto` of k8s.io/api and apimachinery, v0.35; envelope:
+//! apimachinery `pkg/runtime/serializer/protobuf/protobuf.go`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// Starts every body.
+const MAGIC: &[u8] = b"k8s\0";
+/// Messages nested deeper than this are refused; real ones need five levels.
+const DEPTH_MAX: usize = 16;
+
+/// One field of a message. Senders write every plain field, zero or not: a zero is left out, unless
+/// the field is one of those whose presence means something.
+struct Field(u32, &'static str, Kind);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Texts,
+    Integer,
+    Bool,
+    /// Present even when zero, empty or false.
+    OptionalText,
+    OptionalInteger,
+    OptionalBool,
+    Time,
+    MicroTime,
+    /// JSON in bytes (`FieldsV1`).
+    Raw,
+    TextMap,
+    BytesMap,
+    QuantityMap,
+    Message(Fields),
+    Messages(Fields),
+}
+
+type Fields = &'static [Field];
+
+const OWNER: Fields = &[
+    Field(1, "kind", Kind::Text),
+    Field(3, "name", Kind::Text),
+    Field(4, "uid", Kind::Text),
+    Field(5, "apiVersion", Kind::Text),
+    Field(6, "controller", Kind::OptionalBool),
+    Field(7, "blockOwnerDeletion", Kind::OptionalBool),
+];
+
+const MANAGED: Fields = &[
+    Field(1, "manager", Kind::Text),
+    Field(2, "operation", Kind::Text),
+    Field(3, "apiVersion", Kind::Text),
+    Field(4, "time", Kind::Time),
+    Field(6, "fieldsType", Kind::Text),
+    Field(7, "fieldsV1", Kind::Raw),
+    Field(8, "subresource", Kind::Text),
+];
+
+const METADATA: Fields = &[
+    Field(1, "name", Kind::Text),
+    Field(2, "generateName", Kind::Text),
+    Field(3, "namespace", Kind::Text),
+    Field(5, "uid", Kind::Text),
+    Field(6, "resourceVersion", Kind::Text),
+    Field(7, "generation", Kind::Integer),
+    Field(8, "creationTimestamp", Kind::Time),
+    Field(9, "deletionTimestamp", Kind::Time),
+    Field(10, "deletionGracePeriodSeconds", Kind::OptionalInteger),
+    Field(11, "labels", Kind::TextMap),
+    Field(12, "annotations", Kind::TextMap),
+    Field(13, "ownerReferences", Kind::Messages(OWNER)),
+    Field(14, "finalizers", Kind::Texts),
+    Field(17, "managedFields", Kind::Messages(MANAGED)),
+];
+
+const META: Field = Field(1, "metadata", Kind::Message(METADATA));
+
+const NAMESPACE_CONDITION: Fields = &[
+    Field(1, "type", Kind::Text),
+    Field(2, "status", Kind::Text),
+    Field(4, "lastTransitionTime", Kind::Time),
+    Field(5, "reason", Kind::Text),
+    Field(6, "message", Kind::Text),
+];
+
+const NAMESPACE: Fields = &[
+    META,
+    Field(2, "spec", Kind::Message(&[Field(1, "finalizers", Kind::Texts)])),
+    Field(
+        3,
+        "status",
+        Kind::Message(&[
+            Field(1, "phase", Kind::Text),
+            Field(2, "conditions", Kind::Messages(NAMESPACE_CONDITION)),
+        ]),
+    ),
+];
+
+const CONFIG_MAP: Fields = &[
+    META,
+    Field(2, "data", Kind::TextMap),
+    Field(3, "binaryData", Kind::BytesMap),
+    Field(4, "immutable", Kind::OptionalBool),
+];
+
+const SECRET: Fields = &[
+    META,
+    Field(2, "data", Kind::BytesMap),
+    Field(3, "type", Kind::Text),
+    Field(4, "stringData", Kind::TextMap),
+    Field(5, "immutable", Kind::OptionalBool),
+];
+
+const REFERENCE: Fields = &[
+    Field(1, "kind", Kind::Text),
+    Field(2, "namespace", Kind::Text),
+    Field(3, "name", Kind::Text),
+    Field(4, "uid", Kind::Text),
+    Field(5, "apiVersion", Kind::Text),
+    Field(6, "resourceVersion", Kind::Text),
+    Field(7, "fieldPath", Kind::Text),
+];
+
+const EVENT_SOURCE: Fields = &[Field(1, "component", Kind::Text), Field(2, "host", Kind::Text)];
+const EVENT_SERIES: Fields =
+    &[Field(1, "count", Kind::Integer), Field(2, "lastObservedTime", Kind::MicroTime)];
+
+const CORE_EVENT: Fields = &[
+    META,
+    Field(2, "involvedObject", Kind::Message(REFERENCE)),
+    Field(3, "reason", Kind::Text),
+    Field(4, "message", Kind::Text),
+    Field(5, "source", Kind::Message(EVENT_SOURCE)),
+    Field(6, "firstTimestamp", Kind::Time),
+    Field(7, "lastTimestamp", Kind::Time),
+    Field(8, "count", Kind::Integer),
+    Field(9, "type", Kind::Text),
+    Field(10, "eventTime", Kind::MicroTime),
+    Field(11, "series", Kind::Message(EVENT_SERIES)),
+    Field(12, "action", Kind::Text),
+    Field(13, "related", Kind::Message(REFERENCE)),
+    Field(14, "reportingComponent", Kind::Text),
+    Field(15, "reportingInstance", Kind::Text),
+];
+
+const NEW_EVENT: Fields = &[
+    META,
+    Field(2, "eventTime", Kind::MicroTime),
+    Field(3, "series", Kind::Message(EVENT_SERIES)),
+    Field(4, "reportingController", Kind::Text),
+    Field(5, "reportingInstance", Kind::Text),
+    Field(6, "action", Kind::Text),
+    Field(7, "reason", Kind::Text),
+    Field(8, "regarding", Kind::Message(REFERENCE)),
+    Field(9, "related", Kind::Message(REFERENCE)),
+    Field(10, "note", Kind::Text),
+    Field(11, "type", Kind::Text),
+    Field(12, "deprecatedSource", Kind::Message(EVENT_SOURCE)),
+    Field(13, "deprecatedFirstTimestamp", Kind::Time),
+    Field(14, "deprecatedLastTimestamp", Kind::Time),
+    Field(15, "deprecatedCount", Kind::Integer),
+];
+
+const LEASE: Fields = &[
+    META,
+    Field(
+        2,
+        "spec",
+        Kind::Message(&[
+            Field(1, "holderIdentity", Kind::OptionalText),
+            Field(2, "leaseDurationSeconds", Kind::OptionalInteger),
+            Field(3, "acquireTime", Kind::MicroTime),
+            Field(4, "renewTime", Kind::MicroTime),
+            Field(5, "leaseTransitions", Kind::OptionalInteger),
+            Field(6, "strategy", Kind::OptionalText),
+            Field(7, "preferredHolder", Kind::OptionalText),
+        ]),
+    ),
+];
+
+const TAINT: Fields = &[
+    Field(1, "key", Kind::Text),
+    Field(2, "value", Kind::Text),
+    Field(3, "effect", Kind::Text),
+    Field(4, "timeAdded", Kind::Time),
+];
+
+const NODE_CONDITION: Fields = &[
+    Field(1, "type", Kind::Text),
+    Field(2, "status", Kind::Text),
+    Field(3, "lastHeartbeatTime", Kind::Time),
+    Field(4, "lastTransitionTime", Kind::Time),
+    Field(5, "reason", Kind::Text),
+    Field(6, "message", Kind::Text),
+];
+
+const NODE_INFO: Fields = &[
+    Field(1, "machineID", Kind::Text),
+    Field(2, "systemUUID", Kind::Text),
+    Field(3, "bootID", Kind::Text),
+    Field(4, "kernelVersion", Kind::Text),
+    Field(5, "osImage", Kind::Text),
+    Field(6, "containerRuntimeVersion", Kind::Text),
+    Field(7, "kubeletVersion", Kind::Text),
+    Field(8, "kubeProxyVersion", Kind::Text),
+    Field(9, "operatingSystem", Kind::Text),
+    Field(10, "architecture", Kind::Text),
+];
+
+const NODE: Fields = &[
+    META,
+    Field(
+        2,
+        "spec",
+        Kind::Message(&[
+            Field(1, "podCIDR", Kind::Text),
+            Field(3, "providerID", Kind::Text),
+            Field(4, "unschedulable", Kind::Bool),
+            Field(5, "taints", Kind::Messages(TAINT)),
+            Field(7, "podCIDRs", Kind::Texts),
+        ]),
+    ),
+    Field(
+        3,
+        "status",
+        Kind::Message(&[
+            Field(1, "capacity", Kind::QuantityMap),
+            Field(2, "allocatable", Kind::QuantityMap),
+            Field(4, "conditions", Kind::Messages(NODE_CONDITION)),
+            Field(
+                5,
+                "addresses",
+                Kind::Messages(&[Field(1, "type", Kind::Text), Field(2, "address", Kind::Text)]),
+            ),
+            Field(7, "nodeInfo", Kind::Message(NODE_INFO)),
+        ]),
+    ),
+];
+
+const RESOURCE_ATTRIBUTES: Fields = &[
+    Field(1, "namespace", Kind::Text),
+    Field(2, "verb", Kind::Text),
+    Field(3, "group", Kind::Text),
+    Field(4, "version", Kind::Text),
+    Field(5, "resource", Kind::Text),
+    Field(6, "subresource", Kind::Text),
+    Field(7, "name", Kind::Text),
+];
+
+const ACCESS_REVIEW: Fields = &[
+    META,
+    Field(
+        2,
+        "spec",
+        Kind::Message(&[
+            Field(1, "resourceAttributes", Kind::Message(RESOURCE_ATTRIBUTES)),
+            Field(
+                2,
+                "nonResourceAttributes",
+                Kind::Message(&[Field(1, "path", Kind::Text), Field(2, "verb", Kind::Text)]),
+            ),
+        ]),
+    ),
+];
+
+const RULES_REVIEW: Fields = &[META, Field(2, "spec", Kind::Message(&[Field(1, "namespace", Kind::Text)]))];
+const SELF_REVIEW: Fields = &[META];
+
+const DELETE_OPTIONS: Fields = &[
+    Field(1, "gracePeriodSeconds", Kind::OptionalInteger),
+    Field(
+        2,
+        "preconditions",
+        Kind::Message(&[
+            Field(1, "uid", Kind::OptionalText),
+            Field(2, "resourceVersion", Kind::OptionalText),
+        ]),
+    ),
+    Field(3, "orphanDependents", Kind::OptionalBool),
+    Field(4, "propagationPolicy", Kind::OptionalText),
+    Field(5, "dryRun", Kind::Texts),
+    Field(6, "ignoreStoreReadErrorWithClusterBreakingPotential", Kind::OptionalBool),
+];
+
+const ENVELOPE: Fields = &[
+    Field(1, "typeMeta", Kind::Message(&[Field(1, "apiVersion", Kind::Text), Field(2, "kind", Kind::Text)])),
+    Field(3, "contentEncoding", Kind::Text),
+    Field(4, "contentType", Kind::Text),
+];
+
+/// The kinds that are understood, by apiVersion and kind.
+const KINDS: [(&str, &str, Fields); 10] = [
+    ("v1", "Namespace", NAMESPACE),
+    ("v1", "ConfigMap", CONFIG_MAP),
+    ("v1", "Secret", SECRET),
+    ("v1", "Event", CORE_EVENT),
+    ("v1", "Node", NODE),
+    ("events.k8s.io/v1", "Event", NEW_EVENT),
+    ("coordination.k8s.io/v1", "Lease", LEASE),
+    ("authorization.k8s.io/v1", "SelfSubjectAccessReview", ACCESS_REVIEW),
+    ("authorization.k8s.io/v1", "SelfSubjectRulesReview", RULES_REVIEW),
+    ("authentication.k8s.io/v1", "SelfSubjectReview", SELF_REVIEW),
+];
+
+/// The object in a protobuf body, as JSON with `apiVersion` and `kind`.
+///
+/// # Errors
+/// 400 for a malformed body; 415 for a kind that is only understood as JSON.
+pub fn decode(body: &[u8]) -> Result<Value, Failure> {
+    let Some(envelope) = body.strip_prefix(MAGIC) else {
+        return Err(malformed("the body does not start with the Kubernetes protobuf prefix"));
+    };
+    let head = message(envelope, ENVELOPE, 0)?;
+    let type_ = |key: &str| head["typeMeta"][key].as_str().unwrap_or_default();
+    let (api_version, kind) = (type_("apiVersion"), type_("kind"));
+    let known = KINDS.iter().find(|(v, k, _)| *v == api_version && *k == kind).map(|(_, _, fields)| *fields);
+    // Deletions carry their options under the group of what is deleted.
+    let known = known.or((kind == "DeleteOptions").then_some(DELETE_OPTIONS));
+    let Some(fields) = known else {
+        return Err(Failure::unsupported_media_type(&["application/json", "application/yaml"]));
+    };
+    let mut object = message(raw(envelope)?, fields, 0)?;
+    object["apiVersion"] = Value::from(api_version);
+    object["kind"] = Value::from(kind);
+    Ok(object)
+}
+
+fn malformed(why: &str) -> Failure {
+    Failure::bad_request(format!("cannot decode protobuf body: {why}"))
+}
+
+/// The bytes of the object in an envelope.
+fn raw(envelope: &[u8]) -> Result<&[u8], Failure> {
+    let mut reader = Reader(envelope);
+    let mut found: &[u8] = &[];
+    while let Some((number, content)) = reader.field()? {
+        if let (2, Content::Bytes(bytes)) = (number, content) {
+            found = bytes;
+        }
+    }
+    Ok(found)
+}
+
+/// What a field holds on the wire.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    /// Fixed-width numbers: none of our fields, but they must be skipped.
+    Fixed,
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// The next field, or `None` at the end.
+    fn field(&mut self) -> Result<Option<(u32, Content<'a>)>, Failure> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).map_err(|_| malformed("field number out of range"))?;
+        let content = match tag & 7 {
+            0 => Content::Number(self.varint()?),
+            1 => self.bytes(8).map(|_| Content::Fixed)?,
+            2 => {
+                let length = self.varint()?;
+                Content::Bytes(self.bytes(length)?)
+            }
+            5 => self.bytes(4).map(|_| Content::Fixed)?,
+            _ => return Err(malformed("unknown wire type")),
+        };
+        Ok(Some((number, content)))
+    }
+
+    fn varint(&mut self) -> Result<u64, Failure> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (first, rest) =
+                self.0.split_first().ok_or_else(|| malformed("it ends in the middle of a number"))?;
+            self.0 = rest;
+            number |= u64::from(first & 0x7f) << shift;
+            if first & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(malformed("a number is too long"))
+    }
+
+    fn bytes(&mut self, length: u64) -> Result<&'a [u8], Failure> {
+        let split = usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length));
+        let (bytes, rest) = split.ok_or_else(|| malformed("it ends in the middle of a field"))?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+}
+
+fn message(bytes: &[u8], fields: Fields, depth: usize) -> Result<Value, Failure> {
+    if depth > DEPTH_MAX {
+        return Err(malformed("it is nested too deeply"));
+    }
+    let mut out = Map::new();
+    let mut reader = Reader(bytes);
+    while let Some((number, content)) = reader.field()? {
+        let Some(Field(_, name, kind)) = fields.iter().find(|field| field.0 == number) else { continue };
+        match (kind, content) {
+            (Kind::Texts, Content::Bytes(bytes)) => append(&mut out, name, text(bytes)?),
+            (Kind::Messages(fields), Content::Bytes(bytes)) => {
+                append(&mut out, name, message(bytes, fields, depth + 1)?);
+            }
+            (Kind::TextMap | Kind::BytesMap | Kind::QuantityMap, Content::Bytes(bytes)) => {
+                let (key, value) = entry(bytes, *kind)?;
+                let map = out.entry((*name).to_owned()).or_insert_with(|| Value::Object(Map::new()));
+                map[&key] = value;
+            }
+            _ => {
+                if let Some(value) = single(*kind, content, depth)? {
+                    out.insert((*name).to_owned(), value);
+                }
+            }
+        }
+    }
+    Ok(Value::Object(out))
+}
+
+fn append(out: &mut Map<String, Value>, name: &str, item: Value) {
+    if let Value::Array(items) = out.entry(name.to_owned()).or_insert_with(|| Value::Array(Vec::new())) {
+        items.push(item);
+    }
+}
+
+/// The value of a field that occurs once; `None` when it is left out because it is zero.
+fn single(kind: Kind, content: Content<'_>, depth: usize) -> Result<Option<Value>, Failure> {
+    Ok(match (kind, content) {
+        (Kind::Text, Content::Bytes(bytes)) => Some(text(bytes)?).filter(|_| !bytes.is_empty()),
+        (Kind::OptionalText, Content::Bytes(bytes)) => Some(text(bytes)?),
+        (Kind::Integer, Content::Number(number)) => (number != 0).then(|| integer(number)),
+        (Kind::OptionalInteger, Content::Number(number)) => Some(integer(number)),
+        (Kind::Bool, Content::Number(number)) => (number != 0).then_some(Value::Bool(true)),
+        (Kind::OptionalBool, Content::Number(number)) => Some(Value::Bool(number != 0)),
+        (Kind::Time, Content::Bytes(bytes)) => time(bytes, SecondsFormat::Secs)?,
+        (Kind::MicroTime, Content::Bytes(bytes)) => time(bytes, SecondsFormat::Micros)?,
+        (Kind::Raw, Content::Bytes(bytes)) => raw_json(bytes)?,
+        (Kind::Message(fields), Content::Bytes(bytes)) => {
+            let value = message(bytes, fields, depth + 1)?;
+            (value != Value::Object(Map::new())).then_some(value)
+        }
+        _ => return Err(malformed("a field has the wrong wire type")),
+    })
+}
+
+fn text(bytes: &[u8]) -> Result<Value, Failure> {
+    std::str::from_utf8(bytes).map(Value::from).map_err(|_| malformed("a text is not UTF-8"))
+}
+
+#[allow(clippy::cast_possible_wrap, reason = "negative numbers are sent as their two's complement")]
+fn integer(number: u64) -> Value {
+    Value::from(number as i64)
+}
+
+/// Seconds and nanoseconds since 1970; an empty message means unset.
+fn time(bytes: &[u8], precision: SecondsFormat) -> Result<Option<Value>, Failure> {
+    const PARTS: Fields = &[Field(1, "s", Kind::Integer), Field(2, "n", Kind::Integer)];
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let parts = message(bytes, PARTS, DEPTH_MAX)?;
+    let part = |key: &str| parts[key].as_i64().unwrap_or(0);
+    let nanos = u32::try_from(part("n")).map_err(|_| malformed("a time is out of range"))?;
+    let at: DateTime<Utc> =
+        DateTime::from_timestamp(part("s"), nanos).ok_or_else(|| malformed("a time is out of range"))?;
+    Ok(Some(Value::from(at.to_rfc3339_opts(precision, true))))
+}
+
+/// A message whose first field holds JSON text.
+fn raw_json(bytes: &[u8]) -> Result<Option<Value>, Failure> {
+    let mut reader = Reader(bytes);
+    while let Some((number, content)) = reader.field()? {
+        if let (1, Content::Bytes(json)) = (number, content) {
+            return serde_json::from_slice(json).map(Some).map_err(|_| malformed("a field holds no JSON"));
+        }
+    }
+    Ok(None)
+}
+
+fn entry(bytes: &[u8], kind: Kind) -> Result<(String, Value), Failure> {
+    let mut reader = Reader(bytes);
+    let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
+    while let Some((number, content)) = reader.field()? {
+        match (number, content) {
+            (1, Content::Bytes(bytes)) => key = bytes,
+            (2, Content::Bytes(bytes)) => value = bytes,
+            _ => {}
+        }
+    }
+    let key = std::str::from_utf8(key).map_err(|_| malformed("a key is not UTF-8"))?;
+    let value = match kind {
+        Kind::BytesMap => Value::from(BASE64.encode(value)),
+        Kind::QuantityMap => {
+            message(value, &[Field(1, "string", Kind::OptionalText)], DEPTH_MAX)?["string"].take()
+        }
+        _ => text(value)?,
+    };
+    Ok((key.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn varint(mut number: u64, out: &mut Vec<u8>) {
+        while number >= 0x80 {
+            out.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        out.push(number as u8);
+    }
+
+    fn number(field: u64, value: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        varint(field << 3, &mut out);
+        varint(value, &mut out);
+        out
+    }
+
+    fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        varint(field << 3 | 2, &mut out);
+        varint(content.len() as u64, &mut out);
+        out.extend_from_slice(content);
+        out
+    }
+
+    fn body(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
+        let type_ = [bytes(1, api_version.as_bytes()), bytes(2, kind.as_bytes())].concat();
+        [MAGIC.to_vec(), bytes(1, &type_), bytes(2, object), bytes(3, b""), bytes(4, b"")].concat()
+    }
+
+    #[test]
+    fn objects_become_json() {
+        let entry = |key: &str, value: &[u8]| [bytes(1, key.as_bytes()), bytes(2, value)].concat();
+        let meta =
+            bytes(1, &[bytes(1, b"n"), bytes(2, b""), bytes(3, b"ns"), number(7, 0), bytes(8, b"")].concat());
+        let time = [number(1, 1_763_632_800), number(2, 5_000)].concat();
+        for (api_version, kind, object, expected) in [
+            (
+                "v1",
+                "Secret",
+                [meta.clone(), bytes(2, &entry("a", b"hi")), bytes(3, b"Opaque"), number(5, 0)].concat(),
+                json!({"metadata": {"name": "n", "namespace": "ns"}, "data": {"a": "aGk="}, "type": "Opaque", "immutable": false}),
+            ),
+            (
+                "v1",
+                "Namespace",
+                [meta.clone(), bytes(2, b""), bytes(3, &bytes(1, b""))].concat(),
+                json!({"metadata": {"name": "n", "namespace": "ns"}}),
+            ),
+            (
+                "coordination.k8s.io/v1",
+                "Lease",
+                bytes(2, &[bytes(1, b""), number(2, 15), bytes(4, &time)].concat()),
+                json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 15, "renewTime": "2025-11-20T10:00:00.000005Z"}}),
+            ),
+            (
+                "meta.k8s.io/v1",
+                "DeleteOptions",
+                [number(1, 0), bytes(4, b"Background")].concat(),
+                json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
+            ),
+            (
+                "v1",
+                "Node",
+                bytes(3, &bytes(1, &entry("cpu", &bytes(1, b"2")))),
+                json!({"status": {"capacity": {"cpu": "2"}}}),
+            ),
+        ] {
+            let mut expected = expected;
+            expected["apiVersion"] = json!(api_version);
+            expected["kind"] = json!(kind);
+            assert_eq!(decode(&body(api_version, kind, &object)), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read() {
+        for (body, code) in [
+            (b"".to_vec(), 400),
+            (b"{}".to_vec(), 400),
+            (body("v1", "Pod", b""), 415),
+            (body("v1", "Secret", &[0x0a, 0xff]), 400),
+            (body("v1", "Secret", &number(1, 1)), 400),
+            (body("v1", "Secret", &bytes(3, &[0xff])), 400),
+            (body("v1", "Secret", &[0xff; 12]), 400),
+        ] {
+            assert_eq!(decode(&body).map_err(|failure| failure.code()), Err(code), "{body:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(object in prop::collection::vec(any::<u8>(), 0..64), kind in 0..KINDS.len()) {
+            let (api_version, kind, _) = KINDS[kind];
+            let _ = decode(&body(api_version, kind, &object));
+            let _ = decode(&[MAGIC, &object].concat());
+        }
+    }
+}
