@@ -1,1 +1,3 @@
 //! Server, engine and provider in one thread on one clock, and the named starting fleets.
+
+pub mod scenario;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use capstan::api;
 use capstan::api::crds;
+use capstan::sim::scenario::{self, Scenario};
 use serde_json::{Value, json};
 
 /// Schema paths that differ from upstream's on purpose, with the reason.
@@ -315,4 +316,21 @@ fn unknown_fields_do_not_stop_decoding() {
     let encoded = round_trip(&object).unwrap().unwrap();
     assert_eq!(encoded["spec"], json!({ "paused": true }));
     assert_eq!(encoded["status"], json!({ "phase": "Hovering" }));
+}
+
+#[test]
+fn scenarios_use_only_fields_that_the_types_know() {
+    let now = capstan::time::parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
+    let names =
+        scenario::names().iter().map(|entry| entry.name).chain(["synthetic:clusters=30,machines=3000"]);
+    for name in names {
+        for object in Scenario::parse(name).unwrap().objects(now) {
+            let Some(encoded) = round_trip(&object) else {
+                assert_eq!(object["kind"], "Namespace");
+                continue;
+            };
+            let lost = api::merge::merge_diff(&encoded.unwrap(), &object);
+            assert_eq!(lost, None, "{name}: {} {}", object["kind"], object["metadata"]["name"]);
+        }
+    }
 }

@@ -1,0 +1,170 @@
+//! The fleets that are alive: manifests that an engine makes true, and edits that keep it busy.
+//! Must not know how objects are written or applied.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Edit;
+use super::manifest::{ClusterManifest, Infrastructure, NAMESPACE, Pace, Pool};
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::key::{Gvk, ObjectKey};
+use crate::api::machine_deployment::MachineDeployment;
+
+const OLD_VERSION: &str = "v1.34.3";
+const NEW_VERSION: &str = "v1.35.1";
+
+/// Up within seconds, so that a fresh demo has something to show.
+const BRISK: Pace = Pace { vm_s: 2, node_s: 1, component_s: 1, jitter: "0.3" };
+/// A little slower: each step of a rollout can be watched.
+const STEADY: Pace = Pace { vm_s: 6, node_s: 2, component_s: 2, jitter: "0.3" };
+/// Minutes.
+const SLOW: Pace = Pace { vm_s: 90, node_s: 20, component_s: 10, jitter: "0.5" };
+
+/// Long enough for `STEADY` machines to be up.
+const CONTROL_PLANE_EDIT_S: u64 = 60;
+/// Long enough for the control plane to have been replaced: workers follow it.
+const WORKERS_EDIT_S: u64 = 150;
+
+/// One of the fleets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Living {
+    Demo,
+    HealthyHa,
+    Rolling,
+    Broken,
+    Creating,
+}
+
+impl Living {
+    pub(super) fn objects(self) -> Vec<Value> {
+        let clusters = match self {
+            Self::Demo => vec![healthy(), rolling(), broken(), creating()],
+            Self::HealthyHa => vec![healthy()],
+            Self::Rolling => vec![rolling()],
+            Self::Broken => vec![broken()],
+            Self::Creating => vec![creating()],
+        };
+        clusters.iter().flat_map(ClusterManifest::objects).collect()
+    }
+
+    pub(super) fn edits(self) -> Vec<Edit> {
+        match self {
+            Self::Demo | Self::Rolling => upgrade(&rolling()),
+            Self::HealthyHa | Self::Broken | Self::Creating => Vec::new(),
+        }
+    }
+}
+
+fn normal(name: &'static str, replicas: u32) -> Pool {
+    Pool { name, replicas, infrastructure: Infrastructure::Normal }
+}
+
+fn healthy() -> ClusterManifest {
+    ClusterManifest {
+        name: "aurora",
+        version: NEW_VERSION,
+        control_plane_replicas: 3,
+        pace: BRISK,
+        pools: vec![normal("web", 3), normal("batch", 2)],
+    }
+}
+
+fn rolling() -> ClusterManifest {
+    ClusterManifest {
+        name: "borealis",
+        version: OLD_VERSION,
+        control_plane_replicas: 3,
+        pace: STEADY,
+        pools: vec![normal("workers", 4)],
+    }
+}
+
+fn broken() -> ClusterManifest {
+    ClusterManifest {
+        name: "cascade",
+        version: NEW_VERSION,
+        control_plane_replicas: 1,
+        pace: BRISK,
+        pools: vec![
+            normal("web", 2),
+            Pool { name: "gpu", replicas: 2, infrastructure: Infrastructure::MissingTemplate },
+            Pool { name: "edge", replicas: 2, infrastructure: Infrastructure::HeldAt("Node") },
+        ],
+    }
+}
+
+fn creating() -> ClusterManifest {
+    ClusterManifest {
+        name: "drift",
+        version: NEW_VERSION,
+        control_plane_replicas: 3,
+        pace: SLOW,
+        pools: vec![normal("workers", 3)],
+    }
+}
+
+/// First the control plane, later its workers, as version skew demands.
+fn upgrade(cluster: &ClusterManifest) -> Vec<Edit> {
+    let edit = |after_s, gvk, name: String, patch| Edit {
+        after: Duration::from_secs(after_s),
+        gvk,
+        key: ObjectKey::new(NAMESPACE, name),
+        patch,
+    };
+    let control_plane = edit(
+        CONTROL_PLANE_EDIT_S,
+        Gvk::of::<KubeadmControlPlane>(),
+        cluster.control_plane_name(),
+        json!({ "spec": { "version": NEW_VERSION } }),
+    );
+    let pools = cluster.pools.iter().map(|pool| {
+        edit(
+            WORKERS_EDIT_S,
+            Gvk::of::<MachineDeployment>(),
+            cluster.pool_name(pool),
+            json!({ "spec": { "template": { "spec": { "version": NEW_VERSION } } } }),
+        )
+    });
+    std::iter::once(control_plane).chain(pools).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Scenario, names};
+    use super::*;
+    use crate::time::Clock;
+
+    fn objects(name: &str) -> Vec<Value> {
+        Scenario::parse(name).unwrap().objects(Clock::system().now()).collect()
+    }
+
+    #[test]
+    fn every_name_has_objects_and_edits_of_those_objects() {
+        for entry in names() {
+            let objects = objects(entry.name);
+            assert!(!objects.is_empty(), "{}", entry.name);
+            for edit in Scenario::parse(entry.name).unwrap().edits() {
+                let target = |object: &&Value| {
+                    object["kind"] == edit.gvk.kind.as_str()
+                        && object["metadata"]["name"] == edit.key.name.as_str()
+                };
+                assert!(objects.iter().any(|object| target(&object)), "{}: {:?}", entry.name, edit.key);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_per_kind() {
+        let objects = objects("demo");
+        let keys: std::collections::BTreeSet<_> =
+            objects.iter().map(|o| format!("{}/{}", o["kind"], o["metadata"]["name"])).collect();
+        assert_eq!(keys.len(), objects.len());
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = Scenario::parse("nope").unwrap_err().to_string();
+        assert!(error.contains("`nope`") && error.contains("healthy-ha"), "{error}");
+    }
+}

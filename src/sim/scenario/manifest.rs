@@ -1,0 +1,176 @@
+//! What an operator applies for one plain cluster: Cluster, infrastructure, control plane, machine
+//! deployments and their templates, without status. Must not know what the clusters are for.
+
+use serde_json::{Value, json};
+
+use crate::api::names::{
+    BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION, label,
+};
+
+/// All scenarios live here.
+pub(super) const NAMESPACE: &str = "default";
+
+/// How long the parts of a machine take to come up, in seconds, before jitter.
+#[derive(Clone, Copy)]
+pub(super) struct Pace {
+    pub vm_s: u32,
+    pub node_s: u32,
+    /// Etcd and the API server, each.
+    pub component_s: u32,
+    /// Up to this share is added by chance.
+    pub jitter: &'static str,
+}
+
+/// One cluster to be.
+pub(super) struct ClusterManifest {
+    pub name: &'static str,
+    pub version: &'static str,
+    pub control_plane_replicas: u32,
+    pub pace: Pace,
+    pub pools: Vec<Pool>,
+}
+
+/// One MachineDeployment and its templates.
+pub(super) struct Pool {
+    /// Suffix of the names.
+    pub name: &'static str,
+    pub replicas: u32,
+    pub infrastructure: Infrastructure,
+}
+
+/// What the machines of a pool are made from.
+pub(super) enum Infrastructure {
+    Normal,
+    /// The machine deployment names a template that nobody made.
+    MissingTemplate,
+    /// Machines stop before this part; see the provider's hold annotation.
+    HeldAt(&'static str),
+}
+
+impl ClusterManifest {
+    /// In the order in which they can be created.
+    pub(super) fn objects(&self) -> Vec<Value> {
+        let control_plane = self.control_plane_name();
+        let mut objects = vec![
+            self.cluster(),
+            self.infrastructure_cluster(),
+            self.machine_template(&control_plane, None),
+            self.control_plane(&control_plane),
+        ];
+        for pool in &self.pools {
+            let name = self.pool_name(pool);
+            match pool.infrastructure {
+                Infrastructure::Normal => objects.push(self.machine_template(&name, None)),
+                Infrastructure::HeldAt(part) => objects.push(self.machine_template(&name, Some(part))),
+                Infrastructure::MissingTemplate => {}
+            }
+            objects.push(self.bootstrap_template(&name));
+            objects.push(self.machine_deployment(&name, pool.replicas));
+        }
+        objects
+    }
+
+    pub(super) fn control_plane_name(&self) -> String {
+        format!("{}-control-plane", self.name)
+    }
+
+    pub(super) fn pool_name(&self, pool: &Pool) -> String {
+        format!("{}-{}", self.name, pool.name)
+    }
+
+    fn cluster(&self) -> Value {
+        let mut cluster = object(CORE_GROUP, "Cluster", self.name, self.name);
+        cluster["spec"] = json!({
+            "clusterNetwork": {
+                "pods": { "cidrBlocks": ["10.244.0.0/16"] },
+                "services": { "cidrBlocks": ["10.96.0.0/16"] },
+                "serviceDomain": "cluster.local",
+            },
+            "controlPlaneRef": reference(CONTROL_PLANE_GROUP, "KubeadmControlPlane", &self.control_plane_name()),
+            "infrastructureRef": reference(INFRASTRUCTURE_GROUP, "DevCluster", self.name),
+        });
+        cluster
+    }
+
+    fn infrastructure_cluster(&self) -> Value {
+        let mut cluster = object(INFRASTRUCTURE_GROUP, "DevCluster", self.name, self.name);
+        cluster["spec"] = json!({ "backend": { "inMemory": {} } });
+        cluster
+    }
+
+    fn control_plane(&self, name: &str) -> Value {
+        let registration = json!({ "nodeRegistration": node_registration() });
+        let mut control_plane = object(CONTROL_PLANE_GROUP, "KubeadmControlPlane", name, self.name);
+        control_plane["spec"] = json!({
+            "replicas": self.control_plane_replicas,
+            "version": self.version,
+            "machineTemplate": { "spec": {
+                "infrastructureRef": reference(INFRASTRUCTURE_GROUP, "DevMachineTemplate", name),
+            } },
+            "kubeadmConfigSpec": { "initConfiguration": registration, "joinConfiguration": registration },
+        });
+        control_plane
+    }
+
+    fn machine_deployment(&self, name: &str, replicas: u32) -> Value {
+        let labels = json!({ label::CLUSTER_NAME: self.name, label::DEPLOYMENT_NAME: name });
+        let mut deployment = object(CORE_GROUP, "MachineDeployment", name, self.name);
+        deployment["spec"] = json!({
+            "clusterName": self.name,
+            "replicas": replicas,
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": {
+                    "clusterName": self.name,
+                    "version": self.version,
+                    "bootstrap": { "configRef": reference(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", name) },
+                    "infrastructureRef": reference(INFRASTRUCTURE_GROUP, "DevMachineTemplate", name),
+                },
+            },
+        });
+        deployment
+    }
+
+    fn bootstrap_template(&self, name: &str) -> Value {
+        let join = json!({ "nodeRegistration": node_registration() });
+        let mut template = object(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", name, self.name);
+        template["spec"] = json!({ "template": { "spec": { "joinConfiguration": join } } });
+        template
+    }
+
+    fn machine_template(&self, name: &str, held_at: Option<&str>) -> Value {
+        let pace = self.pace;
+        let part = |seconds: u32| json!({ "provisioning": { "startupDuration": format!("{seconds}s"), "startupJitter": pace.jitter } });
+        let mut template = object(INFRASTRUCTURE_GROUP, "DevMachineTemplate", name, self.name);
+        template["spec"] = json!({ "template": { "spec": { "backend": { "inMemory": {
+            "vm": part(pace.vm_s),
+            "node": part(pace.node_s),
+            "etcd": part(pace.component_s),
+            "apiServer": part(pace.component_s),
+        } } } } });
+        if let Some(held_at) = held_at {
+            template["spec"]["template"]["metadata"] = json!({ "annotations": { HOLD_ANNOTATION: held_at } });
+        }
+        template
+    }
+}
+
+/// The provider's annotation for machines that never get past a part.
+const HOLD_ANNOTATION: &str = "provider.capstan.dev/hold-at";
+
+fn node_registration() -> Value {
+    json!({ "kubeletExtraArgs": [{ "name": "cloud-provider", "value": "external" }] })
+}
+
+fn object(group: &str, kind: &str, name: &str, cluster: &str) -> Value {
+    json!({
+        "apiVersion": format!("{group}/{VERSION}"),
+        "kind": kind,
+        "metadata": { "name": name, "namespace": NAMESPACE, "labels": { label::CLUSTER_NAME: cluster } },
+    })
+}
+
+fn reference(group: &str, kind: &str, name: &str) -> Value {
+    json!({ "apiGroup": group, "kind": kind, "name": name })
+}

@@ -1,0 +1,117 @@
+//! The named starting fleets of `capstan demo` and `--sample NAME`. Owns what they contain and what
+//! happens to them later; must not know how objects reach a server.
+
+mod living;
+mod manifest;
+pub mod synthetic;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::api::key::{Gvk, ObjectKey};
+use crate::time::Timestamp;
+
+pub use living::Living;
+use synthetic::Synthetic;
+
+/// A name that stands for no scenario, or a specification that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    #[error("no scenario is named `{name}`; known are {}", known())]
+    Unknown { name: String },
+    #[error("`synthetic:{text}`: {problem}; an example is `synthetic:clusters=20,machines=5000`")]
+    Synthetic { text: String, problem: String },
+}
+
+/// A name and one line about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: &'static str,
+    pub summary: &'static str,
+    living: Living,
+}
+
+/// A change that somebody makes to a running fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edit {
+    /// Since the objects were created, in the time that simulated machines live in.
+    pub after: Duration,
+    pub gvk: Gvk,
+    pub key: ObjectKey,
+    /// A JSON merge patch.
+    pub patch: Value,
+}
+
+const NAMES: &[Entry] = &[
+    Entry { name: "demo", summary: "the four below together", living: Living::Demo },
+    Entry {
+        name: "healthy-ha",
+        summary: "three control plane machines, two machine deployments, nothing wrong",
+        living: Living::HealthyHa,
+    },
+    Entry { name: "rolling", summary: "comes up, then moves to a newer version", living: Living::Rolling },
+    Entry {
+        name: "broken",
+        summary: "a template that does not exist, and machines that never become nodes",
+        living: Living::Broken,
+    },
+    Entry {
+        name: "creating",
+        summary: "slow machines: still coming up for minutes",
+        living: Living::Creating,
+    },
+];
+
+/// A starting fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// Manifests without status, for an engine to make true.
+    Living(Living),
+    /// Objects with status, made up as a whole: no engine should touch them, and a server must take
+    /// their uids and creation times as they are.
+    Synthetic(Synthetic),
+}
+
+impl Scenario {
+    /// Reads a name, or `synthetic:clusters=C,machines=M[,seed=N]`.
+    pub fn parse(name: &str) -> Result<Self, ScenarioError> {
+        if let Some(text) = name.strip_prefix("synthetic:") {
+            return Synthetic::parse(text).map(Self::Synthetic);
+        }
+        let entry = NAMES.iter().find(|entry| entry.name == name);
+        entry
+            .map(|entry| Self::Living(entry.living))
+            .ok_or_else(|| ScenarioError::Unknown { name: name.to_owned() })
+    }
+
+    /// The objects to create, owners before what they own. `now` matters to fleets with a past.
+    #[must_use]
+    pub fn objects(self, now: Timestamp) -> Box<dyn Iterator<Item = Value> + Send> {
+        match self {
+            Self::Living(living) => Box::new(living.objects().into_iter()),
+            Self::Synthetic(synthetic) => Box::new(synthetic.objects(now)),
+        }
+    }
+
+    /// What happens later, earliest first. Empty for most scenarios.
+    #[must_use]
+    pub fn edits(self) -> Vec<Edit> {
+        match self {
+            Self::Living(living) => living.edits(),
+            Self::Synthetic(_) => Vec::new(),
+        }
+    }
+}
+
+/// Every scenario with a fixed name.
+#[must_use]
+pub fn names() -> &'static [Entry] {
+    NAMES
+}
+
+fn known() -> String {
+    let mut names: Vec<_> = NAMES.iter().map(|entry| entry.name).collect();
+    names.push("synthetic:clusters=C,machines=M");
+    names.join(", ")
+}
