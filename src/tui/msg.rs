@@ -1,0 +1,33 @@
+//! What can happen to the program: the only input of `update`.
+
+use crossterm::event::{KeyEvent, MouseEvent};
+
+use super::effect::Outcome;
+use crate::fleet::Delta;
+
+/// One thing that happened.
+#[derive(Debug)]
+pub enum Msg {
+    Key(KeyEvent),
+    Mouse(MouseEvent),
+    Paste(String),
+    Resize { width: u16, height: u16 },
+    Fleet(Vec<Delta>),
+    Done(Outcome),
+    /// A shown age may have changed; the new time is in the model already.
+    Tick,
+    Signal(Signal),
+}
+
+/// Signals that the program answers itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT, SIGTERM, SIGQUIT from outside; in raw mode ctrl-c is a key.
+    Terminate(i32),
+    /// SIGHUP, or the terminal is gone.
+    Hangup,
+    /// SIGTSTP.
+    Suspend,
+    /// SIGCONT: somebody else may have drawn meanwhile.
+    Continue,
+}

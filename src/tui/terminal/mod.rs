@@ -1,0 +1,254 @@
+//! The terminal: raw mode and alternate screen as a guard, frames as bytes, suspend and restore.
+//! Owns every byte that is written to the tty. Must not know what is drawn.
+
+mod encode;
+mod input;
+mod writer;
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use tokio::sync::mpsc;
+
+pub use encode::encode;
+pub use input::{Input, InputThread};
+pub use writer::{FrameWriter, Written};
+
+/// Everything we may have switched on, off again, in an order that leaves no trace: end of a frame,
+/// mouse, bracketed paste, attributes, cursor, alternate screen.
+const LEAVE: &[u8] =
+    b"\x1b[?2026l\x1b[?1006l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?2004h";
+const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1002h\x1b[?1006h";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1000l";
+
+/// How long an exit waits for a frame that the terminal does not take.
+const DRAIN_MS: u64 = 500;
+
+/// Whether the one terminal of this process is ours. A static because a panic hook has no other way
+/// to know.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Why the dashboard cannot use this terminal.
+#[derive(Debug, thiserror::Error)]
+pub enum TerminalError {
+    #[error(
+        "the dashboard needs a terminal, but {0} is not one; use `capstan get` or `capstan describe` in scripts"
+    )]
+    NotATerminal(&'static str),
+    #[error("the terminal says it is dumb (TERM={0}); set TERM, or use `capstan get` and `capstan describe`")]
+    Dumb(String),
+    #[error("cannot {what} the terminal: {source}")]
+    Io { what: &'static str, source: io::Error },
+}
+
+/// The terminal while it is ours. Dropping it gives it back.
+pub struct Terminal {
+    writer: FrameWriter,
+    /// What the terminal shows, as far as it was sent.
+    shown: Buffer,
+    /// Reused for the next frame.
+    next: Buffer,
+    cursor: Option<Position>,
+    /// Nothing on the screen can be relied on.
+    clear: bool,
+    mouse: bool,
+}
+
+impl Terminal {
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste, no cursor, no mouse.
+    ///
+    /// # Errors
+    /// When standard input or output is no terminal, or it refuses.
+    pub fn take(written: mpsc::Sender<Written>) -> Result<Self, TerminalError> {
+        usable(std::env::var("TERM").ok().as_deref())?;
+        // Colours are decided by the theme. crossterm's own switch would also wipe attributes.
+        crossterm::style::force_color_output(true);
+        restore_on_panic();
+        let writer = FrameWriter::start(io::stdout(), written)
+            .map_err(|source| TerminalError::Io { what: "write to", source })?;
+        let mut terminal = Self {
+            writer,
+            shown: Buffer::default(),
+            next: Buffer::default(),
+            cursor: None,
+            clear: true,
+            mouse: false,
+        };
+        terminal.enter()?;
+        Ok(terminal)
+    }
+
+    fn enter(&mut self) -> Result<(), TerminalError> {
+        TAKEN.store(true, Ordering::SeqCst);
+        crossterm::terminal::enable_raw_mode().map_err(|source| TerminalError::Io { what: "take", source })?;
+        let mut bytes = ENTER.to_vec();
+        if self.mouse {
+            bytes.extend_from_slice(MOUSE_ON);
+        }
+        write_now(&bytes).map_err(|source| TerminalError::Io { what: "write to", source })?;
+        self.clear = true;
+        Ok(())
+    }
+
+    /// Columns and rows now.
+    #[must_use]
+    pub fn size() -> (u16, u16) {
+        crossterm::terminal::size().unwrap_or((80, 24))
+    }
+
+    /// The next frame is drawn in full.
+    pub fn invalidate(&mut self) {
+        self.clear = true;
+    }
+
+    /// True when the previous frame has left; while it has not, frames are dropped.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.writer.is_idle()
+    }
+
+    /// The writer has finished: takes its buffer back.
+    pub fn drained(&mut self, buffer: Vec<u8>) {
+        self.writer.recycle(buffer);
+    }
+
+    /// Draws one frame of this size; sends nothing when nothing changed. `draw` answers where the
+    /// cursor belongs.
+    pub fn draw(&mut self, size: (u16, u16), draw: impl FnOnce(Rect, &mut Buffer) -> Option<Position>) {
+        let area = Rect::new(0, 0, size.0, size.1);
+        self.next.resize(area);
+        self.next.reset();
+        let cursor = draw(area, &mut self.next);
+        if self.shown.area != area || self.clear {
+            self.shown.resize(area);
+            self.shown.reset();
+            self.clear = true;
+        }
+        let mut bytes = self.writer.buffer();
+        encode(&mut bytes, &self.shown, &self.next, self.clear, self.cursor, cursor);
+        if bytes.is_empty() {
+            self.writer.recycle(bytes);
+        } else {
+            self.writer.send(bytes);
+        }
+        self.clear = false;
+        self.cursor = cursor;
+        std::mem::swap(&mut self.shown, &mut self.next);
+    }
+
+    /// Switches mouse reporting; the terminal's own selection works while it is off.
+    pub fn set_mouse(&mut self, on: bool) {
+        if self.mouse != on {
+            self.mouse = on;
+            self.out_of_band(if on { MOUSE_ON } else { MOUSE_OFF });
+        }
+    }
+
+    /// Hands text to the terminal's clipboard (OSC 52). The text must be sanitised.
+    pub fn copy(&mut self, text: &str) {
+        use base64::Engine as _;
+        let payload = base64::engine::general_purpose::STANDARD.encode(text);
+        self.out_of_band(format!("\x1b]52;c;{payload}\x07").as_bytes());
+    }
+
+    fn out_of_band(&mut self, bytes: &[u8]) {
+        self.writer.wait(Duration::from_millis(DRAIN_MS));
+        // A failure shows at the next frame, where it ends the program.
+        let _ = write_now(bytes);
+    }
+
+    /// Gives the terminal back, stops the process group, and takes the terminal again when it is
+    /// continued.
+    ///
+    /// # Errors
+    /// When the terminal cannot be taken again.
+    pub fn suspend(&mut self) -> Result<(), TerminalError> {
+        self.give_back();
+        stop_process_group();
+        self.enter()
+    }
+
+    fn give_back(&mut self) {
+        if !self.writer.wait(Duration::from_millis(DRAIN_MS)) {
+            discard_output();
+        }
+        restore();
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// A session leader has no shell to come back to: stopping it would hang the terminal.
+#[must_use]
+pub fn can_suspend() -> bool {
+    // SAFETY: both calls only read ids of this process.
+    #[allow(unsafe_code, reason = "libc has the only access to session ids")]
+    unsafe {
+        libc::getsid(0) != libc::getpid()
+    }
+}
+
+fn usable(term: Option<&str>) -> Result<(), TerminalError> {
+    if !io::stdin().is_terminal() {
+        return Err(TerminalError::NotATerminal("standard input"));
+    }
+    if !io::stdout().is_terminal() {
+        return Err(TerminalError::NotATerminal("standard output"));
+    }
+    match term {
+        Some(name @ ("dumb" | "")) => Err(TerminalError::Dumb(name.to_owned())),
+        _ => Ok(()),
+    }
+}
+
+fn write_now(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+/// Puts the terminal back as it was found; does nothing the second time.
+fn restore() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let _ = write_now(LEAVE);
+        let _ = crossterm::terminal::disable_raw_mode();
+    }
+}
+
+fn restore_on_panic() {
+    static HOOKED: AtomicBool = AtomicBool::new(false);
+    if HOOKED.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        restore();
+        before(info);
+    }));
+}
+
+fn discard_output() {
+    // SAFETY: drops what is queued for our own standard output; the descriptor is open for as long
+    // as the process runs.
+    #[allow(unsafe_code, reason = "libc has the only access to the tty's queue")]
+    unsafe {
+        libc::tcflush(libc::STDOUT_FILENO, libc::TCOFLUSH);
+    }
+}
+
+/// SIGSTOP rather than SIGTSTP: the latter is handled by us, so it would not stop anything.
+fn stop_process_group() {
+    // SAFETY: sends a signal to our own process group.
+    #[allow(unsafe_code, reason = "libc has the only access to process groups")]
+    unsafe {
+        libc::kill(0, libc::SIGSTOP);
+    }
+}
