@@ -7,7 +7,7 @@ mod navigate;
 mod parse;
 mod table;
 
-pub use complete::{Completion, complete};
+pub use complete::{Completion, complete, complete_prompt};
 pub use parse::{Call, check, did_you_mean, parse};
 pub use table::TABLE;
 

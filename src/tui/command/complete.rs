@@ -1,0 +1,86 @@
+//! What a begun command line may become.
+
+use super::{Argument, Command, Kind, TABLE};
+use crate::tui::model::Model;
+use crate::tui::overlay::Overlay;
+use crate::tui::screen::header::SORTS;
+use crate::tui::{keymap, theme};
+
+/// One line that may be meant, with what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub line: String,
+    pub note: String,
+}
+
+/// Candidates for names from the fleet; nobody reads more.
+const NAMES_MAX: usize = 50;
+
+/// Brings the completions of an open command line up to what is typed.
+pub fn complete_prompt(model: &mut Model) {
+    let Some(Overlay::Prompt(prompt)) = model.overlays.last() else { return };
+    let Some(line) = prompt.wants_completions() else { return };
+    let completions = complete(model, line);
+    if let Some(Overlay::Prompt(prompt)) = model.overlays.last_mut() {
+        prompt.set_completions(completions);
+    }
+}
+
+/// Completions of `line`: of its argument once the command is there, else of the command.
+#[must_use]
+pub fn complete(model: &Model, line: &str) -> Vec<Completion> {
+    let line = line.trim_start();
+    let with_argument = TABLE.iter().filter(|c| c.argument != Argument::None).find_map(|command| {
+        let typed = line.strip_prefix(command.name)?.strip_prefix(' ')?;
+        Some(arguments(model, command, typed.trim_start()))
+    });
+    with_argument.unwrap_or_else(|| commands(line))
+}
+
+fn commands(line: &str) -> Vec<Completion> {
+    let starts = |name: &&str| name.starts_with(line);
+    let matching = |c: &&Command| starts(&c.name) || (!line.is_empty() && c.aliases.iter().any(|a| starts(a)));
+    TABLE
+        .iter()
+        .filter(|c| c.scope != super::Scope::Dialog && c.scope != super::Scope::Motion)
+        .filter(matching)
+        .map(|c| Completion { line: c.name.to_owned(), note: note(c) })
+        .collect()
+}
+
+fn note(command: &Command) -> String {
+    match command.argument {
+        Argument::None => command.help.to_owned(),
+        Argument::Optional(kind) => format!("[{}]  {}", kind.name(), command.help),
+        Argument::Required(kind) => format!("{}  {}", kind.name(), command.help),
+    }
+}
+
+fn arguments(model: &Model, command: &Command, typed: &str) -> Vec<Completion> {
+    let (Argument::Optional(kind) | Argument::Required(kind)) = command.argument else { return Vec::new() };
+    let found: Vec<Completion> = candidates(model, kind)
+        .into_iter()
+        .filter(|name| name.starts_with(typed))
+        .take(NAMES_MAX)
+        .map(|name| Completion { line: format!("{} {name}", command.name), note: String::new() })
+        .collect();
+    if found.is_empty() {
+        return vec![Completion { line: command.usage(), note: command.help.to_owned() }];
+    }
+    found
+}
+
+fn candidates(model: &Model, kind: Kind) -> Vec<String> {
+    let config = model.look.config_dir.as_deref();
+    match kind {
+        Kind::Cluster => {
+            let rows = model.fleet.clusters().iter().filter_map(|id| model.fleet.row(*id));
+            rows.map(|row| row.name.to_string()).collect()
+        }
+        Kind::Column => SORTS.map(|(word, _)| word.to_owned()).to_vec(),
+        Kind::Theme => theme::library(config).names(),
+        Kind::Keymap => keymap::library(config).names(),
+        Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
+        Kind::Text | Kind::Replicas | Kind::Moment | Kind::Version | Kind::CommandLine => Vec::new(),
+    }
+}

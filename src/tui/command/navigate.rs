@@ -1,0 +1,268 @@
+//! Commands that move, open, show and hide. None of them leaves this program.
+
+use super::Outcome;
+use crate::fleet::{Item, RowId};
+use crate::tui::command::did_you_mean;
+use crate::tui::cursor::Motion;
+use crate::tui::effect::Effect;
+use crate::tui::keymap::Mode;
+use crate::tui::model::{Model, Tone};
+use crate::tui::overlay::Overlay;
+use crate::tui::overlay::help::Help;
+use crate::tui::overlay::prompt::Prompt;
+use crate::tui::screen::details::{DetailsScreen, Tab};
+use crate::tui::screen::header::SORTS;
+use crate::tui::screen::tree::{Fold, TreeScreen};
+use crate::tui::screen::{Context, Screen};
+
+const NOTHING: Outcome = Ok(Vec::new());
+
+pub fn clusters(model: &mut Model) -> Outcome {
+    model.screens.truncate(1);
+    Ok(model.follow())
+}
+
+/// The named cluster, or the one that the selected object belongs to.
+pub fn tree(model: &mut Model, name: &str) -> Outcome {
+    let cluster = if name.is_empty() {
+        let id = model.selected().ok_or("no cluster is selected")?.row();
+        model.fleet.cluster_of(id).ok_or("the object belongs to no cluster that is known")?
+    } else {
+        cluster_named(model, name)?
+    };
+    let screen = TreeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    if !name.is_empty() {
+        model.screens.truncate(1);
+    }
+    Ok(model.open(Screen::Tree(Box::new(screen))))
+}
+
+/// A cluster by `name` or `namespace/name`.
+fn cluster_named(model: &Model, name: &str) -> Result<RowId, String> {
+    let rows = || model.fleet.clusters().iter().filter_map(|id| Some((*id, model.fleet.row(*id)?)));
+    let found: Vec<RowId> = rows()
+        .filter(|(_, row)| row.name.as_ref() == name || format!("{}/{}", row.namespace, row.name) == name)
+        .map(|(id, _)| id)
+        .collect();
+    match found.as_slice() {
+        [one] => Ok(*one),
+        [] => {
+            let hint = did_you_mean(name, rows().map(|(_, row)| row.name.as_ref()));
+            Err(format!("there is no cluster `{name}`{hint}"))
+        }
+        several => Err(format!("{} clusters are called `{name}`; write NAMESPACE/NAME", several.len())),
+    }
+}
+
+/// Details of the selected object; on the details screen, another tab.
+pub fn details(model: &mut Model, tab: Tab) -> Outcome {
+    if let Screen::Details(open) = model.screen_mut() {
+        open.set_tab(tab);
+        return NOTHING;
+    }
+    let item = model.selected().ok_or("nothing is selected")?;
+    open_details(model, item, tab)
+}
+
+fn open_details(model: &mut Model, item: Item, tab: Tab) -> Outcome {
+    let screen = DetailsScreen::of(&model.fleet, item, tab).ok_or("a heading has no details")?;
+    Ok(model.open(Screen::Details(Box::new(screen))))
+}
+
+pub fn owner(model: &mut Model) -> Outcome {
+    let item = model.selected().ok_or("nothing is selected")?;
+    let owner = match item {
+        Item::Row(id) => model.fleet.owner_of(id).or_else(|| model.fleet.cluster_of(id).filter(|c| *c != id)),
+        Item::Group { of, .. } | Item::Reference { of, .. } => Some(of),
+    };
+    open_details(model, Item::Row(owner.ok_or("nothing owns this object")?), Tab::Overview)
+}
+
+pub fn why(model: &mut Model) -> Outcome {
+    let id = model.selected().ok_or("nothing is selected")?.row();
+    let leaf = model.fleet.cause(id).pop().ok_or("it is well: there is nothing to explain")?;
+    open_details(model, Item::Row(leaf.id), Tab::Overview)
+}
+
+/// Undoes the last narrowing: the filter, else the screen.
+pub fn back(model: &mut Model) -> Outcome {
+    if model.screen().filter().is_some_and(|f| !f.is_empty()) {
+        model.screen_mut().set_filter("");
+        return NOTHING;
+    }
+    if model.close_screen() { Ok(model.follow()) } else { NOTHING }
+}
+
+pub fn leave(model: &mut Model) -> Outcome {
+    if model.close_screen() { Ok(model.follow()) } else { quit() }
+}
+
+pub fn step(model: &mut Model, motion: Motion) -> Outcome {
+    model.move_by(motion);
+    NOTHING
+}
+
+/// With words: narrows to them. Without: opens the line for them.
+pub fn filter(model: &mut Model, words: &str) -> Outcome {
+    let Some(before) = model.screen().filter().map(str::to_owned) else {
+        return Err("there is nothing to filter here".to_owned());
+    };
+    if words.is_empty() {
+        model.overlays.push(Overlay::Prompt(Prompt::filter(&before)));
+    } else {
+        model.screen_mut().set_filter(words);
+    }
+    NOTHING
+}
+
+pub fn sort(model: &mut Model, column: &str) -> Outcome {
+    let Some((_, column)) = SORTS.iter().find(|(word, _)| *word == column) else {
+        let words = SORTS.map(|(word, _)| word);
+        let hint = did_you_mean(column, words.into_iter());
+        return Err(format!("there is no column `{column}`{hint}; known: {}", words.join(", ")));
+    };
+    with_fleet(model, |sort| sort.column = *column)
+}
+
+pub fn sort_next(model: &mut Model) -> Outcome {
+    with_fleet(model, |sort| {
+        let at = SORTS.iter().position(|(_, column)| *column == sort.column).unwrap_or(0);
+        sort.column = SORTS[(at + 1) % SORTS.len()].1;
+    })
+}
+
+pub fn sort_reverse(model: &mut Model) -> Outcome {
+    with_fleet(model, |sort| sort.reverse = !sort.reverse)
+}
+
+fn with_fleet(model: &mut Model, change: impl FnOnce(&mut crate::fleet::Sort)) -> Outcome {
+    let Screen::Fleet(fleet) = model.screen_mut() else {
+        return Err("only the list of clusters has an order; :clusters goes there".to_owned());
+    };
+    let mut sort = fleet.sort();
+    change(&mut sort);
+    fleet.set_sort(sort);
+    NOTHING
+}
+
+pub fn faults(model: &mut Model) -> Outcome {
+    let Screen::Fleet(fleet) = model.screen_mut() else {
+        return Err("only the list of clusters can leave some out; :clusters goes there".to_owned());
+    };
+    fleet.toggle_faults();
+    NOTHING
+}
+
+fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_>)) -> Outcome {
+    let context = Context { fleet: &model.fleet, area: model.area, now: model.now, theme: &model.look.theme };
+    match model.screens.last_mut() {
+        Some(Screen::Tree(tree)) => {
+            change(tree, &context);
+            NOTHING
+        }
+        _ => Err("only a tree can be folded; :tree opens one".to_owned()),
+    }
+}
+
+pub fn fold(model: &mut Model, fold: Fold) -> Outcome {
+    with_tree(model, |tree, context| tree.fold(context, fold))
+}
+
+pub fn fold_all(model: &mut Model, open: bool) -> Outcome {
+    with_tree(model, |tree, context| tree.fold_all(context.fleet, open))
+}
+
+pub fn objects(model: &mut Model) -> Outcome {
+    with_tree(model, |tree, _| {
+        tree.toggle_references();
+    })
+}
+
+pub fn turn(model: &mut Model, step: isize) -> Outcome {
+    let Screen::Details(details) = model.screen_mut() else {
+        return Err("only details have tabs".to_owned());
+    };
+    details.turn(step);
+    NOTHING
+}
+
+/// The YAML when it is open, else the name of what is selected.
+pub fn copy(model: &mut Model) -> Outcome {
+    let yaml = match model.screen() {
+        Screen::Details(details) => details.open_yaml(),
+        Screen::Fleet(_) | Screen::Tree(_) => None,
+    };
+    let (what, text) = match yaml {
+        Some(yaml) => ("the YAML".to_owned(), yaml),
+        None => {
+            let id = model.selected().ok_or("nothing is selected")?;
+            let name = model.fleet.line(id).map(|line| line.name.to_owned()).ok_or("the object is gone")?;
+            (name.clone(), name)
+        }
+    };
+    model.say(Tone::Info, format!("{what} was sent to the terminal's clipboard"));
+    Ok(vec![Effect::Copy(text)])
+}
+
+pub fn prompt(model: &mut Model, begun: &str) -> Outcome {
+    let line = if begun.is_empty() { String::new() } else { format!("{begun} ") };
+    model.overlays.push(Overlay::Prompt(Prompt::command(&line)));
+    super::complete_prompt(model);
+    NOTHING
+}
+
+pub fn help(model: &mut Model) -> Outcome {
+    if let Some(Overlay::Help(_)) = model.overlays.last() {
+        model.overlays.pop();
+        return NOTHING;
+    }
+    let mode = match model.screen() {
+        Screen::Fleet(_) => Mode::Fleet,
+        Screen::Tree(_) => Mode::Tree,
+        Screen::Details(_) => Mode::Details,
+    };
+    model.overlays.push(Overlay::Help(Help::new(mode)));
+    NOTHING
+}
+
+pub fn close(model: &mut Model) -> Outcome {
+    if let Some(Overlay::Preview(preview)) = model.overlays.last()
+        && !preview.can_close()
+    {
+        return Err("it was sent; the answer is on its way".to_owned());
+    }
+    model.overlays.pop();
+    NOTHING
+}
+
+pub fn theme(_: &mut Model, name: &str) -> Outcome {
+    Ok(vec![Effect::LoadTheme(name.to_owned())])
+}
+
+pub fn keymap(_: &mut Model, name: &str) -> Outcome {
+    Ok(vec![Effect::LoadKeymap(name.to_owned())])
+}
+
+pub fn mouse(model: &mut Model, wanted: &str) -> Outcome {
+    model.mouse = match wanted {
+        "" => !model.mouse,
+        "on" => true,
+        "off" => false,
+        other => return Err(format!("`{other}` is neither on nor off")),
+    };
+    let word = if model.mouse { "mouse on; hold shift to select text" } else { "mouse off" };
+    model.say(Tone::Info, word);
+    Ok(vec![Effect::Mouse(model.mouse)])
+}
+
+pub fn redraw() -> Outcome {
+    Ok(vec![Effect::Redraw])
+}
+
+pub fn suspend() -> Outcome {
+    Ok(vec![Effect::Suspend])
+}
+
+pub fn quit() -> Outcome {
+    Ok(vec![Effect::Quit])
+}

@@ -1,0 +1,121 @@
+//! The list of commands.
+
+use super::{Argument, Command, Kind, Outcome, Risk, Scope, act, navigate as go};
+use crate::tui::cursor::Motion;
+use crate::tui::model::Model;
+use crate::tui::screen::details::Tab;
+use crate::tui::screen::tree::Fold;
+
+type Run = fn(&mut Model, &str) -> Outcome;
+
+const fn command(name: &'static str, scope: Scope, run: Run, help: &'static str) -> Command {
+    Command { name, aliases: &[], help, argument: Argument::None, scope, risk: Risk::Nothing, run }
+}
+
+const fn also(command: Command, aliases: &'static [&'static str]) -> Command {
+    Command { aliases, ..command }
+}
+
+const fn takes(command: Command, argument: Argument) -> Command {
+    Command { argument, ..command }
+}
+
+const fn writes(name: &'static str, run: Run, help: &'static str) -> Command {
+    Command { risk: Risk::Writes, ..command(name, Scope::Object, run, help) }
+}
+
+const fn motion(name: &'static str, run: Run, help: &'static str) -> Command {
+    command(name, Scope::Motion, run, help)
+}
+
+/// Every command, in the order of help.
+pub const TABLE: &[Command] = &[
+    also(
+        command("clusters", Scope::Go, |m, _| go::clusters(m), "All clusters, one row each."),
+        &["cluster", "cl", "fleet", "home"],
+    ),
+    takes(
+        command("tree", Scope::Go, go::tree, "The tree of the selected or named cluster."),
+        Argument::Optional(Kind::Cluster),
+    ),
+    also(
+        command("details", Scope::Go, |m, _| go::details(m, Tab::Overview), "Everything about the selected object."),
+        &["describe", "d"],
+    ),
+    command("yaml", Scope::Go, |m, _| go::details(m, Tab::Yaml), "The selected object as YAML."),
+    also(
+        command("events", Scope::Go, |m, _| go::details(m, Tab::Events), "Events about the selected object."),
+        &["ev"],
+    ),
+    command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
+    also(
+        command("why", Scope::Go, |m, _| go::why(m), "To the object that explains the selected one's state."),
+        &["cause"],
+    ),
+    command("back", Scope::Go, |m, _| go::back(m), "Clear the filter, else the screen before."),
+    command("leave", Scope::Go, |m, _| go::leave(m), "The screen before; quit on the first one."),
+    motion("up", |m, _| go::step(m, Motion::Up), "One line up."),
+    motion("down", |m, _| go::step(m, Motion::Down), "One line down."),
+    motion("page-up", |m, _| go::step(m, Motion::PageUp), "One page up."),
+    motion("page-down", |m, _| go::step(m, Motion::PageDown), "One page down."),
+    motion("half-page-up", |m, _| go::step(m, Motion::HalfUp), "Half a page up."),
+    motion("half-page-down", |m, _| go::step(m, Motion::HalfDown), "Half a page down."),
+    motion("top", |m, _| go::step(m, Motion::Top), "To the first line."),
+    motion("bottom", |m, _| go::step(m, Motion::Bottom), "To the last line."),
+    takes(
+        command("filter", Scope::View, go::filter, "Only lines with these words; `!word` leaves out."),
+        Argument::Optional(Kind::Text),
+    ),
+    takes(
+        command("sort", Scope::View, go::sort, "Order the clusters by a column."),
+        Argument::Required(Kind::Column),
+    ),
+    command("sort-next", Scope::View, |m, _| go::sort_next(m), "Order by the next column."),
+    command("sort-reverse", Scope::View, |m, _| go::sort_reverse(m), "Turn the order round."),
+    command("faults", Scope::View, |m, _| go::faults(m), "Only clusters that are not well, or all again."),
+    command("fold", Scope::View, |m, _| go::fold(m, Fold::Close), "Close the node, or go to its parent."),
+    command("unfold", Scope::View, |m, _| go::fold(m, Fold::Open), "Open the node, or go to its first child."),
+    command("toggle", Scope::View, |m, _| go::fold(m, Fold::Toggle), "Open or close the node."),
+    command("fold-all", Scope::View, |m, _| go::fold_all(m, false), "Close every node."),
+    command("unfold-all", Scope::View, |m, _| go::fold_all(m, true), "Open every node."),
+    command("objects", Scope::View, |m, _| go::objects(m), "Infrastructure and bootstrap of all Machines, or not."),
+    command("next-tab", Scope::View, |m, _| go::turn(m, 1), "The next tab of the details."),
+    command("previous-tab", Scope::View, |m, _| go::turn(m, -1), "The tab before."),
+    takes(writes("scale", act::scale, "Set the number of replicas."), Argument::Required(Kind::Replicas)),
+    writes("rollout restart", |m, _| act::restart(m), "Replace all its Machines, one after another, from now."),
+    takes(
+        writes("rollout after", act::rollout_after, "The same at a moment: 2026-11-20T22:00:00Z or +2h."),
+        Argument::Required(Kind::Moment),
+    ),
+    takes(
+        writes("set-version", act::set_version, "Upgrade to a Kubernetes version."),
+        Argument::Required(Kind::Version),
+    ),
+    writes("pause", |m, _| act::pause(m), "Stop its controllers from changing it."),
+    writes("resume", |m, _| act::resume(m), "Let them go on."),
+    also(writes("delete", |m, _| act::delete(m), "Delete a Machine; its owner replaces it."), &["rm"]),
+    command("copy", Scope::Object, |m, _| go::copy(m), "Its name, or the open YAML, to the clipboard."),
+    takes(
+        command("prompt", Scope::Program, go::prompt, "The command line, perhaps begun."),
+        Argument::Optional(Kind::CommandLine),
+    ),
+    also(command("help", Scope::Program, |m, _| go::help(m), "This."), &["?", "h"]),
+    takes(
+        command("theme", Scope::Program, go::theme, "Other colours, read from its file again."),
+        Argument::Required(Kind::Theme),
+    ),
+    takes(
+        command("keymap", Scope::Program, go::keymap, "Other keys, read from their file again."),
+        Argument::Required(Kind::Keymap),
+    ),
+    takes(
+        command("mouse", Scope::Program, go::mouse, "Mouse on: then hold shift to select text."),
+        Argument::Optional(Kind::OnOff),
+    ),
+    command("redraw", Scope::Program, |_, _| go::redraw(), "Draw everything again."),
+    command("suspend", Scope::Program, |_, _| go::suspend(), "Back to the shell; `fg` returns."),
+    also(command("quit", Scope::Program, |_, _| go::quit(), "Leave."), &["q", "q!", "quit!", "exit"]),
+    command("accept", Scope::Dialog, |m, _| act::confirm(m, false), "Yes to what can break little; closes a notice."),
+    command("confirm", Scope::Dialog, |m, _| act::confirm(m, true), "Yes, unless the name has to be typed."),
+    command("close", Scope::Dialog, |m, _| go::close(m), "Close the dialog; nothing is done."),
+];

@@ -1,0 +1,38 @@
+//! What `update` asks the shell to do, and what comes back. Both are plain data.
+
+use super::keymap::Keymap;
+use super::theme::Theme;
+use super::toml_file::FileError;
+use crate::actions::{Preview, Report, Request};
+use crate::fleet::watch::Subject;
+use crate::fleet::{SourceId, Target};
+
+/// Something only the shell can do.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    Quit,
+    Suspend,
+    /// Clear and draw everything.
+    Redraw,
+    Mouse(bool),
+    /// To the terminal's clipboard; sanitised.
+    Copy(String),
+    LoadTheme(String),
+    LoadKeymap(String),
+    /// Show the full object and its events from now on; `None` stops.
+    Follow(Option<Target>),
+    /// Everything a person must see before saying yes.
+    Preview { ticket: u64, source: SourceId, request: Request },
+    /// They said yes.
+    Perform { ticket: u64, source: SourceId, preview: Box<Preview> },
+}
+
+/// What came of an effect. Errors are sentences already: nothing here decides on their kind.
+#[derive(Debug)]
+pub enum Outcome {
+    Theme(Result<Box<Theme>, FileError>),
+    Keymap(Result<Box<Keymap>, FileError>),
+    Followed { target: Target, subject: Subject },
+    Previewed { ticket: u64, result: Result<Box<Preview>, String> },
+    Performed { ticket: u64, result: Result<Report, String> },
+}

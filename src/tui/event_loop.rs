@@ -1,0 +1,281 @@
+//! The loop: waits, drains, draws. One frame per change at most, at most one per 16 ms, none when
+//! nothing changed, none while the last one has not left. Owns pacing; must not know what messages
+//! mean.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use crossterm::event::Event;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::effect::{Effect, Outcome};
+use super::model::{Model, Tone};
+use super::msg::{Msg, Signal};
+use super::runner::{Door, Loading, Runner};
+use super::terminal::{self, Input, InputThread, Terminal, TerminalError, Written};
+use super::update::update;
+use super::view::view;
+use crate::fleet::{Delta, SourceId};
+use crate::time::Clock;
+
+/// Shortest time between two frames.
+const FRAME_MS: u64 = 16;
+/// Longest time spent on messages before a frame is drawn.
+const DRAIN_MS: u64 = 50;
+/// Longest sleep: ages in days need no alarm clock.
+const SLEEP_MAX_S: u64 = 3_600;
+const QUEUE: usize = 64;
+
+/// Why the dashboard ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The person asked.
+    Quit,
+    /// A signal asked.
+    Signal(i32),
+    /// The terminal is gone.
+    Hangup,
+}
+
+/// Everything that messages come from.
+struct Inbox {
+    inputs: mpsc::Receiver<Input>,
+    written: mpsc::Receiver<Written>,
+    outcomes: mpsc::Receiver<Outcome>,
+    signals: mpsc::Receiver<Signal>,
+    deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
+}
+
+/// What the inbox gives.
+enum Next {
+    Msg(Msg),
+    Written(Written),
+    Hangup,
+}
+
+/// Runs until somebody leaves. The first frame is drawn before any data is there.
+///
+/// # Errors
+/// When the terminal cannot be used.
+pub async fn run(
+    mut model: Model,
+    clock: Clock,
+    deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
+    doors: BTreeMap<SourceId, Door>,
+) -> Result<Exit, TerminalError> {
+    let (tell_written, written) = mpsc::channel(QUEUE);
+    let (tell_outcome, outcomes) = mpsc::channel(QUEUE);
+    let mut screen = Terminal::take(tell_written)?;
+    let inputs = InputThread::start().map_err(|source| TerminalError::Io { what: "read", source })?;
+    let signals = listen().map_err(|source| TerminalError::Io { what: "listen to signals for", source })?;
+    let look = &model.look;
+    let loading = Loading { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() };
+    let mut runner = Runner::new(doors, loading, tell_outcome);
+    let mut inbox = Inbox { inputs, written, outcomes, signals, deltas };
+    let (width, height) = Terminal::size();
+    update(&mut model, Msg::Resize { width, height });
+    let mut pace = Pace { dirty: true, drawn_at: None, change_at: None };
+    loop {
+        if pace.is_due() && screen.is_ready() {
+            draw(&mut model, &clock, &mut screen, &mut pace);
+        }
+        let first = tokio::select! {
+            biased;
+            next = inbox.next() => next,
+            () = pace.wait(screen.is_ready()) => Next::Msg(Msg::Tick),
+        };
+        let until = Instant::now() + Duration::from_millis(DRAIN_MS);
+        let mut next = Some(first);
+        while let Some(one) = next {
+            let msg = match one {
+                Next::Msg(msg) => msg,
+                Next::Written(Written::Drained(buffer)) => {
+                    screen.drained(buffer);
+                    next = inbox.try_next();
+                    continue;
+                }
+                Next::Written(Written::Failed(_)) | Next::Hangup => Msg::Signal(Signal::Hangup),
+            };
+            if let Some(exit) = handle(&mut model, msg, &clock, &mut screen, &mut runner, &mut pace)? {
+                return Ok(exit);
+            }
+            next = if Instant::now() < until { inbox.try_next() } else { None };
+        }
+    }
+}
+
+/// Applies one message and what it asks for. Answers why to leave, if so.
+fn handle(
+    model: &mut Model,
+    msg: Msg,
+    clock: &Clock,
+    screen: &mut Terminal,
+    runner: &mut Runner,
+    pace: &mut Pace,
+) -> Result<Option<Exit>, TerminalError> {
+    let exit = match &msg {
+        Msg::Signal(Signal::Terminate(number)) => Exit::Signal(*number),
+        Msg::Signal(Signal::Hangup) => Exit::Hangup,
+        _ => Exit::Quit,
+    };
+    model.now = clock.now();
+    pace.dirty = true;
+    for effect in update(model, msg) {
+        match effect {
+            Effect::Quit => return Ok(Some(exit)),
+            Effect::Suspend if terminal::can_suspend() => {
+                screen.suspend()?;
+                resized(model);
+            }
+            Effect::Suspend => model.say(Tone::Warning, "there is no shell behind this terminal to go back to"),
+            Effect::Redraw => {
+                screen.invalidate();
+                resized(model);
+            }
+            Effect::Mouse(on) => screen.set_mouse(on),
+            Effect::Copy(text) => screen.copy(&text),
+            other => runner.start(other),
+        }
+    }
+    Ok(None)
+}
+
+fn resized(model: &mut Model) {
+    let (width, height) = Terminal::size();
+    update(model, Msg::Resize { width, height });
+}
+
+fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace) {
+    model.now = clock.now();
+    model.fleet.set_now(model.now);
+    model.refresh();
+    let mut next_change_s = None;
+    screen.draw((model.area.width, model.area.height), |area, buffer| {
+        let drawn = view(model, area, buffer);
+        next_change_s = drawn.next_change_s;
+        drawn.cursor
+    });
+    pace.drawn(next_change_s);
+}
+
+/// When the next frame may or must be drawn.
+struct Pace {
+    dirty: bool,
+    drawn_at: Option<Instant>,
+    /// When an age on screen reads differently.
+    change_at: Option<Instant>,
+}
+
+impl Pace {
+    fn drawn(&mut self, next_change_s: Option<i64>) {
+        let now = Instant::now();
+        self.dirty = false;
+        self.drawn_at = Some(now);
+        let seconds = next_change_s.map(|s| u64::try_from(s).unwrap_or(1).clamp(1, SLEEP_MAX_S));
+        self.change_at = seconds.map(|s| now + Duration::from_secs(s));
+    }
+
+    fn is_due(&self) -> bool {
+        let spaced = self.drawn_at.is_none_or(|at| at.elapsed() >= Duration::from_millis(FRAME_MS));
+        self.dirty && spaced
+    }
+
+    /// Until a frame is due or an age changes; for ever when the terminal has not taken the last one,
+    /// or nothing will change by itself.
+    async fn wait(&self, ready: bool) {
+        let at = match (self.dirty, ready) {
+            (true, true) => self.drawn_at.map(|at| at + Duration::from_millis(FRAME_MS)),
+            (true, false) => None,
+            (false, _) => self.change_at,
+        };
+        match at {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Inbox {
+    /// Leaving first, then keys, then answers, then the fleet.
+    async fn next(&mut self) -> Next {
+        tokio::select! {
+            biased;
+            Some(signal) = self.signals.recv() => Next::Msg(Msg::Signal(signal)),
+            Some(written) = self.written.recv() => Next::Written(written),
+            input = self.inputs.recv() => input.map_or(Next::Hangup, of_input),
+            Some(outcome) = self.outcomes.recv() => Next::Msg(Msg::Done(outcome)),
+            batch = next_batch(&mut self.deltas) => Next::Msg(Msg::Fleet(batch)),
+        }
+    }
+
+    fn try_next(&mut self) -> Option<Next> {
+        if let Ok(signal) = self.signals.try_recv() {
+            return Some(Next::Msg(Msg::Signal(signal)));
+        }
+        if let Ok(written) = self.written.try_recv() {
+            return Some(Next::Written(written));
+        }
+        if let Ok(input) = self.inputs.try_recv() {
+            return Some(of_input(input));
+        }
+        if let Ok(outcome) = self.outcomes.try_recv() {
+            return Some(Next::Msg(Msg::Done(outcome)));
+        }
+        let batch = self.deltas.iter_mut().find_map(|deltas| deltas.try_recv().ok())?;
+        Some(Next::Msg(Msg::Fleet(batch)))
+    }
+}
+
+fn of_input(input: Input) -> Next {
+    match input {
+        Input::Event(Event::Key(key)) => Next::Msg(Msg::Key(key)),
+        Input::Event(Event::Mouse(mouse)) => Next::Msg(Msg::Mouse(mouse)),
+        Input::Event(Event::Paste(text)) => Next::Msg(Msg::Paste(text)),
+        Input::Event(Event::Resize(width, height)) => Next::Msg(Msg::Resize { width, height }),
+        Input::Event(Event::FocusGained | Event::FocusLost) => Next::Msg(Msg::Tick),
+        Input::Hangup => Next::Hangup,
+    }
+}
+
+/// The next batch of any source; never, when all have ended.
+async fn next_batch(all: &mut [mpsc::Receiver<Vec<Delta>>]) -> Vec<Delta> {
+    poll_fn(|context| {
+        for deltas in all.iter_mut() {
+            if let Poll::Ready(Some(batch)) = deltas.poll_recv(context) {
+                return Poll::Ready(batch);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Signals as messages. A resize comes this way too: the input thread waits for bytes only.
+fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
+    let (tell, signals) = mpsc::channel(QUEUE);
+    let kinds = [
+        (SignalKind::interrupt(), Signal::Terminate(libc::SIGINT)),
+        (SignalKind::terminate(), Signal::Terminate(libc::SIGTERM)),
+        (SignalKind::quit(), Signal::Terminate(libc::SIGQUIT)),
+        (SignalKind::hangup(), Signal::Hangup),
+        (SignalKind::from_raw(libc::SIGTSTP), Signal::Suspend),
+        (SignalKind::from_raw(libc::SIGCONT), Signal::Continue),
+        (SignalKind::window_change(), Signal::Resize),
+    ];
+    for (kind, meaning) in kinds {
+        let mut stream = signal(kind)?;
+        let tell = tell.clone();
+        tokio::spawn(async move {
+            while stream.recv().await.is_some() {
+                if tell.send(meaning).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    Ok(signals)
+}

@@ -1,0 +1,201 @@
+//! Everything the program knows and shows. Owns no terminal, no task: `update` changes it, `view`
+//! draws it, and both work the same in a test.
+
+use std::path::PathBuf;
+
+use ratatui::layout::Rect;
+
+use super::cursor::Motion;
+use super::effect::Effect;
+use super::keymap::{KeyPress, Keymap, Mode};
+use super::overlay::Overlay;
+use super::screen::fleet::FleetScreen;
+use super::screen::{Context, Screen};
+use super::theme::{Theme, Tier};
+use super::toml_file::FileError;
+use crate::fleet::{Fleet, Item, RowId, Target};
+use crate::time::Timestamp;
+
+/// What the program is connected to, for the header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// `demo`, a context, or the name of a dump.
+    pub title: String,
+    /// `all namespaces`, or one.
+    pub scope: String,
+    /// No action is offered. Enforced in the client as well.
+    pub read_only: bool,
+}
+
+/// How it looks and which keys do what, with what is needed to load another.
+pub struct Look {
+    pub theme: Theme,
+    pub keymap: Keymap,
+    pub tier: Tier,
+    pub ascii: bool,
+    pub config_dir: Option<PathBuf>,
+}
+
+impl Look {
+    /// # Errors
+    /// A theme or keymap that cannot be used: file, line and what was expected.
+    pub fn load(
+        theme: &str,
+        keymap: &str,
+        tier: Tier,
+        ascii: bool,
+        config_dir: Option<PathBuf>,
+    ) -> Result<Self, FileError> {
+        let theme = Theme::load(theme, config_dir.as_deref(), tier, ascii)?;
+        let keymap = Keymap::load(keymap, config_dir.as_deref())?;
+        Ok(Self { theme, keymap, tier, ascii, config_dir })
+    }
+}
+
+/// A line that stands in for the key hints until the next key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toast {
+    pub tone: Tone,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Info,
+    Warning,
+    Error,
+}
+
+/// The whole state.
+pub struct Model {
+    pub fleet: Fleet,
+    pub session: Session,
+    pub look: Look,
+    /// From the first to the open one; the first is the fleet and stays.
+    pub screens: Vec<Screen>,
+    /// The last one gets keys first.
+    pub overlays: Vec<Overlay>,
+    /// Keys of a chord that has begun.
+    pub pending: Vec<KeyPress>,
+    pub toast: Option<Toast>,
+    /// Command lines that were run, oldest first.
+    pub history: Vec<String>,
+    pub area: Rect,
+    pub now: Timestamp,
+    pub mouse: bool,
+    /// Grows with every question to the desk, so that late answers find no one.
+    pub ticket: u64,
+}
+
+impl Model {
+    #[must_use]
+    pub fn new(session: Session, look: Look, area: Rect, now: Timestamp) -> Self {
+        Self {
+            fleet: Fleet::new(),
+            session,
+            look,
+            screens: vec![Screen::Fleet(FleetScreen::default())],
+            overlays: Vec::new(),
+            pending: Vec::new(),
+            toast: None,
+            history: Vec::new(),
+            area,
+            now,
+            mouse: false,
+            ticket: 0,
+        }
+    }
+
+    /// The open screen.
+    #[must_use]
+    pub fn screen(&self) -> &Screen {
+        // `screens` is never empty: only `close_screen` takes one, and it leaves the first.
+        &self.screens[self.screens.len() - 1]
+    }
+
+    pub fn screen_mut(&mut self) -> &mut Screen {
+        let last = self.screens.len() - 1;
+        &mut self.screens[last]
+    }
+
+    /// Brings the open screen's order, tree and cursor up to the fleet. Cheap when nothing changed.
+    pub fn refresh(&mut self) {
+        let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme };
+        let last = self.screens.len() - 1;
+        self.screens[last].refresh(&context);
+    }
+
+    /// Which bindings hold now.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match (self.overlays.last(), self.screen()) {
+            (Some(_), _) => Mode::Dialog,
+            (None, Screen::Fleet(_)) => Mode::Fleet,
+            (None, Screen::Tree(_)) => Mode::Tree,
+            (None, Screen::Details(_)) => Mode::Details,
+        }
+    }
+
+    pub fn move_by(&mut self, motion: Motion) {
+        if let Some(overlay) = self.overlays.last_mut() {
+            overlay.step(motion, self.area);
+            return;
+        }
+        let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme };
+        let last = self.screens.len() - 1;
+        self.screens[last].step(&context, motion);
+    }
+
+    /// What is selected on the open screen.
+    #[must_use]
+    pub fn selected(&self) -> Option<Item> {
+        self.screen().selected(&self.fleet)
+    }
+
+    /// The object that is selected: none for headings.
+    #[must_use]
+    pub fn selected_row(&self) -> Option<RowId> {
+        match self.selected()? {
+            Item::Row(id) => Some(id),
+            Item::Group { .. } | Item::Reference { .. } => None,
+        }
+    }
+
+    /// Opens a screen on top.
+    pub fn open(&mut self, screen: Screen) -> Vec<Effect> {
+        self.screens.push(screen);
+        self.follow()
+    }
+
+    /// Leaves the open screen. False on the first one.
+    pub fn close_screen(&mut self) -> bool {
+        if self.screens.len() == 1 {
+            return false;
+        }
+        self.screens.pop();
+        true
+    }
+
+    /// What the shell should follow for the open screen: the object whose YAML or events are open.
+    #[must_use]
+    pub fn follow(&self) -> Vec<Effect> {
+        vec![Effect::Follow(self.followed().cloned())]
+    }
+
+    #[must_use]
+    pub fn followed(&self) -> Option<&Target> {
+        match self.screen() {
+            Screen::Details(details) => Some(&details.target),
+            Screen::Fleet(_) | Screen::Tree(_) => None,
+        }
+    }
+
+    pub fn say(&mut self, tone: Tone, text: impl Into<String>) {
+        self.toast = Some(Toast { tone, text: text.into() });
+    }
+
+    /// Shows a failure that has more to say than a line.
+    pub fn notice(&mut self, title: impl Into<String>, text: impl Into<String>) {
+        self.overlays.push(Overlay::Notice(super::overlay::notice::Notice::new(title, text)));
+    }
+}

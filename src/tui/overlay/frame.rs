@@ -1,0 +1,68 @@
+//! The box of a dialog: border, title, hints in the lower border, and scrolled lines inside.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Borders, Clear, Widget as _};
+
+use crate::tui::cursor::Scroll;
+use crate::tui::layout::dialog;
+use crate::tui::paint::{Paint, put};
+use crate::tui::theme::Scope;
+
+/// Widest dialog: text is still easy to read.
+pub const WIDTH_MAX: u16 = 84;
+
+/// Cells for text inside a dialog on this screen.
+#[must_use]
+pub fn text_width(area: Rect) -> usize {
+    usize::from(outer_width(area).saturating_sub(4)).max(1)
+}
+
+/// Lines for text inside the highest dialog on this screen.
+#[must_use]
+pub fn text_height(area: Rect) -> usize {
+    usize::from(area.height.saturating_sub(4)).max(1)
+}
+
+fn outer_width(area: Rect) -> u16 {
+    area.width.saturating_sub(4).clamp(1, WIDTH_MAX)
+}
+
+/// Draws the box as high as `lines` need, and answers the inside.
+pub fn open(
+    title: &str,
+    hints: &Line<'_>,
+    lines: usize,
+    paint: &Paint<'_>,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Rect {
+    let height = u16::try_from(lines.min(text_height(area))).unwrap_or(u16::MAX).saturating_add(2);
+    let outer = dialog(area, outer_width(area), height).intersection(area);
+    Clear.render(outer, buffer);
+    buffer.set_style(outer, paint.style(Scope::Overlay));
+    let block = Block::new()
+        .borders(Borders::ALL)
+        .border_set(paint.glyphs().border)
+        .border_style(paint.style(Scope::OverlayBorder))
+        .title(Line::from(paint.span(Scope::OverlayTitle, format!(" {title} "))));
+    let inner = block.inner(outer);
+    block.render(outer, buffer);
+    if outer.height > 1 && outer.width > 4 {
+        let room = outer.width - 4;
+        let used = u16::try_from(hints.width()).unwrap_or(u16::MAX);
+        if used <= room {
+            put(buffer, outer.right() - 2 - used, outer.bottom() - 1, hints, room);
+        }
+    }
+    Rect { x: inner.x + u16::from(inner.width > 2), width: inner.width.saturating_sub(2), ..inner }
+}
+
+/// Draws the lines that fit, from the scroll position on.
+pub fn scrolled(lines: &[Line<'_>], scroll: Scroll, inside: Rect, buffer: &mut Buffer) {
+    let first = scroll.clamped(lines.len(), usize::from(inside.height));
+    for (y, line) in (inside.y..inside.bottom()).zip(lines.iter().skip(first)) {
+        put(buffer, inside.x, y, line, inside.width);
+    }
+}

@@ -1,0 +1,85 @@
+//! Dialogs over the open screen, as a stack of values; the last one gets keys first. This file
+//! routes.
+
+pub mod frame;
+pub mod help;
+pub mod notice;
+pub mod preview;
+pub mod prompt;
+
+use crossterm::event::KeyEvent;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+use super::cursor::Motion;
+use super::effect::Effect;
+use super::model::Model;
+use super::paint::Paint;
+
+/// One open dialog.
+pub enum Overlay {
+    /// The command or filter line.
+    Prompt(prompt::Prompt),
+    Help(help::Help),
+    Preview(Box<preview::PreviewBox>),
+    Notice(notice::Notice),
+}
+
+/// What a dialog makes of a key that it takes itself.
+#[derive(Debug)]
+pub enum Answer {
+    Handled,
+    Close,
+    /// Close, and run this command line.
+    Run(String),
+    /// The filter is now this.
+    Filter(String),
+    /// The same, and it is done.
+    CloseWithFilter(String),
+    Effects(Vec<Effect>),
+}
+
+impl Overlay {
+    /// `None`: the key is not typed into the dialog, and its binding decides.
+    pub fn on_key(&mut self, event: KeyEvent, history: &[String]) -> Option<Answer> {
+        match self {
+            Self::Prompt(prompt) => Some(prompt.on_key(event, history)),
+            Self::Preview(preview) => preview.on_key(event),
+            Self::Help(_) | Self::Notice(_) => None,
+        }
+    }
+
+    /// `None`: there is no field to paste into.
+    pub fn on_paste(&mut self, text: &str) -> Option<Answer> {
+        match self {
+            Self::Prompt(prompt) => Some(prompt.on_paste(text)),
+            Self::Preview(preview) => preview.on_paste(text),
+            Self::Help(_) | Self::Notice(_) => None,
+        }
+    }
+
+    pub fn step(&mut self, motion: Motion, area: Rect) {
+        match self {
+            Self::Prompt(_) => {}
+            Self::Help(help) => help.step(motion, area),
+            Self::Preview(preview) => preview.step(motion, area),
+            Self::Notice(notice) => notice.step(motion, area),
+        }
+    }
+
+    /// Draws it; answers where the cursor belongs, if there is a field.
+    pub fn view(&self, model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+        match self {
+            Self::Prompt(prompt) => prompt.view(paint, area, buffer),
+            Self::Help(help) => {
+                help.view(model, paint, area, buffer);
+                None
+            }
+            Self::Preview(preview) => preview.view(paint, area, buffer),
+            Self::Notice(notice) => {
+                notice.view(paint, area, buffer);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Something that needs more than a line: a failure with what to check.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+use super::frame;
+use crate::text;
+use crate::tui::cursor::{Motion, Scroll};
+use crate::tui::paint::Paint;
+use crate::tui::theme::Scope;
+
+pub struct Notice {
+    title: String,
+    text: String,
+    scroll: Scroll,
+}
+
+impl Notice {
+    #[must_use]
+    pub fn new(title: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { title: title.into(), text: text::sanitize_block(&text.into()), scroll: Scroll::default() }
+    }
+
+    pub fn step(&mut self, motion: Motion, area: Rect) {
+        let lines = text::wrap(&self.text, frame::text_width(area)).len();
+        self.scroll.step(motion, lines, frame::text_height(area));
+    }
+
+    pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
+        let lines: Vec<Line<'_>> = text::wrap(&self.text, frame::text_width(area))
+            .into_iter()
+            .map(|line| Line::from(paint.span(Scope::Overlay, line)))
+            .collect();
+        let hints = Line::from(vec![paint.span(Scope::Key, " enter "), paint.span(Scope::KeyText, "close ")]);
+        let title = format!("{} {}", paint.glyphs().degraded, self.title);
+        let inside = frame::open(&title, &hints, lines.len(), paint, area, buffer);
+        frame::scrolled(&lines, self.scroll, inside, buffer);
+    }
+}

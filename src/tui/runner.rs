@@ -1,0 +1,134 @@
+//! Performs effects that take time and answers with outcomes. Calls the desk and the sources, and
+//! knows nothing of the screen.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::effect::{Effect, Outcome};
+use super::keymap::Keymap;
+use super::theme::{Theme, Tier};
+use crate::actions::Preview;
+use crate::actions::desk::Desk;
+use crate::fleet::watch::Source;
+use crate::fleet::{SourceId, Target};
+
+/// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
+/// has neither.
+#[derive(Default)]
+pub struct Door {
+    pub source: Option<Source>,
+    pub desk: Option<Desk>,
+}
+
+/// What is needed to load another theme.
+#[derive(Clone)]
+pub struct Loading {
+    pub tier: Tier,
+    pub ascii: bool,
+    pub config_dir: Option<PathBuf>,
+}
+
+pub struct Runner {
+    doors: BTreeMap<SourceId, Arc<Door>>,
+    loading: Loading,
+    outcomes: mpsc::Sender<Outcome>,
+    /// The object being followed; aborted when another one is.
+    follow: Option<JoinHandle<()>>,
+    following: Option<Target>,
+}
+
+impl Runner {
+    #[must_use]
+    pub fn new(doors: BTreeMap<SourceId, Door>, loading: Loading, outcomes: mpsc::Sender<Outcome>) -> Self {
+        let doors = doors.into_iter().map(|(id, door)| (id, Arc::new(door))).collect();
+        Self { doors, loading, outcomes, follow: None, following: None }
+    }
+
+    /// Starts one effect. Those that belong to the terminal are the loop's.
+    pub fn start(&mut self, effect: Effect) {
+        match effect {
+            Effect::LoadTheme(name) => self.load_theme(name),
+            Effect::LoadKeymap(name) => self.load_keymap(name),
+            Effect::Follow(target) => self.follow(target),
+            Effect::Preview { ticket, source, request } => {
+                let (door, outcomes) = (self.doors.get(&source).cloned(), self.outcomes.clone());
+                tokio::spawn(async move {
+                    let result = match desk_of(door.as_deref()) {
+                        Ok(desk) => desk.preview(&request).await.map(Box::new).map_err(|e| e.to_string()),
+                        Err(why) => Err(why),
+                    };
+                    let _ = outcomes.send(Outcome::Previewed { ticket, result }).await;
+                });
+            }
+            Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
+            Effect::Quit | Effect::Suspend | Effect::Redraw | Effect::Mouse(_) | Effect::Copy(_) => {}
+        }
+    }
+
+    fn perform(&self, ticket: u64, source: SourceId, preview: Box<Preview>) {
+        let (door, outcomes) = (self.doors.get(&source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let result = match desk_of(door.as_deref()) {
+                Ok(desk) => desk.perform(&preview).await.map_err(|e| e.to_string()),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(Outcome::Performed { ticket, result }).await;
+        });
+    }
+
+    /// Files are read aside: a configuration folder may be on a slow disk.
+    fn load_theme(&self, name: String) {
+        let (loading, outcomes) = (self.loading.clone(), self.outcomes.clone());
+        tokio::task::spawn_blocking(move || {
+            let theme = Theme::load(&name, loading.config_dir.as_deref(), loading.tier, loading.ascii);
+            let _ = outcomes.blocking_send(Outcome::Theme(theme.map(Box::new)));
+        });
+    }
+
+    fn load_keymap(&self, name: String) {
+        let (loading, outcomes) = (self.loading.clone(), self.outcomes.clone());
+        tokio::task::spawn_blocking(move || {
+            let keymap = Keymap::load(&name, loading.config_dir.as_deref());
+            let _ = outcomes.blocking_send(Outcome::Keymap(keymap.map(Box::new)));
+        });
+    }
+
+    fn follow(&mut self, target: Option<Target>) {
+        if self.following == target {
+            return;
+        }
+        if let Some(task) = self.follow.take() {
+            task.abort();
+        }
+        self.following.clone_from(&target);
+        let Some(target) = target else { return };
+        let Some(door) = self.doors.get(&target.source).cloned() else { return };
+        let outcomes = self.outcomes.clone();
+        self.follow = Some(tokio::spawn(async move {
+            let Some(source) = &door.source else { return };
+            let mut news = source.follow(target.clone());
+            while let Some(subject) = news.recv().await {
+                if outcomes.send(Outcome::Followed { target: target.clone(), subject }).await.is_err() {
+                    return;
+                }
+            }
+        }));
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if let Some(task) = self.follow.take() {
+            task.abort();
+        }
+    }
+}
+
+fn desk_of(door: Option<&Door>) -> Result<&Desk, String> {
+    door.and_then(|door| door.desk.as_ref())
+        .ok_or_else(|| "there is no server behind this object; what is shown is a recording".to_owned())
+}

@@ -1,0 +1,159 @@
+//! One object in detail: conditions with what they mean, counters, relations; its YAML and events.
+//! Owns the open tab and the scroll position; the object in full comes from whoever follows it.
+
+use ratatui::buffer::Buffer;
+use ratatui::text::{Line, Span};
+
+use super::details_text::{self, Full};
+use super::{Context, foot};
+use crate::fleet::watch::Subject;
+use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, Target};
+use crate::tui::cursor::{Motion, Scroll};
+use crate::tui::layout::{Layout, layout};
+use crate::tui::paint::{Paint, put};
+use crate::tui::theme::Scope;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tab {
+    #[default]
+    Overview,
+    Yaml,
+    Events,
+}
+
+impl Tab {
+    pub const ALL: [Self; 3] = [Self::Overview, Self::Yaml, Self::Events];
+
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Overview => "overview",
+            Self::Yaml => "yaml",
+            Self::Events => "events",
+        }
+    }
+}
+
+/// What the screen keeps.
+pub struct DetailsScreen {
+    pub target: Target,
+    key: ItemKey,
+    /// The object's place while it is in the fleet.
+    item: Option<Item>,
+    tab: Tab,
+    scrolls: [Scroll; 3],
+    full: Full,
+}
+
+impl DetailsScreen {
+    /// Details of an item; `None` for headings.
+    #[must_use]
+    pub fn of(fleet: &Fleet, item: Item, tab: Tab) -> Option<Self> {
+        let (target, key) = (fleet.target(item)?, fleet.item_key(item)?);
+        Some(Self { target, key, item: Some(item), tab, scrolls: [Scroll::default(); 3], full: Full::default() })
+    }
+
+    /// Opens the next tab, or the one before.
+    pub fn turn(&mut self, step: isize) {
+        let at = (self.tab as usize + Tab::ALL.len()).saturating_add_signed(step) % Tab::ALL.len();
+        self.tab = Tab::ALL[at];
+    }
+
+    pub fn set_tab(&mut self, tab: Tab) {
+        self.tab = tab;
+    }
+
+    /// News of the object.
+    pub fn take(&mut self, subject: &Subject) {
+        self.full.take(subject);
+    }
+
+    /// The YAML while its tab is open, for the clipboard.
+    #[must_use]
+    pub fn open_yaml(&self) -> Option<String> {
+        let lines = self.full.yaml().filter(|_| self.tab == Tab::Yaml)?;
+        Some(lines.join("\n"))
+    }
+
+    pub fn refresh(&mut self, context: &Context<'_>) {
+        let fleet = context.fleet;
+        if self.item.is_some_and(|item| fleet.item_key(item) == Some(self.key)) {
+            return;
+        }
+        let row = fleet.find(self.target.source, self.key.uid);
+        self.item = row.map(|id| match self.key.part {
+            Part::Itself => Item::Row(id),
+            Part::Group(group) => Item::Group { of: id, group },
+            Part::Reference(which) => Item::Reference { of: id, which },
+        });
+    }
+
+    #[must_use]
+    pub fn selected(&self, _fleet: &Fleet) -> Option<Item> {
+        self.item
+    }
+
+    /// The object's row, when it is one of the fleet's.
+    #[must_use]
+    pub fn row(&self) -> Option<RowId> {
+        match self.item {
+            Some(Item::Row(id)) => Some(id),
+            _ => None,
+        }
+    }
+
+    pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
+        let Some(parts) = layout(context.area) else { return };
+        let paint = Paint::new(context.theme, context.now);
+        let lines = self.lines(context.fleet, &paint, usize::from(parts.body.width)).len();
+        self.scrolls[self.tab as usize].step(motion, lines, usize::from(parts.body.height));
+    }
+
+    /// The tabs for the line of crumbs, the open one marked.
+    #[must_use]
+    pub fn tabs(&self, paint: &Paint<'_>) -> Vec<Span<'static>> {
+        let mut spans = Vec::new();
+        for tab in Tab::ALL {
+            let scope = if tab == self.tab { Scope::TabOpen } else { Scope::Tab };
+            spans.push(paint.span(scope, tab.word()));
+            spans.push(Span::raw("  "));
+        }
+        spans.pop();
+        spans.push(Span::raw(" "));
+        spans
+    }
+
+    pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+        paint.rule(layout.rule, buffer);
+        let body = layout.body;
+        let lines = self.lines(fleet, paint, usize::from(body.width));
+        let scroll = self.scrolls[self.tab as usize];
+        let first = scroll.clamped(lines.len(), usize::from(body.height));
+        for (y, line) in (body.y..body.bottom()).zip(lines.iter().skip(first)) {
+            put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
+        }
+        foot::view(self.item, fleet, paint, layout, buffer);
+        self.view_position(lines.len(), first, layout, paint, buffer);
+    }
+
+    /// Which part of a longer text is shown, in the rule below it.
+    fn view_position(&self, lines: usize, first: usize, layout: &Layout, paint: &Paint<'_>, buffer: &mut Buffer) {
+        let page = usize::from(layout.body.height);
+        if lines <= page || layout.foot_rule.height == 0 {
+            return;
+        }
+        let text = format!(" {}-{} of {lines} ", first + 1, (first + page).min(lines));
+        let width = u16::try_from(text.len()).unwrap_or(0);
+        let x = layout.foot_rule.right().saturating_sub(width + 2);
+        put(buffer, x, layout.foot_rule.y, &Line::from(paint.span(Scope::Muted, text)), width);
+    }
+
+    fn lines(&self, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+        let width = width.saturating_sub(3);
+        match self.tab {
+            Tab::Overview => details_text::overview(fleet, self.item, &self.full, paint, width),
+            Tab::Yaml => details_text::yaml(&self.full, paint),
+            Tab::Events => details_text::events(&self.full, paint, width),
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The texts of the details screen as lines. Must not know what is scrolled or selected.
+
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+
+use crate::fleet::watch::{EventLine, Subject};
+use crate::fleet::{Counters, Details, Fleet, Item, Link, Relation, Tone, Truth};
+use crate::text;
+use crate::time::{Timestamp, parse_rfc3339};
+use crate::tui::paint::Paint;
+use crate::tui::theme::Scope;
+
+/// The followed object as far as it is known.
+#[derive(Default)]
+pub struct Full {
+    object: Option<Box<Value>>,
+    yaml: Option<Vec<String>>,
+    events: Option<Vec<EventLine>>,
+    /// Why what is shown may be old.
+    trouble: Option<String>,
+}
+
+impl Full {
+    pub fn take(&mut self, subject: &Subject) {
+        match subject {
+            Subject::Object(object) => {
+                self.yaml = Some(crate::actions::diff::yaml(object).lines().map(str::to_owned).collect());
+                self.object = Some(object.clone());
+                self.trouble = None;
+            }
+            Subject::Events(events) => self.events = Some(events.clone()),
+            Subject::Gone => self.trouble = Some("the object does not exist any more".to_owned()),
+            Subject::Failed(why) => self.trouble = Some(why.clone()),
+        }
+    }
+
+    #[must_use]
+    pub fn yaml(&self) -> Option<&[String]> {
+        self.yaml.as_deref()
+    }
+}
+
+/// As kubectl prints it: long strings stay on one line.
+fn to_yaml(object: &Value) -> String {
+    let options = serde_saphyr::ser_options! { folded_wrap_chars: 1_000_000 };
+    serde_saphyr::to_string_with_options(object, options)
+        .unwrap_or_else(|error| format!("# not printable as YAML: {error}"))
+}
+
+/// One condition from wherever it is known.
+struct Condition {
+    tone: Tone,
+    type_: String,
+    status: &'static str,
+    reason: String,
+    since: Option<Timestamp>,
+    message: String,
+}
+
+/// Conditions, counters and relations.
+#[must_use]
+pub fn overview(
+    fleet: &Fleet,
+    item: Option<Item>,
+    full: &Full,
+    paint: &Paint<'_>,
+    width: usize,
+) -> Vec<Line<'static>> {
+    let details = item.and_then(|item| if let Item::Row(id) = item { fleet.details(id) } else { None });
+    let mut lines = trouble(full, paint, width);
+    let mut all = match &details {
+        Some(details) => of_row(details),
+        None => of_object(full),
+    };
+    // What is wrong comes first; otherwise the object's own order.
+    all.sort_by_key(|c| match c.tone {
+        Tone::Bad => 0,
+        Tone::Unknown => 1,
+        Tone::Active => 2,
+        Tone::Good => 3,
+    });
+    if details.is_none() && full.object.is_none() {
+        lines.push(Line::from(paint.span(Scope::Muted, "reading the object")));
+        return lines;
+    }
+    conditions(&all, paint, width, &mut lines);
+    if let Some(details) = details {
+        if let Some(counters) = details.counters {
+            heading("Replicas", paint, &mut lines);
+            lines.push(counter_line(&counters, paint));
+        }
+        if let Some(facts) = details.row.cluster_facts() {
+            heading("Replicas", paint, &mut lines);
+            for (label, counters) in [("control plane", &facts.control_plane), ("workers", &facts.workers)] {
+                let mut line = counter_line(counters, paint);
+                line.spans.insert(0, paint.span(Scope::Muted, format!("{label:<16}")));
+                lines.push(line);
+            }
+        }
+        relations(&details.links, paint, &mut lines);
+        facts(&details, paint, width, &mut lines);
+    }
+    lines
+}
+
+fn trouble(full: &Full, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    let text = full.trouble.as_deref().unwrap_or_default();
+    let lines = if text.is_empty() { Vec::new() } else { text::wrap(text, width) };
+    lines.into_iter().map(|line| Line::from(paint.span(Scope::Stale, line))).collect()
+}
+
+fn heading(title: &'static str, paint: &Paint<'_>, lines: &mut Vec<Line<'static>>) {
+    if !lines.is_empty() {
+        lines.push(Line::default());
+    }
+    lines.push(Line::from(paint.span(Scope::Column, title.to_uppercase())));
+}
+
+fn of_row(details: &Details<'_>) -> Vec<Condition> {
+    let one = |line: &crate::fleet::ConditionLine<'_>| Condition {
+        tone: line.tone,
+        type_: line.condition.type_.to_string(),
+        status: line.condition.status.as_str(),
+        reason: line.condition.reason.to_string(),
+        since: line.condition.since(),
+        message: line.condition.message.to_string(),
+    };
+    details.conditions.iter().map(one).collect()
+}
+
+/// Conditions of an object that is not in the fleet (infrastructure, bootstrap). Text of a followed
+/// object is sanitised already.
+fn of_object(full: &Full) -> Vec<Condition> {
+    let list = full.object.as_ref().and_then(|o| o["status"]["conditions"].as_array());
+    let one = |value: &Value| {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let status = Truth::parse(&text("status"));
+        let type_ = text("type");
+        Condition {
+            tone: Tone::of(&type_, status),
+            type_,
+            status: status.as_str(),
+            reason: text("reason"),
+            since: parse_rfc3339(&text("lastTransitionTime")),
+            message: text("message"),
+        }
+    };
+    list.into_iter().flatten().map(one).collect()
+}
+
+fn conditions(all: &[Condition], paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
+    heading("Conditions", paint, lines);
+    if all.is_empty() {
+        lines.push(Line::from(paint.span(Scope::Muted, "the object reports none")));
+    }
+    let widest = |of: fn(&Condition) -> &str| all.iter().map(|c| text::width(of(c))).max().unwrap_or(0);
+    let reason_width = widest(|c| &c.reason).min(width / 3);
+    let type_width = widest(|c| &c.type_).min(width.saturating_sub(reason_width + 20).max(12));
+    for condition in all {
+        let (glyph, scope) = match condition.tone {
+            Tone::Good => (paint.glyphs().ok, Scope::ConditionGood),
+            Tone::Active => (paint.glyphs().progressing, Scope::ConditionInfo),
+            Tone::Bad => (paint.glyphs().degraded, Scope::ConditionBad),
+            Tone::Unknown => (paint.glyphs().unknown, Scope::Unknown),
+        };
+        let quiet = condition.tone == Tone::Good;
+        let age = condition.since.map(|at| paint.age(at)).unwrap_or_default();
+        let type_ = paint.cut(&condition.type_, type_width);
+        let reason = paint.cut(&condition.reason, reason_width);
+        lines.push(Line::from(vec![
+            paint.span(scope, format!("{glyph} ")),
+            paint.span(if quiet { Scope::Text } else { Scope::Strong }, format!("{type_:<type_width$}  ")),
+            paint.span(scope, format!("{:<7}  ", condition.status)),
+            paint.span(if quiet { Scope::Muted } else { Scope::Text }, format!("{reason:<reason_width$}  ")),
+            paint.span(Scope::Muted, format!("{age:>4}")),
+        ]));
+        let message = if quiet { Scope::Muted } else { Scope::Text };
+        for line in message_lines(&condition.message, width) {
+            lines.push(Line::from(paint.span(message, format!("    {line}"))));
+        }
+    }
+}
+
+fn message_lines(message: &str, width: usize) -> Vec<String> {
+    if message.is_empty() { Vec::new() } else { text::wrap(message, width.saturating_sub(4)) }
+}
+
+fn counter_line(c: &Counters, paint: &Paint<'_>) -> Line<'static> {
+    let mut spans: Vec<Span<'static>> = Vec::new();
+    for (word, number) in [
+        ("desired", c.desired),
+        ("current", c.current),
+        ("ready", c.ready),
+        ("available", c.available),
+        ("up-to-date", c.up_to_date),
+    ] {
+        let scope = match (number, c.desired) {
+            (Some(n), Some(desired)) if n < desired => Scope::CounterShort,
+            (Some(n), Some(desired)) if n > desired => Scope::CounterOver,
+            _ => Scope::Text,
+        };
+        let text = number.map_or_else(|| paint.glyphs().none.to_owned(), |n| n.to_string());
+        spans.push(paint.span(scope, text));
+        spans.push(paint.span(Scope::Muted, format!(" {word}   ")));
+    }
+    Line::from(spans)
+}
+
+fn relations(links: &[Link<'_>], paint: &Paint<'_>, lines: &mut Vec<Line<'static>>) {
+    if links.is_empty() {
+        return;
+    }
+    heading("Related", paint, lines);
+    for link in links {
+        let word = match link.relation {
+            Relation::Cluster => "cluster",
+            Relation::Owner => "owner",
+            Relation::ControlPlane => "control plane",
+            Relation::Infrastructure => "infrastructure",
+            Relation::Bootstrap => "bootstrap",
+            Relation::Node => "node",
+        };
+        lines.push(Line::from(vec![
+            paint.span(Scope::Muted, format!("{word:<16}")),
+            paint.span(Scope::Muted, format!("{} ", link.kind)),
+            paint.span(Scope::Text, link.name.to_owned()),
+        ]));
+    }
+}
+
+/// What else the row knows, as far as it knows it.
+fn facts(details: &Details<'_>, paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
+    let row = details.row;
+    let at = |moment: Option<Timestamp>| {
+        moment.map(|at| format!("{} ({} ago)", crate::time::rfc3339(at), paint.age(at))).unwrap_or_default()
+    };
+    let rollout = row.replica_facts().and_then(|f| f.rollout_after_s).and_then(crate::fleet::moment);
+    let class = row.cluster_facts().map(|f| f.class.to_string()).unwrap_or_default();
+    let labels: Vec<String> = row.labels.0.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    let all = [
+        ("phase", row.phase.to_string()),
+        ("version", row.version.to_string()),
+        ("class", class),
+        ("zone", row.machine().and_then(|m| m.failure_domain.as_deref()).unwrap_or_default().to_owned()),
+        ("paused", if row.paused { "yes".to_owned() } else { String::new() }),
+        ("rollout after", rollout.map(crate::time::rfc3339).unwrap_or_default()),
+        ("created", at(row.created())),
+        ("deleting since", at(row.deleting_since())),
+        ("read as", if row.legacy { row.gvk.api_version() } else { String::new() }),
+        ("labels", labels.join(", ")),
+    ];
+    heading("About", paint, lines);
+    for (word, value) in all.into_iter().filter(|(_, value)| !value.is_empty()) {
+        for (at, part) in text::wrap(&value, width.saturating_sub(16)).into_iter().enumerate() {
+            let word = if at == 0 { word } else { "" };
+            lines.push(Line::from(vec![
+                paint.span(Scope::Muted, format!("{word:<16}")),
+                paint.span(Scope::Text, part),
+            ]));
+        }
+    }
+}
+
+/// The object as YAML.
+#[must_use]
+pub fn yaml(full: &Full, paint: &Paint<'_>) -> Vec<Line<'static>> {
+    let mut lines = trouble(full, paint, 120);
+    match &full.yaml {
+        None if lines.is_empty() => lines.push(Line::from(paint.span(Scope::Muted, "reading the object"))),
+        None => {}
+        Some(text) => lines.extend(text.iter().map(|line| yaml_line(line, paint))),
+    }
+    lines
+}
+
+fn yaml_line(line: &str, paint: &Paint<'_>) -> Line<'static> {
+    let start = line.len() - line.trim_start_matches([' ', '-']).len();
+    let is_key = |key: &str| !key.is_empty() && !key.contains([' ', '"', '\'']);
+    match line[start..].split_once(':') {
+        Some((key, rest)) if is_key(key) && (rest.is_empty() || rest.starts_with(' ')) => Line::from(vec![
+            paint.span(Scope::Muted, line[..start].to_owned()),
+            paint.span(Scope::YamlKey, key.to_owned()),
+            paint.span(Scope::Muted, ":"),
+            paint.span(Scope::YamlValue, rest.to_owned()),
+        ]),
+        _ => Line::from(paint.span(Scope::YamlValue, line.to_owned())),
+    }
+}
+
+/// Events about the object, newest first.
+#[must_use]
+pub fn events(full: &Full, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    let mut lines = trouble(full, paint, width);
+    let Some(events) = &full.events else {
+        if lines.is_empty() {
+            lines.push(Line::from(paint.span(Scope::Muted, "reading events")));
+        }
+        return lines;
+    };
+    if events.is_empty() {
+        lines.push(Line::from(paint.span(Scope::Muted, "no events about this object are kept by the server")));
+    }
+    for event in events.iter().rev() {
+        let (glyph, scope) = if event.warning {
+            (paint.glyphs().degraded, Scope::ConditionBad)
+        } else {
+            (paint.glyphs().active, Scope::Muted)
+        };
+        let age = event.last_seen.map(|at| paint.age(at)).unwrap_or_default();
+        let times = if event.count > 1 { format!("  {} times", event.count) } else { String::new() };
+        lines.push(Line::from(vec![
+            paint.span(scope, format!("{glyph} ")),
+            paint.span(Scope::Muted, format!("{age:>4}  ")),
+            paint.span(Scope::Strong, event.reason.clone()),
+            paint.span(Scope::Muted, format!("  {}{times}", event.from)),
+        ]));
+        for line in message_lines(&event.message, width) {
+            lines.push(Line::from(paint.span(Scope::Text, format!("    {line}"))));
+        }
+    }
+    lines
+}

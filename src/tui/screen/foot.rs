@@ -1,0 +1,110 @@
+//! The foot: what is selected and why it is as it is, in two lines.
+
+use ratatui::buffer::Buffer;
+use ratatui::text::{Line, Span};
+
+use crate::fleet::{FeedState, Fleet, Item};
+use crate::status::health::Health;
+use crate::text;
+use crate::tui::layout::Layout;
+use crate::tui::paint::{Paint, put, verdict_scope};
+use crate::tui::theme::Scope;
+
+/// Draws the rule with what could not be read in it, and the cause chain of the selected object.
+pub fn view(item: Option<Item>, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+    if layout.foot.height == 0 {
+        return;
+    }
+    paint.rule(layout.foot_rule, buffer);
+    if let Some(warning) = warning(fleet) {
+        let room = usize::from(layout.foot_rule.width.saturating_sub(6));
+        let label = format!(" {} ", paint.cut(&warning, room));
+        let line = Line::from(paint.span(Scope::Stale, label));
+        put(buffer, layout.foot_rule.x + 2, layout.foot_rule.y, &line, layout.foot_rule.width.saturating_sub(4));
+    }
+    let Some(item) = item else { return };
+    let width = usize::from(layout.foot.width.saturating_sub(4));
+    let lines = sentence(item, fleet, paint, width);
+    for (y, line) in (layout.foot.y..layout.foot.bottom()).zip(lines) {
+        put(buffer, layout.foot.x + 2, y, &line, layout.foot.width.saturating_sub(2));
+    }
+}
+
+/// Kinds that could not be read, and what else a source has to tell.
+#[must_use]
+pub fn warning(fleet: &Fleet) -> Option<String> {
+    let notices = fleet.sources().filter_map(|(_, info)| info.notice.as_deref().map(str::to_owned));
+    let kinds = |wanted: fn(&FeedState) -> bool| {
+        let mut kinds: Vec<String> =
+            fleet.feeds().filter(|(_, f)| wanted(&f.state)).map(|(key, _)| key.kind.to_string()).collect();
+        kinds.sort();
+        kinds.dedup();
+        kinds.join(", ")
+    };
+    let refused = kinds(|state| matches!(state, FeedState::NoAccess { .. }));
+    let lost = fleet.feeds().find_map(|(_, feed)| match &feed.state {
+        FeedState::Lost { error } => Some(error.to_string()),
+        _ => None,
+    });
+    let mut all: Vec<String> = lost.into_iter().chain(notices).collect();
+    if !refused.is_empty() {
+        all.push(format!("no access: {refused}"));
+    }
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// From the object down to the cause, one hop after another, wrapped to two lines.
+fn sentence(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    let Some(line) = fleet.line(item) else { return Vec::new() };
+    let mut head = vec![
+        paint.span(verdict_scope(line.health), format!("{} ", paint.verdict_glyph(line.health))),
+        paint.span(Scope::Muted, if line.kind.is_empty() { String::new() } else { format!("{} ", line.kind) }),
+        paint.span(Scope::Strong, paint.cut_name(line.name, width / 2)),
+    ];
+    let mut more: Vec<String> = Vec::new();
+    if !line.phase.is_empty() {
+        more.push(line.phase.to_owned());
+    }
+    if !line.node.is_empty() {
+        more.push(format!("node {}", line.node));
+    }
+    if !line.failure_domain.is_empty() {
+        more.push(format!("zone {}", line.failure_domain));
+    }
+    more.extend(line.tags.iter().map(|tag| tag.word().to_owned()));
+    if !more.is_empty() {
+        let separator = format!(" {} ", paint.glyphs().separator);
+        head.push(Span::raw("  "));
+        head.push(paint.span(Scope::Muted, more.join(&separator)));
+    }
+    vec![Line::from(head), why(item, fleet, paint, width, line.health)]
+}
+
+fn why(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize, health: Health) -> Line<'static> {
+    let Item::Row(id) = item else {
+        let status = fleet.line(item).and_then(|l| l.status.map(|c| format!("{} {}", c.reason, c.message)));
+        return Line::from(paint.span(Scope::Text, paint.cut(&flat(&status.unwrap_or_default()), width)));
+    };
+    let chain = fleet.cause(id);
+    let (Some(leaf), false) = (chain.last(), health == Health::Ok) else { return Line::default() };
+    let names: Vec<String> =
+        chain.iter().skip(1).filter_map(|hop| fleet.row(hop.id).map(|row| row.name.to_string())).collect();
+    let crumb = format!(" {} ", paint.glyphs().crumb);
+    let path = if names.is_empty() { String::new() } else { format!("{}: ", names.join(&crumb)) };
+    // The evidence matters more than the way to it.
+    let words = flat(&leaf.words);
+    let room = width.saturating_sub(text::width(&words)).max(width / 3);
+    let path = if text::width(&path) <= room { path } else { short_path(&names, room, paint) };
+    let left = width.saturating_sub(text::width(&path));
+    Line::from(vec![paint.span(Scope::Muted, path), paint.span(Scope::Text, paint.cut(&words, left))])
+}
+
+/// Only the last name of a path that is too long.
+fn short_path(names: &[String], room: usize, paint: &Paint<'_>) -> String {
+    let last = names.last().map(String::as_str).unwrap_or_default();
+    format!("{}: ", paint.cut_name(last, room.saturating_sub(2)))
+}
+
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,141 @@
+//! The two lines at the top: who we are, how the fleet and the connection stand; where we are.
+
+use ratatui::buffer::Buffer;
+use ratatui::text::{Line, Span};
+
+use super::Screen;
+use crate::fleet::{Column, FeedState, Fleet};
+use crate::status::health::Health;
+use crate::tui::layout::Layout;
+use crate::tui::model::{Model, Session};
+use crate::tui::paint::{Paint, put_ends, verdict_scope};
+use crate::tui::theme::Scope;
+
+/// Words for [`Column`] in the order in which `sort-next` goes through them.
+pub const SORTS: [(&str, Column); 8] = [
+    ("status", Column::Health),
+    ("name", Column::Name),
+    ("age", Column::Age),
+    ("version", Column::Version),
+    ("phase", Column::Phase),
+    ("desired", Column::Desired),
+    ("ready", Column::Ready),
+    ("available", Column::Available),
+];
+
+pub fn view(model: &Model, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+    let room = usize::from(layout.header.width);
+    let right = standing(&model.fleet, &model.session, paint, room);
+    let left_room = room.saturating_sub(right.width() + 3);
+    let left = identity(&model.session, paint, left_room);
+    put_ends(buffer, layout.header, &left, &right);
+    let state = Line::from(view_state(model.screen(), paint));
+    let crumbs = crumbs(model, paint, room.saturating_sub(state.width() + 3));
+    put_ends(buffer, layout.crumbs, &crumbs, &state);
+}
+
+fn identity(session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let mut spans = vec![Span::raw(" "), paint.span(Scope::Header, "capstan")];
+    let title_room = room.saturating_sub(10);
+    spans.push(Span::raw("  "));
+    spans.push(paint.span(Scope::HeaderContext, paint.cut(&session.title, title_room)));
+    let used = crate::text::width(&session.title) + crate::text::width(&session.scope) + 2;
+    if !session.scope.is_empty() && used <= title_room {
+        spans.push(Span::raw("  "));
+        spans.push(paint.span(Scope::Muted, session.scope.clone()));
+    }
+    Line::from(spans)
+}
+
+/// Counts by verdict, read-only, and the state of the connection.
+fn standing(fleet: &Fleet, session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let mut spans = Vec::new();
+    let counts = fleet.cluster_counts();
+    for health in [Health::Blocked, Health::Degraded, Health::Unknown, Health::Progressing, Health::Ok] {
+        let count = counts[health as usize];
+        if count > 0 {
+            let word = if room >= 100 { format!(" {}", health.word()) } else { String::new() };
+            let text = format!("{} {count}{word}", paint.verdict_glyph(health));
+            spans.push(paint.span(verdict_scope(health), text));
+            spans.push(Span::raw("  "));
+        }
+    }
+    if session.read_only {
+        spans.push(paint.span(Scope::ReadOnly, "read-only"));
+        spans.push(Span::raw("  "));
+    }
+    spans.push(connection(fleet, paint));
+    spans.push(Span::raw(" "));
+    Line::from(spans)
+}
+
+/// The worst of all feeds in a word; with the age of the data when it is not current.
+fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
+    let mut lost = None;
+    let mut starting = fleet.feeds().next().is_none();
+    for (_, feed) in fleet.feeds() {
+        match feed.state {
+            FeedState::Lost { .. } => {
+                let since = feed.last_good.unwrap_or(feed.since);
+                lost = Some(lost.map_or(since, |s: crate::time::Timestamp| s.min(since)));
+            }
+            FeedState::Connecting | FeedState::Listing => starting = true,
+            FeedState::Live | FeedState::NoAccess { .. } | FeedState::NotServed { .. } => {}
+        }
+    }
+    match lost {
+        Some(since) => paint.span(Scope::Stale, format!("not connected, data {} old", paint.age(since))),
+        None if starting => paint.span(Scope::Muted, "loading"),
+        None => paint.span(Scope::Live, "live"),
+    }
+}
+
+/// The path to the open screen.
+fn crumbs(model: &Model, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let mut names: Vec<String> = model.screens.iter().map(|screen| name_of(screen, &model.fleet)).collect();
+    let separator = format!(" {} ", paint.glyphs().crumb);
+    while names.len() > 1 && names.join(&separator).chars().count() + 1 > room {
+        names.remove(0);
+    }
+    let last = names.pop().unwrap_or_default();
+    let before: String = names.iter().map(|name| format!("{name}{separator}")).collect();
+    let left = room.saturating_sub(crate::text::width(&before) + 1);
+    Line::from(vec![
+        Span::raw(" "),
+        paint.span(Scope::Muted, before),
+        paint.span(Scope::Strong, paint.cut_name(&last, left)),
+    ])
+}
+
+fn name_of(screen: &Screen, fleet: &Fleet) -> String {
+    match screen {
+        Screen::Fleet(_) => "clusters".to_owned(),
+        Screen::Tree(tree) => tree.title(fleet),
+        Screen::Details(details) => format!("{} {}", details.target.kind, details.target.name),
+    }
+}
+
+/// Filter and order of the open screen, or its tabs.
+fn view_state(screen: &Screen, paint: &Paint<'_>) -> Vec<Span<'static>> {
+    let mut spans = Vec::new();
+    if let Some(filter) = screen.filter().filter(|f| !f.is_empty()) {
+        spans.push(paint.span(Scope::Muted, "filter "));
+        spans.push(paint.span(Scope::Match, paint.cut(filter, 24)));
+        spans.push(Span::raw("  "));
+    }
+    match screen {
+        Screen::Fleet(fleet) => {
+            let sort = fleet.sort();
+            let word = SORTS.iter().find(|(_, c)| *c == sort.column).map_or("name", |(word, _)| word);
+            let order = if sort.reverse { ", reversed" } else { "" };
+            if fleet.shows_faults_only() {
+                spans.push(paint.span(Scope::Match, "faults only"));
+                spans.push(Span::raw("  "));
+            }
+            spans.push(paint.span(Scope::Muted, format!("by {word}{order} ")));
+        }
+        Screen::Tree(_) => {}
+        Screen::Details(details) => spans.extend(details.tabs(paint)),
+    }
+    spans
+}

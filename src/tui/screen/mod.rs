@@ -1,0 +1,97 @@
+//! The screens: each keeps ids and positions, never rows. This file routes; what a screen shows is
+//! in its own file.
+
+pub mod details;
+pub mod details_text;
+pub mod fleet;
+pub mod foot;
+pub mod header;
+pub mod tree;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::cursor::Motion;
+use super::layout::Layout;
+use super::paint::Paint;
+use super::theme::Theme;
+use crate::fleet::{Fleet, Item};
+use crate::time::Timestamp;
+
+/// What a screen needs to bring itself up to date.
+pub struct Context<'a> {
+    pub fleet: &'a Fleet,
+    pub area: Rect,
+    pub now: Timestamp,
+    pub theme: &'a Theme,
+}
+
+/// One open screen.
+pub enum Screen {
+    Fleet(fleet::FleetScreen),
+    Tree(Box<tree::TreeScreen>),
+    Details(Box<details::DetailsScreen>),
+}
+
+impl Screen {
+    pub fn refresh(&mut self, context: &Context<'_>) {
+        match self {
+            Self::Fleet(s) => s.refresh(context),
+            Self::Tree(s) => s.refresh(context),
+            Self::Details(s) => s.refresh(context),
+        }
+    }
+
+    pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
+        match self {
+            Self::Fleet(s) => s.step(context, motion),
+            Self::Tree(s) => s.step(context, motion),
+            Self::Details(s) => s.step(context, motion),
+        }
+    }
+
+    /// What an action or the details view would be about.
+    #[must_use]
+    pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
+        match self {
+            Self::Fleet(s) => s.selected(fleet),
+            Self::Tree(s) => s.selected(),
+            Self::Details(s) => s.selected(fleet),
+        }
+    }
+
+    /// The text that narrows what is shown; `None` when the screen has nothing to narrow.
+    #[must_use]
+    pub fn filter(&self) -> Option<&str> {
+        match self {
+            Self::Fleet(s) => Some(s.filter()),
+            Self::Tree(s) => Some(s.filter()),
+            Self::Details(_) => None,
+        }
+    }
+
+    pub fn set_filter(&mut self, text: &str) {
+        match self {
+            Self::Fleet(s) => s.set_filter(text),
+            Self::Tree(s) => s.set_filter(text),
+            Self::Details(_) => {}
+        }
+    }
+
+    /// A click on a line of the body.
+    pub fn click(&mut self, context: &Context<'_>, line: usize) {
+        match self {
+            Self::Fleet(s) => s.click(context, line),
+            Self::Tree(s) => s.click(context, line),
+            Self::Details(_) => {}
+        }
+    }
+
+    pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+        match self {
+            Self::Fleet(s) => s.view(fleet, paint, layout, buffer),
+            Self::Tree(s) => s.view(fleet, paint, layout, buffer),
+            Self::Details(s) => s.view(fleet, paint, layout, buffer),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One message → changes to the model and effects. A router: what keys, commands and answers do is
+//! in the command table, the screens and the overlays.
+
+use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
+
+use super::command;
+use super::cursor::Motion;
+use super::effect::{Effect, Outcome};
+use super::keymap::{KeyPress, Lookup};
+use super::layout::layout;
+use super::model::{Model, Tone};
+use super::msg::{Msg, Signal};
+use super::overlay::{Answer, Overlay};
+use super::screen::{Context, Screen};
+
+/// Applies one message.
+pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    match msg {
+        Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
+        Msg::Key(event) => {
+            model.refresh();
+            on_key(model, event)
+        }
+        Msg::Mouse(event) => {
+            model.refresh();
+            on_mouse(model, event);
+            Vec::new()
+        }
+        Msg::Paste(text) => on_paste(model, &text),
+        Msg::Resize { width, height } => {
+            model.area.width = width;
+            model.area.height = height;
+            Vec::new()
+        }
+        Msg::Fleet(deltas) => {
+            model.fleet.apply(deltas);
+            Vec::new()
+        }
+        Msg::Done(outcome) => on_outcome(model, outcome),
+        Msg::Tick => Vec::new(),
+        Msg::Signal(signal) => match signal {
+            Signal::Terminate(_) | Signal::Hangup => vec![Effect::Quit],
+            Signal::Suspend => vec![Effect::Suspend],
+            Signal::Continue => vec![Effect::Redraw],
+        },
+    }
+}
+
+fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
+    model.toast = None;
+    if let Some(overlay) = model.overlays.last_mut()
+        && let Some(answer) = overlay.on_key(event, &model.history)
+    {
+        return on_answer(model, answer);
+    }
+    model.pending.push(KeyPress::from(event));
+    match model.look.keymap.lookup(model.mode(), &model.pending) {
+        Lookup::Pending(_) => Vec::new(),
+        Lookup::Unbound => {
+            model.pending.clear();
+            Vec::new()
+        }
+        Lookup::Run(line) => {
+            model.pending.clear();
+            run_line(model, &line)
+        }
+    }
+}
+
+/// Runs a command line; what goes wrong is said on the last line of the screen.
+pub fn run_line(model: &mut Model, line: &str) -> Vec<Effect> {
+    let in_dialog = !model.overlays.is_empty();
+    let outcome = command::parse(line).and_then(|call| {
+        let scope = call.command.scope;
+        if in_dialog && !matches!(scope, command::Scope::Motion | command::Scope::Dialog | command::Scope::Program) {
+            return Ok(Vec::new());
+        }
+        (call.command.run)(model, call.argument)
+    });
+    outcome.unwrap_or_else(|why| {
+        model.say(Tone::Warning, why);
+        Vec::new()
+    })
+}
+
+fn on_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
+    match answer {
+        Answer::Handled => {}
+        Answer::Filter(text) => model.screen_mut().set_filter(&text),
+        Answer::CloseWithFilter(text) => {
+            model.screen_mut().set_filter(&text);
+            model.overlays.pop();
+        }
+        Answer::Close => {
+            model.overlays.pop();
+        }
+        Answer::Run(line) => {
+            model.overlays.pop();
+            if model.history.last() != Some(&line) {
+                model.history.push(line.clone());
+            }
+            model.refresh();
+            return run_line(model, &line);
+        }
+        Answer::Effects(effects) => return effects,
+    }
+    command::complete_prompt(model);
+    Vec::new()
+}
+
+/// Pasted text goes into an open field as one edit, without line ends; elsewhere it is ignored, so
+/// that it cannot run commands.
+fn on_paste(model: &mut Model, text: &str) -> Vec<Effect> {
+    let text = crate::text::sanitize_line(text);
+    match model.overlays.last_mut().and_then(|overlay| overlay.on_paste(&text)) {
+        Some(answer) => on_answer(model, answer),
+        None => {
+            model.say(Tone::Warning, "nothing here takes pasted text");
+            Vec::new()
+        }
+    }
+}
+
+fn on_mouse(model: &mut Model, event: MouseEvent) {
+    match event.kind {
+        MouseEventKind::ScrollDown => model.move_by(Motion::Down),
+        MouseEventKind::ScrollUp => model.move_by(Motion::Up),
+        MouseEventKind::Down(MouseButton::Left) if model.overlays.is_empty() => {
+            let Some(parts) = layout(model.area) else { return };
+            let first = parts.body.y + 1;
+            if (first..parts.body.bottom()).contains(&event.row) {
+                let context = Context { fleet: &model.fleet, area: model.area, now: model.now, theme: &model.look.theme };
+                let last = model.screens.len() - 1;
+                model.screens[last].click(&context, usize::from(event.row - first));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn on_outcome(model: &mut Model, outcome: Outcome) -> Vec<Effect> {
+    match outcome {
+        Outcome::Theme(Ok(theme)) => {
+            model.say(Tone::Info, format!("theme {}", theme.name));
+            model.look.theme = *theme;
+        }
+        Outcome::Keymap(Ok(keymap)) => {
+            model.say(Tone::Info, format!("keymap {}", keymap.name));
+            model.look.keymap = *keymap;
+            model.pending.clear();
+        }
+        Outcome::Theme(Err(error)) | Outcome::Keymap(Err(error)) => {
+            model.notice("The file was not taken", format!("{error}\n\nWhat was loaded before stays."));
+        }
+        Outcome::Followed { target, subject } => {
+            let details = model.screens.iter_mut().filter_map(|screen| match screen {
+                Screen::Details(details) if details.target == target => Some(details),
+                _ => None,
+            });
+            details.for_each(|details| details.take(&subject));
+        }
+        Outcome::Previewed { ticket, result } => answer_preview(model, ticket, result),
+        Outcome::Performed { ticket, result } => answer_perform(model, ticket, result),
+    }
+    Vec::new()
+}
+
+fn answer_preview(
+    model: &mut Model,
+    ticket: u64,
+    result: Result<Box<crate::actions::Preview>, String>,
+) {
+    let asked = model.overlays.iter_mut().find_map(|overlay| match overlay {
+        Overlay::Preview(open) if open.ticket == ticket => Some(open),
+        _ => None,
+    });
+    let Some(open) = asked else { return };
+    match result {
+        Ok(preview) => open.show(preview),
+        Err(why) => {
+            close_preview(model, ticket);
+            model.notice("Nothing was changed", why);
+        }
+    }
+}
+
+fn answer_perform(model: &mut Model, ticket: u64, result: Result<crate::actions::Report, String>) {
+    close_preview(model, ticket);
+    match result {
+        Ok(report) => model.say(Tone::Info, report.text),
+        Err(why) => model.notice("The change was not made", why),
+    }
+}
+
+fn close_preview(model: &mut Model, ticket: u64) {
+    model.overlays.retain(|overlay| !matches!(overlay, Overlay::Preview(open) if open.ticket == ticket));
+}

@@ -1,0 +1,121 @@
+//! The model → cells. A router: header, the open screen, the last line, dialogs on top. Changes
+//! nothing but the buffer.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+
+use super::keymap::{Lookup, Mode};
+use super::layout::{HEIGHT_MIN, WIDTH_MIN, layout};
+use super::model::{Model, Tone};
+use super::overlay::Overlay;
+use super::paint::{Paint, put, put_ends};
+use super::screen::{Screen, header};
+use super::theme::Scope;
+
+/// What a drawn frame says besides its cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    pub cursor: Option<Position>,
+    /// Seconds until an age on it reads differently.
+    pub next_change_s: Option<i64>,
+}
+
+/// Draws everything into `area`. [`Model::refresh`] comes first.
+pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
+    let paint = Paint::new(&model.look.theme, model.now);
+    if area.is_empty() {
+        return Drawn::default();
+    }
+    buffer.set_style(area, paint.style(Scope::Text));
+    let Some(parts) = layout(area) else {
+        too_small(&paint, area, buffer);
+        return Drawn::default();
+    };
+    header::view(model, &paint, &parts, buffer);
+    model.screen().view(&model.fleet, &paint, &parts, buffer);
+    footer(model, &paint, parts.footer, buffer);
+    let mut cursor = None;
+    for overlay in &model.overlays {
+        cursor = overlay.view(model, &paint, area, buffer);
+    }
+    Drawn { cursor, next_change_s: paint.next_change_s() }
+}
+
+fn too_small(paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
+    let long = format!("too small: {WIDTH_MIN}x{HEIGHT_MIN} needed, this is {}x{}", area.width, area.height);
+    let short = format!("{WIDTH_MIN}x{HEIGHT_MIN}");
+    let text = if long.len() <= usize::from(area.width) { long } else { short };
+    let line = Line::from(paint.span(Scope::Stale, text));
+    put(buffer, area.x, area.y + area.height / 2, &line, area.width);
+}
+
+/// The last line: a toast, the keys of a chord that has begun, or hints.
+fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
+    if let Some(toast) = &model.toast {
+        let (glyph, scope) = match toast.tone {
+            Tone::Info => (paint.glyphs().ok, Scope::NoticeInfo),
+            Tone::Warning => (paint.glyphs().unknown, Scope::NoticeWarning),
+            Tone::Error => (paint.glyphs().degraded, Scope::NoticeError),
+        };
+        let text = paint.cut(&toast.text, usize::from(area.width.saturating_sub(4)));
+        put(buffer, area.x + 1, area.y, &Line::from(paint.span(scope, format!("{glyph} {text}"))), area.width);
+        return;
+    }
+    let mut spans = Vec::new();
+    if let Lookup::Pending(follow) = model.look.keymap.lookup(model.mode(), &model.pending)
+        && !model.pending.is_empty()
+    {
+        let begun = super::keymap::chord_text(&model.pending);
+        for (keys, line) in follow {
+            hint(&mut spans, &format!("{begun} {keys}"), &line, paint, area);
+        }
+        put(buffer, area.x, area.y, &Line::from(spans), area.width);
+        return;
+    }
+    for (line, word) in hints(model) {
+        if let Some(keys) = model.look.keymap.keys_for(model.mode(), line).first() {
+            hint(&mut spans, keys, word, paint, area);
+        }
+    }
+    put_ends(buffer, area, &Line::from(spans), &Line::default());
+}
+
+/// Adds a hint as long as it fits whole.
+fn hint(spans: &mut Vec<Span<'static>>, keys: &str, word: &str, paint: &Paint<'_>, area: Rect) {
+    let used: usize = spans.iter().map(Span::width).sum();
+    let text = [format!(" {keys} "), format!("{word} ")];
+    let more: usize = text.iter().map(|t| crate::text::width(t)).sum();
+    if used + more <= usize::from(area.width) {
+        let [keys, word] = text;
+        spans.push(paint.span(Scope::Key, keys));
+        spans.push(paint.span(Scope::KeyText, word));
+    }
+}
+
+/// Command lines worth a hint on the open screen, the most useful first.
+fn hints(model: &Model) -> Vec<(&'static str, &'static str)> {
+    let mut all: Vec<(&str, &str)> = match model.screen() {
+        Screen::Fleet(_) => vec![("tree", "tree"), ("details", "details"), ("why", "why"), ("filter", "filter")],
+        Screen::Tree(_) => vec![
+            ("details", "details"),
+            ("toggle", "fold"),
+            ("why", "why"),
+            ("filter", "filter"),
+            ("objects", "objects"),
+        ],
+        Screen::Details(_) => vec![("next-tab", "next tab"), ("owner", "owner"), ("why", "why"), ("copy", "copy")],
+    };
+    all.extend([("prompt", "command"), ("help", "help")]);
+    if !model.session.read_only && model.mode() != Mode::Dialog {
+        all.extend([("prompt scale", "scale"), ("rollout restart", "restart"), ("pause", "pause")]);
+    }
+    if model.screens.len() > 1 {
+        all.push(("back", "back"));
+    }
+    all.push(("leave", if model.screens.len() > 1 { "leave" } else { "quit" }));
+    if matches!(model.overlays.last(), Some(Overlay::Prompt(_))) {
+        all.clear();
+    }
+    all
+}

@@ -1,0 +1,169 @@
+//! Columns: which fit, how wide, where; headings and cells. Rows are drawn one by one by whoever
+//! knows them, so only those on screen are ever built.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+use crate::tui::paint::{Paint, put};
+use crate::tui::theme::Scope;
+
+/// Cells between columns.
+const GAP: u16 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// A column that may be shown.
+#[derive(Clone, Debug)]
+pub struct Column<C> {
+    pub id: C,
+    pub title: String,
+    pub align: Align,
+    /// Not shown with less.
+    pub min: u16,
+    /// As much as its widest cell needs.
+    pub natural: u16,
+    /// Columns with a low rank are given room first.
+    pub rank: u8,
+    /// Takes whatever is left over.
+    pub grows: bool,
+}
+
+/// A column that is shown.
+#[derive(Clone, Debug)]
+pub struct Placed<C> {
+    pub id: C,
+    pub title: String,
+    pub align: Align,
+    pub x: u16,
+    pub width: u16,
+}
+
+/// Chooses the columns that fit into `width` by rank, gives each its natural width as far as there
+/// is room, and the rest to the one that grows.
+#[must_use]
+pub fn place<C: Copy>(columns: &[Column<C>], x: u16, width: u16) -> Vec<Placed<C>> {
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    order.sort_by_key(|at| columns[*at].rank);
+    let mut widths: Vec<Option<u16>> = vec![None; columns.len()];
+    let mut left = width;
+    for at in &order {
+        let gap = if left == width { 0 } else { GAP };
+        let min = columns[*at].min.min(columns[*at].natural.max(1));
+        if min + gap <= left {
+            widths[*at] = Some(min);
+            left -= min + gap;
+        }
+    }
+    for at in &order {
+        if let Some(w) = &mut widths[*at] {
+            let more = columns[*at].natural.saturating_sub(*w).min(left);
+            *w += more;
+            left -= more;
+        }
+    }
+    let grower = (0..columns.len()).rev().find(|at| columns[*at].grows && widths[*at].is_some());
+    if let Some(w) = grower.and_then(|at| widths[at].as_mut()) {
+        *w += left;
+    }
+    let mut next = x;
+    let mut placed = Vec::new();
+    for (column, width) in columns.iter().zip(widths) {
+        if let Some(width) = width {
+            placed.push(Placed { id: column.id, title: column.title.clone(), align: column.align, x: next, width });
+            next += width + GAP;
+        }
+    }
+    placed
+}
+
+/// Draws the headings; the one that `sorted` names stands out and carries the direction.
+pub fn headings<C: Copy + PartialEq>(
+    placed: &[Placed<C>],
+    sorted: Option<(C, bool)>,
+    y: u16,
+    paint: &Paint<'_>,
+    buffer: &mut Buffer,
+) {
+    for column in placed {
+        let by_this = sorted.filter(|(id, _)| *id == column.id);
+        let scope = if by_this.is_some() { Scope::ColumnSorted } else { Scope::Column };
+        let mark = match by_this {
+            Some((_, true)) => paint.glyphs().descending,
+            Some((_, false)) => paint.glyphs().ascending,
+            None => "",
+        };
+        let room = usize::from(column.width).saturating_sub(if mark.is_empty() { 0 } else { 1 });
+        let title = crate::text::truncate(&column.title, room, "");
+        let line = Line::from(paint.span(scope, format!("{title}{mark}")));
+        cell(column, y, &line, buffer);
+    }
+}
+
+/// Draws one cell, cut to its column.
+pub fn cell<C>(column: &Placed<C>, y: u16, line: &Line<'_>, buffer: &mut Buffer) {
+    let used = u16::try_from(line.width()).unwrap_or(u16::MAX);
+    let x = match column.align {
+        Align::Right => column.x + column.width.saturating_sub(used),
+        Align::Left => column.x,
+    };
+    put(buffer, x, y, line, column.width);
+}
+
+/// Marks the selected line: the cursor's glyph and the selection's style over the whole width.
+pub fn select(area: Rect, y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
+    if y < area.bottom() {
+        buffer.set_style(Rect { y, height: 1, ..area }, paint.style(Scope::Selection));
+        buffer.set_stringn(area.x, y, paint.glyphs().cursor, usize::from(area.width), paint.style(Scope::Selection));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(id: char, min: u16, natural: u16, rank: u8, grows: bool) -> Column<char> {
+        Column { id, title: id.to_string(), align: Align::Left, min, natural, rank, grows }
+    }
+
+    fn picture(width: u16) -> String {
+        let columns = [
+            column('n', 8, 20, 0, false),
+            column('s', 13, 13, 1, false),
+            column('v', 8, 8, 2, false),
+            column('w', 12, 30, 3, true),
+        ];
+        place(&columns, 0, width).iter().map(|p| format!("{}{}", p.id, p.width)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn columns_give_way_by_rank() {
+        assert_eq!(picture(120), "n20 s13 v8 w73");
+        assert_eq!(picture(60), "n19 s13 v8 w14");
+        assert_eq!(picture(47), "n20 s13 v8");
+        assert_eq!(picture(30), "n15 s13");
+        assert_eq!(picture(9), "n9");
+        assert_eq!(picture(3), "");
+    }
+
+    #[test]
+    fn columns_never_overlap_nor_leave_the_screen() {
+        let columns = [
+            column('n', 8, 20, 0, false),
+            column('s', 13, 13, 1, false),
+            column('w', 12, 30, 3, true),
+        ];
+        for width in 0..200 {
+            let placed = place(&columns, 3, width);
+            let mut next = 3;
+            for p in &placed {
+                assert!(p.x >= next && p.x + p.width <= 3 + width, "{width}: {placed:?}");
+                next = p.x + p.width;
+            }
+        }
+    }
+}
