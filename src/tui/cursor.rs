@@ -120,12 +120,7 @@ mod tests {
     use super::*;
 
     fn settle(cursor: &mut Cursor<u32>, items: &[u32], page: usize) {
-        cursor.settle(
-            items.len(),
-            page,
-            |k| items.iter().position(|i| *i == k),
-            |at| items.get(at).copied(),
-        );
+        cursor.settle(items.len(), page, |k| items.iter().position(|i| *i == k), |at| items.get(at).copied());
     }
 
     #[test]

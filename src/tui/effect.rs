@@ -14,6 +14,8 @@ pub enum Effect {
     Suspend,
     /// Clear and draw everything.
     Redraw,
+    /// Ask the terminal for its size.
+    Resize,
     Mouse(bool),
     /// To the terminal's clipboard; sanitised.
     Copy(String),
@@ -22,9 +24,17 @@ pub enum Effect {
     /// Show the full object and its events from now on; `None` stops.
     Follow(Option<Target>),
     /// Everything a person must see before saying yes.
-    Preview { ticket: u64, source: SourceId, request: Request },
+    Preview {
+        ticket: u64,
+        source: SourceId,
+        request: Request,
+    },
     /// They said yes.
-    Perform { ticket: u64, source: SourceId, preview: Box<Preview> },
+    Perform {
+        ticket: u64,
+        source: SourceId,
+        preview: Box<Preview>,
+    },
 }
 
 /// What came of an effect. Errors are sentences already: nothing here decides on their kind.

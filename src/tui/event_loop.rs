@@ -17,7 +17,7 @@ use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
 use super::runner::{Door, Loading, Runner};
 use super::terminal::{self, Input, InputThread, Terminal, TerminalError, Written};
-use super::update::update;
+use super::update::{JUDGE_AGAIN_S, update};
 use super::view::view;
 use crate::fleet::{Delta, SourceId};
 use crate::time::Clock;
@@ -131,11 +131,14 @@ fn handle(
                 screen.suspend()?;
                 resized(model);
             }
-            Effect::Suspend => model.say(Tone::Warning, "there is no shell behind this terminal to go back to"),
+            Effect::Suspend => {
+                model.say(Tone::Warning, "there is no shell behind this terminal to go back to")
+            }
             Effect::Redraw => {
                 screen.invalidate();
                 resized(model);
             }
+            Effect::Resize => resized(model),
             Effect::Mouse(on) => screen.set_mouse(on),
             Effect::Copy(text) => screen.copy(&text),
             other => runner.start(other),
@@ -151,7 +154,6 @@ fn resized(model: &mut Model) {
 
 fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace) {
     model.now = clock.now();
-    model.fleet.set_now(model.now);
     model.refresh();
     let mut next_change_s = None;
     screen.draw((model.area.width, model.area.height), |area, buffer| {
@@ -159,7 +161,10 @@ fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace
         next_change_s = drawn.next_change_s;
         drawn.cursor
     });
-    pace.drawn(next_change_s);
+    // What is under way is judged again now and then, even when no age on screen changes.
+    let [ok, ..] = model.fleet.cluster_counts();
+    let under_way = (ok < model.fleet.clusters().len()).then_some(JUDGE_AGAIN_S);
+    pace.drawn([next_change_s, under_way].into_iter().flatten().min());
 }
 
 /// When the next frame may or must be drawn.

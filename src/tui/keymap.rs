@@ -114,7 +114,8 @@ impl FromStr for KeyPress {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut modifiers = KeyModifiers::empty();
         let mut rest = text;
-        while let Some((prefix, tail)) = rest.split_once('-').filter(|(p, t)| !p.is_empty() && !t.is_empty()) {
+        while let Some((prefix, tail)) = rest.split_once('-').filter(|(p, t)| !p.is_empty() && !t.is_empty())
+        {
             modifiers |= match prefix {
                 "ctrl" => KeyModifiers::CONTROL,
                 "alt" => KeyModifiers::ALT,
@@ -125,7 +126,9 @@ impl FromStr for KeyPress {
         }
         let mut chars = rest.chars();
         let code = match (chars.next(), chars.next()) {
-            (Some(c), None) if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::Char(c.to_ascii_uppercase()),
+            (Some(c), None) if modifiers.contains(KeyModifiers::SHIFT) => {
+                KeyCode::Char(c.to_ascii_uppercase())
+            }
             (Some(c), None) => KeyCode::Char(c),
             _ if rest == "tab" && modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
             _ => named_key(rest)?,
@@ -135,12 +138,16 @@ impl FromStr for KeyPress {
 }
 
 fn named_key(name: &str) -> Result<KeyCode, String> {
-    if let Some(n) = name.strip_prefix('f').and_then(|n| n.parse::<u8>().ok()).filter(|n| (1..=12).contains(n)) {
+    if let Some(n) =
+        name.strip_prefix('f').and_then(|n| n.parse::<u8>().ok()).filter(|n| (1..=12).contains(n))
+    {
         return Ok(KeyCode::F(n));
     }
-    NAMED.iter().find(|(n, _)| *n == name).map(|(_, code)| *code).ok_or_else(|| {
-        format!("`{name}` is not a key{}", did_you_mean(name, NAMED.iter().map(|(n, _)| *n)))
-    })
+    NAMED
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, code)| *code)
+        .ok_or_else(|| format!("`{name}` is not a key{}", did_you_mean(name, NAMED.iter().map(|(n, _)| *n))))
 }
 
 impl fmt::Display for KeyPress {
@@ -221,7 +228,11 @@ impl Keymap {
         for mode in with_global(mode) {
             for binding in self.bindings(mode) {
                 if binding.keys == keys {
-                    return if binding.line.is_empty() { Lookup::Unbound } else { Lookup::Run(binding.line.clone()) };
+                    return if binding.line.is_empty() {
+                        Lookup::Unbound
+                    } else {
+                        Lookup::Run(binding.line.clone())
+                    };
                 }
                 if binding.keys.starts_with(keys) && !binding.line.is_empty() {
                     follow.push((chord_text(&binding.keys[keys.len()..]), binding.line.clone()));
@@ -320,7 +331,8 @@ fn read_mode(source: &Source, table: &DeTable<'_>, mode: Mode, keymap: &mut Keym
         let span = key.span();
         if let Some((other, clash)) = own.iter().find(|(_, b)| overlaps(&b.keys, &keys)) {
             let (this, that) = (chord_text(&keys), chord_text(&clash.keys));
-            let message = format!("`{this}` cannot be bound beside `{that}` (line {})", source.line_of(other.start));
+            let message =
+                format!("`{this}` cannot be bound beside `{that}` (line {})", source.line_of(other.start));
             return Err(source.error(&span, message));
         }
         own.push((span, Binding { keys, line }));
@@ -354,13 +366,17 @@ mod tests {
 
     #[test]
     fn keys_are_read_and_written_the_same() {
-        for text in ["a", "A", "ctrl-d", "alt-x", "enter", "esc", "backtab", "f5", "-", ":", "?", "ctrl--", "g g"] {
+        for text in
+            ["a", "A", "ctrl-d", "alt-x", "enter", "esc", "backtab", "f5", "-", ":", "?", "ctrl--", "g g"]
+        {
             assert_eq!(chord_text(&keys(text)), text);
         }
         assert_eq!(keys("shift-tab"), keys("backtab"));
         assert_eq!(keys("shift-a"), keys("A"));
         assert_eq!(KeyPress::from(KeyEvent::new(KeyCode::Char('A'), KeyModifiers::SHIFT)), keys("A")[0]);
-        for (wrong, part) in [("entr", "did you mean `enter`?"), ("hyper-x", "not a modifier"), ("", "needs a key")] {
+        for (wrong, part) in
+            [("entr", "did you mean `enter`?"), ("hyper-x", "not a modifier"), ("", "needs a key")]
+        {
             let error = parse_chord(wrong).expect_err(wrong);
             assert!(error.contains(part), "{wrong}: {error}");
         }
@@ -380,8 +396,9 @@ mod tests {
 
     #[test]
     fn a_mode_wins_over_global_and_chords_wait() {
-        let map = load_text("[global]\n'g g' = 'top'\n'g e' = 'bottom'\n'x' = 'quit'\n[tree]\n'x' = 'fold'\n")
-            .expect("loads");
+        let map =
+            load_text("[global]\n'g g' = 'top'\n'g e' = 'bottom'\n'x' = 'quit'\n[tree]\n'x' = 'fold'\n")
+                .expect("loads");
         assert_eq!(map.lookup(Mode::Tree, &keys("x")), Lookup::Run("fold".into()));
         assert_eq!(map.lookup(Mode::Fleet, &keys("x")), Lookup::Run("quit".into()));
         assert_eq!(map.lookup(Mode::Tree, &keys("g e")), Lookup::Run("bottom".into()));

@@ -1,2 +1,76 @@
 //! The terminal. Elm-shaped: `update` changes the model and returns effects, `view` draws.
-//! Must not know a client, the engine, the store or the provider.
+//! Must not know a client, the engine, the store or the provider: a management cluster, the embedded
+//! server and a dump look the same from here, as batches of deltas.
+
+pub mod command;
+pub mod cursor;
+pub mod effect;
+mod event_loop;
+pub mod keymap;
+pub mod layout;
+pub mod model;
+pub mod msg;
+pub mod overlay;
+pub mod paint;
+pub mod runner;
+pub mod screen;
+pub mod script;
+pub mod terminal;
+pub mod theme;
+pub mod toml_file;
+pub mod update;
+pub mod view;
+pub mod widget;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ratatui::layout::Rect;
+use tokio::sync::mpsc;
+
+pub use event_loop::Exit;
+pub use model::Session;
+pub use runner::Door;
+pub use terminal::TerminalError;
+pub use theme::Tier;
+pub use toml_file::FileError;
+
+use crate::fleet::{Delta, SourceId};
+use crate::time::Clock;
+use model::{Look, Model};
+
+/// What the dashboard needs besides data.
+pub struct Options {
+    pub session: Session,
+    pub theme: String,
+    pub keymap: String,
+    pub ascii: bool,
+    pub tier: Tier,
+    /// Where `themes/` and `keymaps/` are looked for before those built in.
+    pub config_dir: Option<PathBuf>,
+    pub clock: Clock,
+}
+
+/// Why the dashboard did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TuiError {
+    #[error(transparent)]
+    Terminal(#[from] TerminalError),
+    #[error("{0}")]
+    File(#[from] FileError),
+}
+
+/// Runs the dashboard until somebody leaves. The first frame is drawn before any data arrives; data
+/// comes as batches from one receiver per source, and actions go through the source's door.
+///
+/// # Errors
+/// No usable terminal, or a theme or keymap that cannot be used. The terminal is as it was before.
+pub async fn run(
+    options: Options,
+    deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
+    doors: BTreeMap<SourceId, Door>,
+) -> Result<Exit, TuiError> {
+    let look = Look::load(&options.theme, &options.keymap, options.tier, options.ascii, options.config_dir)?;
+    let model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
+    Ok(event_loop::run(model, options.clock, deltas, doors).await?)
+}

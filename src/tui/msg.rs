@@ -11,7 +11,10 @@ pub enum Msg {
     Key(KeyEvent),
     Mouse(MouseEvent),
     Paste(String),
-    Resize { width: u16, height: u16 },
+    Resize {
+        width: u16,
+        height: u16,
+    },
     Fleet(Vec<Delta>),
     Done(Outcome),
     /// A shown age may have changed; the new time is in the model already.
@@ -30,4 +33,6 @@ pub enum Signal {
     Suspend,
     /// SIGCONT: somebody else may have drawn meanwhile.
     Continue,
+    /// SIGWINCH.
+    Resize,
 }

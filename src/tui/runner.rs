@@ -65,7 +65,12 @@ impl Runner {
                 });
             }
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
-            Effect::Quit | Effect::Suspend | Effect::Redraw | Effect::Mouse(_) | Effect::Copy(_) => {}
+            Effect::Quit
+            | Effect::Suspend
+            | Effect::Redraw
+            | Effect::Resize
+            | Effect::Mouse(_)
+            | Effect::Copy(_) => {}
         }
     }
 

@@ -13,6 +13,9 @@ use super::msg::{Msg, Signal};
 use super::overlay::{Answer, Overlay};
 use super::screen::{Context, Screen};
 
+/// How long a judgement holds that depends on the time.
+pub const JUDGE_AGAIN_S: i64 = 30;
+
 /// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     match msg {
@@ -33,16 +36,29 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
         Msg::Fleet(deltas) => {
+            judge_again(model);
             model.fleet.apply(deltas);
             Vec::new()
         }
         Msg::Done(outcome) => on_outcome(model, outcome),
-        Msg::Tick => Vec::new(),
+        Msg::Tick => {
+            judge_again(model);
+            Vec::new()
+        }
         Msg::Signal(signal) => match signal {
             Signal::Terminate(_) | Signal::Hangup => vec![Effect::Quit],
             Signal::Suspend => vec![Effect::Suspend],
             Signal::Continue => vec![Effect::Redraw],
+            Signal::Resize => vec![Effect::Resize],
         },
+    }
+}
+
+/// Tells the fleet the time, so that what was excused while it was young no longer is. Seldom enough
+/// that a stream of changes does not pay for it.
+fn judge_again(model: &mut Model) {
+    if model.now.timestamp() - i64::from(model.fleet.now_s()) >= JUDGE_AGAIN_S {
+        model.fleet.advance(model.now);
     }
 }
 
@@ -72,7 +88,9 @@ pub fn run_line(model: &mut Model, line: &str) -> Vec<Effect> {
     let in_dialog = !model.overlays.is_empty();
     let outcome = command::parse(line).and_then(|call| {
         let scope = call.command.scope;
-        if in_dialog && !matches!(scope, command::Scope::Motion | command::Scope::Dialog | command::Scope::Program) {
+        if in_dialog
+            && !matches!(scope, command::Scope::Motion | command::Scope::Dialog | command::Scope::Program)
+        {
             return Ok(Vec::new());
         }
         (call.command.run)(model, call.argument)
@@ -129,7 +147,12 @@ fn on_mouse(model: &mut Model, event: MouseEvent) {
             let Some(parts) = layout(model.area) else { return };
             let first = parts.body.y + 1;
             if (first..parts.body.bottom()).contains(&event.row) {
-                let context = Context { fleet: &model.fleet, area: model.area, now: model.now, theme: &model.look.theme };
+                let context = Context {
+                    fleet: &model.fleet,
+                    area: model.area,
+                    now: model.now,
+                    theme: &model.look.theme,
+                };
                 let last = model.screens.len() - 1;
                 model.screens[last].click(&context, usize::from(event.row - first));
             }
@@ -165,11 +188,7 @@ fn on_outcome(model: &mut Model, outcome: Outcome) -> Vec<Effect> {
     Vec::new()
 }
 
-fn answer_preview(
-    model: &mut Model,
-    ticket: u64,
-    result: Result<Box<crate::actions::Preview>, String>,
-) {
+fn answer_preview(model: &mut Model, ticket: u64, result: Result<Box<crate::actions::Preview>, String>) {
     let asked = model.overlays.iter_mut().find_map(|overlay| match overlay {
         Overlay::Preview(open) if open.ticket == ticket => Some(open),
         _ => None,

@@ -59,7 +59,13 @@ fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
             Tone::Error => (paint.glyphs().degraded, Scope::NoticeError),
         };
         let text = paint.cut(&toast.text, usize::from(area.width.saturating_sub(4)));
-        put(buffer, area.x + 1, area.y, &Line::from(paint.span(scope, format!("{glyph} {text}"))), area.width);
+        put(
+            buffer,
+            area.x + 1,
+            area.y,
+            &Line::from(paint.span(scope, format!("{glyph} {text}"))),
+            area.width,
+        );
         return;
     }
     let mut spans = Vec::new();
@@ -96,7 +102,9 @@ fn hint(spans: &mut Vec<Span<'static>>, keys: &str, word: &str, paint: &Paint<'_
 /// Command lines worth a hint on the open screen, the most useful first.
 fn hints(model: &Model) -> Vec<(&'static str, &'static str)> {
     let mut all: Vec<(&str, &str)> = match model.screen() {
-        Screen::Fleet(_) => vec![("tree", "tree"), ("details", "details"), ("why", "why"), ("filter", "filter")],
+        Screen::Fleet(_) => {
+            vec![("tree", "tree"), ("details", "details"), ("why", "why"), ("filter", "filter")]
+        }
         Screen::Tree(_) => vec![
             ("details", "details"),
             ("toggle", "fold"),
@@ -104,7 +112,9 @@ fn hints(model: &Model) -> Vec<(&'static str, &'static str)> {
             ("filter", "filter"),
             ("objects", "objects"),
         ],
-        Screen::Details(_) => vec![("next-tab", "next tab"), ("owner", "owner"), ("why", "why"), ("copy", "copy")],
+        Screen::Details(_) => {
+            vec![("next-tab", "next tab"), ("owner", "owner"), ("why", "why"), ("copy", "copy")]
+        }
     };
     all.extend([("prompt", "command"), ("help", "help")]);
     if !model.session.read_only && model.mode() != Mode::Dialog {

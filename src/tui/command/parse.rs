@@ -29,7 +29,9 @@ pub fn parse(line: &str) -> Result<Call<'_>, String> {
         Argument::None if !argument.is_empty() => {
             Err(format!("`{}` takes no argument, but `{argument}` follows", command.name))
         }
-        Argument::Required(_) if argument.is_empty() => Err(format!("`{}` needs {}", command.name, command.usage())),
+        Argument::Required(_) if argument.is_empty() => {
+            Err(format!("`{}` needs {}", command.name, command.usage()))
+        }
         _ => Ok(Call { command, argument }),
     }
 }

@@ -2,7 +2,8 @@ use super::*;
 
 #[test]
 fn names_are_unique_and_helped() {
-    let mut names: Vec<&str> = TABLE.iter().flat_map(|c| std::iter::once(&c.name).chain(c.aliases)).copied().collect();
+    let mut names: Vec<&str> =
+        TABLE.iter().flat_map(|c| std::iter::once(&c.name).chain(c.aliases)).copied().collect();
     names.sort_unstable();
     let count = names.len();
     names.dedup();

@@ -68,7 +68,13 @@ impl Overlay {
     }
 
     /// Draws it; answers where the cursor belongs, if there is a field.
-    pub fn view(&self, model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+    pub fn view(
+        &self,
+        model: &Model,
+        paint: &Paint<'_>,
+        area: Rect,
+        buffer: &mut Buffer,
+    ) -> Option<Position> {
         match self {
             Self::Prompt(prompt) => prompt.view(paint, area, buffer),
             Self::Help(help) => {

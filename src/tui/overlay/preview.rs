@@ -41,7 +41,14 @@ pub struct PreviewBox {
 impl PreviewBox {
     #[must_use]
     pub fn new(ticket: u64, source: SourceId, request: Request) -> Self {
-        Self { ticket, source, request, stage: Stage::Asking, typed: Input::default(), scroll: Scroll::default() }
+        Self {
+            ticket,
+            source,
+            request,
+            stage: Stage::Asking,
+            typed: Input::default(),
+            scroll: Scroll::default(),
+        }
     }
 
     pub fn show(&mut self, preview: Box<Preview>) {
@@ -144,7 +151,8 @@ impl PreviewBox {
         }
         put(buffer, inside.x, y, &question, inside.width);
         self.wants_name().then(|| {
-            let x = question.width().saturating_sub(text::width(self.typed.value())) + self.typed.visual_cursor();
+            let x =
+                question.width().saturating_sub(text::width(self.typed.value())) + self.typed.visual_cursor();
             let x = u16::try_from(x).unwrap_or(u16::MAX).min(inside.width.saturating_sub(1));
             Position { x: inside.x + x, y }
         })
@@ -158,7 +166,8 @@ impl PreviewBox {
             Risk::Low => Line::from(paint.span(Scope::Text, "Enter or y does it.")),
             Risk::Medium => Line::from(paint.span(Scope::Text, "y does it.")),
             Risk::High => Line::from(vec![
-                paint.span(Scope::NoticeWarning, format!("Type {} and enter: ", self.request.target.key.name)),
+                paint
+                    .span(Scope::NoticeWarning, format!("Type {} and enter: ", self.request.target.key.name)),
                 paint.span(Scope::Prompt, self.typed.value().to_owned()),
             ]),
         }
@@ -166,7 +175,11 @@ impl PreviewBox {
 }
 
 fn hints(preview: &Preview, paint: &Paint<'_>) -> Line<'static> {
-    if preview.is_allowed() { keys(paint, &[("esc", "leave it as it is")]) } else { keys(paint, &[("esc", "close")]) }
+    if preview.is_allowed() {
+        keys(paint, &[("esc", "leave it as it is")])
+    } else {
+        keys(paint, &[("esc", "close")])
+    }
 }
 
 fn keys(paint: &Paint<'_>, all: &[(&'static str, &'static str)]) -> Line<'static> {
@@ -185,8 +198,10 @@ fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<
         Some(paint) => Line::from(paint.span(scope, text)),
         None => Line::from(text),
     };
-    let mut lines: Vec<Line<'static>> =
-        text::wrap(&text::sanitize_block(&preview.summary), width).into_iter().map(|l| styled(Scope::Strong, l)).collect();
+    let mut lines: Vec<Line<'static>> = text::wrap(&text::sanitize_block(&preview.summary), width)
+        .into_iter()
+        .map(|l| styled(Scope::Strong, l))
+        .collect();
     let mut findings: Vec<&Finding> = preview.findings.iter().collect();
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
     if !findings.is_empty() {
@@ -195,7 +210,9 @@ fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<
     for finding in findings {
         let (glyph, word, scope) = match finding.severity {
             Severity::Blocker => (paint.map_or("x", |p| p.glyphs().blocked), "blocked", Scope::NoticeError),
-            Severity::Warning => (paint.map_or("!", |p| p.glyphs().degraded), "warning", Scope::NoticeWarning),
+            Severity::Warning => {
+                (paint.map_or("!", |p| p.glyphs().degraded), "warning", Scope::NoticeWarning)
+            }
             Severity::Note => (paint.map_or("-", |p| p.glyphs().active), "note", Scope::Text),
         };
         let text = format!("{word}: {} ({})", text::sanitize_line(&finding.text), finding.rule);

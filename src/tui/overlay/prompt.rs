@@ -25,7 +25,9 @@ const LINE_CHARS_MAX: usize = 256;
 pub enum Purpose {
     Command,
     /// Narrows the screen while one types; holds what it was before.
-    Filter { before: String },
+    Filter {
+        before: String,
+    },
 }
 
 pub struct Prompt {

@@ -50,7 +50,14 @@ impl DetailsScreen {
     #[must_use]
     pub fn of(fleet: &Fleet, item: Item, tab: Tab) -> Option<Self> {
         let (target, key) = (fleet.target(item)?, fleet.item_key(item)?);
-        Some(Self { target, key, item: Some(item), tab, scrolls: [Scroll::default(); 3], full: Full::default() })
+        Some(Self {
+            target,
+            key,
+            item: Some(item),
+            tab,
+            scrolls: [Scroll::default(); 3],
+            full: Full::default(),
+        })
     }
 
     /// Opens the next tab, or the one before.
@@ -137,7 +144,14 @@ impl DetailsScreen {
     }
 
     /// Which part of a longer text is shown, in the rule below it.
-    fn view_position(&self, lines: usize, first: usize, layout: &Layout, paint: &Paint<'_>, buffer: &mut Buffer) {
+    fn view_position(
+        &self,
+        lines: usize,
+        first: usize,
+        layout: &Layout,
+        paint: &Paint<'_>,
+        buffer: &mut Buffer,
+    ) {
         let page = usize::from(layout.body.height);
         if lines <= page || layout.foot_rule.height == 0 {
             return;

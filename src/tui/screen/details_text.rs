@@ -24,7 +24,7 @@ impl Full {
     pub fn take(&mut self, subject: &Subject) {
         match subject {
             Subject::Object(object) => {
-                self.yaml = Some(crate::actions::diff::yaml(object).lines().map(str::to_owned).collect());
+                self.yaml = Some(to_yaml(object).lines().map(str::to_owned).collect());
                 self.object = Some(object.clone());
                 self.trouble = None;
             }
@@ -298,7 +298,8 @@ pub fn events(full: &Full, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>
         return lines;
     };
     if events.is_empty() {
-        lines.push(Line::from(paint.span(Scope::Muted, "no events about this object are kept by the server")));
+        lines
+            .push(Line::from(paint.span(Scope::Muted, "no events about this object are kept by the server")));
     }
     for event in events.iter().rev() {
         let (glyph, scope) = if event.warning {

@@ -208,13 +208,7 @@ impl FleetScreen {
         }
     }
 
-    fn name(
-        &self,
-        fleet: &Fleet,
-        row: &crate::fleet::Row,
-        room: usize,
-        paint: &Paint<'_>,
-    ) -> Line<'static> {
+    fn name(&self, fleet: &Fleet, row: &crate::fleet::Row, room: usize, paint: &Paint<'_>) -> Line<'static> {
         let place = if self.widths.places { place_of(fleet, row) } else { String::new() };
         let mut spans: Vec<Span<'static>> = Vec::new();
         let wanted = crate::text::width(&place) + crate::text::width(&row.name);
@@ -293,7 +287,9 @@ fn versions(fleet: &Fleet, id: RowId, room: usize) -> String {
 
 /// Writes which counters are whose into the rule above them.
 fn label_counters(placed: &[table::Placed<Cell>], y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
-    for (id, long, short) in [(Cell::ControlPlane, "control plane", "cp"), (Cell::Workers, "workers", "workers")] {
+    for (id, long, short) in
+        [(Cell::ControlPlane, "control plane", "cp"), (Cell::Workers, "workers", "workers")]
+    {
         if let Some(column) = placed.iter().find(|c| c.id == id) {
             let fits = long.len() < usize::from(column.width) + 1;
             let label = format!("{} ", if fits { long } else { short });

@@ -20,7 +20,13 @@ pub fn view(item: Option<Item>, fleet: &Fleet, paint: &Paint<'_>, layout: &Layou
         let room = usize::from(layout.foot_rule.width.saturating_sub(6));
         let label = format!(" {} ", paint.cut(&warning, room));
         let line = Line::from(paint.span(Scope::Stale, label));
-        put(buffer, layout.foot_rule.x + 2, layout.foot_rule.y, &line, layout.foot_rule.width.saturating_sub(4));
+        put(
+            buffer,
+            layout.foot_rule.x + 2,
+            layout.foot_rule.y,
+            &line,
+            layout.foot_rule.width.saturating_sub(4),
+        );
     }
     let Some(item) = item else { return };
     let width = usize::from(layout.foot.width.saturating_sub(4));
@@ -58,7 +64,8 @@ fn sentence(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<L
     let Some(line) = fleet.line(item) else { return Vec::new() };
     let mut head = vec![
         paint.span(verdict_scope(line.health), format!("{} ", paint.verdict_glyph(line.health))),
-        paint.span(Scope::Muted, if line.kind.is_empty() { String::new() } else { format!("{} ", line.kind) }),
+        paint
+            .span(Scope::Muted, if line.kind.is_empty() { String::new() } else { format!("{} ", line.kind) }),
         paint.span(Scope::Strong, paint.cut_name(line.name, width / 2)),
     ];
     let mut more: Vec<String> = Vec::new();

@@ -193,7 +193,8 @@ impl TreeScreen {
     fn go(&mut self, context: &Context<'_>, line: usize) {
         let Self { cursor, tree, visible, .. } = self;
         if line < visible.len() {
-            let key_at = |line: usize| context.fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
+            let key_at =
+                |line: usize| context.fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
             cursor.go(line, visible.len(), page(context.area), key_at);
         }
     }
@@ -203,11 +204,13 @@ impl TreeScreen {
     /// infrastructure and bootstrap.
     pub fn fold(&mut self, context: &Context<'_>, fold: Fold) {
         let fleet = context.fleet;
-        let Some((node, key)) = self.node_at(self.cursor.index).copied().and_then(|n| Some((n, fleet.item_key(n.item)?)))
+        let Some((node, key)) =
+            self.node_at(self.cursor.index).copied().and_then(|n| Some((n, fleet.item_key(n.item)?)))
         else {
             return;
         };
-        let is_machine = matches!(node.item, Item::Row(id) if fleet.row(id).is_some_and(|r| r.kind == Kind::Machine));
+        let is_machine =
+            matches!(node.item, Item::Row(id) if fleet.row(id).is_some_and(|r| r.kind == Kind::Machine));
         let is_open = node.size > 1 && self.is_open(fleet, &node);
         let open = match fold {
             Fold::Open => true,
@@ -244,7 +247,11 @@ impl TreeScreen {
         self.closed.clear();
         let parents = self.tree.nodes.iter().filter(|node| node.size > 1 && (open || node.depth > 0));
         let keys = parents.filter_map(|node| fleet.item_key(node.item)).collect();
-        if open { self.opened = keys } else { self.closed = keys }
+        if open {
+            self.opened = keys
+        } else {
+            self.closed = keys
+        }
         self.seen = None;
     }
 
@@ -255,7 +262,11 @@ impl TreeScreen {
         table::headings(&placed, None, body.y, paint, buffer);
         let rows = Rect { y: body.y + 1, height: body.height - 1, ..body };
         if self.visible.is_empty() {
-            let text = if self.tree.nodes.is_empty() { "this cluster is gone" } else { "nothing matches; esc clears the filter" };
+            let text = if self.tree.nodes.is_empty() {
+                "this cluster is gone"
+            } else {
+                "nothing matches; esc clears the filter"
+            };
             put(buffer, rows.x + 2, rows.y + 1, &Line::from(paint.span(Scope::Muted, text)), rows.width);
             return;
         }
@@ -309,11 +320,13 @@ impl TreeScreen {
         let shape_of = |at: u32| {
             let node = self.tree.nodes.get(at as usize)?;
             let has_children = node.size > 1;
-            let shape = Shape { depth: node.depth, has_children, open: has_children && self.is_open(fleet, node) };
+            let shape =
+                Shape { depth: node.depth, has_children, open: has_children && self.is_open(fleet, node) };
             Some((shape, name_line(fleet, node, room, paint)))
         };
         let page = usize::from(rows.height);
-        let visible = self.visible.iter().skip(self.cursor.offset).take(page).filter_map(|at| shape_of(*at)).collect();
+        let visible =
+            self.visible.iter().skip(self.cursor.offset).take(page).filter_map(|at| shape_of(*at)).collect();
         let mut above = Vec::new();
         let mut at = self.visible.get(self.cursor.offset).copied().unwrap_or(0);
         while let Some(node) = self.tree.nodes.get(at as usize).filter(|node| node.parent != at) {
@@ -346,12 +359,16 @@ impl TreeScreen {
                     Some(c) => counters::cell(c, self.widths.digits, paint),
                     None => Line::default(),
                 },
-                Cell::Version => Line::from(paint.span(Scope::Text, paint.cut(cells.version, usize::from(column.width)))),
+                Cell::Version => {
+                    Line::from(paint.span(Scope::Text, paint.cut(cells.version, usize::from(column.width))))
+                }
                 Cell::Age => {
                     let age = cells.created.map(|at| paint.age(at)).unwrap_or_default();
                     Line::from(paint.span(Scope::Muted, age))
                 }
-                Cell::Why => Line::from(paint.span(Scope::Text, paint.cut(&why(fleet, node), usize::from(column.width)))),
+                Cell::Why => Line::from(
+                    paint.span(Scope::Text, paint.cut(&why(fleet, node), usize::from(column.width))),
+                ),
             };
             table::cell(column, y, &text, buffer);
         }

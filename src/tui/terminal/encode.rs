@@ -59,7 +59,13 @@ mod tests {
         buffer
     }
 
-    fn bytes(shown: &str, next: &str, clear: bool, before: Option<Position>, now: Option<Position>) -> String {
+    fn bytes(
+        shown: &str,
+        next: &str,
+        clear: bool,
+        before: Option<Position>,
+        now: Option<Position>,
+    ) -> String {
         let mut out = Vec::new();
         encode(&mut out, &picture(shown), &picture(next), clear, before, now);
         String::from_utf8(out).expect("text")
@@ -85,7 +91,8 @@ mod tests {
     fn clear_and_cursor_are_inside_the_bracket() {
         let out = bytes("", "x", true, Some(Position::new(0, 0)), Some(Position::new(3, 1)));
         let (hide, clear) = (out.find("?25l").expect("hidden"), out.find("[2J").expect("cleared"));
-        let (show, end) = (out.find("\x1b[2;4H\x1b[?25h").expect("shown"), out.find("2026l").expect("closed"));
+        let (show, end) =
+            (out.find("\x1b[2;4H\x1b[?25h").expect("shown"), out.find("2026l").expect("closed"));
         assert!(hide < clear && clear < show && show < end, "{out:?}");
     }
 }

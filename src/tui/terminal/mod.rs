@@ -84,7 +84,8 @@ impl Terminal {
 
     fn enter(&mut self) -> Result<(), TerminalError> {
         TAKEN.store(true, Ordering::SeqCst);
-        crossterm::terminal::enable_raw_mode().map_err(|source| TerminalError::Io { what: "take", source })?;
+        crossterm::terminal::enable_raw_mode()
+            .map_err(|source| TerminalError::Io { what: "take", source })?;
         let mut bytes = ENTER.to_vec();
         if self.mouse {
             bytes.extend_from_slice(MOUSE_ON);

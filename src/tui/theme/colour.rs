@@ -23,7 +23,9 @@ impl Tier {
         let term = env("TERM").unwrap_or_default();
         if env("NO_COLOR").is_some_and(|v| !v.is_empty()) {
             Self::None
-        } else if matches!(env("COLORTERM").as_deref(), Some("truecolor" | "24bit")) || term.ends_with("-direct") {
+        } else if matches!(env("COLORTERM").as_deref(), Some("truecolor" | "24bit"))
+            || term.ends_with("-direct")
+        {
             Self::True
         } else if term.contains("256color") {
             Self::Ansi256
@@ -74,8 +76,9 @@ const RGB16: [(u8, u8, u8); 16] = [
 ];
 
 /// Names that may be written for a colour, for messages.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|(name, _)| *name).chain(["default"])
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    NAMES.iter().map(|(name, _)| *name).chain(["default"]).collect()
 }
 
 /// `#rrggbb`, `0`–`255`, one of the 16 names, or `default` (the terminal's own).
@@ -105,6 +108,28 @@ pub fn fit(colour: Color, tier: Tier) -> Option<Color> {
         (Tier::Ansi16, Color::Rgb(r, g, b)) => Some(nearest_16((r, g, b))),
         (Tier::Ansi16, Color::Indexed(i)) => Some(nearest_16(rgb_of(i))),
         (_, colour) => Some(colour),
+    }
+}
+
+/// `#rrggbb` for a picture outside a terminal, on a dark background; the terminal's own ink and
+/// paper, and the 16 names, in a quiet palette.
+#[must_use]
+pub fn web_colour(colour: Color, is_ink: bool) -> String {
+    const WEB16: [&str; 16] = [
+        "#1b1f27", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#c8ccd4", "#6b7280",
+        "#ef8289", "#b0d690", "#f0d197", "#82c2f5", "#d798ea", "#7bcad4", "#ffffff",
+    ];
+    match colour {
+        Color::Reset => if is_ink { "#c8ccd4" } else { "#1b1f27" }.to_owned(),
+        Color::Rgb(r, g, b) => format!("#{r:02x}{g:02x}{b:02x}"),
+        Color::Indexed(i) => {
+            let (r, g, b) = rgb_of(i);
+            format!("#{r:02x}{g:02x}{b:02x}")
+        }
+        named => {
+            let at = NAMES.iter().position(|(_, c)| *c == named).unwrap_or(7);
+            WEB16[at].to_owned()
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::colour::{self, Tier};
-use super::{Scope, super::command::did_you_mean};
+use super::{super::command::did_you_mean, Scope};
 use crate::tui::toml_file::{FileError, Library, Source};
 
 /// Themes in the binary.
@@ -158,7 +158,9 @@ fn read_scopes(
         let name = key.get_ref().as_ref();
         if !is_scope(name) {
             let hint = did_you_mean(name, Scope::ALL.iter().map(|s| s.name()));
-            return Err(source.error(&key.span(), format!("unknown scope `{name}`{hint}; see docs/scopes.md")));
+            return Err(
+                source.error(&key.span(), format!("unknown scope `{name}`{hint}; see docs/scopes.md"))
+            );
         }
         let ink = read_ink(source, value, palette)?;
         theme.inks.insert(name.to_owned(), ink);
@@ -204,7 +206,9 @@ fn read_colour(source: &Source, value: &Spanned<DeValue<'_>>, palette: &Palette)
         _ => source.string(value, "a colour")?.to_owned(),
     };
     palette.get(&text).copied().or_else(|| colour::parse(&text)).ok_or_else(|| {
-        let hint = did_you_mean(&text, palette.keys().map(String::as_str).chain(colour::names()));
+        let mut known: Vec<&str> = palette.keys().map(String::as_str).collect();
+        known.extend::<Vec<&str>>(colour::names());
+        let hint = did_you_mean(&text, known.into_iter());
         let forms = "a palette name, `#rrggbb`, 0-255, or one of the 16 names";
         source.error(&value.span(), format!("`{text}` is not a colour{hint}; write {forms}"))
     })

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use ratatui::style::Style;
 
-pub use colour::Tier;
+pub use colour::{Tier, web_colour};
 pub use file::EMBEDDED;
 pub use glyph::Glyphs;
 

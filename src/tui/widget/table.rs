@@ -74,7 +74,13 @@ pub fn place<C: Copy>(columns: &[Column<C>], x: u16, width: u16) -> Vec<Placed<C
     let mut placed = Vec::new();
     for (column, width) in columns.iter().zip(widths) {
         if let Some(width) = width {
-            placed.push(Placed { id: column.id, title: column.title.clone(), align: column.align, x: next, width });
+            placed.push(Placed {
+                id: column.id,
+                title: column.title.clone(),
+                align: column.align,
+                x: next,
+                width,
+            });
             next += width + GAP;
         }
     }
@@ -118,7 +124,13 @@ pub fn cell<C>(column: &Placed<C>, y: u16, line: &Line<'_>, buffer: &mut Buffer)
 pub fn select(area: Rect, y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
     if y < area.bottom() {
         buffer.set_style(Rect { y, height: 1, ..area }, paint.style(Scope::Selection));
-        buffer.set_stringn(area.x, y, paint.glyphs().cursor, usize::from(area.width), paint.style(Scope::Selection));
+        buffer.set_stringn(
+            area.x,
+            y,
+            paint.glyphs().cursor,
+            usize::from(area.width),
+            paint.style(Scope::Selection),
+        );
     }
 }
 
@@ -152,11 +164,8 @@ mod tests {
 
     #[test]
     fn columns_never_overlap_nor_leave_the_screen() {
-        let columns = [
-            column('n', 8, 20, 0, false),
-            column('s', 13, 13, 1, false),
-            column('w', 12, 30, 3, true),
-        ];
+        let columns =
+            [column('n', 8, 20, 0, false), column('s', 13, 13, 1, false), column('w', 12, 30, 3, true)];
         for width in 0..200 {
             let placed = place(&columns, 3, width);
             let mut next = 3;

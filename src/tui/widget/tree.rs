@@ -63,7 +63,9 @@ pub fn draw<'a>(
     let skip = u16::try_from(above).unwrap_or(u16::MAX);
     for y in 0..u16::try_from(shown).unwrap_or(area.height) {
         for x in 0..area.width {
-            if let (Some(from), Some(to)) = (scratch.cell((x, y + skip)), buffer.cell_mut((area.x + x, area.y + y))) {
+            if let (Some(from), Some(to)) =
+                (scratch.cell((x, y + skip)), buffer.cell_mut((area.x + x, area.y + y)))
+            {
                 *to = from.clone();
             }
         }

@@ -1,0 +1,403 @@
+//! A small fleet as objects, without a server: one healthy cluster, one rolling, one broken, one
+//! that is being created. Written for screens; the numbers fit together as upstream's would.
+
+use std::sync::Arc;
+
+use capstan::api::key::Gvk;
+use capstan::fleet::decode::{Decoder, Slim};
+use capstan::fleet::{Delta, FeedKey, FeedState, Interner, SourceId};
+use capstan::time::{Timestamp, parse_rfc3339, rfc3339};
+use serde_json::{Value, json};
+
+/// The moment at which all screens are drawn.
+pub fn now() -> Timestamp {
+    parse_rfc3339("2026-11-20T12:00:00Z").expect("a moment")
+}
+
+fn ago(minutes: i64) -> String {
+    rfc3339(now() - chrono::Duration::minutes(minutes))
+}
+
+const SOURCE: SourceId = SourceId(0);
+const CORE: &str = "cluster.x-k8s.io";
+const PLANES: &str = "controlplane.cluster.x-k8s.io";
+
+fn gvk(kind: &str) -> Gvk {
+    Gvk {
+        group: if kind == "KubeadmControlPlane" { PLANES } else { CORE }.to_owned(),
+        version: "v1beta2".to_owned(),
+        kind: kind.to_owned(),
+        plural: format!("{}s", kind.to_lowercase()),
+        namespaced: true,
+    }
+}
+
+/// Collects objects and turns them into one batch.
+#[derive(Default)]
+pub struct Builder {
+    objects: Vec<Value>,
+    next_uid: u32,
+}
+
+/// A condition: type, status, reason, message, minutes since it turned.
+pub type Condition<'a> = (&'a str, &'a str, &'a str, &'a str, i64);
+
+fn conditions(all: &[Condition<'_>]) -> Value {
+    all.iter()
+        .map(|(type_, status, reason, message, minutes)| {
+            json!({"type": type_, "status": status, "reason": reason, "message": message,
+                   "lastTransitionTime": ago(*minutes)})
+        })
+        .collect()
+}
+
+/// Desired, current, ready, available, up to date.
+pub type Counts = [u32; 5];
+
+fn counts(c: Counts) -> Value {
+    json!({"desiredReplicas": c[0], "replicas": c[1], "readyReplicas": c[2], "availableReplicas": c[3],
+           "upToDateReplicas": c[4]})
+}
+
+impl Builder {
+    /// Adds an object; answers its uid.
+    pub fn add(
+        &mut self,
+        kind: &str,
+        name: &str,
+        owner: Option<(&str, &str, &str)>,
+        minutes: i64,
+        rest: Value,
+    ) -> String {
+        self.next_uid += 1;
+        let uid = format!("00000000-0000-4000-8000-{:012}", self.next_uid);
+        let mut object = json!({
+            "apiVersion": gvk(kind).api_version(), "kind": kind,
+            "metadata": {"name": name, "namespace": "prod", "uid": uid, "generation": 2,
+                         "creationTimestamp": ago(minutes), "resourceVersion": self.next_uid.to_string()},
+            "status": {"observedGeneration": 2},
+        });
+        if let Some((kind, name, uid)) = owner {
+            object["metadata"]["ownerReferences"] = json!([{"apiVersion": gvk(kind).api_version(), "kind": kind,
+                "name": name, "uid": uid, "controller": true}]);
+        }
+        merge(&mut object, rest);
+        self.objects.push(object);
+        uid
+    }
+
+    pub fn cluster(
+        &mut self,
+        name: &str,
+        minutes: i64,
+        phase: &str,
+        planes: Counts,
+        workers: Counts,
+        all: &[Condition<'_>],
+    ) -> String {
+        let rest = json!({
+            "spec": {"controlPlaneRef": {"apiGroup": PLANES, "kind": "KubeadmControlPlane", "name": format!("{name}-cp")},
+                     "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevCluster", "name": name}},
+            "status": {"phase": phase, "conditions": conditions(all), "controlPlane": counts(planes),
+                       "workers": counts(workers),
+                       "initialization": {"infrastructureProvisioned": true, "controlPlaneInitialized": planes[2] > 0}},
+        });
+        self.add("Cluster", name, None, minutes, rest)
+    }
+
+    /// What has replicas: control plane, deployment or set.
+    pub fn set(
+        &mut self,
+        kind: &str,
+        name: &str,
+        owner: (&str, &str, &str),
+        cluster: &str,
+        version: &str,
+        c: Counts,
+        all: &[Condition<'_>],
+    ) -> String {
+        let mut status = counts(c);
+        status["conditions"] = conditions(all);
+        status["phase"] = json!(if kind == "MachineDeployment" { "Running" } else { "" });
+        let spec = if kind == "KubeadmControlPlane" {
+            json!({"replicas": c[0], "version": version})
+        } else {
+            json!({"replicas": c[0], "clusterName": cluster, "template": {"spec": {"version": version, "clusterName": cluster}}})
+        };
+        let labels = json!({"labels": {"cluster.x-k8s.io/cluster-name": cluster}});
+        self.add(kind, name, Some(owner), 4_000, json!({"metadata": labels, "spec": spec, "status": status}))
+    }
+
+    pub fn machine(
+        &mut self,
+        name: &str,
+        owner: (&str, &str, &str),
+        cluster: &str,
+        version: &str,
+        minutes: i64,
+        phase: &str,
+        all: &[Condition<'_>],
+    ) -> String {
+        let mut labels = json!({"cluster.x-k8s.io/cluster-name": cluster});
+        if owner.0 == "KubeadmControlPlane" {
+            labels["cluster.x-k8s.io/control-plane"] = json!("");
+        }
+        let node = if phase == "Running" { json!({"name": name}) } else { json!({}) };
+        let rest = json!({
+            "metadata": {"labels": labels},
+            "spec": {"clusterName": cluster, "version": version, "failureDomain": "zone-a",
+                     "bootstrap": {"configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": name}},
+                     "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": name}},
+            "status": {"phase": phase, "nodeRef": node, "conditions": conditions(all)},
+        });
+        self.add("Machine", name, Some(owner), minutes, rest)
+    }
+
+    /// One batch: everything, and every feed live.
+    pub fn deltas(self) -> Vec<Delta> {
+        let interner = Arc::new(Interner::default());
+        let mut deltas = vec![Delta::Source { source: SOURCE, name: "demo".into() }];
+        for object in self.objects {
+            let kind = object["kind"].as_str().expect("a kind").to_owned();
+            let decoder = Decoder::for_kind(SOURCE, gvk(&kind), interner.clone());
+            let slim: Slim = serde_json::from_value(object).expect("an object");
+            deltas.push(Delta::Upsert(Arc::new(decoder.row(&slim))));
+        }
+        for kind in ["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine"] {
+            let kind = gvk(kind);
+            let feed = FeedKey { source: SOURCE, group: kind.group.into(), kind: kind.kind.into() };
+            deltas.push(Delta::Feed { feed, state: FeedState::Live, at: now() });
+        }
+        deltas
+    }
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(a), Value::Object(b)) => {
+            for (key, value) in b {
+                merge(a.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (a, b) => *a = b,
+    }
+}
+
+const WELL: &[Condition<'static>] = &[
+    ("Available", "True", "Available", "", 4_000),
+    ("RollingOut", "False", "NotRollingOut", "", 4_000),
+    ("ScalingUp", "False", "NotScalingUp", "", 4_000),
+    ("ScalingDown", "False", "NotScalingDown", "", 4_000),
+    ("Remediating", "False", "NotRemediating", "", 4_000),
+    ("Deleting", "False", "NotDeleting", "", 4_000),
+    ("Paused", "False", "NotPaused", "", 4_000),
+];
+
+const MACHINE_WELL: &[Condition<'static>] = &[
+    ("Available", "True", "Available", "", 4_000),
+    ("Ready", "True", "Ready", "", 4_000),
+    ("UpToDate", "True", "UpToDate", "", 4_000),
+    ("BootstrapConfigReady", "True", "Ready", "", 4_000),
+    ("InfrastructureReady", "True", "Ready", "", 4_000),
+    ("NodeReady", "True", "NodeReady", "", 4_000),
+    ("NodeHealthy", "True", "NodeHealthy", "", 4_000),
+    ("Deleting", "False", "NotDeleting", "", 4_000),
+    ("Paused", "False", "NotPaused", "", 4_000),
+];
+
+/// `base` with some conditions replaced.
+fn but<'a>(base: &[Condition<'a>], changed: &[Condition<'a>]) -> Vec<Condition<'a>> {
+    let mut all = base.to_vec();
+    for change in changed {
+        match all.iter_mut().find(|c| c.0 == change.0) {
+            Some(place) => *place = *change,
+            None => all.push(*change),
+        }
+    }
+    all
+}
+
+fn well(b: &mut Builder, name: &str, workers: u32) {
+    let uid = b.cluster(name, 4_321, "Provisioned", [3; 5], [workers; 5], WELL);
+    let cluster = ("Cluster", name, uid.as_str());
+    let cp = format!("{name}-cp");
+    let kcp = b.set("KubeadmControlPlane", &cp, cluster, name, "v1.35.1", [3; 5], WELL);
+    for suffix in ["4x7tq", "9kdpl", "w2mzn"] {
+        let owner = ("KubeadmControlPlane", cp.as_str(), kcp.as_str());
+        b.machine(&format!("{cp}-{suffix}"), owner, name, "v1.35.1", 4_300, "Running", MACHINE_WELL);
+    }
+    let md = format!("{name}-md-0");
+    let md_uid = b.set("MachineDeployment", &md, cluster, name, "v1.35.1", [workers; 5], WELL);
+    let ms = format!("{md}-7vj9c");
+    let ms_uid =
+        b.set("MachineSet", &ms, ("MachineDeployment", &md, &md_uid), name, "v1.35.1", [workers; 5], WELL);
+    for at in 0..workers {
+        let owner = ("MachineSet", ms.as_str(), ms_uid.as_str());
+        b.machine(&format!("{ms}-m{at:04}"), owner, name, "v1.35.1", 4_200, "Running", MACHINE_WELL);
+    }
+}
+
+fn rolling(b: &mut Builder) {
+    let name = "prod-us-2";
+    let rolling = but(
+        WELL,
+        &[(
+            "RollingOut",
+            "True",
+            "RollingOut",
+            "Rolling out 2 not up-to-date replicas\n* Version v1.34.3, v1.35.1 required",
+            7,
+        )],
+    );
+    let uid = b.cluster(name, 90_000, "Provisioned", [3, 4, 4, 4, 2], [2; 5], &rolling);
+    let cluster = ("Cluster", name, uid.as_str());
+    let kcp =
+        b.set("KubeadmControlPlane", "prod-us-2-cp", cluster, name, "v1.35.1", [3, 4, 4, 4, 2], &rolling);
+    let owner = ("KubeadmControlPlane", "prod-us-2-cp", kcp.as_str());
+    let old =
+        but(MACHINE_WELL, &[("UpToDate", "False", "NotUpToDate", "* Version v1.34.3, v1.35.1 required", 7)]);
+    for suffix in ["b5gxk", "hn8rt"] {
+        b.machine(&format!("prod-us-2-cp-{suffix}"), owner, name, "v1.34.3", 50_000, "Running", &old);
+    }
+    b.machine("prod-us-2-cp-q6vlw", owner, name, "v1.35.1", 6, "Running", MACHINE_WELL);
+    b.machine("prod-us-2-cp-zz41d", owner, name, "v1.35.1", 2, "Running", MACHINE_WELL);
+    let md_uid = b.set("MachineDeployment", "prod-us-2-md-0", cluster, name, "v1.34.3", [2; 5], WELL);
+    let owner = ("MachineDeployment", "prod-us-2-md-0", md_uid.as_str());
+    let ms_uid = b.set("MachineSet", "prod-us-2-md-0-8ppx6", owner, name, "v1.34.3", [2; 5], WELL);
+    for suffix in ["5tbhc", "lq2sx"] {
+        let owner = ("MachineSet", "prod-us-2-md-0-8ppx6", ms_uid.as_str());
+        b.machine(
+            &format!("prod-us-2-md-0-8ppx6-{suffix}"),
+            owner,
+            name,
+            "v1.34.3",
+            50_000,
+            "Running",
+            MACHINE_WELL,
+        );
+    }
+}
+
+fn broken(b: &mut Builder) {
+    let name = "edge-7";
+    let lost = "* Machine edge-7-md-0-qq2lk-x8f4z:\n  * NodeHealthy: Node.Ready: Kubelet stopped posting node status.";
+    let unavailable = but(WELL, &[("Available", "False", "NotAvailable", lost, 95)]);
+    let uid = b.cluster(name, 20_000, "Provisioned", [1; 5], [2, 2, 1, 1, 2], &unavailable);
+    let cluster = ("Cluster", name, uid.as_str());
+    let kcp = b.set("KubeadmControlPlane", "edge-7-cp", cluster, name, "v1.34.3", [1; 5], WELL);
+    b.machine(
+        "edge-7-cp-t9m2v",
+        ("KubeadmControlPlane", "edge-7-cp", &kcp),
+        name,
+        "v1.34.3",
+        19_900,
+        "Running",
+        MACHINE_WELL,
+    );
+    let down =
+        but(WELL, &[("Available", "False", "NotAvailable", "1 available replicas, at least 2 required", 95)]);
+    let md_uid = b.set("MachineDeployment", "edge-7-md-0", cluster, name, "v1.34.3", [2, 2, 1, 1, 2], &down);
+    let ms_uid = b.set(
+        "MachineSet",
+        "edge-7-md-0-qq2lk",
+        ("MachineDeployment", "edge-7-md-0", &md_uid),
+        name,
+        "v1.34.3",
+        [2, 2, 1, 1, 2],
+        WELL,
+    );
+    let owner = ("MachineSet", "edge-7-md-0-qq2lk", ms_uid.as_str());
+    b.machine("edge-7-md-0-qq2lk-5kx2w", owner, name, "v1.34.3", 19_000, "Running", MACHINE_WELL);
+    let dead = but(
+        MACHINE_WELL,
+        &[
+            ("Available", "False", "NotReady", "", 95),
+            (
+                "Ready",
+                "False",
+                "NotReady",
+                "* NodeHealthy: Node.Ready: Kubelet stopped posting node status.",
+                95,
+            ),
+            ("NodeReady", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", 95),
+            (
+                "NodeHealthy",
+                "Unknown",
+                "NodeHealthUnknown",
+                "* Node.Ready: Kubelet stopped posting node status.",
+                95,
+            ),
+        ],
+    );
+    b.machine("edge-7-md-0-qq2lk-x8f4z", owner, name, "v1.34.3", 19_000, "Running", &dead);
+}
+
+fn creating(b: &mut Builder) {
+    let name = "lab-3";
+    let young = but(
+        WELL,
+        &[
+            (
+                "Available",
+                "False",
+                "NotAvailable",
+                "* ControlPlaneAvailable: Control plane not yet initialized",
+                1,
+            ),
+            ("ScalingUp", "True", "ScalingUp", "Scaling up from 1 to 3 replicas", 1),
+        ],
+    );
+    let uid = b.cluster(name, 1, "Provisioned", [3, 1, 0, 0, 1], [1, 1, 0, 0, 1], &young);
+    let cluster = ("Cluster", name, uid.as_str());
+    let kcp = b.set("KubeadmControlPlane", "lab-3-cp", cluster, name, "v1.35.1", [3, 1, 0, 0, 1], &young);
+    let starting = but(
+        MACHINE_WELL,
+        &[
+            ("Available", "False", "NotReady", "", 1),
+            ("Ready", "False", "NotReady", "* InfrastructureReady: waiting for the VM to be provisioned", 1),
+            ("InfrastructureReady", "False", "NotReady", "waiting for the VM to be provisioned", 1),
+            ("NodeReady", "Unknown", "NodeInspectionPending", "", 1),
+            ("NodeHealthy", "Unknown", "NodeInspectionPending", "", 1),
+        ],
+    );
+    b.machine(
+        "lab-3-cp-6dd8r",
+        ("KubeadmControlPlane", "lab-3-cp", &kcp),
+        name,
+        "v1.35.1",
+        1,
+        "Provisioning",
+        &starting,
+    );
+    let waiting =
+        but(WELL, &[("Available", "False", "NotAvailable", "0 available replicas, at least 1 required", 1)]);
+    b.set("MachineDeployment", "lab-3-md-0", cluster, name, "v1.35.1", [1, 0, 0, 0, 0], &waiting);
+}
+
+/// The sample fleet.
+pub fn sample() -> Vec<Delta> {
+    let mut b = Builder::default();
+    well(&mut b, "prod-eu-1", 3);
+    rolling(&mut b);
+    broken(&mut b);
+    creating(&mut b);
+    b.deltas()
+}
+
+/// A cluster whose texts try to harm the terminal.
+pub fn hostile() -> Vec<Delta> {
+    let mut b = Builder::default();
+    let message = "\x1b[2J\x1b]0;owned\x07red \x1b[31mtext\u{202e}reversed\u{200b}\r\nsecond line\twith tab";
+    let all = but(WELL, &[("Available", "False", "Not\x1b[31mAvailable", message, 3)]);
+    b.cluster("evil\u{202e}name", 60, "Prov\x07isioned", [1; 5], [0; 5], &all);
+    b.deltas()
+}
+
+/// `clusters` clusters with `machines` worker Machines each, all well.
+pub fn large(clusters: u32, machines: u32) -> Vec<Delta> {
+    let mut b = Builder::default();
+    for at in 0..clusters {
+        well(&mut b, &format!("bulk-{at:04}"), machines);
+    }
+    b.deltas()
+}

@@ -1,0 +1,213 @@
+//! Fleet + keys → screen text. The texts in `golden/screens` are read as documentation of what a
+//! person sees; `UPDATE_GOLDEN=1` writes them anew.
+
+use std::path::PathBuf;
+
+use capstan::tui::Tier;
+use capstan::tui::effect::Effect;
+use capstan::tui::model::{Look, Model, Session};
+use capstan::tui::msg::Msg;
+use capstan::tui::script::{draw, press, text};
+use capstan::tui::update::update;
+use proptest::prelude::*;
+use ratatui::layout::Rect;
+
+use crate::fleet_fixture::{self as fixture, now};
+
+/// How a screen is looked at.
+#[derive(Clone, Copy)]
+struct Eyes {
+    width: u16,
+    height: u16,
+    tier: Tier,
+    ascii: bool,
+    theme: &'static str,
+    keymap: &'static str,
+    read_only: bool,
+}
+
+const PLAIN: Eyes = Eyes {
+    width: 80,
+    height: 24,
+    tier: Tier::Ansi16,
+    ascii: false,
+    theme: "default",
+    keymap: "default",
+    read_only: false,
+};
+const WIDE: Eyes = Eyes { width: 120, height: 40, ..PLAIN };
+
+fn model(eyes: Eyes, deltas: Vec<capstan::fleet::Delta>) -> Model {
+    let look = Look::load(eyes.theme, eyes.keymap, eyes.tier, eyes.ascii, None).expect("shipped files load");
+    let session =
+        Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only: eyes.read_only };
+    let mut model = Model::new(session, look, Rect::new(0, 0, eyes.width, eyes.height), now());
+    update(&mut model, Msg::Fleet(deltas));
+    model
+}
+
+fn sample(eyes: Eyes) -> Model {
+    model(eyes, fixture::sample())
+}
+
+fn keys(model: &mut Model, keys: &str) -> Vec<Effect> {
+    press(model, keys).unwrap_or_else(|e| panic!("{keys}: {e}"))
+}
+
+fn golden(name: &str, actual: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/screens/{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, actual).expect("the golden folder can be written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        expected == actual,
+        "tests/golden/screens/{name}.txt differs (UPDATE_GOLDEN=1 writes it anew); now:\n{actual}"
+    );
+}
+
+#[test]
+fn every_screen_looks_as_recorded() {
+    for (name, eyes, typed) in [
+        ("fleet-80x24", PLAIN, ""),
+        ("fleet-120x40", WIDE, ""),
+        ("fleet-ascii", Eyes { ascii: true, ..PLAIN }, "down"),
+        ("fleet-read-only-60x16", Eyes { read_only: true, width: 60, height: 16, ..PLAIN }, ""),
+        ("fleet-filter", PLAIN, "/ \"prod\""),
+        ("fleet-faults-by-name", PLAIN, "F S"),
+        ("tree-healthy-80x24", PLAIN, "\":tree prod-eu-1\" enter"),
+        ("tree-broken-120x40", WIDE, "enter"),
+        ("tree-creating-ascii", Eyes { ascii: true, ..PLAIN }, "\":tree lab-3\" enter"),
+        ("tree-objects", PLAIN, "\":tree lab-3\" enter o"),
+        ("tree-folded", PLAIN, "\":tree prod-eu-1\" enter -"),
+        ("details-machine-80x24", PLAIN, "w"),
+        ("details-cluster-120x40", WIDE, "d"),
+        ("help-80x24", PLAIN, "?"),
+        ("command-line", PLAIN, ": \"ro\""),
+        ("command-line-mistake", PLAIN, ": \"scal 3\" enter"),
+        ("vim-chord", Eyes { keymap: "vim", ..PLAIN }, "g"),
+        ("too-small", Eyes { width: 30, height: 5, ..PLAIN }, ""),
+    ] {
+        let mut model = sample(eyes);
+        keys(&mut model, typed);
+        golden(name, &text(&mut model));
+    }
+}
+
+#[test]
+fn the_first_frame_needs_no_data() {
+    let look = Look::load("default", "default", Tier::Ansi16, false, None).expect("shipped files load");
+    let mut model = Model::new(Session::default(), look, Rect::new(0, 0, 80, 24), now());
+    golden("first-frame", &text(&mut model));
+}
+
+#[test]
+fn hostile_text_reaches_no_cell() {
+    for typed in ["", "enter", "d", "d \":filter\" enter"] {
+        let mut model = model(WIDE, fixture::hostile());
+        keys(&mut model, typed);
+        let buffer = draw(&mut model);
+        for cell in buffer.content() {
+            assert!(!cell.symbol().chars().any(capstan::text::is_hostile), "{typed}: {:?}", cell.symbol());
+        }
+    }
+    let mut model = model(PLAIN, fixture::hostile());
+    keys(&mut model, "d");
+    golden("details-hostile", &text(&mut model));
+}
+
+#[test]
+fn without_colour_glyphs_and_words_are_left() {
+    let mut plain = sample(Eyes { tier: Tier::None, ..PLAIN });
+    let buffer = draw(&mut plain);
+    for cell in buffer.content() {
+        assert!(
+            matches!((cell.fg, cell.bg), (ratatui::style::Color::Reset, ratatui::style::Color::Reset)),
+            "{cell:?}"
+        );
+    }
+    let mut coloured = sample(PLAIN);
+    assert_eq!(text(&mut plain), text(&mut coloured), "colour changes no text");
+}
+
+#[test]
+fn ascii_means_ascii() {
+    for typed in ["", "enter", "enter o", "w", "?", ": \"scale\"", "d tab"] {
+        let mut model = sample(Eyes { ascii: true, ..WIDE });
+        keys(&mut model, typed);
+        let screen = text(&mut model);
+        assert!(screen.is_ascii(), "{typed}:\n{screen}");
+    }
+}
+
+#[test]
+fn the_cursor_stays_on_its_object() {
+    let mut model = sample(PLAIN);
+    keys(&mut model, "down down");
+    let before = model.selected();
+    let mut later = fixture::large(5, 1);
+    later.extend(fixture::sample());
+    update(&mut model, Msg::Fleet(later));
+    model.refresh();
+    assert_eq!(model.selected(), before);
+}
+
+#[test]
+fn read_only_opens_no_preview() {
+    let mut model = sample(Eyes { read_only: true, ..PLAIN });
+    for typed in ["ctrl-d", "r", "p", "P", "\":scale 5\" enter", "\":delete\" enter", "enter down r"] {
+        let effects = keys(&mut model, typed);
+        let writes = effects.iter().any(|e| matches!(e, Effect::Preview { .. } | Effect::Perform { .. }));
+        assert!(!writes && model.overlays.is_empty(), "{typed}: {effects:?}");
+    }
+}
+
+#[test]
+fn pasted_text_runs_nothing() {
+    let mut model = sample(PLAIN);
+    assert!(update(&mut model, Msg::Paste("q\n:quit\n".to_owned())).is_empty());
+    keys(&mut model, ":");
+    assert!(update(&mut model, Msg::Paste("quit\n".to_owned())).is_empty());
+    assert_eq!(model.overlays.len(), 1, "the line is open still");
+}
+
+#[test]
+fn no_size_breaks_any_screen() {
+    for typed in ["", "enter", "enter o +", "w", "d tab", "?", ": \"s\"", "/ \"x\""] {
+        let mut model = sample(PLAIN);
+        keys(&mut model, typed);
+        for width in (0..=60).chain([80, 81, 120, 200]) {
+            for height in (0..=30).chain([50]) {
+                update(&mut model, Msg::Resize { width, height });
+                draw(&mut model);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_keys_break_anything(
+        typed in proptest::collection::vec(
+            prop_oneof![
+                Just("up"), Just("down"), Just("enter"), Just("esc"), Just("tab"), Just("left"), Just("right"),
+                Just("space"), Just("pagedown"), Just("end"), Just("home"), Just("+"), Just("-"), Just("o"), Just("w"),
+                Just("d"), Just("y"), Just("?"), Just(":"), Just("/"), Just("a"), Just("q"), Just("backspace"), Just("u"),
+                Just("F"), Just("S"), Just("p"), Just("r"), Just("n"),
+            ],
+            0..40,
+        ),
+        width in 0u16..130,
+        height in 0u16..50,
+    ) {
+        let mut model = sample(PLAIN);
+        for key in typed {
+            keys(&mut model, key);
+            draw(&mut model);
+        }
+        update(&mut model, Msg::Resize { width, height });
+        draw(&mut model);
+    }
+}
