@@ -86,6 +86,18 @@ pub struct ObjectRef {
     pub uid: String,
 }
 
+impl ObjectRef {
+    /// Of an object that was read; the uid is known then.
+    #[must_use]
+    pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
+        Self {
+            gvk: Gvk::of::<K>(),
+            key: ObjectKey::of(object),
+            uid: object.meta().uid.clone().unwrap_or_default(),
+        }
+    }
+}
+
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.gvk.kind, self.key)

@@ -7,7 +7,7 @@ use crate::api::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::dev::{DevCluster, DevMachine, DevMachineTemplate};
-use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::api::key::{ObjectKey, cluster_label};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_pool::MachinePool;
@@ -78,19 +78,6 @@ impl Caches {
         }
     }
 
-    /// The full reference of what a spec points at, for writes. `None` for kinds without a provider.
-    #[must_use]
-    pub fn reference(&self, namespace: &str, reference: &ContractRef) -> Option<ObjectRef> {
-        let gvk = match reference.kind.as_str() {
-            "KubeadmControlPlane" => Gvk::of::<KubeadmControlPlane>(),
-            "KubeadmConfig" => Gvk::of::<KubeadmConfig>(),
-            "DevCluster" => Gvk::of::<DevCluster>(),
-            "DevMachine" => Gvk::of::<DevMachine>(),
-            _ => return None,
-        };
-        Some(ObjectRef { gvk, key: ObjectKey::new(namespace, &reference.name), uid: String::new() })
-    }
-
     /// Machines of a cluster, by label, ordered by name.
     #[must_use]
     pub fn machines_of(&self, cluster: &ObjectKey) -> Vec<Arc<Machine>> {
@@ -107,19 +94,9 @@ fn provided<K: Object>(cache: &Cache<K>, key: &ObjectKey) -> External {
     }
 }
 
-/// The reference of an object that was read, with its uid.
-#[must_use]
-pub fn reference_of<K: Object>(object: &K) -> ObjectRef {
-    ObjectRef {
-        gvk: Gvk::of::<K>(),
-        key: ObjectKey::of(object),
-        uid: object.meta().uid.clone().unwrap_or_default(),
-    }
-}
-
 /// The key of the Cluster that an object's label names.
 #[must_use]
 pub fn cluster_key_of<K: Object>(object: &K) -> Option<ObjectKey> {
-    let name = object.meta().labels.as_ref()?.get(label::CLUSTER_NAME)?;
+    let name = cluster_label(object)?;
     Some(ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), name))
 }

@@ -4,8 +4,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, reference_of};
+use super::Context;
 use crate::api::condition::{Condition, Conditioned};
+use crate::api::key::ObjectRef;
 use crate::api::merge::merge_diff;
 use crate::client::write::Part;
 use crate::client::{Mode, Object, Precondition, WriteError, get};
@@ -36,7 +37,7 @@ pub async fn write<K: Object + Conditioned>(
     after: &K,
     owned: &[&str],
 ) -> Result<Outcome, WriteError> {
-    let target = reference_of(before);
+    let target = ObjectRef::of(before);
     let mut latest = before.clone();
     let fields = merge_diff(&status_without_conditions(before), &status_without_conditions(after));
     for attempt in 1.. {

@@ -3,8 +3,11 @@
 
 pub mod control_plane;
 pub mod deployment;
+pub mod drain;
+pub mod machine;
 pub mod machine_set;
 pub mod naming;
+pub mod ownership;
 pub mod template;
 pub mod version;
 

@@ -3,11 +3,13 @@
 //! provider. Contract v1beta2, with v1beta1's fields where an object has only those.
 //! Source: cluster-api `internal/contract/*.go`, `util/conditions/getter.go`, v1.14.0.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use serde_json::Value;
 
 use super::condition_ops::{Status, UNSTAMPED, condition, internal_error, mirror};
+use super::wording::plural;
 use crate::api::condition::find;
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::time::{parse_rfc3339, to_k8s};
 
 /// What is known of an object that a spec refers to.
@@ -68,6 +70,38 @@ impl Provided {
     pub fn new(content: Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         Self { kind: text(&content["kind"]), name: text(&content["metadata"]["name"]), content }
+    }
+
+    /// Where to write it. The plural follows from the kind, as the contract demands.
+    #[must_use]
+    pub fn reference(&self) -> ObjectRef {
+        let meta = &self.content["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let api_version = text(&self.content["apiVersion"]);
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        ObjectRef {
+            gvk: Gvk {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                kind: self.kind.clone(),
+                plural: plural(&self.kind.to_lowercase()),
+                namespaced: true,
+            },
+            key: ObjectKey::new(text(&meta["namespace"]), &self.name),
+            uid: text(&meta["uid"]),
+        }
+    }
+
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.content["metadata"]["labels"][name].as_str()
+    }
+
+    /// Its owners; malformed entries count as none.
+    #[must_use]
+    pub fn owners(&self) -> Vec<OwnerReference> {
+        let list = &self.content["metadata"]["ownerReferences"];
+        serde_json::from_value(list.clone()).unwrap_or_default()
     }
 
     #[must_use]

@@ -117,8 +117,8 @@ fn a_running_worker_is_ready_and_available() {
 #[test]
 fn the_first_control_plane_machine_waits_as_in_appendix_b() {
     let mut o = running();
-    o.cluster =
-        object(json!({"spec": {}, "status": {"initialization": {"infrastructureProvisioned": true}}}));
+    o.cluster = object(json!({"metadata": {}, "spec": {},
+        "status": {"initialization": {"infrastructureProvisioned": true}}}));
     o.machine.spec.provider_id = None;
     o.machine.spec.bootstrap.data_secret_name = None;
     o.bootstrap = external("KubeadmConfig", json!({}), json!({}));
@@ -285,6 +285,7 @@ fn ready_of_a_deleting_machine_names_the_stage() {
     assert_eq!(first.phase.as_deref(), Some("Deleting"));
     o.infrastructure = External::NotFound { kind: "DevMachine".to_owned() };
     o.machine.status = Some(first);
+    o.probe.last_success = Some(now() + TimeDelta::minutes(16));
     let later = status(&o, now() + TimeDelta::minutes(16));
     assert_eq!(
         said(&later, "InfrastructureReady"),

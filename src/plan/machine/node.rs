@@ -1,0 +1,191 @@
+//! The Machine and its Node: the first meeting, and the labels, annotations and taints that the Node
+//! gets from the Machine.
+//! Source: `machine_controller_noderef.go` (`reconcileNode`, `patchNode`), v1.14.0.
+//!
+//! Intended difference: taints of the alpha gate `MachineTaintPropagation` are not propagated, and no
+//! extra label or annotation patterns can be configured.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Node, Taint};
+use serde_json::{Map, Value, json};
+
+use super::cluster_key;
+use super::why::Why;
+use crate::api::key::{ObjectRef, annotation, controller_of};
+use crate::api::names::annotation as names;
+use crate::plan::{Plan, WorkloadCall, Write};
+use crate::status::machine::{NodeReading, Observed, control_plane_initialized_since};
+
+const LABELS_FROM_MACHINE: &str = "cluster.x-k8s.io/labels-from-machine";
+const ANNOTATIONS_FROM_MACHINE: &str = "cluster.x-k8s.io/annotations-from-machine";
+const INTERRUPTIBLE: &str = "cluster.x-k8s.io/interruptible";
+const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoSchedule");
+const OUTDATED_REVISION: (&str, &str) = ("node.cluster.x-k8s.io/outdated-revision", "PreferNoSchedule");
+
+pub(super) fn rules(o: &Observed, plan: &mut Plan) {
+    let id = o.machine.spec.provider_id.as_deref().unwrap_or_default();
+    let recorded = o.machine.status.as_ref().and_then(|s| s.node_ref.as_ref());
+    match &o.node {
+        NodeReading::Found(node) => met(o, node, recorded.is_none(), plan),
+        _ if o.is_deleting() || id.is_empty() => {}
+        _ if control_plane_initialized_since(&o.cluster).is_none() => plan.block(Why::WaitingForControlPlane),
+        NodeReading::NotFound => plan.block(match recorded {
+            Some(node) => Why::NodeVanished { name: node.name.clone() },
+            None => Why::WaitingForNode { id: id.to_owned() },
+        }),
+        NodeReading::Failed(error) => plan.block(Why::Unreadable { error: error.clone() }),
+        NodeReading::NotConnected | NodeReading::NotAsked => {}
+    }
+}
+
+fn met(o: &Observed, node: &Node, first: bool, plan: &mut Plan) {
+    let name = node.metadata.name.clone().unwrap_or_default();
+    if first {
+        plan.step(
+            Write::Event {
+                about: ObjectRef::of(&o.machine),
+                warning: false,
+                reason: "SuccessfulSetNodeRef",
+                message: name.clone(),
+            },
+            Why::NodeFound { name: name.clone() },
+        );
+    }
+    if let Some(body) = metadata_patch(o, node) {
+        let call = WorkloadCall::PatchNode { node: name, body };
+        plan.step(Write::Workload { cluster: cluster_key(o), call }, Why::NodeMetadata);
+    }
+}
+
+/// The merge patch that brings the Node's metadata and taints in step; `None` when they are.
+fn metadata_patch(o: &Observed, node: &Node) -> Option<Value> {
+    let empty = BTreeMap::new();
+    let old_labels = node.metadata.labels.as_ref().unwrap_or(&empty);
+    let old_annotations = node.metadata.annotations.as_ref().unwrap_or(&empty);
+
+    let labels = synced_labels(o);
+    let from_machine = synced_annotations(o);
+    let mut annotations = from_machine.clone();
+    annotations.insert(LABELS_FROM_MACHINE.to_owned(), keys(&labels));
+    annotations.insert(ANNOTATIONS_FROM_MACHINE.to_owned(), keys(&from_machine));
+    annotations.extend(identity(o));
+
+    let mut metadata = Map::new();
+    let changes = [
+        ("labels", changes(old_labels, &labels, tracked(old_annotations, LABELS_FROM_MACHINE))),
+        (
+            "annotations",
+            changes(old_annotations, &annotations, tracked(old_annotations, ANNOTATIONS_FROM_MACHINE)),
+        ),
+    ];
+    for (field, changed) in changes {
+        if !changed.is_empty() {
+            metadata.insert(field.to_owned(), Value::Object(changed));
+        }
+    }
+    let mut body = Map::new();
+    let old_taints = node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default();
+    let taints = taints(o, &old_taints);
+    if taints != old_taints {
+        body.insert("spec".to_owned(), json!({ "taints": taints }));
+    }
+    if metadata.is_empty() && body.is_empty() {
+        return None;
+    }
+    if let Some(version) = &node.metadata.resource_version {
+        metadata.insert("resourceVersion".to_owned(), json!(version));
+    }
+    body.insert("metadata".to_owned(), Value::Object(metadata));
+    Some(Value::Object(body))
+}
+
+fn identity(o: &Observed) -> BTreeMap<String, String> {
+    let machine = &o.machine;
+    let mut all = BTreeMap::from([
+        ("cluster.x-k8s.io/cluster-name".to_owned(), machine.spec.cluster_name.clone()),
+        (
+            "cluster.x-k8s.io/cluster-namespace".to_owned(),
+            machine.metadata.namespace.clone().unwrap_or_default(),
+        ),
+        ("cluster.x-k8s.io/machine".to_owned(), machine.metadata.name.clone().unwrap_or_default()),
+    ]);
+    if let Some(owner) = controller_of(machine) {
+        all.insert("cluster.x-k8s.io/owner-kind".to_owned(), owner.kind.clone());
+        all.insert("cluster.x-k8s.io/owner-name".to_owned(), owner.name.clone());
+    }
+    all
+}
+
+fn synced_labels(o: &Observed) -> BTreeMap<String, String> {
+    let mut labels: BTreeMap<String, String> = o
+        .machine
+        .metadata
+        .labels
+        .iter()
+        .flatten()
+        .filter(|(key, _)| {
+            key.starts_with("node-role.kubernetes.io")
+                || in_domain(key, "node-restriction.kubernetes.io")
+                || in_domain(key, "node.cluster.x-k8s.io")
+        })
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if o.infrastructure.found().is_some_and(|i| i.flag("/status/interruptible")) {
+        labels.insert(INTERRUPTIBLE.to_owned(), String::new());
+    }
+    labels
+}
+
+fn synced_annotations(o: &Observed) -> BTreeMap<String, String> {
+    let all = o.machine.metadata.annotations.iter().flatten();
+    all.filter(|(key, _)| in_domain(key, "node.cluster.x-k8s.io"))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}
+
+fn in_domain(key: &str, domain: &str) -> bool {
+    let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    prefix == domain || prefix.strip_suffix(domain).is_some_and(|sub| sub.ends_with('.'))
+}
+
+fn keys(map: &BTreeMap<String, String>) -> String {
+    map.keys().cloned().collect::<Vec<_>>().join(",")
+}
+
+fn tracked<'a>(annotations: &'a BTreeMap<String, String>, name: &str) -> BTreeSet<&'a str> {
+    annotations.get(name).into_iter().flat_map(|list| list.split(',')).filter(|key| !key.is_empty()).collect()
+}
+
+/// New and changed entries, and `null` for those that came from the Machine before and do not now.
+fn changes(
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+    tracked: BTreeSet<&str>,
+) -> Map<String, Value> {
+    let removed = tracked.into_iter().filter(|key| !new.contains_key(*key) && old.contains_key(*key));
+    let mut changed: Map<String, Value> = removed.map(|key| (key.to_owned(), Value::Null)).collect();
+    changed.extend(new.iter().filter(|(k, v)| old.get(*k) != Some(*v)).map(|(k, v)| (k.clone(), json!(v))));
+    changed
+}
+
+fn taints(o: &Observed, old: &[Taint]) -> Vec<Taint> {
+    let is = |taint: &Taint, (key, effect): (&str, &str)| taint.key == key && taint.effect == effect;
+    let mut taints: Vec<Taint> = old.iter().filter(|t| !is(t, UNINITIALIZED)).cloned().collect();
+    match o.deployment.as_ref().map(|(set, md)| {
+        (revision(annotation(set, names::REVISION)), revision(annotation(md, names::REVISION)))
+    }) {
+        Some((Some(set), Some(deployment))) if set < deployment => {
+            if !taints.iter().any(|t| is(t, OUTDATED_REVISION)) {
+                let (key, effect) = OUTDATED_REVISION;
+                taints.push(Taint { key: key.to_owned(), effect: effect.to_owned(), ..Taint::default() });
+            }
+        }
+        _ => taints.retain(|t| !is(t, OUTDATED_REVISION)),
+    }
+    taints
+}
+
+fn revision(text: Option<&str>) -> Option<i64> {
+    text.and_then(|text| text.parse().ok())
+}

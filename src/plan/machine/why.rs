@@ -1,0 +1,126 @@
+//! Why a Machine gets a write, or has to wait.
+
+use std::fmt;
+
+use crate::plan::Rule;
+
+/// Rules whose failure shows in the `Deleting` condition.
+pub const DELETE_INFRASTRUCTURE: &str = "delete-infrastructure";
+pub const DELETE_BOOTSTRAP: &str = "delete-bootstrap";
+pub const DELETE_NODE: &str = "delete-node";
+/// Of `plan::drain`.
+pub const DRAIN: &str = "drain";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    Finalizer,
+    ClusterLabel,
+    StandAlone,
+    Adopt { kind: String },
+    DataSecretName { name: String },
+    ProviderId { id: String },
+    FailureDomain { name: String },
+    NodeFound { name: String },
+    NodeMetadata,
+    DeleteInfrastructure { kind: String },
+    DeleteBootstrap { kind: String },
+    DeleteNode,
+    Completed,
+    Missing { kind: String, name: String },
+    Vanished { kind: String, name: String },
+    Unreadable { error: String },
+    ControlledByOther { kind: String, owner: String },
+    WaitingForDataSecret { kind: String },
+    NoDataSecretName { kind: String },
+    WaitingForInfrastructure { kind: String },
+    WaitingForProviderId { kind: String },
+    WaitingForControlPlane,
+    WaitingForNode { id: String },
+    NodeVanished { name: String },
+    CannotTell { error: String },
+    WaitingForHooks { stage: &'static str, hooks: Vec<String> },
+    NodeUnreadable,
+    WaitingForVolumes { volumes: usize },
+    WaitingForDeletion { kind: String },
+}
+
+impl Rule for Why {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Finalizer => "add-finalizer",
+            Self::ClusterLabel => "label-with-cluster",
+            Self::StandAlone => "own-stand-alone-machine",
+            Self::Adopt { .. } => "adopt-provider-object",
+            Self::DataSecretName { .. } => "copy-data-secret-name",
+            Self::ProviderId { .. } => "copy-provider-id",
+            Self::FailureDomain { .. } => "copy-failure-domain",
+            Self::NodeFound { .. } => "node-found",
+            Self::NodeMetadata => "sync-node-metadata",
+            Self::DeleteInfrastructure { .. } => DELETE_INFRASTRUCTURE,
+            Self::DeleteBootstrap { .. } => DELETE_BOOTSTRAP,
+            Self::DeleteNode => DELETE_NODE,
+            Self::Completed => "deletion-completed",
+            Self::Missing { .. } => "missing-provider-object",
+            Self::Vanished { .. } => "vanished-provider-object",
+            Self::Unreadable { .. } => "unreadable-provider-object",
+            Self::ControlledByOther { .. } => "controlled-by-another",
+            Self::WaitingForDataSecret { .. } => "waiting-for-data-secret",
+            Self::NoDataSecretName { .. } => "no-data-secret-name",
+            Self::WaitingForInfrastructure { .. } => "waiting-for-infrastructure",
+            Self::WaitingForProviderId { .. } => "waiting-for-provider-id",
+            Self::WaitingForControlPlane => "waiting-for-control-plane",
+            Self::WaitingForNode { .. } => "waiting-for-node",
+            Self::NodeVanished { .. } => "node-vanished",
+            Self::CannotTell { .. } => "cannot-tell-whether-node-goes",
+            Self::WaitingForHooks { .. } => "waiting-for-hooks",
+            Self::NodeUnreadable => "node-unreadable",
+            Self::WaitingForVolumes { .. } => "waiting-for-volumes",
+            Self::WaitingForDeletion { .. } => "waiting-for-deletion",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finalizer => f.write_str("the Machine must not vanish before its host does"),
+            Self::ClusterLabel => f.write_str("the Machine is found by the label of its Cluster"),
+            Self::StandAlone => f.write_str("a stand-alone Machine belongs to its Cluster"),
+            Self::Adopt { kind } => write!(f, "the {kind} belongs to this Machine"),
+            Self::DataSecretName { name } => write!(f, "bootstrap data is in Secret {name}"),
+            Self::ProviderId { id } => write!(f, "the host exists as {id}"),
+            Self::FailureDomain { name } => write!(f, "the host was placed in failure domain {name}"),
+            Self::NodeFound { name } => write!(f, "Node {name} has joined"),
+            Self::NodeMetadata => f.write_str("the Node says which Machine it is"),
+            Self::DeleteInfrastructure { kind } => write!(f, "the {kind} goes with its Machine"),
+            Self::DeleteBootstrap { kind } => write!(f, "the {kind} goes after the host"),
+            Self::DeleteNode => f.write_str("the host is gone, so its Node goes"),
+            Self::Completed => f.write_str("nothing of the Machine is left"),
+            Self::Missing { kind, name } => write!(f, "{kind} {name} does not exist yet"),
+            Self::Vanished { kind, name } => write!(f, "{kind} {name} was provisioned and is gone"),
+            Self::Unreadable { error } => f.write_str(error),
+            Self::ControlledByOther { kind, owner } => write!(f, "the {kind} is controlled by {owner}"),
+            Self::WaitingForDataSecret { kind } => {
+                write!(f, "the {kind} has not made its bootstrap data yet")
+            }
+            Self::NoDataSecretName { kind } => write!(f, "the {kind} says its data is made but not where"),
+            Self::WaitingForInfrastructure { kind } => write!(f, "the {kind} is not provisioned yet"),
+            Self::WaitingForProviderId { kind } => {
+                write!(f, "the {kind} is provisioned but has no provider ID yet")
+            }
+            Self::WaitingForControlPlane => f.write_str("the Cluster's control plane is not initialized yet"),
+            Self::WaitingForNode { id } => write!(f, "no Node with provider ID {id} has joined yet"),
+            Self::NodeVanished { name } => write!(f, "Node {name} is gone while its Machine still exists"),
+            Self::CannotTell { error } => write!(f, "whether the Node goes too is not known: {error}"),
+            Self::WaitingForHooks { stage, hooks } => {
+                write!(f, "{stage} hooks hold the deletion: {}", hooks.join(", "))
+            }
+            Self::NodeUnreadable => f.write_str("the Node to drain cannot be read"),
+            Self::WaitingForVolumes { volumes: 1 } => f.write_str("1 volume is still attached to the Node"),
+            Self::WaitingForVolumes { volumes } => {
+                write!(f, "{volumes} volumes are still attached to the Node")
+            }
+            Self::WaitingForDeletion { kind } => write!(f, "the {kind} is being deleted"),
+        }
+    }
+}
