@@ -49,7 +49,7 @@ fn settled() -> Observed {
             json!({"providerID": "in-memory://m"}),
             json!({"initialization": {"provisioned": true}}),
         ),
-        probe: Probe { last_success: Some(now()), not_established_yet: false },
+        probe: Probe { last_success: Some(now()), ..Probe::default() },
         control_plane_machines_left: 1,
         node: NodeReading::Found(Box::new(object(json!({"metadata": {"name": "m", "annotations": {
             "cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/cluster-namespace": "ns", "cluster.x-k8s.io/machine": "m",

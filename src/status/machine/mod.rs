@@ -75,6 +75,8 @@ pub struct Probe {
     pub last_success: Option<Timestamp>,
     /// Never reached, and not tried often enough to call it down.
     pub not_established_yet: bool,
+    /// The last probe did not succeed.
+    pub failing: bool,
 }
 
 /// The Node with the Machine's provider ID, as far as it could be read.

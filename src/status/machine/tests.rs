@@ -50,7 +50,7 @@ fn running() -> Observed {
             "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}], "failureDomain": "z1"}),
             json!({"providerID": "in-memory://m"}),
         ),
-        probe: Probe { last_success: Some(now()), not_established_yet: false },
+        probe: Probe { last_success: Some(now()), ..Probe::default() },
         control_plane_machines_left: 1,
         node: NodeReading::Found(Box::new(node(&[
             ("Ready", "True", ""),

@@ -1,0 +1,389 @@
+//! What happens to a Cluster next: adoption of its two provider objects, the endpoint, and the way out
+//! in order. Owns the rules; must not know how steps are performed.
+//! Source: cluster-api `core/reconcilers/cluster/cluster_controller{,_phases}.go`, v1.14.0.
+//!
+//! Intended differences: no kubeconfig is made for Clusters without a control plane object, and the
+//! BeforeClusterDelete hook is not asked (runtime extensions are not called).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Plan, Rule, Write, ownership};
+use crate::api::key::ObjectRef;
+use crate::api::names::finalizer;
+use crate::status::cluster::deletion::{Stage, stage};
+use crate::status::cluster::{Observed, has_endpoint, initialization, status};
+use crate::status::contract::{External, Provided};
+use crate::time::Timestamp;
+
+/// How soon an object that should exist is looked for again.
+const MISSING_RETRY: Duration = Duration::from_secs(30);
+/// Between two looks at descendants that are being deleted.
+const DESCENDANTS_RETRY: Duration = Duration::from_secs(5);
+/// Between two looks at a connection that has begun to fail.
+const PROBE_RETRY: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Why {
+    Finalizer,
+    Adopt { kind: String },
+    Endpoint { host: String, kind: String },
+    Reached { what: &'static str },
+    Phase { phase: String },
+    DeleteDescendant,
+    DeleteControlPlane { kind: String },
+    DeleteInfrastructure { kind: String },
+    Completed,
+    Missing { kind: String, name: String },
+    Vanished { kind: String },
+    Unreadable { error: String },
+    ControlledByOther { kind: String, owner: String },
+    WaitingForTopology,
+    WaitingForInfrastructure { kind: String },
+    WaitingForControlPlane { kind: String },
+    WaitingForWorkersDeletion { lines: Vec<String> },
+    WaitingForDeletion { kind: String },
+}
+
+impl Rule for Why {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Finalizer => "add-finalizer",
+            Self::Adopt { .. } => "adopt-provider-object",
+            Self::Endpoint { .. } => "copy-endpoint",
+            Self::Reached { .. } => "report-milestone",
+            Self::Phase { .. } => "report-phase",
+            Self::DeleteDescendant => "delete-descendant",
+            Self::DeleteControlPlane { .. } => "delete-control-plane",
+            Self::DeleteInfrastructure { .. } => "delete-infrastructure",
+            Self::Completed => "deletion-completed",
+            Self::Missing { .. } => "missing-provider-object",
+            Self::Vanished { .. } => "vanished-provider-object",
+            Self::Unreadable { .. } => "unreadable-provider-object",
+            Self::ControlledByOther { .. } => "controlled-by-another",
+            Self::WaitingForTopology => "waiting-for-topology",
+            Self::WaitingForInfrastructure { .. } => "waiting-for-infrastructure",
+            Self::WaitingForControlPlane { .. } => "waiting-for-control-plane",
+            Self::WaitingForWorkersDeletion { .. } => "waiting-for-workers-deletion",
+            Self::WaitingForDeletion { .. } => "waiting-for-deletion",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finalizer => f.write_str("the Cluster must not vanish before what it is made of"),
+            Self::Adopt { kind } => write!(f, "the {kind} belongs to this Cluster"),
+            Self::Endpoint { host, kind } => write!(f, "the {kind} reports the endpoint {host}"),
+            Self::Reached { what } => f.write_str(what),
+            Self::Phase { phase } => write!(f, "the Cluster is {phase}"),
+            Self::DeleteDescendant => f.write_str("it belongs to a Cluster that is being deleted"),
+            Self::DeleteControlPlane { kind } => write!(f, "the {kind} goes when no worker is left"),
+            Self::DeleteInfrastructure { kind } => write!(f, "the {kind} goes when no machine is left"),
+            Self::Completed => f.write_str("nothing of the Cluster is left"),
+            Self::Missing { kind, name } => write!(f, "{kind} {name} does not exist yet"),
+            Self::Vanished { kind } => write!(f, "the {kind} was complete once and is gone"),
+            Self::Unreadable { error } => f.write_str(error),
+            Self::ControlledByOther { kind, owner } => write!(f, "the {kind} is controlled by {owner}"),
+            Self::WaitingForTopology => f.write_str("the topology has not been generated yet"),
+            Self::WaitingForInfrastructure { kind } => write!(f, "the {kind} is not provisioned yet"),
+            Self::WaitingForControlPlane { kind } => write!(f, "the {kind} is not initialized yet"),
+            Self::WaitingForWorkersDeletion { lines } => {
+                let what: Vec<&str> = lines.iter().map(|l| l.trim_start_matches("* ")).collect();
+                write!(f, "still being deleted: {}", what.join("; "))
+            }
+            Self::WaitingForDeletion { kind } => write!(f, "the {kind} is being deleted"),
+        }
+    }
+}
+
+/// The plan for a Cluster that is not paused. Every rule speaks even when an earlier one waits; only
+/// the finalizer comes alone.
+#[must_use]
+pub fn plan(o: &Observed, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if !o.is_deleting() && !ownership::has_finalizer(&o.cluster, finalizer::CLUSTER) {
+        plan.step(ownership::add_finalizer(&o.cluster, finalizer::CLUSTER), Why::Finalizer);
+        return plan;
+    }
+    if o.has_topology() && o.infrastructure == External::NotSet && !o.is_deleting() {
+        plan.block(Why::WaitingForTopology);
+        return plan;
+    }
+    infrastructure(o, &mut plan);
+    control_plane(o, &mut plan);
+    report(o, now, &mut plan);
+    if o.is_deleting() {
+        delete(o, &mut plan);
+    }
+    if o.probe.failing {
+        plan.recheck_within(PROBE_RETRY);
+    }
+    plan
+}
+
+fn infrastructure(o: &Observed, plan: &mut Plan) {
+    let done = initialization(&o.cluster).infrastructure_provisioned == Some(true);
+    let name = o.cluster.spec.infrastructure_ref.as_ref().map_or("", |r| r.name.as_str());
+    let Some(found) = adopted(o, &o.infrastructure, name, done, plan) else { return };
+    if found.provisioned() {
+        endpoint(o, found, plan);
+    } else if !done && !o.is_deleting() {
+        plan.block(Why::WaitingForInfrastructure { kind: found.kind.clone() });
+    }
+}
+
+fn control_plane(o: &Observed, plan: &mut Plan) {
+    let done = initialization(&o.cluster).control_plane_initialized == Some(true);
+    let name = o.cluster.spec.control_plane_ref.as_ref().map_or("", |r| r.name.as_str());
+    let Some(found) = adopted(o, &o.control_plane, name, done, plan) else { return };
+    let infrastructure_has_one =
+        o.infrastructure.found().is_some_and(|i| i.provisioned() && i.endpoint().is_some());
+    if !infrastructure_has_one {
+        endpoint(o, found, plan);
+    }
+    if !done && !o.is_deleting() && !found.control_plane_initialized() {
+        plan.block(Why::WaitingForControlPlane { kind: found.kind.clone() });
+    }
+}
+
+/// The object, owned by the Cluster; `None` when there is none to work with, with a blocker where
+/// there should be one.
+fn adopted<'a>(
+    o: &Observed,
+    external: &'a External,
+    name: &str,
+    needed: bool,
+    plan: &mut Plan,
+) -> Option<&'a Provided> {
+    let found = match external {
+        External::Found(found) if found.is_deleting() => return None,
+        External::Found(found) => found,
+        External::NotSet => return None,
+        External::Unreadable { error, .. } => {
+            plan.block(Why::Unreadable { error: error.clone() });
+            return None;
+        }
+        External::NotFound { kind } => {
+            if !o.is_deleting() && needed {
+                plan.block(Why::Vanished { kind: kind.clone() });
+            } else if !o.is_deleting() {
+                plan.block(Why::Missing { kind: kind.clone(), name: name.to_owned() });
+                plan.recheck_within(MISSING_RETRY);
+            }
+            return None;
+        }
+    };
+    let cluster = o.cluster.metadata.name.as_deref().unwrap_or_default();
+    match ownership::adopt(found, ownership::owner(&o.cluster, true), cluster, |_| false) {
+        Ok(None) => {}
+        Ok(Some(write)) => plan.step(write, Why::Adopt { kind: found.kind.clone() }),
+        Err(other) => {
+            let owner = format!("{} {}", other.kind, other.name);
+            plan.block(Why::ControlledByOther { kind: found.kind.clone(), owner });
+        }
+    }
+    Some(found)
+}
+
+fn endpoint(o: &Observed, from: &Provided, plan: &mut Plan) {
+    if has_endpoint(&o.cluster) {
+        return;
+    }
+    if let Some((host, port)) = from.endpoint() {
+        let body = json!({"spec": {"controlPlaneEndpoint": {"host": host, "port": port}}});
+        let why = Why::Endpoint { host, kind: from.kind.clone() };
+        plan.step(Write::Patch { object: ObjectRef::of(&o.cluster), body }, why);
+    }
+}
+
+/// Milestones and phases become events, once: they are compared with the stored status.
+fn report(o: &Observed, now: Timestamp, plan: &mut Plan) {
+    let (before, after) = (initialization(&o.cluster), status(o, now));
+    let flags = after.initialization.unwrap_or_default();
+    let about = ObjectRef::of(&o.cluster);
+    let event = |reason: &'static str, message: String| Write::Event {
+        about: about.clone(),
+        warning: false,
+        reason,
+        message,
+    };
+    let name = o.cluster.metadata.name.as_deref().unwrap_or_default();
+    if o.infrastructure.found().is_some()
+        && before.infrastructure_provisioned != Some(true)
+        && flags.infrastructure_provisioned == Some(true)
+    {
+        let message = format!("Cluster {name} InfrastructureReady is now True");
+        plan.step(
+            event("InfrastructureReady", message),
+            Why::Reached { what: "the infrastructure is provisioned" },
+        );
+    }
+    if before.control_plane_initialized != Some(true) && flags.control_plane_initialized == Some(true) {
+        let message = format!("Cluster {name} ControlPlaneInitialized is now True");
+        plan.step(
+            event("ControlPlaneInitialized", message),
+            Why::Reached { what: "the control plane is initialized" },
+        );
+    }
+    let stored = o.cluster.status.as_ref().and_then(|s| s.phase.as_deref());
+    if let Some(phase) = after.phase.filter(|phase| stored != Some(phase)) {
+        let reason = match phase.as_str() {
+            "Provisioning" => "Provisioning",
+            "Provisioned" => "Provisioned",
+            "Deleting" => "Deleting",
+            _ => "Pending",
+        };
+        plan.step(event(reason, format!("Cluster {name} is {phase}")), Why::Phase { phase });
+    }
+}
+
+fn delete(o: &Observed, plan: &mut Plan) {
+    match stage(o) {
+        Stage::NotDeleting => {}
+        Stage::Workers(lines) => {
+            descendants(o, plan);
+            plan.block(Why::WaitingForWorkersDeletion { lines });
+            plan.recheck_within(DESCENDANTS_RETRY);
+        }
+        Stage::ControlPlane(_) => remove(&o.control_plane, |kind| Why::DeleteControlPlane { kind }, plan),
+        Stage::Infrastructure(_) => {
+            remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, plan)
+        }
+        Stage::Completed => {
+            if ownership::has_finalizer(&o.cluster, finalizer::CLUSTER) {
+                let name = o.cluster.metadata.name.as_deref().unwrap_or_default();
+                let message = format!("Cluster {name} has been deleted");
+                let about = ObjectRef::of(&o.cluster);
+                plan.step(ownership::remove_finalizer(&o.cluster, finalizer::CLUSTER), Why::Completed);
+                plan.step(Write::Event { about, warning: false, reason: "Deleted", message }, Why::Completed);
+            }
+        }
+    }
+}
+
+/// Deletes what the Cluster itself owns; the rest goes with its owners. Control plane Machines come
+/// last, and only when no control plane object takes them down.
+fn descendants(o: &Observed, plan: &mut Plan) {
+    let d = &o.descendants;
+    let mut doomed = Vec::new();
+    doomed.extend(d.machine_pools.iter().filter_map(|k| deletable(o, k)));
+    doomed.extend(d.machine_deployments.iter().filter_map(|k| deletable(o, k)));
+    doomed.extend(d.machine_sets.iter().filter_map(|k| deletable(o, k)));
+    doomed.extend(d.all_worker_machines().into_iter().filter_map(|k| deletable(o, k)));
+    if o.control_plane == External::NotSet {
+        doomed.extend(d.control_plane_machines().into_iter().filter_map(|k| deletable(o, k)));
+    }
+    for object in doomed {
+        plan.step(Write::Delete { object }, Why::DeleteDescendant);
+    }
+}
+
+fn deletable<K: kube::Resource<DynamicType = ()>>(o: &Observed, object: &K) -> Option<ObjectRef> {
+    (object.meta().deletion_timestamp.is_none() && o.owns(object)).then(|| ObjectRef::of(object))
+}
+
+fn remove(external: &External, why: impl Fn(String) -> Why, plan: &mut Plan) {
+    match external {
+        External::Found(object) => {
+            if !object.is_deleting() {
+                plan.step(Write::Delete { object: object.reference() }, why(object.kind.clone()));
+            }
+            plan.block(Why::WaitingForDeletion { kind: object.kind.clone() });
+        }
+        External::Unreadable { error, .. } => plan.block(Why::Unreadable { error: error.clone() }),
+        External::NotFound { .. } | External::NotSet => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::status::cluster::Descendants;
+    use crate::time::parse_rfc3339;
+
+    fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).expect("an object")
+    }
+
+    fn provider(kind: &str, spec: Value, status: Value) -> External {
+        External::Found(Provided::new(json!({
+            "apiVersion": "x.cluster.x-k8s.io/v1beta2", "kind": kind,
+            "metadata": {"name": "c", "namespace": "ns", "uid": kind, "labels": {"cluster.x-k8s.io/cluster-name": "c"},
+                "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c",
+                                     "controller": true, "blockOwnerDeletion": true}]},
+            "spec": spec, "status": status,
+        })))
+    }
+
+    fn fresh() -> Observed {
+        Observed {
+            cluster: object(json!({
+                "metadata": {"name": "c", "namespace": "ns", "uid": "c", "finalizers": ["cluster.cluster.x-k8s.io"]},
+                "spec": {"infrastructureRef": {"apiGroup": "i", "kind": "DevCluster", "name": "c"},
+                         "controlPlaneRef": {"apiGroup": "p", "kind": "KubeadmControlPlane", "name": "c"}},
+                "status": {"phase": "Provisioning"}})),
+            infrastructure: provider("DevCluster", json!({}), json!({})),
+            control_plane: provider("KubeadmControlPlane", json!({}), json!({})),
+            ..Observed::default()
+        }
+    }
+
+    fn check(o: &Observed, steps: &[&str], blockers: &[&str]) {
+        let plan = plan(o, parse_rfc3339("2026-01-01T12:00:00Z").expect("a moment"));
+        let did: Vec<_> = plan.steps.iter().map(|s| s.reason.rule).collect();
+        let held: Vec<_> = plan.blockers.iter().map(|b| b.reason.rule).collect();
+        assert_eq!((did.as_slice(), held.as_slice()), (steps, blockers));
+    }
+
+    #[test]
+    fn provider_objects_are_adopted_and_their_endpoint_copied() {
+        let mut o = fresh();
+        check(&o, &[], &["waiting-for-infrastructure", "waiting-for-control-plane"]);
+        let endpoint = json!({"controlPlaneEndpoint": {"host": "h", "port": 6443}});
+        let mut infrastructure = Provided::new(json!({
+            "apiVersion": "x.cluster.x-k8s.io/v1beta2", "kind": "DevCluster", "metadata": {"name": "c"}, "spec": endpoint,
+            "status": {"initialization": {"provisioned": true}}}));
+        o.infrastructure = External::Found(infrastructure.clone());
+        check(
+            &o,
+            &["adopt-provider-object", "copy-endpoint", "report-milestone"],
+            &["waiting-for-control-plane"],
+        );
+        infrastructure.content["status"] = json!({});
+        o.infrastructure = External::Found(infrastructure);
+        check(&o, &["adopt-provider-object"], &["waiting-for-infrastructure", "waiting-for-control-plane"]);
+        o.infrastructure = External::NotFound { kind: "DevCluster".to_owned() };
+        check(&o, &[], &["missing-provider-object", "waiting-for-control-plane"]);
+    }
+
+    #[test]
+    fn deletion_goes_workers_control_plane_infrastructure() {
+        let mut o = fresh();
+        o.cluster.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
+        o.cluster.status.get_or_insert_default().phase = Some("Deleting".to_owned());
+        let owner =
+            json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c"}]);
+        let template = json!({"spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}});
+        let spec = json!({"clusterName": "c", "selector": {}, "template": template});
+        o.descendants = Descendants {
+            machine_deployments: vec![object(
+                json!({"metadata": {"name": "md", "ownerReferences": owner}, "spec": spec}),
+            )],
+            machine_sets: vec![object(json!({"metadata": {"name": "md-1"}, "spec": spec}))],
+            ..Descendants::default()
+        };
+        check(&o, &["delete-descendant"], &["waiting-for-workers-deletion"]);
+        o.descendants = Descendants::default();
+        check(&o, &["delete-control-plane"], &["waiting-for-deletion"]);
+        o.control_plane = External::NotFound { kind: "KubeadmControlPlane".to_owned() };
+        check(&o, &["delete-infrastructure"], &["waiting-for-deletion"]);
+        o.infrastructure = External::NotFound { kind: "DevCluster".to_owned() };
+        check(&o, &["deletion-completed", "deletion-completed"], &[]);
+    }
+}

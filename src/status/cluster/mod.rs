@@ -1,0 +1,239 @@
+//! What is true of a Cluster: phase, counters and conditions over its control plane, its workers and
+//! its infrastructure. Owns judgement; must not know how the facts were read or what happens next.
+//! Source: cluster-api `core/reconcilers/cluster/cluster_controller_status.go`, v1.14.0.
+//!
+//! Intended difference: availability gates of a ClusterClass are not read.
+
+mod control_plane;
+mod counters;
+pub mod deletion;
+mod descendants;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use chrono::TimeDelta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::condition_ops::{self, Draft, Status, condition};
+use super::contract::{External, Mirrored};
+use super::machine::Probe;
+use crate::api::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint, FailureDomain};
+use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_pool::MachinePool;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::label;
+use crate::time::{Timestamp, rfc3339};
+
+/// Condition types that the Cluster controller owns: all but `TopologyReconciled`.
+pub const OWNED: [&str; 16] = [
+    "Paused",
+    "Available",
+    "RemoteConnectionProbe",
+    "InfrastructureReady",
+    "ControlPlaneInitialized",
+    "ControlPlaneAvailable",
+    "WorkersAvailable",
+    "RollingOut",
+    "Remediating",
+    "ScalingDown",
+    "ScalingUp",
+    "ControlPlaneMachinesReady",
+    "WorkerMachinesReady",
+    "ControlPlaneMachinesUpToDate",
+    "WorkerMachinesUpToDate",
+    "Deleting",
+];
+
+/// A probe that succeeded longer ago than this has failed.
+pub const CONNECTION_GRACE: TimeDelta = TimeDelta::seconds(50);
+
+/// Everything a Cluster is judged by.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// As it is now, this run's own writes included.
+    pub cluster: Cluster,
+    pub infrastructure: External,
+    pub control_plane: External,
+    pub probe: Probe,
+    pub descendants: Descendants,
+    /// What of a deletion failed in this run.
+    pub failed: bool,
+}
+
+/// Everything in the namespace that carries the cluster's label, each list ordered by name.
+#[derive(Clone, Debug, Default)]
+pub struct Descendants {
+    pub machine_deployments: Vec<MachineDeployment>,
+    pub machine_sets: Vec<MachineSet>,
+    pub machine_pools: Vec<MachinePool>,
+    pub machines: Vec<Machine>,
+}
+
+impl Descendants {
+    #[must_use]
+    pub fn control_plane_machines(&self) -> Vec<&Machine> {
+        self.machines.iter().filter(|m| super::machines::is_control_plane(m)).collect()
+    }
+
+    /// Without Machines of a MachinePool.
+    #[must_use]
+    pub fn worker_machines(&self) -> Vec<&Machine> {
+        self.all_worker_machines().into_iter().filter(|m| !is_pool_machine(m)).collect()
+    }
+
+    #[must_use]
+    pub fn all_worker_machines(&self) -> Vec<&Machine> {
+        self.machines.iter().filter(|m| !super::machines::is_control_plane(m)).collect()
+    }
+
+    /// All Machines but those of a MachinePool.
+    #[must_use]
+    pub fn machines_without_pools(&self) -> Vec<&Machine> {
+        self.machines.iter().filter(|m| !is_pool_machine(m)).collect()
+    }
+}
+
+fn is_pool_machine(machine: &Machine) -> bool {
+    machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::POOL_NAME))
+}
+
+impl Observed {
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.cluster.metadata.deletion_timestamp.is_some()
+    }
+
+    #[must_use]
+    pub fn has_topology(&self) -> bool {
+        self.cluster.spec.topology.is_some()
+    }
+
+    /// Is `object` owned by this Cluster (not through somebody else)?
+    #[must_use]
+    pub fn owns<K: kube::Resource>(&self, object: &K) -> bool {
+        let name = self.cluster.metadata.name.as_deref().unwrap_or_default();
+        object.meta().owner_references.iter().flatten().any(|r| r.kind == "Cluster" && r.name == name)
+    }
+}
+
+/// `status.initialization`, empty when there is none.
+#[must_use]
+pub fn initialization(cluster: &Cluster) -> ClusterInitialization {
+    cluster.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default()
+}
+
+/// Host and port are both set.
+#[must_use]
+pub fn has_endpoint(cluster: &Cluster) -> bool {
+    let valid =
+        |e: &Endpoint| e.host.as_ref().is_some_and(|h| !h.is_empty()) && e.port.is_some_and(|p| p != 0);
+    cluster.spec.control_plane_endpoint.as_ref().is_some_and(valid)
+}
+
+/// The status of a Cluster that is not paused.
+#[must_use]
+pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
+    let mut status = o.cluster.status.clone().unwrap_or_default();
+    learn(&mut status, o);
+    let flags = status.initialization.clone().unwrap_or_default();
+    status.phase = Some(phase(o, &flags, status.phase.as_deref()).to_owned());
+    counters::fill(&mut status, o);
+
+    let mut draft = Draft::new(&status.conditions, o.cluster.metadata.generation, now);
+    draft.set(condition_ops::paused("Cluster", false, false));
+    if let Some(probe) = remote_connection_probe(o, &draft, now) {
+        draft.set(probe);
+    }
+    draft.set(infrastructure_ready(o, &flags));
+    draft.set(control_plane::available(o, &flags));
+    if let Some(initialized) = control_plane::initialized(o, &draft) {
+        draft.set(initialized);
+    }
+    descendants::judge(&mut draft, o, now);
+    draft.set(deletion::condition(o));
+    draft.set(summary::available(o, draft.list()));
+    status.conditions = draft.finish();
+    status
+}
+
+/// What infrastructure and control plane report, copied. Flags only ever turn true.
+fn learn(status: &mut ClusterStatus, o: &Observed) {
+    let mut flags = initialization(&o.cluster);
+    match &o.infrastructure {
+        External::NotSet if !o.is_deleting() && !o.has_topology() => {
+            flags.infrastructure_provisioned = Some(true)
+        }
+        External::Found(infrastructure) if !infrastructure.is_deleting() && infrastructure.provisioned() => {
+            flags.infrastructure_provisioned = Some(true);
+            let domains = infrastructure.content.pointer("/status/failureDomains").cloned();
+            let mut domains: Vec<FailureDomain> =
+                domains.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
+            domains.sort_by(|a, b| a.name.cmp(&b.name));
+            status.failure_domains = domains;
+        }
+        _ => {}
+    }
+    let control_plane = o.control_plane.found().filter(|c| !c.is_deleting());
+    if control_plane.is_some_and(super::contract::Provided::control_plane_initialized) {
+        flags.control_plane_initialized = Some(true);
+    }
+    if flags != ClusterInitialization::default() {
+        status.initialization = Some(flags);
+    }
+}
+
+/// Each later line that applies overrules the earlier ones.
+fn phase(o: &Observed, flags: &ClusterInitialization, stored: Option<&str>) -> &'static str {
+    let spec = &o.cluster.spec;
+    let stored = PHASES.into_iter().find(|p| stored == Some(*p)).unwrap_or("Pending");
+    let rules = [
+        (spec.infrastructure_ref.is_some() || spec.control_plane_ref.is_some(), "Provisioning"),
+        (flags.infrastructure_provisioned == Some(true) && has_endpoint(&o.cluster), "Provisioned"),
+        (o.is_deleting(), "Deleting"),
+    ];
+    rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).last().unwrap_or(stored)
+}
+
+const PHASES: [&str; 6] = ["Pending", "Provisioning", "Provisioned", "Deleting", "Failed", "Unknown"];
+
+/// `None`: what is there stays.
+fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Option<Condition> {
+    const TYPE: &str = "RemoteConnectionProbe";
+    if o.probe.not_established_yet {
+        let first = draft.find(TYPE).is_none();
+        return first
+            .then(|| condition(TYPE, Status::False, "ProbeFailed", "Remote connection not established yet"));
+    }
+    let failed = |message: String| condition(TYPE, Status::False, "ProbeFailed", message);
+    Some(match o.probe.last_success {
+        None => failed("Remote connection probe failed".to_owned()),
+        Some(at) if now - at > CONNECTION_GRACE => {
+            failed(format!("Remote connection probe failed, probe last succeeded at {}", rfc3339(at)))
+        }
+        Some(_) => condition(TYPE, Status::True, "ProbeSucceeded", ""),
+    })
+}
+
+fn infrastructure_ready(o: &Observed, flags: &ClusterInitialization) -> Condition {
+    const TYPE: &str = "InfrastructureReady";
+    if o.infrastructure == External::NotSet && o.has_topology() {
+        return waiting_for_topology(TYPE, Status::False, o.is_deleting());
+    }
+    Mirrored {
+        target: TYPE,
+        source_type: "Ready",
+        initialized: flags.infrastructure_provisioned == Some(true),
+        not_yet: "NotReady",
+        field: "status.initialization.provisioned",
+        owner_deleting: o.is_deleting(),
+        gone: " while the cluster still exists",
+    }
+    .of(&o.infrastructure)
+}
+
+fn waiting_for_topology(type_: &str, status: Status, deleting: bool) -> Condition {
+    let message = if deleting { "" } else { "Waiting for cluster topology to be reconciled" };
+    condition(type_, status, "ObjectDoesNotExist", message)
+}

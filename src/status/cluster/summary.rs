@@ -1,0 +1,48 @@
+//! `Available` of a Cluster: what its other conditions add up to.
+//! Source: `setAvailableCondition`, `cluster_controller_status.go`, v1.14.0.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::Observed;
+use crate::status::merge::{Priority, Reasons, Summary};
+
+pub(super) fn available(o: &Observed, conditions: &[Condition]) -> Condition {
+    let mut types = vec![
+        "Deleting",
+        "RemoteConnectionProbe",
+        "InfrastructureReady",
+        "ControlPlaneAvailable",
+        "WorkersAvailable",
+        "TopologyReconciled",
+    ];
+    let mut negative = vec!["Deleting"];
+    for gate in &o.cluster.spec.availability_gates {
+        types.push(&gate.condition_type);
+        if gate.polarity.as_deref() == Some("Negative") {
+            negative.push(&gate.condition_type);
+        }
+    }
+    let deleting = o.is_deleting();
+    let exceptions = |c: &Condition| excused(c, deleting);
+    let mut summary = Summary::new("Available", types, Reasons::AVAILABLE);
+    summary.negative = negative;
+    summary.exceptions = Some(&exceptions);
+    if !o.has_topology() {
+        summary.ignored_if_missing.push("TopologyReconciled");
+    }
+    summary.of(conditions)
+}
+
+fn excused(c: &Condition, deleting: bool) -> Option<Priority> {
+    match c.type_.as_str() {
+        "InfrastructureReady" | "ControlPlaneAvailable" => {
+            let gone = matches!(c.reason.as_str(), "ObjectDeleted" | "ObjectDoesNotExist");
+            (deleting && gone).then_some(Priority::Info)
+        }
+        "TopologyReconciled" if c.status == "False" => match c.reason.as_str() {
+            "ReconcileFailed" | "ClusterClassNotReconciled" => Some(Priority::Issue),
+            _ => Some(Priority::Info),
+        },
+        _ => None,
+    }
+}
