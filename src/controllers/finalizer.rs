@@ -4,7 +4,8 @@
 
 use serde_json::json;
 
-use super::{Context, reference_of};
+use super::Context;
+use crate::api::key::ObjectRef;
 use crate::client::write::Part;
 use crate::client::{Mode, Object, Precondition, WriteError};
 
@@ -40,6 +41,6 @@ pub async fn remove<K: Object>(context: &Context, object: &K, finalizer: &str) -
 async fn write<K: Object>(context: &Context, object: &K, finalizers: &[String]) -> Result<(), WriteError> {
     let body = json!({"metadata": {"finalizers": finalizers}});
     let guard = Precondition::unchanged(object);
-    context.writer.patch_value(&reference_of(object), Part::Main, &body, &guard, Mode::Real).await?;
+    context.writer.patch_value(&ObjectRef::of(object), Part::Main, &body, &guard, Mode::Real).await?;
     Ok(())
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::template::{self, Templates, cluster_owner, with_owner};
-use super::{Context, apply, finalizer, pause, reference_of, status as status_write};
+use super::{Context, apply, finalizer, pause, status as status_write};
 use crate::api::cluster::Cluster;
-use crate::api::key::{Gvk, ObjectKey, controller_of};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef, controller_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
@@ -62,7 +62,7 @@ impl MachineDeployments {
         let plan = plan(&observed, now);
         let applied = apply::apply(context, &plan.steps).await;
         let before: MachineDeployment =
-            applied.latest(&reference_of(deployment)).unwrap_or_else(|| deployment.clone());
+            applied.latest(&ObjectRef::of(deployment)).unwrap_or_else(|| deployment.clone());
         let failed = applied.failure.is_some() || templates.unreadable.is_some();
         let facts = judged::Observed {
             deployment: before.clone(),

@@ -7,7 +7,7 @@ use crate::api::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::dev::{DevCluster, DevMachine, DevMachineTemplate};
-use crate::api::key::{ObjectKey, cluster_label};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef, cluster_label};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_pool::MachinePool;
@@ -76,6 +76,19 @@ impl Caches {
                 error: format!("{kind} {key}: this engine has no provider for kind {kind}"),
             },
         }
+    }
+
+    /// The address of what a spec points at. `None` for kinds without a provider here.
+    #[must_use]
+    pub fn reference(&self, namespace: &str, reference: &ContractRef) -> Option<ObjectRef> {
+        let gvk = match reference.kind.as_str() {
+            "KubeadmControlPlane" => Gvk::of::<KubeadmControlPlane>(),
+            "KubeadmConfig" => Gvk::of::<KubeadmConfig>(),
+            "DevCluster" => Gvk::of::<DevCluster>(),
+            "DevMachine" => Gvk::of::<DevMachine>(),
+            _ => return None,
+        };
+        Some(ObjectRef { gvk, key: ObjectKey::new(namespace, &reference.name), uid: String::new() })
     }
 
     /// Machines of a cluster, by label, ordered by name.
