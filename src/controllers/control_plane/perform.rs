@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::secrets;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::ObjectKey;
+use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine::Machine;
 use crate::api::names::{self, annotation};
 use crate::client::{Mode, Precondition, WriteError};
 use crate::controllers::template::{self, reference_to, with_owner};
-use crate::controllers::{Context, apply, finalizer, reference_of, status};
+use crate::controllers::{Context, apply, finalizer, status};
 use crate::engine::ReconcileError;
 use crate::plan::control_plane::{Act, Decision, NewMachine, Observed, Sync, Template, owner};
 use crate::plan::{self, Reason, Write};
@@ -70,7 +70,7 @@ impl Performer<'_> {
             Act::CreateMachine(new) => self.create(new).await,
             Act::DeleteMachine { machine } => {
                 let Some(owned) = self.observed.machine(machine) else { return Ok(()) };
-                let target = reference_of(&owned.machine);
+                let target = ObjectRef::of(&owned.machine);
                 self.write(Write::Delete { object: target }).await
             }
             Act::ReleaseMachine { machine } => {
@@ -109,7 +109,7 @@ impl Performer<'_> {
         object: &K,
         body: Value,
     ) -> Result<(), ReconcileError> {
-        self.write(Write::Patch { object: reference_of(object), body }).await
+        self.write(Write::Patch { object: ObjectRef::of(object), body }).await
     }
 
     async fn adopt(&self, name: &str) -> Result<(), ReconcileError> {
@@ -162,7 +162,7 @@ impl Performer<'_> {
                 Ok(_) => Ok(()),
                 Err(error) => {
                     self.take_away(writer.delete_value(
-                        &reference_of(&bootstrap),
+                        &ObjectRef::of(&bootstrap),
                         &Precondition::same_uid(&bootstrap),
                         Mode::Real,
                     ))
@@ -238,7 +238,7 @@ impl Performer<'_> {
             Act::DeleteMachine { .. } => "FailedScaleDown",
             _ => return,
         };
-        let about = reference_of::<KubeadmControlPlane>(&self.observed.control_plane);
+        let about = ObjectRef::of::<KubeadmControlPlane>(&self.observed.control_plane);
         let event = Write::Event { about, warning: true, reason, message: error.to_string() };
         if let Err(error) = self.write(event).await {
             tracing::warn!("event {reason} was not stored: {error}");
