@@ -81,14 +81,21 @@ impl DevMachines {
 
     /// Puts the machine into the world, or brings its facts up to date, and looks at it.
     fn power_on(&self, scope: &Scope, spec: &InMemoryMachine) -> Option<Seen> {
-        let fresh = self.sim_machine(scope, spec);
-        let (hold, version) = (fresh.boot.hold, fresh.version.clone());
+        let (hold, version) = (held_at(&scope.dev), scope.machine.spec.version.clone().unwrap_or_default());
         let name = scope.key.name.as_str();
-        self.world.change(&scope.cluster_key, |sim| {
-            let machine = sim.machines.entry(name.to_owned()).or_insert(fresh);
-            machine.boot.hold = hold;
-            machine.version = version;
+        let up_to_date = self.world.read(&scope.cluster_key, |sim, _| {
+            sim.machines.get(name).map(|machine| machine.boot.hold == hold && machine.version == version)
         });
+        match up_to_date.flatten() {
+            None => self.restore(scope, spec),
+            Some(true) => {}
+            Some(false) => self.world.change(&scope.cluster_key, |sim| {
+                if let Some(machine) = sim.machines.get_mut(name) {
+                    machine.boot.hold = hold;
+                    machine.version = version;
+                }
+            }),
+        }
         self.look(scope)
     }
 
@@ -173,13 +180,10 @@ impl DevMachines {
         Ok(Outcome::Done)
     }
 
-    /// One machine as its object's status remembers it.
-    fn restore(&self, scope: &Scope) {
-        let Some(spec) = &scope.dev.spec.backend.in_memory else { return };
+    /// Puts the machine into the world as its object's status remembers it; a new one has nothing to
+    /// remember.
+    fn restore(&self, scope: &Scope, spec: &InMemoryMachine) {
         let up = phases_up(&scope.dev);
-        if up.is_empty() {
-            return;
-        }
         let machine = self.sim_machine(scope, spec);
         let member = remembered_member(&scope.dev, machine.member_id);
         self.world.change(&scope.cluster_key, |sim| {
@@ -321,9 +325,12 @@ impl Controller for DevMachines {
     /// Rebuilds the world from what the objects say: after a restart, machines that were up are up.
     fn prepare(&self) {
         for dev in self.dev_machines.list() {
-            let going = dev.metadata.deletion_timestamp.is_some();
-            if !going && let Some(scope) = self.scope(&ObjectKey::of(dev.as_ref()), &dev) {
-                self.restore(&scope);
+            let gone_or_new = dev.metadata.deletion_timestamp.is_some() || phases_up(&dev).is_empty();
+            if !gone_or_new
+                && let Some(spec) = &dev.spec.backend.in_memory
+                && let Some(scope) = self.scope(&ObjectKey::of(dev.as_ref()), &dev)
+            {
+                self.restore(&scope, spec);
             }
         }
     }
@@ -343,7 +350,14 @@ impl Controller for DevMachines {
                 let wakes = old.map(gates) != new.map(gates);
                 new.filter(|_| wakes).map(|c| of_cluster(&by_cluster, &ObjectKey::of(c))).unwrap_or_default()
             }),
-            Trigger::announced(self.world.subscribe(), move |cluster| of_cluster(&by_world, cluster)),
+            // Only control planes have something to note that others may change: member and leader.
+            Trigger::announced(self.world.subscribe(), move |cluster| {
+                let mut members = by_world.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
+                members.retain(|dev| {
+                    dev.metadata.labels.iter().flatten().any(|(l, _)| l == label::CONTROL_PLANE)
+                });
+                members.iter().map(|dev| ObjectKey::of(dev.as_ref())).collect()
+            }),
         ]
     }
 

@@ -1,1 +1,156 @@
-//! The provider end to end over an API server in this process, under paused time.
+//! The world as a workload, with a clock that is moved by hand. (End to end with controllers and an
+//! API server: `tests/it/provider.rs`.)
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::World;
+use super::boot::{Boot, Delays};
+use super::faults::Fault;
+use super::world::SimMachine;
+use crate::api::key::ObjectKey;
+use crate::rng::Rng;
+use crate::time::{Clock, TimeSource, Timestamp};
+use crate::workload::{PodScope, Workload, WorkloadError};
+
+#[derive(Clone)]
+struct Hand(Arc<Mutex<Timestamp>>);
+
+impl TimeSource for Hand {
+    fn now(&self) -> Timestamp {
+        *self.0.lock()
+    }
+}
+
+impl Hand {
+    fn pass(&self, seconds: i64) {
+        *self.0.lock() += chrono::TimeDelta::seconds(seconds);
+    }
+}
+
+fn cluster() -> ObjectKey {
+    ObjectKey::new("default", "c")
+}
+
+/// A world with one cluster whose named control plane machines are up at once.
+fn world(names: &[&str]) -> (World, Hand) {
+    let hand = Hand(Arc::new(Mutex::new(Timestamp::UNIX_EPOCH)));
+    let world = World::new(Clock::new(hand.clone()), Rng::seeded(1), 1.0);
+    for (at, name) in names.iter().enumerate() {
+        world.change(&cluster(), |sim| {
+            let machine = SimMachine {
+                boot: Boot::new(Timestamp::UNIX_EPOCH, Delays::default(), true),
+                provider_id: format!("in-memory://{name}"),
+                version: "v1.34.0".to_owned(),
+                control_plane: true,
+                addresses: Vec::new(),
+                member_id: at as u64 + 1,
+            };
+            sim.machines.insert((*name).to_owned(), machine);
+        });
+    }
+    (world, hand)
+}
+
+#[tokio::test]
+async fn a_control_plane_leaves_nodes_pods_members_and_a_map() {
+    let (world, _) = world(&["a", "b", "c"]);
+    let nodes = world.nodes(&cluster()).await.expect("nodes");
+    assert_eq!(nodes.len(), 3);
+    let node = &nodes[0];
+    assert_eq!(node.spec.as_ref().and_then(|s| s.provider_id.as_deref()), Some("in-memory://a"));
+    let info = node.status.as_ref().and_then(|s| s.node_info.as_ref()).expect("info");
+    assert_eq!(info.kubelet_version, "v1.34.0");
+    assert_eq!(world.pods(&cluster(), &PodScope::KubeSystem).await.expect("pods").len(), 12);
+    assert_eq!(world.pods(&cluster(), &PodScope::OnNode("a".to_owned())).await.expect("pods").len(), 4);
+    let etcd = world.etcd(&cluster()).await.expect("etcd");
+    assert_eq!((etcd.members.len(), etcd.leader), (3, Some(1)));
+    assert!(world.kubeadm_config(&cluster()).await.expect("an answer").is_some());
+}
+
+#[tokio::test]
+async fn patches_stay_and_changes_are_announced() {
+    let (world, _) = world(&["a"]);
+    let mut changes = world.changes();
+    let patch = json!({"metadata": {"labels": {"x": "y"}}, "spec": {"unschedulable": true}});
+    let node = world.patch_node(&cluster(), "a", &patch).await.expect("patched");
+    assert_eq!(node.spec.and_then(|s| s.unschedulable), Some(true));
+    assert_eq!(changes.try_recv().expect("announced"), cluster());
+    world.patch_node(&cluster(), "a", &patch).await.expect("patched");
+    assert!(changes.try_recv().is_err(), "the same again is no change");
+    let missing = world.patch_node(&cluster(), "z", &patch).await;
+    assert_eq!(missing, Err(WorkloadError::NotFound("Node z".to_owned())));
+}
+
+#[tokio::test]
+async fn losing_the_api_server_counts_failures_and_coming_back_clears_them() {
+    let (world, hand) = world(&["a"]);
+    hand.pass(25);
+    let connection = world.connection(&cluster());
+    assert!(connection.connected && connection.last_probe_success.is_some_and(|t| t.timestamp() == 20));
+    world.set_fault(&cluster(), Fault::Unreachable, true);
+    assert!(matches!(world.nodes(&cluster()).await, Err(WorkloadError::Unreachable(_))));
+    hand.pass(30);
+    assert_eq!(world.connection(&cluster()).consecutive_failures, 3);
+    hand.pass(20);
+    assert_eq!(world.nodes(&cluster()).await, Err(WorkloadError::NotConnected));
+    assert_eq!(world.connection(&cluster()).last_probe_success.map(|t| t.timestamp()), Some(25));
+    world.set_fault(&cluster(), Fault::Unreachable, false);
+    assert!(world.connection(&cluster()).connected);
+    assert!(world.nodes(&cluster()).await.is_ok());
+}
+
+#[tokio::test]
+async fn before_the_first_connect_nothing_is_established() {
+    let (world, hand) = world(&[]);
+    assert_eq!(world.nodes(&cluster()).await, Err(WorkloadError::NotConnected));
+    world.change(&cluster(), |_| ());
+    assert!(world.connection(&cluster()).not_established_yet());
+    hand.pass(121);
+    assert!(!world.connection(&cluster()).not_established_yet(), "five attempts failed");
+}
+
+#[tokio::test]
+async fn node_faults_are_seen_and_undone() {
+    let (world, _) = world(&["a"]);
+    let ready = |node: &k8s_openapi::api::core::v1::Node| {
+        let conditions = node.status.as_ref().and_then(|s| s.conditions.clone()).unwrap_or_default();
+        conditions.into_iter().find(|c| c.type_ == "Ready").map(|c| c.status)
+    };
+    for (fault, expected) in
+        [(Fault::NodeNotReady("a".to_owned()), "False"), (Fault::NodeSilent("a".to_owned()), "Unknown")]
+    {
+        world.set_fault(&cluster(), fault.clone(), true);
+        let node = world.node(&cluster(), "a").await.expect("an answer").expect("a node");
+        assert_eq!(ready(&node).as_deref(), Some(expected));
+        world.set_fault(&cluster(), fault, false);
+        let node = world.node(&cluster(), "a").await.expect("an answer").expect("a node");
+        assert_eq!(ready(&node).as_deref(), Some("True"));
+    }
+    world.set_fault(&cluster(), Fault::EtcdNoSpace("a".to_owned()), true);
+    assert_eq!(world.etcd(&cluster()).await.expect("etcd").members[0].alarms, ["NOSPACE"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clockwork_announces_the_end_of_grace_periods() {
+    #[derive(Clone)]
+    struct Paused(tokio::time::Instant);
+    impl TimeSource for Paused {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH + chrono::TimeDelta::from_std(self.0.elapsed()).unwrap_or_default()
+        }
+    }
+    let clock = Clock::new(Paused(tokio::time::Instant::now()));
+    let world = Arc::new(World::new(clock.clone(), Rng::seeded(1), 1.0));
+    tokio::spawn(Arc::clone(&world).clockwork());
+    world.change(&cluster(), |_| ());
+    let mut changes = world.changes();
+    let mut heard = Vec::new();
+    while let Ok(Ok(_)) = tokio::time::timeout(Duration::from_secs(1000), changes.recv()).await {
+        heard.push(clock.now().timestamp());
+    }
+    assert_eq!(heard, [120, 370], "the fifth failed attempt, and the long grace after it");
+}

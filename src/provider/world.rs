@@ -220,14 +220,9 @@ impl SimCluster {
                 since + CONNECT_INTERVAL * (i32::try_from(FAILURES_MAX).unwrap_or(5) - 1) - GRACE_ENDS[0]
             }
             Link::Down(since) => since,
-            Link::Up(_) => return self.next_boot(),
+            Link::Up(_) => return None,
         };
-        let graces = GRACE_ENDS.iter().map(|grace| since + *grace).filter(|at| *at > now);
-        graces.chain(self.next_boot()).min()
-    }
-
-    fn next_boot(&self) -> Option<Timestamp> {
-        self.machines.values().filter_map(|m| m.boot.next_due()).map(|(at, _)| at).min()
+        GRACE_ENDS.iter().map(|grace| since + *grace).filter(|at| *at > now).min()
     }
 
     /// A node as faults let it be seen.
@@ -415,7 +410,8 @@ impl World {
         self.changes.subscribe()
     }
 
-    /// Lets time pass: sleeps until the next thing is due in any cluster and announces it.
+    /// Announces what the passing of time alone changes: the judgement of lost connections. (Machines
+    /// that boot are looked at by their controller when they are due.)
     pub async fn clockwork(self: Arc<Self>) {
         loop {
             let (now, next) = (self.clock.now(), self.next_moments());
@@ -425,10 +421,7 @@ impl World {
                 () = self.rewind.notified() => {}
                 () = pause(wait), if wait.is_some() => {
                     let now = self.clock.now();
-                    for (_, cluster) in next.iter().filter(|(at, _)| *at <= now) {
-                        self.change(cluster, |_| ());
-                        self.announce(cluster);
-                    }
+                    next.iter().filter(|(at, _)| *at <= now).for_each(|(_, cluster)| self.announce(cluster));
                 }
             }
         }

@@ -29,12 +29,18 @@ const KUBE_SYSTEM: &str = "kube-system";
 pub struct KubeWorkloads(Arc<Inner>);
 
 struct Inner {
-    slots: Mutex<BTreeMap<ObjectKey, (Arc<Mutex<Slot>>, AbortHandle)>>,
+    slots: Mutex<BTreeMap<ObjectKey, Kept>>,
     changes: broadcast::Sender<ObjectKey>,
     management: Writer,
     clock: Clock,
     rng: Rng,
     read_only: bool,
+}
+
+/// One connection and the task that keeps it.
+struct Kept {
+    slot: Arc<Mutex<Slot>>,
+    prober: AbortHandle,
 }
 
 impl KubeWorkloads {
@@ -63,8 +69,8 @@ impl KubeWorkloads {
 
     fn live(&self, cluster: &ObjectKey) -> Result<Live, WorkloadError> {
         let slots = self.0.slots.lock();
-        let slot = slots.get(cluster).ok_or(WorkloadError::NotConnected)?;
-        slot.0.lock().live.clone().ok_or(WorkloadError::NotConnected)
+        let kept = slots.get(cluster).ok_or(WorkloadError::NotConnected)?;
+        kept.slot.lock().live.clone().ok_or(WorkloadError::NotConnected)
     }
 
     async fn addon(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<AddonObject>, WorkloadError> {
@@ -97,20 +103,21 @@ impl Inner {
             rng: self.rng.stream(&cluster.to_string()),
             read_only: self.read_only,
         };
-        slots.insert(cluster.clone(), (slot, tokio::spawn(prober.run()).abort_handle()));
+        let prober = tokio::spawn(prober.run()).abort_handle();
+        slots.insert(cluster.clone(), Kept { slot, prober });
     }
 
     fn close(&self, cluster: &ObjectKey) {
-        if let Some((_, task)) = self.slots.lock().remove(cluster) {
-            task.abort();
+        if let Some(kept) = self.slots.lock().remove(cluster) {
+            kept.prober.abort();
         }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for (_, task) in self.slots.get_mut().values() {
-            task.abort();
+        for kept in self.slots.get_mut().values() {
+            kept.prober.abort();
         }
     }
 }
@@ -151,6 +158,7 @@ impl AddonObject {
 }
 
 /// An API answer is a refusal, everything else is silence.
+#[allow(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]
 fn of_read(error: kube::Error) -> WorkloadError {
     match &error {
         kube::Error::Api(status) if status.code < 500 && status.code != 429 => {
@@ -187,7 +195,7 @@ fn of_eviction(error: kube::Error) -> Result<Eviction, WorkloadError> {
 #[async_trait]
 impl Workload for KubeWorkloads {
     fn connection(&self, cluster: &ObjectKey) -> Connection {
-        self.0.slots.lock().get(cluster).map(|(slot, _)| slot.lock().connection.clone()).unwrap_or_default()
+        self.0.slots.lock().get(cluster).map(|kept| kept.slot.lock().connection.clone()).unwrap_or_default()
     }
 
     fn changes(&self) -> broadcast::Receiver<ObjectKey> {
