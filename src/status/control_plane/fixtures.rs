@@ -73,6 +73,15 @@ pub const HEALTHY: [&str; 9] = [
     "EtcdMemberHealthy",
 ];
 
+const HEALTHY_GATES: [&str; 6] = [
+    "NodeKubeadmLabelsAndTaintsSet",
+    "APIServerPodHealthy",
+    "ControllerManagerPodHealthy",
+    "SchedulerPodHealthy",
+    "EtcdPodHealthy",
+    "EtcdMemberHealthy",
+];
+
 /// A healthy Machine with Node `node-NAME`, created an hour ago.
 pub fn machine(name: &str) -> OwnedMachine {
     machine_created(name, "2026-11-20T09:00:00Z")
@@ -97,6 +106,8 @@ pub fn machine_created(name: &str, created: &str) -> OwnedMachine {
             "spec": {
                 "clusterName": "prod",
                 "version": "v1.34.1",
+                "deletion": { "nodeDeletionTimeoutSeconds": 10 },
+                "readinessGates": HEALTHY_GATES.map(|t| json!({ "conditionType": t })),
                 "providerID": format!("in-memory://{name}"),
                 "bootstrap": { "configRef": {
                     "apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": name,

@@ -1,0 +1,5 @@
+//! Rules one by one, and whole lives of a control plane played in a small world without a runtime.
+
+mod rules;
+mod sequences;
+mod world;

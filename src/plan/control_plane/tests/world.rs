@@ -1,0 +1,321 @@
+//! A world for planner sequences: Machines come up and go away as simply as possible, steps take
+//! effect at once, and bounds are checked after every one. It shares no rule with the planner.
+
+use chrono::TimeDelta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+use super::super::{Act, Decision, NewMachine, Observed, Step, Workload, decide};
+use crate::api::names::annotation;
+use crate::status::condition_ops::{self, Status, condition};
+use crate::status::control_plane::certificates::Certificates;
+use crate::status::control_plane::fixtures::{self, of};
+use crate::status::control_plane::{Kubeconfig, OwnedMachine, Reached, status};
+use crate::status::etcd::{Member, Members, Membership};
+use crate::time::{Timestamp, to_k8s};
+
+/// Passes take this long.
+const TICK_S: i64 = 10;
+/// Ticks from creation to a Node.
+const BOOT_TICKS: i64 = 3;
+
+pub struct World {
+    pub observed: Observed,
+    pub now: Timestamp,
+    pub members: Vec<Member>,
+    pub leader: Option<u64>,
+    /// Machines by name whose components report false.
+    pub broken: Vec<String>,
+    pub max_surge: usize,
+    /// More than this is a violation; raised while a scale-down starts from above.
+    pub machines_max: usize,
+    configuration: Option<Value>,
+    made: usize,
+    log: Vec<String>,
+    last_blockers: Vec<String>,
+}
+
+impl World {
+    /// A Cluster whose infrastructure is there, and a control plane of `replicas` that has nothing.
+    pub fn new(replicas: i32) -> Self {
+        let mut observed = fixtures::observed(Vec::new());
+        observed.control_plane = fixtures::control_plane(replicas);
+        observed.control_plane.status = None;
+        observed.certificates = Certificates::Found(Vec::new());
+        observed.kubeconfig = Kubeconfig::Missing;
+        observed.workload = Workload::NotAsked;
+        let machines_max = usize::try_from(replicas).unwrap() + 1;
+        Self {
+            observed,
+            now: fixtures::now(),
+            members: Vec::new(),
+            leader: None,
+            broken: Vec::new(),
+            max_surge: 1,
+            machines_max,
+            configuration: None,
+            made: 0,
+            log: Vec::new(),
+            last_blockers: Vec::new(),
+        }
+    }
+
+    /// One that has been running for a while.
+    pub fn running(replicas: i32) -> Self {
+        let mut world = Self::new(replicas);
+        world.settle();
+        world.log.clear();
+        world
+    }
+
+    pub fn set_replicas(&mut self, replicas: i32) {
+        self.observed.control_plane.spec.replicas = Some(replicas);
+        let wanted = usize::try_from(replicas).unwrap();
+        self.machines_max = (wanted + self.max_surge).max(self.observed.machines.len());
+    }
+
+    pub fn say(&mut self, text: &str) {
+        self.log.push(format!("# {text}"));
+    }
+
+    /// Runs passes until nothing happens for a while; at most 200.
+    pub fn settle(&mut self) {
+        let mut quiet = 0;
+        for _ in 0..200 {
+            quiet = if self.pass() { 0 } else { quiet + 1 };
+            if quiet > 5 {
+                return;
+            }
+        }
+        panic!("no rest after 200 passes:\n{}", self.log.join("\n"));
+    }
+
+    /// One tick of the world and one pass of the planner. True when something moved.
+    pub fn pass(&mut self) -> bool {
+        let moved = self.advance();
+        let decision = self.decide();
+        self.note_blockers(&decision);
+        let steps = decision.plan.steps.clone();
+        for step in &steps {
+            self.log.push(format!("{} {step}", self.clock()));
+            self.perform(step);
+            self.check_bounds(step);
+        }
+        let new = status(&decision.observed, &decision.pass, self.now);
+        self.observed.control_plane.status = Some(new);
+        moved || !steps.is_empty()
+    }
+
+    pub fn decide(&mut self) -> Decision {
+        self.made += 1;
+        self.observed.name_suffix = format!("{:05}-----", self.made);
+        self.observed.workload = self.workload();
+        let decision = decide(self.observed.clone(), self.now);
+        self.observed.machines.clone_from(&decision.observed.machines);
+        decision
+    }
+
+    pub fn transcript(&self) -> String {
+        self.log.join("\n") + "\n"
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.observed.machines.iter().map(OwnedMachine::name).collect()
+    }
+
+    pub fn versions(&self) -> Vec<&str> {
+        self.observed.machines.iter().map(OwnedMachine::version).collect()
+    }
+
+    /// `True`, `False`, `Unknown` or nothing, with the reason.
+    pub fn condition(&self, type_: &str) -> String {
+        let found = crate::api::condition::find(self.observed.conditions(), type_);
+        found.map_or_else(String::new, |c: &Condition| format!("{}/{}", c.status, c.reason))
+    }
+
+    fn clock(&self) -> String {
+        let seconds = (self.now - fixtures::now()).num_seconds();
+        format!("{:>5}s", seconds)
+    }
+
+    fn note_blockers(&mut self, decision: &Decision) {
+        let blockers: Vec<String> =
+            decision.plan.blockers.iter().map(|b| format!("{}: {b}", b.reason.rule)).collect();
+        if blockers != self.last_blockers {
+            for blocker in &blockers {
+                self.log.push(format!("{}   waits, {blocker}", self.clock()));
+            }
+            self.last_blockers = blockers;
+        }
+    }
+
+    /// What the other controllers, kubelets and etcd do in one tick.
+    fn advance(&mut self) -> bool {
+        self.now += TimeDelta::seconds(TICK_S);
+        let mut moved = false;
+        let mut gone = Vec::new();
+        for index in 0..self.observed.machines.len() {
+            moved |= self.boot(index);
+            let machine = &mut self.observed.machines[index];
+            if !machine.is_deleting() {
+                report(machine, self.now);
+                continue;
+            }
+            if machine.annotation(annotation::KCP_CLEANUP_HOOK).is_none() {
+                gone.push(machine.name().to_owned());
+            } else if machine.condition("Deleting").is_none_or(|c| c.reason != "WaitingForPreTerminateHook") {
+                let draining = condition("Deleting", Status::True, "WaitingForPreTerminateHook", "");
+                set(machine, draining, self.now);
+                moved = true;
+            }
+        }
+        for name in gone {
+            self.log.push(format!("{}   Machine {name} is gone", self.clock()));
+            self.observed.machines.retain(|m| m.name() != name);
+            moved = true;
+        }
+        moved
+    }
+
+    /// A Machine gets its host, then its Node and its member.
+    fn boot(&mut self, index: usize) -> bool {
+        let now = self.now;
+        let machine = &mut self.observed.machines[index];
+        let age = (now - machine.created_at()).num_seconds() / TICK_S;
+        if machine.is_deleting() || machine.node_name().is_some() {
+            return false;
+        }
+        if machine.provider_id().is_none() {
+            machine.machine.spec.provider_id = Some(format!("in-memory://{}", machine.name()));
+            return true;
+        }
+        if age < BOOT_TICKS {
+            return true;
+        }
+        let node = format!("node-{}", machine.name());
+        let version = machine.version().to_owned();
+        let new = machine.machine.status.get_or_insert_default();
+        new.node_ref = Some(of(json!({ "name": node })));
+        let id = self.members.iter().map(|m| m.id).max().unwrap_or(0) + 1;
+        self.members.push(fixtures::member(id, &node));
+        self.leader.get_or_insert(id);
+        self.configuration.get_or_insert_with(|| json!({ "kubernetesVersion": version }));
+        self.log.push(format!("{}   Node {node} is up, {} etcd members", self.clock(), self.members.len()));
+        true
+    }
+
+    fn workload(&self) -> Workload {
+        if self.configuration.is_none() {
+            return Workload::NotAsked;
+        }
+        let hosts: Vec<OwnedMachine> =
+            self.observed.machines.iter().filter(|m| m.node_name().is_some()).cloned().collect();
+        let mut facts: Reached = fixtures::reached(&hosts);
+        facts.kubeadm_config = Ok(self.configuration.clone());
+        facts.etcd = Membership::Known(Members { list: self.members.clone(), leader: self.leader });
+        if let Ok(pods) = &mut facts.pods {
+            let broken: Vec<String> =
+                self.broken.iter().map(|m| format!("kube-apiserver-node-{m}")).collect();
+            pods.retain(|p| !broken.contains(p.metadata.name.as_ref().unwrap()));
+        }
+        Workload::Reached(Box::new(facts))
+    }
+
+    fn perform(&mut self, step: &Step) {
+        match &step.act {
+            Act::CreateCertificates(made) => self.observed.certificates = Certificates::Found(made.clone()),
+            Act::CreateKubeconfig { .. } => {
+                self.observed.kubeconfig = Kubeconfig::Found { ours: true, controlled: true, expires: None };
+            }
+            Act::CreateMachine(new) => self.create(new),
+            Act::DeleteMachine { machine } => {
+                let now = to_k8s(self.now);
+                let owned = self.machine(machine);
+                owned.machine.metadata.deletion_timestamp.get_or_insert(now);
+            }
+            Act::ReleaseMachine { machine } => {
+                let annotations = &mut self.machine(machine).machine.metadata.annotations;
+                annotations.get_or_insert_default().remove(annotation::KCP_CLEANUP_HOOK);
+            }
+            Act::RemoveMember(member) => {
+                assert_ne!(Some(member.id), self.leader, "the leader was removed\n{}", self.transcript());
+                self.members.retain(|m| m.id != member.id);
+            }
+            Act::MoveLeader { candidates, .. } => self.leader = Some(candidates[0].id),
+            Act::UpdateKubeadmConfig(new) => self.configuration = Some(new.clone()),
+            Act::Sync(sync) => {
+                if let Some(machine) = sync.machine.clone() {
+                    self.machine(&sync.name).machine = machine;
+                }
+            }
+            Act::MarkMachine { machine, condition } => {
+                let now = self.now;
+                set(self.machine(machine), (**condition).clone(), now);
+            }
+            Act::UnmarkMachine { machine, condition } => {
+                let list = &mut self.machine(machine).machine.status.as_mut().unwrap().conditions;
+                condition_ops::remove(list, condition);
+            }
+            Act::Annotate { key, value } => {
+                let annotations = self.observed.control_plane.metadata.annotations.get_or_insert_default();
+                match value {
+                    Some(value) => annotations.insert((*key).to_owned(), value.clone()),
+                    None => annotations.remove(*key),
+                };
+            }
+            Act::RemoveFinalizer => self.observed.control_plane.metadata.finalizers = None,
+            other => panic!("unexpected: {other}"),
+        }
+    }
+
+    fn create(&mut self, new: &NewMachine) {
+        let mut machine = new.machine.clone();
+        machine.metadata.creation_timestamp = Some(to_k8s(self.now));
+        // Admission fills this in.
+        machine.spec.deletion.get_or_insert_default().node_deletion_timeout_seconds.get_or_insert(10);
+        self.observed.machines.push(OwnedMachine {
+            machine,
+            bootstrap: Some(new.bootstrap.clone()),
+            infrastructure: Some(new.infrastructure.clone()),
+        });
+    }
+
+    pub fn machine(&mut self, name: &str) -> &mut OwnedMachine {
+        self.observed.machines.iter_mut().find(|m| m.name() == name).expect("a Machine of this name")
+    }
+
+    fn check_bounds(&self, step: &Step) {
+        let machines = &self.observed.machines;
+        let context = || format!("after {step}\n{}", self.transcript());
+        assert!(machines.len() <= self.machines_max, "{} Machines {}", machines.len(), context());
+        let ending = self.observed.is_deleting() || self.members.is_empty();
+        let alive = |m: &Member| {
+            let host = machines.iter().find(|x| x.node_name() == Some(m.name.as_str()));
+            host.is_some_and(|x| x.annotation(annotation::KCP_CLEANUP_HOOK).is_some())
+        };
+        let living = self.members.iter().filter(|m| alive(m)).count();
+        assert!(
+            ending || machines.len() <= 1 || living > self.members.len() / 2,
+            "{living} of {} etcd members are left {}",
+            self.members.len(),
+            context()
+        );
+        let leader = self.members.iter().find(|m| Some(m.id) == self.leader);
+        assert!(ending || leader.is_some_and(alive) || machines.len() <= 1, "no leader {}", context());
+    }
+}
+
+fn set(machine: &mut OwnedMachine, new: Condition, now: Timestamp) {
+    let list = &mut machine.machine.status.get_or_insert_default().conditions;
+    condition_ops::set(list, new, None, now);
+}
+
+/// The Machine controller: ready once all gates are.
+fn report(machine: &mut OwnedMachine, now: Timestamp) {
+    let gates = machine.machine.spec.readiness_gates.clone();
+    let ready = !gates.is_empty() && gates.iter().all(|g| machine.is_true(&g.condition_type));
+    for type_ in ["Ready", "Available"] {
+        let reason = if ready { type_ } else { "NotReady" };
+        set(machine, condition(type_, Status::of(ready), reason, ""), now);
+    }
+}
