@@ -3,9 +3,12 @@
 pub mod act;
 pub mod args;
 pub mod crds;
+pub mod get;
 pub mod log;
+pub mod output;
 pub mod paths;
 pub mod target;
+pub mod wait;
 
 use std::process::ExitCode;
 

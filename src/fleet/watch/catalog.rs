@@ -17,14 +17,14 @@ use crate::api::names::VERSION;
 
 /// Why a kind cannot be read.
 #[derive(Debug)]
-pub(super) enum Missing {
+pub enum Missing {
     /// The server answered: it has no such kind.
     NotServed(String),
     Unreachable(kube::Error),
 }
 
 /// What discovery has said so far. Cheap to ask again.
-pub(super) struct Catalog {
+pub struct Catalog {
     client: Client,
     known: Mutex<Known>,
 }
@@ -36,13 +36,17 @@ struct Known {
 }
 
 impl Catalog {
-    pub(super) fn new(client: Client) -> Self {
+    #[must_use]
+    pub fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }
 
     /// The kind in the version it is read in. What was found is remembered; what was not is forgotten,
     /// so that definitions installed later are found.
-    pub(super) async fn resolve(&self, group: &str, kind: &str) -> Result<Gvk, Missing> {
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub async fn resolve(&self, group: &str, kind: &str) -> Result<Gvk, Missing> {
         let mut known = self.known.lock().await;
         let found = self.look(&mut known, group, kind).await;
         if matches!(found, Err(Missing::NotServed(_))) {

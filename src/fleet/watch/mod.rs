@@ -19,7 +19,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use follow::{EventLine, Subject};
+pub use catalog::{Catalog, Missing};
+pub use follow::{EventLine, Subject, redact};
 
 use super::decode::Decoder;
 use super::{Delta, FeedKey, FeedState, Interner, SourceId, Target};
@@ -29,8 +30,6 @@ use crate::client::watch::Backoff;
 use crate::client::{Connection, explain};
 use crate::rng::Rng;
 use crate::time::Clock;
-use catalog::{Catalog, Missing};
-
 /// Batches that may wait for the screen; a full channel holds the feeds back, never grows.
 const BATCHES_MAX: usize = 64;
 /// How often a kind that is refused or not served is asked for again.
@@ -75,16 +74,7 @@ pub fn spawn(
     rng: Rng,
 ) -> (mpsc::Receiver<Vec<Delta>>, Source) {
     let (batches, receiver) = mpsc::channel(BATCHES_MAX);
-    let context = Arc::new(Context {
-        id,
-        client: connection.client.clone(),
-        server: connection.server.clone(),
-        scope,
-        clock,
-        rng,
-        interner: Arc::default(),
-        catalog: Catalog::new(connection.client.clone()),
-    });
+    let context = Arc::new(Context::new(connection, id, scope, clock, rng));
     let name = crate::text::sanitize_line(&connection.context);
     let feeds = AbortOnDropHandle::new(tokio::spawn(supervise(context.clone(), name, batches)));
     (receiver, Source { id, context, _feeds: feeds })
@@ -114,7 +104,27 @@ impl Source {
     }
 }
 
+/// One object in full and its events, without watching anything else; see [`Source::follow`].
+#[must_use]
+pub fn follow_one(connection: &Connection, target: Target, rng: Rng) -> mpsc::Receiver<Subject> {
+    let context = Context::new(connection, target.source, Scope::default(), Clock::system(), rng);
+    follow::spawn(Arc::new(context), target)
+}
+
 impl Context {
+    fn new(connection: &Connection, id: SourceId, scope: Scope, clock: Clock, rng: Rng) -> Self {
+        Self {
+            id,
+            client: connection.client.clone(),
+            server: connection.server.clone(),
+            scope,
+            clock,
+            rng,
+            interner: Arc::default(),
+            catalog: Catalog::new(connection.client.clone()),
+        }
+    }
+
     async fn resolve(&self, group: &str, kind: &str) -> Result<Gvk, String> {
         match self.catalog.resolve(group, kind).await {
             Ok(gvk) => Ok(gvk),

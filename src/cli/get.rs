@@ -1,0 +1,272 @@
+//! `capstan get`: objects as kubectl prints them. The server makes the table from its print columns;
+//! here it is only laid out. Owns layout and selection of columns; must not know any kind.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, anyhow, bail};
+use serde_json::{Value, json};
+
+use super::args::{GetArgs, OutputArg};
+use super::output::{self, Style};
+use super::target::kind_named;
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::client::read::{get_value, list_values, read_table};
+use crate::client::{Connection, explain};
+use crate::fleet::watch::redact;
+
+/// Narrowest column and space behind the widest cell.
+/// Source: kubectl `printers.GetNewTabWriter`, v1.35.
+const COLUMN_MIN: usize = 6;
+const PADDING: usize = 3;
+
+/// What a command prints: the document, and a remark when there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    pub document: String,
+    pub remark: Option<String>,
+}
+
+/// Reads and lays out. `namespace` is empty for all namespaces.
+///
+/// # Errors
+/// Unknown kind, named object not found, or whatever the server says, in a sentence.
+pub async fn get(
+    connection: &Connection,
+    args: &GetArgs,
+    namespace: &str,
+    style: Style,
+) -> anyhow::Result<Answer> {
+    let (resource, first) =
+        args.resource.split_once('/').map_or((args.resource.as_str(), None), |(r, n)| (r, Some(n)));
+    let names: Vec<String> = first.map(str::to_owned).into_iter().chain(args.names.iter().cloned()).collect();
+    let gvk = kind_named(resource)?.gvk;
+    if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
+        bail!("objects are named within a namespace: leave out --all-namespaces, or leave out the names");
+    }
+    if !names.is_empty() && args.selector.is_some() {
+        bail!("a selector and names exclude each other: use one of them");
+    }
+    let query =
+        Query { connection, gvk, namespace, names, selector: args.selector.as_deref().unwrap_or_default() };
+    match args.output {
+        OutputArg::Table | OutputArg::Wide => {
+            query.table(args.output == OutputArg::Wide, args.no_headers, style).await
+        }
+        OutputArg::Json => {
+            Ok(Answer { document: style.block(output::json(&query.document().await?)?), remark: None })
+        }
+        OutputArg::Yaml => {
+            let yaml =
+                serde_saphyr::to_string(&query.document().await?).context("cannot be printed as YAML")?;
+            Ok(Answer { document: style.block(yaml), remark: None })
+        }
+        OutputArg::Name => query.list_of_names(style).await,
+    }
+}
+
+struct Query<'a> {
+    connection: &'a Connection,
+    gvk: Gvk,
+    namespace: &'a str,
+    names: Vec<String>,
+    selector: &'a str,
+}
+
+impl Query<'_> {
+    fn explain(&self, error: &kube::Error) -> anyhow::Error {
+        anyhow!("cannot read {}: {}", self.gvk.plural, explain(error, &self.connection.server))
+    }
+
+    async fn table(&self, wide: bool, no_headers: bool, style: Style) -> anyhow::Result<Answer> {
+        let mut tables = Vec::new();
+        for name in self.each() {
+            let table = read_table(
+                &self.connection.client,
+                &self.gvk,
+                self.namespace,
+                name.as_deref(),
+                self.selector,
+            )
+            .await
+            .map_err(|e| self.explain(&e))?;
+            tables.push(table);
+        }
+        let shown = columns(&tables, wide);
+        let with_namespace = self.namespace.is_empty() && self.gvk.namespaced;
+        let mut lines: Vec<Vec<String>> = Vec::new();
+        for row in tables.iter().flat_map(|t| t["rows"].as_array().into_iter().flatten()) {
+            let mut cells = Vec::new();
+            if with_namespace {
+                cells.push(text_of(&row["object"]["metadata"]["namespace"]));
+            }
+            cells.extend(shown.iter().map(|(at, _)| text_of(&row["cells"][*at])));
+            lines.push(cells);
+        }
+        if lines.is_empty() {
+            return Ok(Answer { document: String::new(), remark: Some(self.nothing()) });
+        }
+        if !no_headers {
+            let namespace = with_namespace.then(|| "NAMESPACE".to_owned());
+            let heads =
+                namespace.into_iter().chain(shown.iter().map(|(_, name)| name.to_uppercase())).collect();
+            lines.insert(0, heads);
+        }
+        Ok(Answer { document: style.block(lay_out(&lines)), remark: None })
+    }
+
+    /// `None` once for a list, or every name.
+    fn each(&self) -> Vec<Option<String>> {
+        if self.names.is_empty() { vec![None] } else { self.names.iter().cloned().map(Some).collect() }
+    }
+
+    fn nothing(&self) -> String {
+        if self.namespace.is_empty() {
+            "No resources found".to_owned()
+        } else {
+            format!("No resources found in {} namespace.", self.namespace)
+        }
+    }
+
+    async fn objects(&self) -> anyhow::Result<Vec<Value>> {
+        let client = &self.connection.client;
+        if self.names.is_empty() {
+            let listed = list_values(client, &self.gvk, self.namespace, self.selector).await;
+            return Ok(listed
+                .map_err(|e| self.explain(&e))?
+                .into_iter()
+                .map(|o| self.presentable(o))
+                .collect());
+        }
+        let mut objects = Vec::new();
+        for name in &self.names {
+            let key = ObjectKey::new(self.namespace, name.as_str());
+            let target = ObjectRef { gvk: self.gvk.clone(), key, uid: String::new() };
+            match get_value(client, &target).await.map_err(|e| self.explain(&e))? {
+                Some(object) => objects.push(self.presentable(object)),
+                None => bail!("there is no {target}: check the name, the namespace (-n) and the context"),
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Items of a list lack kind and version; nobody wants managed fields; secret data stays hidden.
+    fn presentable(&self, mut object: Value) -> Value {
+        object["apiVersion"] = self.gvk.api_version().into();
+        object["kind"] = self.gvk.kind.as_str().into();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        if self.gvk.group.is_empty() && self.gvk.kind == "Secret" {
+            redact(&mut object);
+        }
+        object
+    }
+
+    /// One object as itself, several or a list as a `List`.
+    async fn document(&self) -> anyhow::Result<Value> {
+        let mut objects = self.objects().await?;
+        if self.names.len() == 1
+            && let Some(object) = objects.pop()
+        {
+            return Ok(object);
+        }
+        Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": objects}))
+    }
+
+    async fn list_of_names(&self, style: Style) -> anyhow::Result<Answer> {
+        let kind = self.gvk.kind.to_lowercase();
+        let kind = if self.gvk.group.is_empty() { kind } else { format!("{kind}.{}", self.gvk.group) };
+        let mut document = String::new();
+        for object in self.objects().await? {
+            let _ = writeln!(document, "{kind}/{}", text_of(&object["metadata"]["name"]));
+        }
+        Ok(Answer { document: style.block(document), remark: None })
+    }
+}
+
+/// Position and name of the columns to show: those of priority 0, or all.
+fn columns(tables: &[Value], wide: bool) -> Vec<(usize, String)> {
+    let definitions = tables.iter().find_map(|t| t["columnDefinitions"].as_array());
+    definitions
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .filter(|(_, column)| wide || column["priority"].as_i64().unwrap_or(0) == 0)
+        .map(|(at, column)| (at, text_of(&column["name"])))
+        .collect()
+}
+
+/// A cell as kubectl prints it: the first line only, nothing for null.
+/// Source: kubectl `tableprinter.go` `printTable`, v1.35; control characters are replaced here.
+fn text_of(cell: &Value) -> String {
+    let text = match cell {
+        Value::Null => String::new(),
+        Value::String(text) => match text.split_once(['\n', '\r', '\u{c}']) {
+            Some((first, _)) => format!("{first}..."),
+            None => text.clone(),
+        },
+        other => other.to_string(),
+    };
+    crate::text::sanitize_line(&text)
+}
+
+/// Columns as Go's tabwriter lays them out: the last cell of a line is not padded.
+fn lay_out(lines: &[Vec<String>]) -> String {
+    let count = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |at: usize| {
+        let widest = lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
+        (widest.unwrap_or(0) + PADDING).max(COLUMN_MIN)
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        for (at, cell) in line.iter().enumerate() {
+            if at + 1 == line.len() {
+                text.push_str(cell);
+            } else {
+                let _ = write!(text, "{cell:<width$}", width = widths[at]);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Value {
+        json!({
+            "columnDefinitions": [
+                {"name": "Name", "priority": 0}, {"name": "CP Ready", "priority": 10}, {"name": "Phase", "priority": 0},
+                {"name": "Age", "priority": 0}, {"name": "Version", "priority": 0},
+            ],
+            "rows": [
+                {"cells": ["a-long-name", 3, "Provisioned", "5m", null]},
+                {"cells": ["b", null, "Pending\nmore", "2d", "v1.36.2"]},
+            ],
+        })
+    }
+
+    #[test]
+    fn the_layout_is_kubectls() {
+        let tables = [table()];
+        let lines = |wide| -> Vec<Vec<String>> {
+            let shown = columns(&tables, wide);
+            let mut lines = vec![shown.iter().map(|(_, name)| name.to_uppercase()).collect()];
+            for row in tables[0]["rows"].as_array().expect("rows") {
+                lines.push(shown.iter().map(|(at, _)| text_of(&row["cells"][*at])).collect());
+            }
+            lines
+        };
+        assert_eq!(
+            lay_out(&lines(false)),
+            "NAME          PHASE         AGE   VERSION\n\
+             a-long-name   Provisioned   5m    \n\
+             b             Pending...    2d    v1.36.2\n"
+        );
+        assert_eq!(lines(true)[0][1], "CP READY");
+        assert_eq!(lines(true)[1][1], "3");
+    }
+}

@@ -1,0 +1,89 @@
+//! What one-shot commands print: where it goes, whether a person reads it, and how a health becomes an
+//! exit code. Owns standard output; must not know what is printed.
+
+use std::io::{self, IsTerminal as _, Write};
+
+use crate::fleet::Health;
+use crate::text;
+
+/// Standard output as it was found: a terminal gets safe text and colours, a pipe gets the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// A person looks at it: hostile characters are replaced everywhere.
+    pub terminal: bool,
+    pub color: bool,
+}
+
+impl Style {
+    /// `no_color`: `--color never`, or `NO_COLOR` is set.
+    #[must_use]
+    pub fn detect(no_color: bool) -> Self {
+        let terminal = io::stdout().is_terminal();
+        Self { terminal, color: terminal && !no_color }
+    }
+
+    /// A document as it may leave: several lines.
+    #[must_use]
+    pub fn block(self, document: String) -> String {
+        if self.terminal {
+            document.lines().map(|l| text::sanitize_line(l) + "\n").collect()
+        } else {
+            document
+        }
+    }
+}
+
+/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+///
+/// # Errors
+/// The output cannot be written, on a full disk for example.
+pub fn print(document: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(document.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// A remark for the person at the terminal, apart from the output.
+pub fn remark(line: &str) {
+    // Nobody is left to tell when standard error is closed.
+    let _ = writeln!(io::stderr().lock(), "{}", text::sanitize_line(line));
+}
+
+/// The exit code of `--exit-status`.
+#[must_use]
+pub fn exit_code(health: Health) -> u8 {
+    match health {
+        Health::Ok => 0,
+        Health::Progressing => 10,
+        Health::Degraded => 11,
+        Health::Blocked => 12,
+        Health::Unknown => 13,
+    }
+}
+
+/// JSON with four blanks of indentation, keys in order, as kubectl prints it.
+///
+/// # Errors
+/// Never for plain values.
+pub fn json(value: &impl serde::Serialize) -> serde_json::Result<String> {
+    let mut bytes = Vec::new();
+    let indent = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, indent))?;
+    bytes.push(b'\n');
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_never_gets_escape_codes_from_a_cluster() {
+        let hostile = "a: \u{1b}[2J\nb: 1\n".to_owned();
+        let safe = Style { terminal: true, color: false }.block(hostile.clone());
+        assert_eq!(safe, "a: \u{fffd}[2J\nb: 1\n");
+        assert_eq!(Style::default().block(hostile.clone()), hostile);
+    }
+}

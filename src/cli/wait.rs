@@ -1,0 +1,260 @@
+//! `capstan wait`: until an object reaches a state, by watch. Owns what can be waited for; must not
+//! know how objects are watched.
+
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use serde_json::Value;
+
+use super::args::WaitArgs;
+use super::target;
+use crate::client::Connection;
+use crate::fleet::watch::{self, Scope, Source, Subject};
+use crate::fleet::{FeedState, Fleet, Health, SourceId, Target};
+use crate::rng::Rng;
+use crate::time::Clock;
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// The condition has this status for the newest generation.
+    Condition { type_: String, status: String },
+    /// The cluster, with everything under it, is like this.
+    Verdict(Health),
+    /// The object is gone.
+    Delete,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Waited {
+    Reached,
+    /// Time ran out: what was last seen in a sentence, and the health of the object as far as it is known.
+    TimedOut {
+        last: String,
+        health: Health,
+    },
+}
+
+/// # Errors
+/// A sentence that says what was expected.
+pub fn parse(text: &str) -> anyhow::Result<Until> {
+    let expected = || {
+        anyhow!(
+            "--for={text} is not understood; expected condition=TYPE, condition=TYPE=STATUS, verdict=ok or delete"
+        )
+    };
+    if text == "delete" {
+        return Ok(Until::Delete);
+    }
+    match text.split_once('=').ok_or_else(expected)? {
+        ("condition", rest) => {
+            let (type_, status) = rest.split_once('=').unwrap_or((rest, "True"));
+            let known = ["True", "False", "Unknown"].into_iter().find(|s| s.eq_ignore_ascii_case(status));
+            let status =
+                known.ok_or_else(|| anyhow!("a condition is True, False or Unknown, never `{status}`"))?;
+            if type_.is_empty() {
+                return Err(expected());
+            }
+            Ok(Until::Condition { type_: type_.to_owned(), status: status.to_owned() })
+        }
+        ("verdict", word) => {
+            let words = Health::ALL.map(Health::word).join(", ");
+            let health = Health::ALL.into_iter().find(|h| h.word() == word);
+            health
+                .map(Until::Verdict)
+                .ok_or_else(|| anyhow!("there is no verdict `{word}`; verdicts are {words}"))
+        }
+        _ => Err(expected()),
+    }
+}
+
+/// Waits. An object that does not exist yet is waited for as well, except for its deletion.
+///
+/// # Errors
+/// A target or condition that is not understood, or a server that does not have the kind or refuses it.
+pub async fn wait(
+    connection: &Connection,
+    args: &WaitArgs,
+    namespace: &str,
+    clock: Clock,
+    rng: Rng,
+) -> anyhow::Result<Waited> {
+    let until = parse(&args.condition)?;
+    let object = target::parse(&args.target, namespace)?;
+    if matches!(until, Until::Verdict(_)) && object.gvk.kind != "Cluster" {
+        bail!("only a cluster has a verdict: wait for a condition of {object} instead");
+    }
+    let target = Target {
+        source: SourceId(0),
+        group: object.gvk.group,
+        kind: object.gvk.kind,
+        namespace: object.key.namespace,
+        name: object.key.name,
+    };
+    match until {
+        Until::Verdict(health) => verdict(connection, &target, health, args.timeout, clock, rng).await,
+        other => subject(connection, &target, &other, args.timeout, rng).await,
+    }
+}
+
+async fn subject(
+    connection: &Connection,
+    target: &Target,
+    until: &Until,
+    timeout: Duration,
+    rng: Rng,
+) -> anyhow::Result<Waited> {
+    let mut news = watch::follow_one(connection, target.clone(), rng);
+    let mut last = format!("{} {} has not been seen", target.kind, target.name);
+    let waiting = async {
+        while let Some(subject) = news.recv().await {
+            match subject {
+                Subject::Object(object) => match until {
+                    Until::Condition { type_, status } => {
+                        last = what_it_says(&object, type_);
+                        if has_condition(&object, type_, status) {
+                            return;
+                        }
+                    }
+                    _ => last = format!("{} {} still exists", target.kind, target.name),
+                },
+                Subject::Gone if *until == Until::Delete => return,
+                Subject::Gone => last = format!("{} {} does not exist", target.kind, target.name),
+                Subject::Failed(text) => last = text,
+                Subject::Events(_) => {}
+            }
+        }
+    };
+    match tokio::time::timeout(timeout, waiting).await {
+        Ok(()) => Ok(Waited::Reached),
+        Err(_) => Ok(Waited::TimedOut { last, health: Health::Unknown }),
+    }
+}
+
+/// True when the condition says so about the newest spec.
+fn has_condition(object: &Value, type_: &str, status: &str) -> bool {
+    let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
+    find(object, type_).is_some_and(|c| {
+        c["status"] == status && c["observedGeneration"].as_i64().is_none_or(|seen| seen >= generation)
+    })
+}
+
+fn what_it_says(object: &Value, type_: &str) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().replace('\n', " ");
+    match find(object, type_) {
+        None => format!("it has no condition {type_}"),
+        Some(c) => {
+            let said =
+                format!("{type_} is {} ({}) {}", text(&c["status"]), text(&c["reason"]), text(&c["message"]));
+            said.trim_end().to_owned()
+        }
+    }
+}
+
+fn find<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|c| c["type"] == type_)
+}
+
+async fn verdict(
+    connection: &Connection,
+    target: &Target,
+    wanted: Health,
+    timeout: Duration,
+    clock: Clock,
+    rng: Rng,
+) -> anyhow::Result<Waited> {
+    let scope = Scope { namespace: Some(target.namespace.clone()) };
+    let (mut batches, source) = watch::spawn(connection, SourceId(0), scope, clock.clone(), rng);
+    let mut fleet = Fleet::new();
+    let waiting = async {
+        while let Some(batch) = batches.recv().await {
+            fleet.apply(batch);
+            fleet.advance(clock.now());
+            if is_complete(&fleet, &source) && health(&fleet, target) == Some(wanted) {
+                return;
+            }
+        }
+    };
+    if tokio::time::timeout(timeout, waiting).await.is_ok() {
+        return Ok(Waited::Reached);
+    }
+    let health = health(&fleet, target).unwrap_or(Health::Unknown);
+    Ok(Waited::TimedOut { last: last_seen(&fleet, target), health })
+}
+
+/// A verdict counts only when everything that could change it has been listed.
+fn is_complete(fleet: &Fleet, source: &Source) -> bool {
+    let mut feeds = fleet.feeds().filter(|(key, _)| key.source == source.id()).peekable();
+    feeds.peek().is_some()
+        && feeds.all(|(_, feed)| matches!(feed.state, FeedState::Live | FeedState::NotServed { .. }))
+}
+
+fn health(fleet: &Fleet, target: &Target) -> Option<Health> {
+    find_cluster(fleet, target).map(|id| fleet.health(id))
+}
+
+fn find_cluster(fleet: &Fleet, target: &Target) -> Option<crate::fleet::RowId> {
+    let is_it = |id: &&crate::fleet::RowId| {
+        fleet
+            .row(**id)
+            .is_some_and(|r| r.name.as_ref() == target.name && r.namespace.as_ref() == target.namespace)
+    };
+    fleet.clusters().iter().find(is_it).copied()
+}
+
+fn last_seen(fleet: &Fleet, target: &Target) -> String {
+    let trouble = fleet.feeds().find_map(|(key, feed)| match &feed.state {
+        FeedState::Lost { error } | FeedState::NoAccess { error } => Some(format!("{key}: {error}")),
+        _ => None,
+    });
+    match (trouble, find_cluster(fleet, target)) {
+        (Some(trouble), _) => trouble,
+        (None, None) => format!("Cluster {} does not exist", target.name),
+        (None, Some(id)) => {
+            let wrong = fleet.what_is_wrong(id);
+            let health = fleet.health(id);
+            if wrong.is_empty() { format!("it is {health}") } else { format!("it is {health}: {wrong}") }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_waited_for() {
+        let condition = |t: &str, s: &str| Until::Condition { type_: t.to_owned(), status: s.to_owned() };
+        for (text, expected) in [
+            ("delete", Until::Delete),
+            ("condition=Available", condition("Available", "True")),
+            ("condition=Available=false", condition("Available", "False")),
+            ("verdict=ok", Until::Verdict(Health::Ok)),
+        ] {
+            assert_eq!(parse(text).expect(text), expected);
+        }
+        for (text, said) in [
+            ("create", "expected condition=TYPE"),
+            ("condition=", "expected condition=TYPE"),
+            ("condition=Ready=Maybe", "never `Maybe`"),
+            ("verdict=fine", "verdicts are ok"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_condition_counts_for_the_newest_generation_only() {
+        let object = |seen: i64| {
+            serde_json::json!({
+                "metadata": {"generation": 2},
+                "status": {"conditions": [{"type": "Available", "status": "True", "observedGeneration": seen}]},
+            })
+        };
+        assert!(has_condition(&object(2), "Available", "True"));
+        assert!(!has_condition(&object(1), "Available", "True"));
+        assert!(!has_condition(&object(2), "Ready", "True"));
+    }
+}
