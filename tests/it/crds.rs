@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use capstan::api;
 use capstan::api::crds;
+use capstan::apiserver::schema::{self, Schema};
 use capstan::sim::scenario::{self, Scenario};
 use serde_json::{Value, json};
 
@@ -218,10 +219,12 @@ fn round_trip(object: &Value) -> Option<Result<Value, String>> {
 #[test]
 fn sample_objects_survive_a_round_trip() {
     let Some(folder) = shared("samples") else { return };
+    let validators = Validators::new();
     let (mut kept, mut untyped) = (0, BTreeMap::<String, usize>::new());
     for file in yaml_files(&folder) {
         for object in documents(&file) {
             let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+            validators.assert_valid(&object);
             match round_trip(&object) {
                 None => *untyped.entry(kind).or_default() += 1,
                 Some(Err(error)) => {
@@ -237,6 +240,40 @@ fn sample_objects_survive_a_round_trip() {
     }
     println!("{kept} objects kept every field; kinds without a type: {untyped:?}");
     assert!(kept > 0);
+}
+
+/// Our own server's view of our definitions.
+struct Validators(BTreeMap<String, Schema>);
+
+impl Validators {
+    fn new() -> Self {
+        let compile = |(kind, crd): (String, Value)| {
+            let schema =
+                Schema::custom(&kind, "v1beta2", &v1beta2(&crd)["schema"]["openAPIV3Schema"], "schema");
+            (kind.clone(), schema.unwrap_or_else(|causes| panic!("{kind}: {causes:?}")))
+        };
+        Self(ours().into_iter().map(compile).collect())
+    }
+
+    /// Nothing unknown, nothing invalid. Kinds without a definition pass.
+    fn assert_valid(&self, object: &Value) {
+        let Some(schema) = self.0.get(object["kind"].as_str().unwrap_or_default()) else { return };
+        let name = &object["metadata"]["name"];
+        let mut decoded = object.clone();
+        let unknown = schema.decode(&mut decoded).unwrap_or_else(|failure| panic!("{name}: {failure:?}"));
+        assert!(unknown.is_empty(), "{} {name}: {unknown:?}", object["kind"]);
+        let causes = schema.validate(&decoded, None);
+        assert!(causes.is_empty(), "{} {name}: {causes:?}", object["kind"]);
+    }
+}
+
+#[test]
+fn our_server_takes_our_definitions() {
+    for (kind, mut crd) in ours() {
+        schema::crd::default(&mut crd);
+        let causes = schema::crd::check(&crd, None);
+        assert!(causes.is_empty(), "{kind}: {causes:?}");
+    }
 }
 
 /// What a kube-apiserver demands of a schema beyond OpenAPI.
@@ -319,12 +356,14 @@ fn unknown_fields_do_not_stop_decoding() {
 }
 
 #[test]
-fn scenarios_use_only_fields_that_the_types_know() {
+fn scenarios_are_valid_and_use_only_fields_that_the_types_know() {
+    let validators = Validators::new();
     let now = capstan::time::parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
     let names =
         scenario::names().iter().map(|entry| entry.name).chain(["synthetic:clusters=30,machines=3000"]);
     for name in names {
         for object in Scenario::parse(name).unwrap().objects(now) {
+            validators.assert_valid(&object);
             let Some(encoded) = round_trip(&object) else {
                 assert_eq!(object["kind"], "Namespace");
                 continue;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::api::names::{
     BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION, label,
 };
+use crate::provider::HOLD_ANNOTATION;
 
 /// All scenarios live here.
 pub(super) const NAMESPACE: &str = "default";
@@ -43,7 +44,7 @@ pub(super) enum Infrastructure {
     Normal,
     /// The machine deployment names a template that nobody made.
     MissingTemplate,
-    /// Machines stop before this part; see the provider's hold annotation.
+    /// Machines stop before this part; see the annotation.
     HeldAt(&'static str),
 }
 
@@ -155,9 +156,6 @@ impl ClusterManifest {
         template
     }
 }
-
-/// The provider's annotation for machines that never get past a part.
-const HOLD_ANNOTATION: &str = "provider.capstan.dev/hold-at";
 
 fn node_registration() -> Value {
     json!({ "kubeletExtraArgs": [{ "name": "cloud-provider", "value": "external" }] })
