@@ -563,7 +563,7 @@ mod tests {
             (
                 "v1",
                 "Namespace",
-                [meta.clone(), bytes(2, b""), bytes(3, &bytes(1, b""))].concat(),
+                [meta, bytes(2, b""), bytes(3, &bytes(1, b""))].concat(),
                 json!({"metadata": {"name": "n", "namespace": "ns"}}),
             ),
             (

@@ -2,5 +2,6 @@
 
 mod crds;
 mod fleet_fixture;
+mod schema;
 mod screens;
 mod tidy;

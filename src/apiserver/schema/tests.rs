@@ -351,9 +351,8 @@ fn built_in_kinds_are_decoded_strictly() {
     let fields =
         json!({"metadata": {"name": "n", "managedFields": [{"manager": "m", "fieldsV1": {"f:data": {}}}]}});
     assert_eq!(decoded("", "Secret", fields.clone()).expect("decodes").0, fields);
-    let wrong = json!({"metadata": {"name": "n", "labels": {"a": true}}});
-    let failure =
-        field(&json!({"type": "string"})).decode(&mut wrong.clone()).expect_err("metadata is typed");
+    let mut wrong = json!({"metadata": {"name": "n", "labels": {"a": true}}});
+    let failure = field(&json!({"type": "string"})).decode(&mut wrong).expect_err("metadata is typed");
     assert!(failure.message.contains("Thing.metadata.labels.a of type string"), "{failure}");
 }
 
@@ -454,13 +453,13 @@ proptest! {
         if let Some(map) = schema.as_object_mut() {
             map.insert("type".to_owned(), json!("object"));
         }
-        if let Ok(schema) = Schema::custom("K", "v1", &schema, "s") {
-            if schema.decode(&mut object).is_ok() {
-                let _ = schema.validate(&object, None);
-                let mut again = object.clone();
-                prop_assert_eq!(schema.decode(&mut again), Ok(Vec::new()), "decoding is done once and for all");
-                prop_assert_eq!(&again, &object);
-            }
+        if let Ok(schema) = Schema::custom("K", "v1", &schema, "s")
+            && schema.decode(&mut object).is_ok()
+        {
+            let _ = schema.validate(&object, None);
+            let mut again = object.clone();
+            prop_assert_eq!(schema.decode(&mut again), Ok(Vec::new()), "decoding is done once and for all");
+            prop_assert_eq!(&again, &object);
         }
         let _ = crd::check(&json!({"spec": object}), None);
     }
