@@ -17,19 +17,25 @@ use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object, Writer};
 use crate::rng::Rng;
 use crate::status::contract::{External, Provided};
+use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
 use crate::time::Clock;
 use crate::workload::Workload;
 
 pub mod apply;
 pub mod certificates;
+pub mod cluster;
 pub mod control_plane;
 pub mod finalizer;
 pub mod kubeconfig;
+pub mod machine;
 pub mod machine_deployment;
 pub mod machine_set;
 pub mod pause;
 pub mod status;
 pub mod template;
+
+/// How soon an object that should exist is looked for again.
+const MISSING_RETRY: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// What every controller is given. Cheap to clone.
 #[derive(Clone)]
@@ -112,4 +118,18 @@ fn provided<K: Object>(cache: &Cache<K>, key: &ObjectKey) -> External {
 pub fn cluster_key_of<K: Object>(object: &K) -> Option<ObjectKey> {
     let name = cluster_label(object)?;
     Some(ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), name))
+}
+
+/// The key of a Cluster that changed in what its Machines depend on: pause, deletion, and the two
+/// milestones of its initialization.
+fn cluster_turned(old: Option<&Cluster>, new: Option<&Cluster>) -> Option<ObjectKey> {
+    let facts = |cluster: &Cluster| {
+        (
+            cluster.spec.paused == Some(true),
+            cluster.metadata.deletion_timestamp.is_some(),
+            cluster_provisioned(cluster),
+            control_plane_initialized_since(cluster).is_some(),
+        )
+    };
+    (old.map(facts) != new.map(facts)).then(|| new.or(old).map(ObjectKey::of)).flatten()
 }

@@ -1,0 +1,130 @@
+//! The Cluster controller: gathers providers, descendants and the connection, performs the plan,
+//! writes the status. Must not decide anything itself.
+//! Source: cluster-api `core/reconcilers/cluster`, v1.14.0.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::machine::probe;
+use super::pause::{self, Pause};
+use super::{Context, apply, cluster_key_of, status as status_write};
+use crate::api::cluster::Cluster;
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::names::{finalizer, label};
+use crate::client::{Cache, Object};
+use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::plan::cluster as planned;
+use crate::plan::ownership::has_finalizer;
+use crate::status::cluster::{self as judged, Descendants, Observed};
+
+pub struct Clusters {
+    context: Context,
+}
+
+impl Clusters {
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    fn observe(&self, cluster: &Cluster) -> Observed {
+        let caches = &self.context.caches;
+        let key = ObjectKey::of(cluster);
+        Observed {
+            cluster: cluster.clone(),
+            infrastructure: caches.external(&key.namespace, cluster.spec.infrastructure_ref.as_ref()),
+            control_plane: caches.external(&key.namespace, cluster.spec.control_plane_ref.as_ref()),
+            probe: probe(&self.context.workload.connection(&key)),
+            descendants: Descendants {
+                machine_deployments: labelled(&caches.machine_deployments, &key),
+                machine_sets: labelled(&caches.machine_sets, &key),
+                machine_pools: labelled(&caches.machine_pools, &key),
+                machines: labelled(&caches.machines, &key),
+            },
+            failed: false,
+        }
+    }
+}
+
+/// The objects of a cluster, by label, ordered by name.
+fn labelled<K: Object>(cache: &Cache<K>, cluster: &ObjectKey) -> Vec<K> {
+    let found = cache.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
+    found.into_iter().map(Arc::unwrap_or_clone).collect()
+}
+
+/// On every change of objects that carry a cluster's label: that cluster.
+fn by_label<K: Object>(cache: &Cache<K>) -> Trigger {
+    Trigger::on(cache, |old, new| new.or(old).and_then(cluster_key_of).into_iter().collect())
+}
+
+#[async_trait]
+impl Controller for Clusters {
+    fn name(&self) -> &'static str {
+        "cluster"
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let caches = &self.context.caches;
+        let clusters = caches.clusters.clone();
+        vec![
+            Trigger::own(&caches.clusters),
+            by_label(&caches.machine_deployments),
+            by_label(&caches.machine_sets),
+            by_label(&caches.machine_pools),
+            by_label(&caches.machines),
+            referrers(&caches.dev_clusters, clusters.clone()),
+            referrers(&caches.control_planes, clusters),
+            Trigger::announced(self.context.workload.changes(), |key| vec![key.clone()]),
+        ]
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let context = &self.context;
+        let Some(cluster) = context.caches.clusters.get(key) else { return Ok(Outcome::Done) };
+        let fresh = cluster.metadata.deletion_timestamp.is_none()
+            && !has_finalizer(cluster.as_ref(), finalizer::CLUSTER);
+        if !fresh && pause::check(context, cluster.as_ref(), Some(&cluster)).await? == Pause::Stop {
+            return Ok(Outcome::Done);
+        }
+        let mut observed = self.observe(&cluster);
+        let plan = planned::plan(&observed, context.clock.now());
+        for blocker in &plan.blockers {
+            tracing::debug!(rule = blocker.reason.rule, "Cluster {key}: {blocker}");
+        }
+        let applied = apply::apply(context, &plan.steps).await;
+        if let Some(latest) = applied.latest(&ObjectRef::of(cluster.as_ref())) {
+            observed.cluster = latest;
+        }
+        observed.failed = applied.failure.is_some();
+        let before = observed.cluster.clone();
+        let mut status = judged::status(&observed, context.clock.now());
+        if !observed.failed {
+            status.observed_generation = before.metadata.generation;
+        }
+        let after = Cluster { status: Some(status), ..before.clone() };
+        status_write::write(context, &before, &after, &judged::OWNED).await?;
+        applied.into_result()?;
+        Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    fn concurrency(&self) -> usize {
+        50
+    }
+}
+
+/// On every change of a provider object: the Clusters that refer to it. Before it is adopted it has
+/// neither owner nor label, so the references are searched.
+fn referrers<K: Object>(cache: &Cache<K>, clusters: Cache<Cluster>) -> Trigger {
+    Trigger::on(cache, move |old, new| {
+        let Some(object) = new.or(old) else { return Vec::new() };
+        let (key, kind) = (ObjectKey::of(object), K::kind(&()));
+        let refers = |cluster: &Cluster| {
+            [&cluster.spec.infrastructure_ref, &cluster.spec.control_plane_ref]
+                .into_iter()
+                .flatten()
+                .any(|r| r.kind == kind && r.name == key.name)
+        };
+        clusters.select(&key.namespace, refers).iter().map(|c| ObjectKey::of(c.as_ref())).collect()
+    })
+}
