@@ -3,6 +3,7 @@
 pub mod act;
 pub mod args;
 pub mod crds;
+pub mod describe;
 pub mod get;
 pub mod log;
 pub mod output;

@@ -1,0 +1,180 @@
+//! A tree as a table of text: glyphs, column widths, wrapped messages, colour of the status. Must not
+//! know what the lines mean.
+//! Source: cluster-api `internal/util/tree/tree.go`, v1.14.0.
+
+use crate::fleet::Truth;
+use crate::text::width;
+
+use super::layout::{Cells, Entry};
+
+const HEADS: [&str; 9] =
+    ["NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"];
+/// Space between columns.
+const GAP: usize = 2;
+/// A message line is broken before the word that would make it longer, in bytes.
+const MESSAGE_BYTES_MAX: usize = 100;
+const STATUS: usize = 5;
+
+const DELETED: &str = "!! DELETED !! ";
+const BOLD: &str = "\u{1b}[1m";
+const RED: &str = "\u{1b}[31m";
+const GREEN: &str = "\u{1b}[32m";
+const YELLOW: &str = "\u{1b}[33m";
+const GREY: &str = "\u{1b}[90m";
+const RESET: &str = "\u{1b}[0m";
+
+/// One printed line: nine cells, and the colour of the status.
+#[derive(Default)]
+struct Line {
+    cells: [String; 9],
+    status: Option<Truth>,
+    deleted: bool,
+}
+
+/// The whole table, header first. Blanks at line ends are left out.
+pub(super) fn table(root: &Entry, color: bool) -> String {
+    let mut lines = vec![Line { cells: HEADS.map(str::to_owned), ..Line::default() }];
+    entry_lines(root, &Place::default(), &mut lines);
+    let widths: [usize; 9] =
+        std::array::from_fn(|at| lines.iter().map(|l| width(&l.cells[at])).max().unwrap_or(0));
+    let mut text = String::new();
+    for line in &lines {
+        let start = text.len();
+        for (at, cell) in line.cells.iter().enumerate() {
+            text.push_str(&painted(line, at, cell, color));
+            let blanks = widths[at] - width(cell) + GAP;
+            text.extend(std::iter::repeat_n(' ', if at + 1 == HEADS.len() { 0 } else { blanks }));
+        }
+        text.truncate(start + text[start..].trim_end_matches(' ').len());
+        text.push('\n');
+    }
+    text
+}
+
+fn painted(line: &Line, at: usize, cell: &str, color: bool) -> String {
+    if !color || cell.is_empty() {
+        return cell.to_owned();
+    }
+    match (at, line.status) {
+        (0, _) if line.deleted => cell.replacen(DELETED, &format!("{RED}{DELETED}{RESET}"), 1),
+        (0, _) if cell.ends_with("...") => format!("{BOLD}{cell}{RESET}"),
+        (STATUS, Some(Truth::True)) => format!("{GREEN}{cell}{RESET}"),
+        (STATUS, Some(Truth::False)) => format!("{RED}{cell}{RESET}"),
+        (STATUS, Some(Truth::Unknown)) => format!("{YELLOW}{cell}{RESET}"),
+        (8, _) if cell.starts_with("See ") => format!("{GREY}{cell}{RESET}"),
+        _ => cell.to_owned(),
+    }
+}
+
+/// Where an entry stands: the glyphs before its own lines, and before what is below it.
+#[derive(Default)]
+struct Place {
+    first: String,
+    rest: String,
+    /// Nothing follows in the whole tree.
+    last: bool,
+    root: bool,
+}
+
+fn entry_lines(entry: &Entry, place: &Place, lines: &mut Vec<Line>) {
+    let Cells { replicas, available, ready, up_to_date, status, reason, since, message } = &entry.cells;
+    let mut messages = wrap(message).into_iter();
+    let deleted = if entry.deleted { DELETED } else { "" };
+    lines.push(Line {
+        cells: [
+            format!("{}{deleted}{}", place.first, entry.title),
+            replicas.clone(),
+            available.clone(),
+            ready.clone(),
+            up_to_date.clone(),
+            status.map_or_else(String::new, |s| s.as_str().to_owned()),
+            reason.clone(),
+            since.clone(),
+            messages.next().unwrap_or_default(),
+        ],
+        status: *status,
+        deleted: entry.deleted,
+    });
+    let below = if entry.children.is_empty() { "" } else { "│ " };
+    for message in messages {
+        let mut line = Line::default();
+        if !place.last || !entry.children.is_empty() {
+            line.cells[0] = format!("{}{below}", place.rest);
+        }
+        line.cells[8] = message;
+        lines.push(line);
+    }
+    let count = entry.children.len();
+    let is_root = place.first.is_empty() && !place.root;
+    for (at, child) in entry.children.iter().enumerate() {
+        let last = at + 1 == count;
+        let (glyph, rest) = if last { ("└─", "  ") } else { ("├─", "│ ") };
+        let place = Place {
+            first: format!("{}{glyph}", place.rest),
+            rest: format!("{}{rest}", place.rest),
+            last: last && (is_root || place.last) && child.children.is_empty(),
+            root: true,
+        };
+        entry_lines(child, &place, lines);
+    }
+}
+
+/// Lines of a message: breaks stay, each line is filled up to the limit, its indentation (and two more
+/// under a bullet) is repeated.
+fn wrap(message: &str) -> Vec<String> {
+    if message.is_empty() {
+        return Vec::new();
+    }
+    message.split('\n').flat_map(wrap_line).collect()
+}
+
+fn wrap_line(line: &str) -> Vec<String> {
+    let body = line.trim_start_matches(' ');
+    let indent = &line[..line.len() - body.len()];
+    let hanging = if body.starts_with("* ") { format!("{indent}  ") } else { indent.to_owned() };
+    let mut lines = Vec::new();
+    let mut current = indent.to_owned();
+    let mut fresh = true;
+    for word in body.split_whitespace() {
+        if current.len() + word.len() >= MESSAGE_BYTES_MAX && !fresh {
+            lines.push(std::mem::replace(&mut current, hanging.clone()));
+            fresh = true;
+        }
+        if !fresh {
+            current.push(' ');
+        }
+        current.push_str(word);
+        fresh = false;
+    }
+    lines.push(current);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_wrapped_at_words_with_hanging_bullets() {
+        let long = format!("  * {} end", "word ".repeat(20).trim_end());
+        let lines = wrap(&long);
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].len() <= MESSAGE_BYTES_MAX && lines[0].starts_with("  * word"));
+        assert!(lines[1].starts_with("    word"), "{lines:?}");
+        assert_eq!(wrap("a\n b"), ["a", " b"]);
+        assert!(wrap("").is_empty());
+    }
+
+    #[test]
+    fn colour_changes_no_width() {
+        let entry = Entry {
+            title: "Cluster a".to_owned(),
+            cells: Cells { status: Some(Truth::False), reason: "R".to_owned(), ..Cells::default() },
+            ..Entry::default()
+        };
+        let plain = table(&entry, false);
+        let colored = table(&entry, true);
+        assert!(colored.contains(RED));
+        assert_eq!(colored.replace(RED, "").replace(RESET, ""), plain);
+    }
+}
