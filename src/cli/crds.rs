@@ -25,7 +25,6 @@ fn whole_numbers(value: &mut Value) {
             if let Some(float) =
                 number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() < EXACT)
             {
-                #[allow(clippy::cast_possible_truncation, reason = "whole, and below 2^53")]
                 let whole = float as i64;
                 *value = Value::from(whole);
             }

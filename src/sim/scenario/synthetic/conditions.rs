@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::census::State;
 
 /// Type, status and reason of a condition that reports nothing.
-type Quiet = (&'static str, &'static str, &'static str);
+pub(super) type Quiet = (&'static str, &'static str, &'static str);
 
 const T: &str = "True";
 const F: &str = "False";

@@ -132,7 +132,7 @@ fn addresses(census: &ClusterCensus, member: &Member) -> Value {
     json!([{ "type": "InternalIP", "address": address }, { "type": "Hostname", "address": member.name }])
 }
 
-fn machine_owner<'a>(member: &'a Member) -> Owner<'a> {
+fn machine_owner(member: &Member) -> Owner<'_> {
     Owner { group: CORE_GROUP, kind: "Machine", name: &member.name, controller: true }
 }
 

@@ -84,7 +84,7 @@ impl ClusterCensus {
     /// Quiet since a little after it was made, loud since some minutes.
     pub(super) fn conditions(
         &self,
-        table: &[(&'static str, &'static str, &'static str)],
+        table: &[conditions::Quiet],
         loud: &[Loud],
         created: Timestamp,
     ) -> Vec<Value> {
