@@ -164,6 +164,8 @@ pub struct Details {
     pub causes: Vec<Cause>,
     /// Also sent as the `Retry-After` header when above zero.
     pub retry_after_s: u32,
+    /// How to go on with a list whose revision is gone; said in the status' own metadata.
+    pub continue_token: String,
 }
 
 /// A failed request. Cheap to move; `status()` is what goes over the wire.
@@ -373,6 +375,9 @@ impl Failure {
         });
         if self.reason != Reason::None {
             status["reason"] = Value::from(self.reason.word());
+        }
+        if !self.details.continue_token.is_empty() {
+            status["metadata"]["continue"] = Value::from(self.details.continue_token.as_str());
         }
         if *self.details != Details::default() || self.has_empty_details() {
             status["details"] = self.details.json();

@@ -1,13 +1,322 @@
 //! A Kubernetes-style API over a store, as a tower service first and a socket second.
 //! Owns API semantics; must not know who calls it, nor any controller.
+//!
+//! Strata, from the wire down: `routes`, `negotiate`, `content` (bytes to a typed request), `auth`,
+//! `handler` (verbs), `list`, `watch`, `registry` and `deletion` (the life of an object), `strategy`
+//! and `schema` (what is special about a kind), `object` (the stored form), then the store.
 
 pub mod admission;
+mod answer;
+mod auth;
+mod content;
+mod crds;
+mod deletion;
+mod discovery;
+mod documents;
+mod events;
 pub mod failure;
+mod gc;
+mod handler;
+mod housekeeping;
+mod lines;
+mod list;
+mod metadata;
 pub mod naming;
+mod negotiate;
+mod object;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;
+mod registry;
+mod resource;
+mod review;
+mod routes;
+mod scale;
 pub mod schema;
 pub mod select;
+pub mod serve;
 pub mod strategic;
+mod strategy;
 pub mod table;
+pub mod tls;
+mod watch;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwap;
+use bytes::{Buf, Bytes};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Limited};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::rng::Rng;
+use crate::store::{self, Range, Store, Txn, Write};
+use crate::time::Clock;
+
+pub use auth::{Identity, Role, Tokens};
+
+use failure::Failure;
+use lines::Lines;
+use object::Record;
+use registry::{Draft, Registry, Subject};
+use resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};
+use routes::WriteOptions;
+
+/// Largest request body, as kube-apiserver's.
+const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// Namespaces that exist from the start.
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// The body of an answer: one buffer, or the events of a watch.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// What a server is made of.
+pub struct Options {
+    pub clock: Clock,
+    pub rng: Rng,
+    /// Served from the start, and kept at the version given here.
+    pub definitions: Vec<CustomResourceDefinition>,
+    /// For requests that come with a token: over a socket.
+    pub tokens: Tokens,
+}
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the store cannot be read: {0}")]
+    Store(#[from] store::Error),
+    #[error("the built-in definition {name} cannot be served: {reason}")]
+    Definition { name: String, reason: String },
+    #[error("the namespace {name} cannot be made: {reason}")]
+    Namespace { name: String, reason: String },
+}
+
+/// A handle to a server: clone it, give it to `kube::Client::new`, serve it on a socket.
+#[derive(Clone)]
+pub struct ApiServer {
+    server: Arc<Server>,
+    caller: Caller,
+}
+
+/// Whom requests through a handle come from.
+#[derive(Clone, Copy, Debug)]
+enum Caller {
+    Known(Identity),
+    /// Whoever the bearer token says.
+    ByToken,
+}
+
+struct Server {
+    registry: Arc<Registry>,
+    lines: Arc<Lines>,
+    tokens: Tokens,
+    /// Garbage collection and housekeeping; they end with the last handle.
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl ApiServer {
+    /// Starts serving what the store holds plus the given definitions. The handle acts as the
+    /// administrator; see [`ApiServer::guarded`] and [`ApiServer::acting_as`] for others.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
+        let Options { clock, rng, definitions, tokens } = options;
+        let catalog = ArcSwap::from_pointee(Catalog::built_in());
+        let registry = Arc::new(Registry { store, clock, rng, catalog });
+        install(&registry, definitions).await?;
+        serve_stored(&registry).await?;
+        create_namespaces(&registry).await?;
+        let tasks =
+            vec![tokio::spawn(gc::run(registry.clone())), tokio::spawn(housekeeping::run(registry.clone()))];
+        let server = Server { registry, lines: Arc::default(), tokens, tasks };
+        Ok(Self { server: Arc::new(server), caller: Caller::Known(Identity::ADMIN) })
+    }
+
+    /// A handle whose requests need a token: what a socket serves.
+    #[must_use]
+    pub fn guarded(&self) -> Self {
+        Self { server: self.server.clone(), caller: Caller::ByToken }
+    }
+
+    /// A handle whose requests come from `identity`.
+    #[must_use]
+    pub fn acting_as(&self, identity: Identity) -> Self {
+        Self { server: self.server.clone(), caller: Caller::Known(identity) }
+    }
+
+    async fn answer<B>(self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let who = match self.caller {
+            Caller::Known(identity) => Ok(identity),
+            Caller::ByToken => {
+                let given = parts.headers.get(header::AUTHORIZATION).map(|v| v.to_str().unwrap_or_default());
+                self.server.tokens.authenticate(given)
+            }
+        };
+        let mut reply = match who {
+            Err(failure) => failure.into(),
+            Ok(who) => {
+                let body = collect(body).await;
+                handler::handle(&self.server.registry, &self.server.lines, who, &parts, body).await
+            }
+        };
+        if let Ok(id) = HeaderValue::from_str(&self.server.registry.rng.uuid().to_string()) {
+            reply.headers.insert("audit-id", id);
+        }
+        let mut response = Response::new(reply.body);
+        *response.status_mut() = reply.code;
+        *response.headers_mut() = reply.headers;
+        response
+    }
+}
+
+/// The whole body, if it is not too large.
+async fn collect<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: http_body::Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => {
+            let mut body = collected.aggregate();
+            Ok(body.copy_to_bytes(body.remaining()))
+        }
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Failure::too_large(BODY_BYTES_MAX))
+        }
+        Err(error) => Err(Failure::bad_request(format!("the request body cannot be read: {error}"))),
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        self.clone().answer(request).map(Ok).boxed()
+    }
+}
+
+/// Writes the given definitions, in one transaction, where the store has none or another spec.
+async fn install(registry: &Registry, definitions: Vec<CustomResourceDefinition>) -> Result<(), OpenError> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find(CRD_GROUP, "v1", CRD_PLURAL) else { return Ok(()) };
+    let mut writes = Vec::new();
+    for definition in definitions {
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        let failed = |reason: String| OpenError::Definition { name: name.clone(), reason };
+        let key = resource.key("", &name);
+        let old = match registry.store.get(&key).await? {
+            Some(entry) => {
+                Some(Record::read(&entry).and_then(|r| r.value()).map_err(|e| failed(e.to_string()))?)
+            }
+            None => None,
+        };
+        let definition = serde_json::to_value(definition).map_err(|e| failed(e.to_string()))?;
+        if let Some(definition) = renewed(registry, resource, definition, old.as_ref()) {
+            let encoded = object::encode(&definition, 0).map_err(|e| failed(e.to_string()))?;
+            writes.push(Write::Put(key, encoded));
+        }
+    }
+    registry.store.txn(Txn { expect: Vec::new(), writes }).await?;
+    Ok(())
+}
+
+/// What to store for a given definition; `None` when the stored one says the same already.
+fn renewed(
+    registry: &Registry,
+    resource: &Resource,
+    mut definition: Value,
+    old: Option<&Value>,
+) -> Option<Value> {
+    let now = registry.now();
+    match old {
+        None => {
+            object::set(&mut definition, "creationTimestamp", now.as_str().into());
+            object::set(&mut definition, "uid", registry.rng.uuid().to_string().into());
+            resource.prepare_create(&mut definition);
+        }
+        Some(old) => {
+            let labels = definition["metadata"]["labels"].clone();
+            let annotations = definition["metadata"]["annotations"].clone();
+            definition["metadata"] = old["metadata"].clone();
+            for (field, value) in [("labels", labels), ("annotations", annotations)] {
+                if !value.is_null() {
+                    object::set(&mut definition, field, value);
+                }
+            }
+            resource.prepare_update(&mut definition, old);
+            object::unset(&mut definition, "resourceVersion");
+            if definition["spec"] != old["spec"] {
+                let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+                object::set(&mut definition, "generation", generation.into());
+            }
+            let mut same = old.clone();
+            object::unset(&mut same, "resourceVersion");
+            if same == definition {
+                return None;
+            }
+        }
+    }
+    crds::establish(&mut definition, &registry.catalog.load(), &now);
+    Some(definition)
+}
+
+/// Serves every definition in the store.
+async fn serve_stored(registry: &Registry) -> Result<(), OpenError> {
+    let prefix = format!("/registry/{CRD_GROUP}/{CRD_PLURAL}/");
+    let page = registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
+    for entry in &page.entries {
+        let definition = Record::read(entry)
+            .and_then(|record| record.value())
+            .map_err(|e| OpenError::Definition { name: entry.key.to_string(), reason: e.to_string() })?;
+        registry.serve_definition(&definition);
+    }
+    Ok(())
+}
+
+async fn create_namespaces(registry: &Registry) -> Result<(), OpenError> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find("", "v1", "namespaces") else { return Ok(()) };
+    for name in NAMESPACES {
+        let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        let draft = Draft { object, duplicates: Vec::new(), is_patch: false };
+        let subject = Subject { resource, namespace: "", name };
+        match registry.create(subject, draft, WriteOptions::default()).await {
+            Err(failure) if failure.reason != failure::Reason::AlreadyExists => {
+                return Err(OpenError::Namespace { name: name.to_owned(), reason: failure.to_string() });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

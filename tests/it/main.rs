@@ -1,5 +1,6 @@
 //! The one integration binary. Each module is one kind of test; see docs/testing.md.
 
+mod apiserver;
 mod crds;
 mod fleet_fixture;
 mod schema;

@@ -1,0 +1,197 @@
+//! Who asks, and what they may do. Owns tokens, identities and the three roles; must not know how
+//! a request reached the server.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+use super::failure::Failure;
+use super::routes::{Target, Verb};
+
+/// The bearer tokens of a server. Compared in constant time, never shown.
+#[derive(Clone)]
+pub struct Tokens {
+    pub admin: String,
+    pub read_only: String,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tokens(..)")
+    }
+}
+
+/// What an identity may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    Admin,
+    /// Reads everything but Secrets.
+    ReadOnly,
+    /// Health and version.
+    Anonymous,
+}
+
+/// Somebody who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub user: &'static str,
+    pub group: &'static str,
+    pub role: Role,
+}
+
+impl Identity {
+    pub const ADMIN: Self = Self { user: "kubernetes-admin", group: "system:masters", role: Role::Admin };
+    pub const READ_ONLY: Self =
+        Self { user: "capstan-viewer", group: "capstan:viewers", role: Role::ReadOnly };
+    pub const ANONYMOUS: Self =
+        Self { user: "system:anonymous", group: "system:unauthenticated", role: Role::Anonymous };
+
+    /// The groups, as reviews list them.
+    #[must_use]
+    pub fn groups(&self) -> Vec<&'static str> {
+        match self.role {
+            Role::Anonymous => vec![self.group],
+            _ => vec![self.group, "system:authenticated"],
+        }
+    }
+}
+
+impl Tokens {
+    /// Fresh ones from the operating system's entropy: 244 bits each.
+    #[must_use]
+    pub fn random() -> Self {
+        let token = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
+        Self { admin: token(), read_only: token() }
+    }
+
+    /// From the `Authorization` header.
+    ///
+    /// # Errors
+    /// 401 for anything but a known bearer token.
+    pub fn authenticate(&self, authorization: Option<&str>) -> Result<Identity, Failure> {
+        let Some(authorization) = authorization else { return Ok(Identity::ANONYMOUS) };
+        let token = authorization
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map_or("", |(_, token)| token.trim());
+        // Both are compared whatever the first says.
+        let (admin, read_only) = (same_secret(&self.admin, token), same_secret(&self.read_only, token));
+        match (admin, read_only) {
+            (true, _) => Ok(Identity::ADMIN),
+            (_, true) => Ok(Identity::READ_ONLY),
+            _ => Err(Failure::unauthorized()),
+        }
+    }
+}
+
+/// Compares digests, so that time tells neither content nor length. An empty secret matches nothing.
+fn same_secret(secret: &str, given: &str) -> bool {
+    let (a, b) = (Sha256::digest(secret), Sha256::digest(given));
+    let difference = a.iter().zip(&b).fold(0_u8, |all, (a, b)| all | (a ^ b));
+    !secret.is_empty() && difference == 0
+}
+
+/// One thing to be allowed, as authorisation sees it.
+#[derive(Clone, Copy, Debug)]
+pub enum Deed<'a> {
+    Resource { verb: &'a str, group: &'a str, resource: &'a str, subresource: &'a str },
+    Path { verb: &'a str, path: &'a str },
+}
+
+impl Identity {
+    #[must_use]
+    pub fn may(&self, deed: Deed<'_>) -> bool {
+        match (self.role, deed) {
+            (Role::Admin, _) => true,
+            (Role::ReadOnly, Deed::Resource { verb, group, resource, .. }) => {
+                let review = group == "authorization.k8s.io" || group == "authentication.k8s.io";
+                let secrets = group.is_empty() && resource == "secrets";
+                (review && verb == "create")
+                    || (matches!(verb, "get" | "list" | "watch") && !secrets && resource != "*")
+            }
+            (Role::ReadOnly, Deed::Path { verb, .. }) => verb == "get",
+            (Role::Anonymous, Deed::Resource { .. }) => false,
+            (Role::Anonymous, Deed::Path { verb, path }) => verb == "get" && is_open(path),
+        }
+    }
+
+    /// # Errors
+    /// 403 in upstream's words.
+    pub fn authorize(&self, verb: Verb, target: &Target) -> Result<(), Failure> {
+        let Target { group, plural, subresource, namespace, name, .. } = target;
+        let deed = Deed::Resource { verb: verb.word(), group, resource: plural, subresource };
+        if self.may(deed) {
+            return Ok(());
+        }
+        if self.role == Role::Anonymous {
+            return Err(Failure::unauthorized());
+        }
+        let resource =
+            if subresource.is_empty() { plural.clone() } else { format!("{plural}/{subresource}") };
+        let place = if namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace \"{namespace}\"")
+        };
+        let why = format!(
+            "User \"{}\" cannot {} resource \"{resource}\" in API group \"{group}\" {place}",
+            self.user,
+            verb.word()
+        );
+        Err(Failure::forbidden(group, plural, name, &why))
+    }
+
+    /// # Errors
+    /// 401 or 403 for a path that is no resource.
+    pub fn authorize_path(&self, verb: &str, path: &str) -> Result<(), Failure> {
+        if self.may(Deed::Path { verb, path }) {
+            return Ok(());
+        }
+        if self.role == Role::Anonymous {
+            return Err(Failure::unauthorized());
+        }
+        let why = format!("User \"{}\" cannot {verb} path \"/{path}\"", self.user);
+        Err(Failure::forbidden("", "", "", &why))
+    }
+}
+
+/// Paths that need no token.
+fn is_open(path: &str) -> bool {
+    let first = path.trim_matches('/').split('/').next().unwrap_or_default();
+    matches!(first, "healthz" | "livez" | "readyz" | "version")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_name_their_owner() {
+        let tokens = Tokens { admin: "a".repeat(32), read_only: String::new() };
+        let who = |header: Option<&str>| tokens.authenticate(header).map(|identity| identity.role);
+        assert_eq!(who(Some(&format!("Bearer {}", "a".repeat(32)))).unwrap(), Role::Admin);
+        assert_eq!(who(None).unwrap(), Role::Anonymous);
+        for bad in ["Bearer ", "Bearer b", "Basic x", "", &"a".repeat(32)] {
+            assert_eq!(who(Some(bad)).unwrap_err().code(), 401, "{bad}");
+        }
+    }
+
+    #[test]
+    fn roles_may_what_they_say() {
+        let deed = |verb, resource| Deed::Resource { verb, group: "", resource, subresource: "" };
+        for (identity, deed, allowed) in [
+            (Identity::ADMIN, deed("delete", "secrets"), true),
+            (Identity::READ_ONLY, deed("list", "nodes"), true),
+            (Identity::READ_ONLY, deed("get", "secrets"), false),
+            (Identity::READ_ONLY, deed("patch", "nodes"), false),
+            (Identity::READ_ONLY, deed("deletecollection", "nodes"), false),
+            (Identity::READ_ONLY, Deed::Path { verb: "get", path: "openapi/v3" }, true),
+            (Identity::ANONYMOUS, deed("get", "nodes"), false),
+            (Identity::ANONYMOUS, Deed::Path { verb: "get", path: "readyz/ping" }, true),
+            (Identity::ANONYMOUS, Deed::Path { verb: "get", path: "apis" }, false),
+        ] {
+            assert_eq!(identity.may(deed), allowed, "{} {deed:?}", identity.user);
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! One request to one answer. Owns verbs, subresources and headers; the meaning of each verb is in
+//! `registry`, `list`, `watch` and `deletion`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use serde_json::Value;
+
+use super::auth::Identity;
+use super::deletion::DeleteOptions;
+use super::documents;
+use super::failure::{Failure, Reason};
+use super::lines::{Lines, value_line};
+use super::negotiate::{self, Form};
+use super::object::Record;
+use super::patch::Patch;
+use super::registry::{Draft, Part, Registry, Subject, Written, present};
+use super::resource::Resource;
+use super::routes::{ListOptions, Query, Route, Target, Verb, WriteOptions, route};
+use super::strategy::Strategy;
+use super::watch::Watcher;
+use super::{Body, answer, content, review, scale};
+
+/// An answer on its way out.
+pub struct Reply {
+    pub code: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Body,
+}
+
+impl Reply {
+    #[must_use]
+    pub fn new(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        Self { code, headers, body: Full::new(body.into()).boxed_unsync() }
+    }
+
+    #[must_use]
+    pub fn json(body: impl Into<Bytes>) -> Self {
+        Self::new(StatusCode::OK, "application/json", body)
+    }
+
+    fn created(mut self, created: bool) -> Self {
+        if created {
+            self.code = StatusCode::CREATED;
+        }
+        self
+    }
+
+    /// One `Warning` header per text.
+    fn with_warnings(mut self, warnings: &[String]) -> Self {
+        for text in warnings {
+            let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+                self.headers.append(header::WARNING, value);
+            }
+        }
+        self
+    }
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Self {
+        let code = StatusCode::from_u16(failure.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut reply = Self::new(code, "application/json", failure.status().to_string());
+        if failure.details.retry_after_s > 0 {
+            reply.headers.insert(header::RETRY_AFTER, failure.details.retry_after_s.into());
+        }
+        if failure.reason == Reason::Unauthorized {
+            reply.headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        reply
+    }
+}
+
+/// A request whose resource was found.
+struct Call<'a> {
+    registry: &'a Arc<Registry>,
+    lines: &'a Arc<Lines>,
+    who: Identity,
+    resource: Arc<Resource>,
+    target: &'a Target,
+    query: &'a Query,
+    headers: &'a HeaderMap,
+    body: Bytes,
+}
+
+/// Answers a request; failures are answers too.
+pub async fn handle(
+    registry: &Arc<Registry>,
+    lines: &Arc<Lines>,
+    who: Identity,
+    parts: &Parts,
+    body: Result<Bytes, Failure>,
+) -> Reply {
+    match try_handle(registry, lines, who, parts, body).await {
+        Ok(reply) => reply,
+        Err(failure) => failure.into(),
+    }
+}
+
+async fn try_handle(
+    registry: &Arc<Registry>,
+    lines: &Arc<Lines>,
+    who: Identity,
+    parts: &Parts,
+    body: Result<Bytes, Failure>,
+) -> Result<Reply, Failure> {
+    let query = Query::parse(&parts.uri);
+    let (verb, target) = match route(&parts.method, &parts.uri, &query)? {
+        Route::Other(path) => {
+            who.authorize_path(documents::verb(&parts.method), &path)?;
+            return documents::answer(registry, &path, parts, &query).await;
+        }
+        Route::Resource(verb, target) => (verb, target),
+    };
+    who.authorize(verb, &target)?;
+    let catalog = registry.catalog.load();
+    let Some(resource) = catalog.find(&target.group, &target.version, &target.plural).cloned() else {
+        return if target.group.is_empty() {
+            Err(Failure::unknown_path())
+        } else {
+            Ok(documents::not_found())
+        };
+    };
+    drop(catalog);
+    let scoped = if resource.namespaced {
+        !target.namespace.is_empty() || matches!(verb, Verb::List | Verb::Watch)
+    } else {
+        target.namespace.is_empty()
+    };
+    if !scoped {
+        return Ok(documents::not_found());
+    }
+    let warnings: Vec<String> = resource.deprecation.iter().cloned().collect();
+    let call = Call {
+        registry,
+        lines,
+        who,
+        resource,
+        target: &target,
+        query: &query,
+        headers: &parts.headers,
+        body: body?,
+    };
+    Ok(call.run(verb).await?.with_warnings(&warnings))
+}
+
+impl Call<'_> {
+    async fn run(self, verb: Verb) -> Result<Reply, Failure> {
+        let resource = &self.resource;
+        if !resource.verbs().contains(&verb.word()) && !(resource.terminating && verb == Verb::Create) {
+            return Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word()));
+        }
+        if let Strategy::Review(kind) = resource.strategy {
+            let draft = self.draft()?;
+            let catalog = self.registry.catalog.load();
+            let reviewed = review::answer(kind, draft.object, self.who, &catalog)?;
+            return Ok(Reply::json(reviewed.to_string()).created(true));
+        }
+        match (self.target.subresource.as_str(), verb) {
+            ("", Verb::List) => self.list().await,
+            ("", Verb::Watch) => self.watch().await,
+            ("", Verb::Create) => self.create().await,
+            ("", Verb::Delete) => self.delete().await,
+            ("", Verb::DeleteCollection) => self.delete_collection().await,
+            ("", _) => self.part(Part::Main, verb).await,
+            ("status", _) if resource.has_status => self.part(Part::Status, verb).await,
+            ("finalize", Verb::Update) if matches!(resource.strategy, Strategy::Namespace) => {
+                self.part(Part::Finalize, verb).await
+            }
+            ("scale", _) if resource.scale.is_some() => self.scale(verb).await,
+            _ => Err(self.subject().not_found()),
+        }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject { resource: &self.resource, namespace: &self.target.namespace, name: &self.target.name }
+    }
+
+    fn header(&self, name: HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    fn form(&self, list: bool) -> Result<Form, Failure> {
+        negotiate::form(self.header(header::ACCEPT), self.query, list)
+    }
+
+    fn draft(&self) -> Result<Draft, Failure> {
+        let (object, duplicates) = content::decode(self.header(header::CONTENT_TYPE), &self.body)?;
+        Ok(Draft { object, duplicates, is_patch: false })
+    }
+
+    async fn get(&self) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let options = ListOptions::parse(self.query, false)?;
+        self.registry.wait_for(options.resource_version.unwrap_or(0)).await?;
+        let record = Record::read(&self.registry.entry(self.subject()).await?)?;
+        answer::one(&self.resource, &record, form, self.registry.clock.now()).map(Reply::json)
+    }
+
+    async fn list(&self) -> Result<Reply, Failure> {
+        let form = self.form(true)?;
+        let options = ListOptions::parse(self.query, false)?;
+        let listing = self.registry.list(&self.resource, &self.target.namespace, &options).await?;
+        answer::list(&self.resource, &listing, form, self.registry.clock.now()).map(Reply::json)
+    }
+
+    async fn watch(&self) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let options = ListOptions::parse(self.query, true)?;
+        let (registry, lines) = (self.registry.clone(), self.lines.clone());
+        let namespace = &self.target.namespace;
+        let opened = Watcher::open(registry, lines, self.resource.clone(), namespace, &options, form).await?;
+        let mut reply = Reply::json(Bytes::new());
+        reply.body = match opened {
+            Ok(watcher) => {
+                let frames = watcher.into_stream().map(|chunk| Ok(Frame::data(chunk)));
+                StreamBody::new(frames).boxed_unsync()
+            }
+            Err(failure) => Full::new(value_line("ERROR", &failure.status())).boxed_unsync(),
+        };
+        Ok(reply)
+    }
+
+    async fn create(&self) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let options = WriteOptions::parse(self.query, "CreateOptions")?;
+        let written = self.registry.create(self.subject(), self.draft()?, options).await?;
+        self.written(&written, form)
+    }
+
+    fn written(&self, written: &Written, form: Form) -> Result<Reply, Failure> {
+        let body = answer::value(&self.resource, &written.object, form, self.registry.clock.now())?;
+        Ok(Reply::json(body).created(written.created).with_warnings(&written.warnings))
+    }
+
+    /// Get, update or patch of the object or of its status.
+    async fn part(&self, part: Part, verb: Verb) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let resource = &self.resource;
+        match verb {
+            Verb::Get => self.get().await,
+            Verb::Update => {
+                let options = WriteOptions::parse(self.query, "UpdateOptions")?;
+                let draft = self.draft()?;
+                let written =
+                    self.registry.update(self.subject(), part, options, &|_| Ok(draft.clone())).await;
+                let written = match written {
+                    Err(failure)
+                        if failure.reason == Reason::NotFound && resource.allows_create_on_update() =>
+                    {
+                        self.registry.create(self.subject(), self.draft()?, options).await?
+                    }
+                    other => other?,
+                };
+                self.written(&written, form)
+            }
+            Verb::Patch => {
+                let options = WriteOptions::parse(self.query, "PatchOptions")?;
+                let patch = self.patch()?;
+                let change = |old: &Value| {
+                    let object = patch.apply(&resource.kind, old.clone())?;
+                    Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
+                };
+                self.written(&self.registry.update(self.subject(), part, options, &change).await?, form)
+            }
+            _ => Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word())),
+        }
+    }
+
+    fn patch(&self) -> Result<Patch, Failure> {
+        let content_type = self.header(header::CONTENT_TYPE);
+        if content_type.starts_with("application/apply-patch") {
+            let mut failure = Failure::unsupported_media_type(&[]);
+            failure.message =
+                "this server does not do server-side apply yet; use client-side apply (kubectl apply \
+                               without --server-side) or a merge patch"
+                    .to_owned();
+            return Err(failure);
+        }
+        Patch::parse(content_type, &self.body, !self.resource.is_custom())
+    }
+
+    async fn delete(&self) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let deleted = self.registry.delete(self.subject(), &self.delete_options()?).await?;
+        answer::value(&self.resource, &deleted, form, self.registry.clock.now()).map(Reply::json)
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, Failure> {
+        if self.body.is_empty() {
+            return DeleteOptions::parse(self.query, None);
+        }
+        let (body, _) = content::decode(self.header(header::CONTENT_TYPE), &self.body)?;
+        DeleteOptions::parse(self.query, Some(&body))
+    }
+
+    async fn delete_collection(&self) -> Result<Reply, Failure> {
+        let form = self.form(true)?;
+        let options = ListOptions::parse(self.query, false)?;
+        let delete = self.delete_options()?;
+        let listing = self.registry.list(&self.resource, &self.target.namespace, &options).await?;
+        for record in &listing.records {
+            let metadata = record.metadata()?;
+            let subject =
+                Subject { resource: &self.resource, namespace: &metadata.namespace, name: &metadata.name };
+            match self.registry.delete(subject, &delete).await {
+                Err(failure) if failure.reason != Reason::NotFound => return Err(failure),
+                _ => {}
+            }
+        }
+        answer::list(&self.resource, &listing, form, self.registry.clock.now()).map(Reply::json)
+    }
+
+    async fn scale(&self, verb: Verb) -> Result<Reply, Failure> {
+        let resource = &self.resource;
+        let Some(paths) = &resource.scale else { return Err(self.subject().not_found()) };
+        let change: Box<dyn Fn(&Value) -> Result<Value, Failure> + Send + Sync> = match verb {
+            Verb::Get => {
+                let record = Record::read(&self.registry.entry(self.subject()).await?)?;
+                let view = scale::view(paths, &present(resource, &record)?);
+                return Ok(Reply::json(view.to_string()));
+            }
+            Verb::Update => {
+                let wanted = self.draft()?.object;
+                Box::new(move |_| Ok(wanted.clone()))
+            }
+            Verb::Patch => {
+                let patch = self.patch()?;
+                Box::new(move |old| patch.apply("Scale", scale::view(paths, old)))
+            }
+            _ => return Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word())),
+        };
+        let options = WriteOptions::parse(self.query, "UpdateOptions")?;
+        let change = |old: &Value| {
+            let object = scale::apply(resource, paths, old, &change(old)?)?;
+            Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
+        };
+        let written = self.registry.update(self.subject(), Part::Main, options, &change).await?;
+        Ok(Reply::json(scale::view(paths, &written.object).to_string()))
+    }
+}

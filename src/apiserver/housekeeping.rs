@@ -1,0 +1,59 @@
+//! What has to be done from time to time: forgetting old history, removing old events. Must not
+//! know requests.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::deletion::DeleteOptions;
+use super::failure::Failure;
+use super::object::{self, Record};
+use super::registry::{Registry, Subject, present};
+use crate::store::{Range, Revision};
+use crate::time::parse_rfc3339;
+
+const EVERY: Duration = Duration::from_secs(60);
+/// History younger than this many rounds is kept.
+const ROUNDS_KEPT: usize = 6;
+/// Age of an event that may go, in seconds.
+const EVENT_LIFE_S: i64 = 3_600;
+
+/// Runs until dropped.
+pub async fn run(registry: Arc<Registry>) {
+    let mut noted: VecDeque<Revision> = VecDeque::new();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        if let Err(failure) = round(&registry, &mut noted).await {
+            tracing::warn!(%failure, "housekeeping will try again");
+        }
+    }
+}
+
+async fn round(registry: &Arc<Registry>, noted: &mut VecDeque<Revision>) -> Result<(), Failure> {
+    noted.push_back(registry.store.revision().await?);
+    if noted.len() > ROUNDS_KEPT
+        && let Some(oldest) = noted.pop_front()
+    {
+        registry.store.compact(oldest).await?;
+    }
+    expire_events(registry).await
+}
+
+async fn expire_events(registry: &Registry) -> Result<(), Failure> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find("", "v1", "events") else { return Ok(()) };
+    let now = registry.clock.now();
+    let page = registry.store.range(Range { prefix: &resource.prefix, ..Range::default() }).await?;
+    for entry in &page.entries {
+        let event = present(resource, &Record::read(entry)?)?;
+        let seen = [&event["lastTimestamp"], &event["series"]["lastObservedTime"], &event["eventTime"]];
+        let seen = seen.into_iter().chain([&event["metadata"]["creationTimestamp"]]);
+        let newest = seen.filter_map(|time| parse_rfc3339(time.as_str()?)).max();
+        if newest.is_some_and(|at| (now - at).num_seconds() > EVENT_LIFE_S) {
+            let (namespace, name) = (object::text(&event, "namespace"), object::name(&event));
+            let subject = Subject { resource, namespace, name };
+            registry.delete(subject, &DeleteOptions::default()).await?;
+        }
+    }
+    Ok(())
+}

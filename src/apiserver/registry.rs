@@ -1,0 +1,558 @@
+//! Objects over a store: create, read, the one guarded update, delete. Owns the life of an object;
+//! must not know paths, media types or connections.
+//!
+//! Source: apiserver `pkg/registry/generic/registry/store.go`, `pkg/registry/rest`, v0.35.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+
+use super::deletion;
+use super::failure::{Cause, CauseReason, Failure};
+use super::object::{self, Record};
+use super::resource::{Catalog, Resource};
+use super::routes::{FieldValidation, WriteOptions};
+use super::schema::Schema;
+use super::schema::decode::Findings;
+use super::schema::native;
+use super::strategy::{Strategy, copy_field};
+use super::{admission, crds, metadata};
+use crate::rng::Rng;
+use crate::store::{self, Entry, Key, Outcome, Revision, Store, Txn, Write};
+use crate::time::{Clock, rfc3339};
+
+/// Lost races before a writer is told to come again.
+const RACES_MAX: usize = 16;
+/// Random suffixes tried before a generated name is given up.
+const NAMES_MAX: usize = 8;
+
+/// Everything that is served, over the store it is kept in.
+pub struct Registry {
+    pub store: Arc<dyn Store>,
+    pub clock: Clock,
+    pub rng: Rng,
+    pub catalog: ArcSwap<Catalog>,
+}
+
+/// Which object a request is about.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    pub resource: &'a Arc<Resource>,
+    /// Empty for cluster-scoped resources.
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+impl Subject<'_> {
+    #[must_use]
+    pub fn key(&self) -> Key {
+        self.resource.key(self.namespace, self.name)
+    }
+
+    #[must_use]
+    pub fn not_found(&self) -> Failure {
+        Failure::not_found(&self.resource.group, &self.resource.plural, self.name)
+    }
+
+    #[must_use]
+    pub fn stale(&self) -> Failure {
+        Failure::stale(&self.resource.group, &self.resource.plural, self.name)
+    }
+
+    pub(super) fn invalid(&self, causes: Vec<Cause>) -> Failure {
+        Failure::invalid(&self.resource.group, &self.resource.kind, self.name, causes)
+    }
+}
+
+/// Which part of an object a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+    /// A namespace's finalizers.
+    Finalize,
+}
+
+/// An object as it is after a write.
+#[derive(Debug)]
+pub struct Written {
+    pub object: Value,
+    pub created: bool,
+    pub warnings: Vec<String>,
+}
+
+/// What a client sent, before anything was filled in.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub object: Value,
+    /// Keys that occurred twice in the text.
+    pub duplicates: Vec<String>,
+    /// A patch is refused in other words than an object.
+    pub is_patch: bool,
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Compacted { .. } => {
+                Self::expired("The resourceVersion for the provided list is too old.")
+            }
+            store::Error::Future { asked, current } => Self::too_large_resource_version(asked, current),
+            store::Error::Write { .. } | store::Error::Damaged(_) => Self::internal(error),
+            store::Error::Closed => Self::unavailable("the server is shutting down", 1),
+        }
+    }
+}
+
+/// The schema of what a resource serves.
+pub(super) fn schema(resource: &Resource) -> Result<&Schema, Failure> {
+    match &resource.strategy {
+        Strategy::Custom(custom) => custom.schema.get().map_err(|causes| {
+            let first = causes.first().map(Cause::to_string).unwrap_or_default();
+            Failure::internal(format!("the schema of {} cannot be used: {first}", custom.definition))
+        }),
+        _ => native::schema(&resource.group, &resource.version, &resource.kind)
+            .ok_or_else(|| Failure::internal(format!("no schema for {}", resource.kind))),
+    }
+}
+
+fn schema_tag(resource: &Resource) -> u32 {
+    match &resource.strategy {
+        Strategy::Custom(custom) => custom.schema_tag,
+        _ => 0,
+    }
+}
+
+/// True when stored bytes are what this version shows, with no work on them.
+pub(super) fn shows_as_stored(resource: &Resource, record: &Record) -> bool {
+    resource.version == resource.storage_version
+        && record.schema_tag == schema_tag(resource)
+        && !(matches!(resource.strategy, Strategy::Event) && !resource.group.is_empty())
+}
+
+/// A stored object as the resource's version shows it.
+pub(super) fn present(resource: &Resource, record: &Record) -> Result<Value, Failure> {
+    let mut object = record.value()?;
+    if !shows_as_stored(resource, record) {
+        resource.from_stored(&mut object);
+        if resource.is_custom() {
+            schema(resource)?.decode(&mut object)?;
+        }
+    }
+    Ok(object)
+}
+
+impl Registry {
+    pub(super) fn now(&self) -> String {
+        rfc3339(self.clock.now())
+    }
+
+    /// The stored object, or 404.
+    pub async fn entry(&self, subject: Subject<'_>) -> Result<Entry, Failure> {
+        self.store.get(&subject.key()).await?.ok_or_else(|| subject.not_found())
+    }
+
+    /// Checks what came in against the endpoint and makes it fit the schema.
+    fn accept(
+        &self,
+        subject: Subject<'_>,
+        draft: Draft,
+        options: WriteOptions,
+    ) -> Result<(Value, Vec<String>), Failure> {
+        let resource = subject.resource;
+        let mut object = draft.object;
+        check_type(resource, &object)?;
+        let unknown = schema(resource)?.decode(&mut object)?;
+        let findings = Findings { unknown, duplicate: draft.duplicates };
+        if findings.is_empty() || options.field_validation == FieldValidation::Ignore {
+            return Ok((object, Vec::new()));
+        }
+        if options.field_validation == FieldValidation::Warn {
+            return Ok((object, findings.warnings()));
+        }
+        Err(if draft.is_patch {
+            findings.refuse_patch(&resource.group, &resource.kind, subject.name, &object)
+        } else {
+            findings.refuse(&resource.kind, &resource.version)
+        })
+    }
+
+    /// Creates an object. `subject.name` may be empty; the object then names itself.
+    pub async fn create(
+        &self,
+        subject: Subject<'_>,
+        draft: Draft,
+        options: WriteOptions,
+    ) -> Result<Written, Failure> {
+        let resource = subject.resource;
+        let (mut object, mut warnings) = self.accept(subject, draft, options)?;
+        if !object::text(&object, "resourceVersion").is_empty() {
+            return Err(Failure::unexplained("resourceVersion should not be set on objects to be created"));
+        }
+        if resource.terminating {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Failure::forbidden(&resource.group, &resource.plural, object::name(&object), why));
+        }
+        set_namespace(subject, &mut object)?;
+        if !subject.name.is_empty() && object::name(&object).is_empty() {
+            object::set(&mut object, "name", subject.name.into());
+        }
+        metadata::wipe_system_fields(&mut object);
+        if metadata::dedupe_owners(&mut object) {
+            warnings.push(DUPLICATE_OWNERS.to_owned());
+        }
+        object::set(&mut object, "creationTimestamp", self.now().into());
+        object::set(&mut object, "uid", self.rng.uuid().to_string().into());
+        object::unset(&mut object, "managedFields");
+        resource.to_stored(&mut object);
+        admission::mutate(&resource.group, &resource.kind, None, &mut object);
+        self.insert(subject, object, options).await.map(|object| Written { object, created: true, warnings })
+    }
+
+    /// Names, fills in, checks and stores a new object.
+    async fn insert(
+        &self,
+        subject: Subject<'_>,
+        mut object: Value,
+        options: WriteOptions,
+    ) -> Result<Value, Failure> {
+        let resource = subject.resource;
+        let prefix = object::text(&object, "generateName").to_owned();
+        let generated = object::name(&object).is_empty() && !prefix.is_empty();
+        for _ in 0..NAMES_MAX {
+            if generated {
+                let name = metadata::name_prefix(&prefix) + &self.rng.suffix(metadata::SUFFIX_CHARS);
+                object::set(&mut object, "name", name.into());
+            }
+            resource.prepare_create(&mut object);
+            if matches!(resource.strategy, Strategy::Definition) {
+                crds::establish(&mut object, &self.catalog.load(), &self.now());
+            }
+            self.validate(subject, &object, None)?;
+            admission::check(&resource.group, &resource.kind, None, &object)?;
+            let name = object::name(&object).to_owned();
+            match self.try_insert(Subject { name: &name, ..subject }, &object, options).await? {
+                Inserted::At(revision) => {
+                    if let Some(revision) = revision {
+                        object::set(&mut object, "resourceVersion", revision.to_string().into());
+                        self.after_write(resource, &object);
+                    }
+                    resource.from_stored(&mut object);
+                    return Ok(object);
+                }
+                Inserted::Taken(failure) if !generated => return Err(failure),
+                Inserted::Taken(_) => {}
+            }
+        }
+        let mut failure = Failure::already_exists(&resource.group, &resource.plural, object::name(&object));
+        failure.message += ", the server was not able to generate a unique name for the object";
+        failure.details.retry_after_s = 1;
+        Err(failure)
+    }
+
+    async fn try_insert(
+        &self,
+        subject: Subject<'_>,
+        object: &Value,
+        options: WriteOptions,
+    ) -> Result<Inserted, Failure> {
+        let key = subject.key();
+        let encoded = object::encode(object, schema_tag(subject.resource))?;
+        for _ in 0..RACES_MAX {
+            let mut expect = vec![(key.clone(), 0)];
+            expect.extend(self.open_namespace(subject).await?);
+            if options.dry_run {
+                return match self.store.get(&key).await? {
+                    Some(taken) => Ok(Inserted::Taken(already_exists(subject, &taken)?)),
+                    None => Ok(Inserted::At(None)),
+                };
+            }
+            let writes = vec![Write::Put(key.clone(), encoded.clone())];
+            match self.store.txn(Txn { expect, writes }).await? {
+                Outcome::Committed(revision) => return Ok(Inserted::At(Some(revision))),
+                Outcome::Conflict { key: lost, current: Some(taken) } if lost == key => {
+                    return Ok(Inserted::Taken(already_exists(subject, &taken)?));
+                }
+                // The namespace changed meanwhile: look again.
+                Outcome::Conflict { .. } => {}
+            }
+        }
+        Err(Failure::too_many_requests("the namespace changes too fast; try again", 1))
+    }
+
+    /// The namespace an object is created in, as something the transaction depends on.
+    async fn open_namespace(&self, subject: Subject<'_>) -> Result<Option<(Key, Revision)>, Failure> {
+        if !subject.resource.namespaced {
+            return Ok(None);
+        }
+        let (group, plural) = (&subject.resource.group, &subject.resource.plural);
+        let key: Key = format!("/registry/namespaces/{}", subject.namespace).into();
+        let Some(entry) = self.store.get(&key).await? else {
+            return Err(Failure::not_found("", "namespaces", subject.namespace));
+        };
+        if Record::read(&entry)?.metadata()?.deletion_timestamp.is_some() {
+            return Err(Failure::namespace_terminating(group, plural, subject.name, subject.namespace));
+        }
+        Ok(Some((key, entry.modified)))
+    }
+
+    /// Everything wrong with a prepared object.
+    fn validate(&self, subject: Subject<'_>, object: &Value, old: Option<&Value>) -> Result<(), Failure> {
+        let resource = subject.resource;
+        let mut causes = metadata::validate(object, resource.namespaced, resource.name_rule());
+        if let Some(old) = old {
+            causes.extend(metadata::validate_update(object, old));
+        }
+        causes.extend(schema(resource)?.validate(object, old));
+        causes.extend(resource.validate(object, old));
+        if causes.is_empty() {
+            Ok(())
+        } else {
+            Err(Subject { name: object::name(object), ..subject }.invalid(causes))
+        }
+    }
+
+    /// The one guarded update: reads, lets `change` make the new object from the old, checks, and
+    /// writes if nobody was faster; otherwise starts over. Nothing is written when nothing changed.
+    pub async fn update(
+        &self,
+        subject: Subject<'_>,
+        part: Part,
+        options: WriteOptions,
+        change: &(dyn Fn(&Value) -> Result<Draft, Failure> + Send + Sync),
+    ) -> Result<Written, Failure> {
+        for _ in 0..RACES_MAX {
+            let entry = self.entry(subject).await?;
+            let record = Record::read(&entry)?;
+            let shown = present(subject.resource, &record)?;
+            let (draft, warnings) = self.accept(subject, change(&shown)?, options)?;
+            check_precondition(subject, &draft, &shown)?;
+            let old = record.value()?;
+            let mut object = self.revise(subject, part, draft, &shown, &old)?;
+            if let Some(object) = self.commit(subject, &entry, &record, &mut object, options).await? {
+                return Ok(Written { object, created: false, warnings });
+            }
+        }
+        Err(Failure::too_many_requests("the object changes too fast; try again", 1))
+    }
+
+    /// From what the client wants to what will be stored. `shown` and `old` are the stored object as
+    /// the resource's version shows it and as it is kept.
+    fn revise(
+        &self,
+        subject: Subject<'_>,
+        part: Part,
+        mut object: Value,
+        shown: &Value,
+        old: &Value,
+    ) -> Result<Value, Failure> {
+        let resource = subject.resource;
+        object::unset(&mut object, "managedFields");
+        match part {
+            Part::Main => {
+                metadata::carry_over(&mut object, shown);
+                metadata::dedupe_owners(&mut object);
+            }
+            Part::Status => {
+                let mut whole = shown.clone();
+                copy_field(&mut whole, &object, "status");
+                object = whole;
+            }
+            Part::Finalize => {
+                let mut whole = shown.clone();
+                whole["spec"]["finalizers"] = object["spec"]["finalizers"].clone();
+                object = whole;
+            }
+        }
+        resource.to_stored(&mut object);
+        if part == Part::Main {
+            resource.prepare_update(&mut object, old);
+            admission::mutate(&resource.group, &resource.kind, Some(old), &mut object);
+        }
+        if matches!(resource.strategy, Strategy::Definition)
+            && part == Part::Main
+            && object["spec"] != old["spec"]
+        {
+            crds::establish(&mut object, &self.catalog.load(), &self.now());
+        }
+        let changed = || !object::same_content(&object, old, resource.has_status);
+        if part == Part::Main && resource.counts_generations() && changed() {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            object::set(&mut object, "generation", generation.into());
+        }
+        self.validate(subject, &object, Some(old))?;
+        if part == Part::Main {
+            admission::check(&resource.group, &resource.kind, Some(old), &object)?;
+        }
+        Ok(object)
+    }
+
+    /// Writes `object` over `entry`; `None` when somebody was faster. An object that has nothing
+    /// left to wait for is removed instead.
+    pub(super) async fn commit(
+        &self,
+        subject: Subject<'_>,
+        entry: &Entry,
+        record: &Record,
+        object: &mut Value,
+        options: WriteOptions,
+    ) -> Result<Option<Value>, Failure> {
+        let resource = subject.resource;
+        let encoded = object::encode(object, schema_tag(resource))?;
+        let done = deletion::is_due(object);
+        let mut revision = entry.modified;
+        if !options.dry_run && (done || !record.same_as(&encoded)) {
+            let key = entry.key.clone();
+            let txn = if done { Txn::delete(key, revision) } else { Txn::update(key, revision, encoded) };
+            match self.store.txn(txn).await? {
+                // A removed object is shown as it was asked for, at its last revision.
+                Outcome::Committed(_) if done => self.after_delete(resource, object),
+                Outcome::Committed(now) => {
+                    revision = now;
+                    self.after_write(resource, object);
+                }
+                Outcome::Conflict { .. } => return Ok(None),
+            }
+        }
+        object::set(object, "resourceVersion", revision.to_string().into());
+        let mut shown = std::mem::take(object);
+        resource.from_stored(&mut shown);
+        Ok(Some(shown))
+    }
+
+    /// A definition that was written changes what is served, before its writer hears of it.
+    fn after_write(&self, resource: &Resource, object: &Value) {
+        if matches!(resource.strategy, Strategy::Definition) {
+            self.serve_definition(object);
+        }
+    }
+
+    pub(super) fn after_delete(&self, resource: &Resource, object: &Value) {
+        if matches!(resource.strategy, Strategy::Definition) {
+            self.withdraw_definition(object);
+        }
+    }
+
+    /// Serves what a definition describes, in place of what it described before.
+    pub(super) fn serve_definition(&self, definition: &Value) {
+        let versions = crds::resources(definition);
+        if versions.is_empty() {
+            return self.withdraw_definition(definition);
+        }
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.insert(versions.clone());
+            catalog
+        });
+    }
+
+    fn withdraw_definition(&self, definition: &Value) {
+        let text = |pointer| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.remove(group, plural);
+            catalog
+        });
+    }
+}
+
+const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner \
+     references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";
+
+enum Inserted {
+    /// At this revision; `None` for a dry run.
+    At(Option<Revision>),
+    Taken(Failure),
+}
+
+fn already_exists(subject: Subject<'_>, taken: &Entry) -> Result<Failure, Failure> {
+    let mut failure =
+        Failure::already_exists(&subject.resource.group, &subject.resource.plural, subject.name);
+    if Record::read(taken)?.metadata()?.deletion_timestamp.is_some() {
+        failure.message = format!("object is being deleted: {}", failure.message);
+    }
+    Ok(failure)
+}
+
+/// `apiVersion` and `kind` must be the endpoint's.
+fn check_type(resource: &Resource, object: &Value) -> Result<(), Failure> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    if !object.is_object() || text("kind").is_empty() || text("apiVersion").is_empty() {
+        return Err(Failure::bad_request("Object 'Kind' or 'apiVersion' is missing in the request body"));
+    }
+    if text("apiVersion") != resource.api_version() {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            text("apiVersion"),
+            resource.api_version()
+        )));
+    }
+    if text("kind") == resource.kind {
+        return Ok(());
+    }
+    if resource.is_custom() {
+        let detail = format!("must be {}", resource.kind);
+        let cause = Cause::invalid("kind", &object["kind"], &detail);
+        return Err(Failure::invalid(&resource.group, &resource.kind, object::name(object), vec![cause]));
+    }
+    Err(Failure::bad_request(format!(
+        "{} in version \"{}\" cannot be handled as a {}",
+        text("kind"),
+        resource.version,
+        resource.kind
+    )))
+}
+
+/// The namespace of the object is the one of the URL.
+fn set_namespace(subject: Subject<'_>, object: &mut Value) -> Result<(), Failure> {
+    let given = object::text(object, "namespace");
+    if !subject.resource.namespaced {
+        if !given.is_empty() {
+            object::unset(object, "namespace");
+        }
+        return Ok(());
+    }
+    if !given.is_empty() && given != subject.namespace {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    object::set(object, "namespace", subject.namespace.into());
+    Ok(())
+}
+
+/// Name, namespace, resource version and uid of an update must be those of the stored object, as
+/// far as the client said them.
+fn check_precondition(subject: Subject<'_>, object: &Value, old: &Value) -> Result<(), Failure> {
+    let resource = subject.resource;
+    let name = object::name(object);
+    if !name.is_empty() && name != subject.name {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            subject.name
+        )));
+    }
+    let namespace = object::text(object, "namespace");
+    if resource.namespaced && !namespace.is_empty() && namespace != subject.namespace {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let version = object::text(object, "resourceVersion");
+    if version.is_empty() && !resource.allows_unconditional_update() {
+        let message = "Invalid value: 0: must be specified for an update";
+        let cause = Cause::new(CauseReason::FieldValueInvalid, "metadata.resourceVersion", message);
+        return Err(subject.invalid(vec![cause]));
+    }
+    if !version.is_empty() && version != object::text(old, "resourceVersion") {
+        return Err(subject.stale());
+    }
+    let (uid, old_uid) = (object::text(object, "uid"), object::text(old, "uid"));
+    if !uid.is_empty() && uid != old_uid {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
+        return Err(Failure::conflict(&resource.group, &resource.plural, subject.name, &why));
+    }
+    Ok(())
+}

@@ -1,0 +1,392 @@
+//! Method, path and query to one typed request. Owns the URL grammar and the query options; must
+//! not know which resources exist.
+//!
+//! Source: apiserver `pkg/endpoints/request/requestinfo.go`, v0.35.
+
+use std::collections::BTreeMap;
+
+use http::{Method, Uri};
+use percent_encoding::percent_decode_str;
+
+use super::failure::{Cause, Failure};
+
+/// What is to be done, in the words of authorisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+}
+
+/// Which resource, and what of it. Empty text: not in the path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    pub group: String,
+    pub version: String,
+    pub namespace: String,
+    pub plural: String,
+    pub name: String,
+    pub subresource: String,
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    Resource(Verb, Target),
+    /// Anything that is no resource: discovery, OpenAPI, health. The path without slashes at its ends.
+    Other(String),
+}
+
+/// The query, decoded; the last of several equal names wins.
+#[derive(Clone, Debug, Default)]
+pub struct Query(BTreeMap<String, String>);
+
+impl Query {
+    #[must_use]
+    pub fn parse(uri: &Uri) -> Self {
+        let decode =
+            |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        Self(
+            pairs
+                .map(|pair| {
+                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decode(name), decode(value))
+                })
+                .collect(),
+        )
+    }
+
+    /// Empty when missing.
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Present without a value is true.
+    #[must_use]
+    pub fn truthy(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "0" | "false"))
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
+        match self.text(name) {
+            "" => Ok(None),
+            text => text
+                .parse()
+                .map(Some)
+                .map_err(|_| Failure::bad_request(format!("invalid query parameter {name}: \"{text}\""))),
+        }
+    }
+}
+
+/// Sends a request on its way.
+///
+/// # Errors
+/// 405 for a method that no resource knows.
+pub fn route(method: &Method, uri: &Uri, query: &Query) -> Result<Route, Failure> {
+    let decode = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
+    let path = uri.path().trim_matches('/');
+    let parts: Vec<String> = path.split('/').map(decode).collect();
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let (group, version, rest) = match parts.as_slice() {
+        ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
+        ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
+        _ => return Ok(Route::Other(path.to_owned())),
+    };
+    let (rest, watched) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (rest, true),
+        _ => (rest, false),
+    };
+    let mut target = Target { group: group.into(), version: version.into(), ..Target::default() };
+    let rest = match rest {
+        // The namespace itself, or one of its subresources.
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => rest,
+        ["namespaces", namespace, rest @ ..] => {
+            target.namespace = (*namespace).to_owned();
+            rest
+        }
+        _ => rest,
+    };
+    let mut rest = rest.iter().map(|part| (*part).to_owned());
+    target.plural = rest.next().unwrap_or_default();
+    target.name = rest.next().unwrap_or_default();
+    target.subresource = rest.collect::<Vec<_>>().join("/");
+    let verb = verb(method, &target, watched || query.truthy("watch"))?;
+    Ok(Route::Resource(verb, target))
+}
+
+fn verb(method: &Method, target: &Target, watched: bool) -> Result<Verb, Failure> {
+    let named = !target.name.is_empty();
+    Ok(match (method, named) {
+        (&Method::GET | &Method::HEAD, true) => Verb::Get,
+        (&Method::GET | &Method::HEAD, false) if watched => Verb::Watch,
+        (&Method::GET | &Method::HEAD, false) => Verb::List,
+        (&Method::POST, _) => Verb::Create,
+        (&Method::PUT, _) => Verb::Update,
+        (&Method::PATCH, _) => Verb::Patch,
+        (&Method::DELETE, true) => Verb::Delete,
+        (&Method::DELETE, false) => Verb::DeleteCollection,
+        _ => return Err(Failure::method_not_allowed(&target.group, &target.plural, method.as_str())),
+    })
+}
+
+/// What to do with fields that the schema does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// Options of create, update and patch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    pub dry_run: bool,
+    pub field_validation: FieldValidation,
+}
+
+impl WriteOptions {
+    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    ///
+    /// # Errors
+    /// 422 for a value that is not one of the few allowed.
+    pub fn parse(query: &Query, kind: &str) -> Result<Self, Failure> {
+        let mut causes = Vec::new();
+        let dry_run = dry_run(query.text("dryRun"), &mut causes);
+        let field_validation = match query.text("fieldValidation") {
+            "Ignore" => FieldValidation::Ignore,
+            "" | "Warn" => FieldValidation::Warn,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let known = ["", "Ignore", "Strict", "Warn"];
+                causes.push(Cause::not_supported("fieldValidation", &other.into(), &known));
+                FieldValidation::Warn
+            }
+        };
+        if causes.is_empty() {
+            Ok(Self { dry_run, field_validation })
+        } else {
+            Err(Failure::invalid_options(kind, causes))
+        }
+    }
+}
+
+/// True for `All`; anything else that is not empty is a cause.
+pub fn dry_run(text: &str, causes: &mut Vec<Cause>) -> bool {
+    if !matches!(text, "" | "All") {
+        causes.push(Cause::not_supported("dryRun", &text.into(), &["All"]));
+    }
+    text == "All"
+}
+
+/// How the given resource version of a list or watch is to be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    Unset,
+    Exact,
+    NotOlderThan,
+}
+
+/// Options of list and watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListOptions {
+    pub label_selector: String,
+    pub field_selector: String,
+    /// 0: no limit.
+    pub limit: usize,
+    pub continue_token: String,
+    /// `None`: not given.
+    pub resource_version: Option<u64>,
+    pub version_match: Match,
+    pub allow_bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+    pub timeout_s: Option<u64>,
+}
+
+impl ListOptions {
+    /// # Errors
+    /// 400 for numbers that are none, 422 for combinations upstream refuses.
+    pub fn parse(query: &Query, watch: bool) -> Result<Self, Failure> {
+        let mut causes = Vec::new();
+        let resource_version = match query.text("resourceVersion") {
+            "" => None,
+            text => Some(text.parse().map_err(|_| {
+                Failure::bad_request(format!("Invalid value: \"{text}\": invalid resource version"))
+            })?),
+        };
+        let version_match = match query.text("resourceVersionMatch") {
+            "" => Match::Unset,
+            "Exact" => Match::Exact,
+            "NotOlderThan" => Match::NotOlderThan,
+            other => {
+                let known = ["Exact", "NotOlderThan", ""];
+                causes.push(Cause::not_supported("resourceVersionMatch", &other.into(), &known));
+                Match::Unset
+            }
+        };
+        let send_initial_events = query.has("sendInitialEvents").then(|| query.truthy("sendInitialEvents"));
+        let options = Self {
+            label_selector: query.text("labelSelector").to_owned(),
+            field_selector: query.text("fieldSelector").to_owned(),
+            limit: usize::try_from(query.number("limit")?.unwrap_or(0)).unwrap_or(usize::MAX),
+            continue_token: query.text("continue").to_owned(),
+            resource_version,
+            version_match,
+            allow_bookmarks: query.truthy("allowWatchBookmarks"),
+            send_initial_events,
+            timeout_s: query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0),
+        };
+        causes.extend(if watch { options.watch_causes() } else { options.list_causes() });
+        if causes.is_empty() { Ok(options) } else { Err(Failure::invalid_options("ListOptions", causes)) }
+    }
+
+    /// Source: apimachinery `pkg/apis/meta/internalversion/validation/validation.go`, v0.35.
+    fn list_causes(&self) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let field = "resourceVersionMatch";
+        if self.send_initial_events.is_some() {
+            causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        }
+        if self.version_match == Match::Unset {
+            return causes;
+        }
+        if !self.continue_token.is_empty() {
+            causes
+                .push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+        match (self.version_match, self.resource_version) {
+            (_, None) => {
+                let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+                causes.push(Cause::forbidden(field, detail));
+            }
+            (Match::Exact, Some(0)) => {
+                let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                causes.push(Cause::forbidden(field, detail));
+            }
+            _ => {}
+        }
+        causes
+    }
+
+    fn watch_causes(&self) -> Vec<Cause> {
+        let field = "resourceVersionMatch";
+        match (self.send_initial_events, self.version_match) {
+            (None, Match::Unset) | (Some(_), Match::NotOlderThan) => Vec::new(),
+            (None, _) => {
+                let detail =
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                vec![Cause::forbidden(field, detail)]
+            }
+            (Some(_), Match::Unset) => {
+                let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                vec![Cause::forbidden(field, detail)]
+            }
+            (Some(_), Match::Exact) => {
+                vec![Cause::not_supported(field, &"Exact".into(), &["NotOlderThan"])]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routed(method: &Method, uri: &str) -> String {
+        let uri: Uri = uri.parse().unwrap();
+        match route(method, &uri, &Query::parse(&uri)) {
+            Ok(Route::Other(path)) => format!("other {path}"),
+            Ok(Route::Resource(verb, t)) => format!(
+                "{} {}|{}|{}|{}|{}|{}",
+                verb.word(),
+                t.group,
+                t.version,
+                t.namespace,
+                t.plural,
+                t.name,
+                t.subresource
+            ),
+            Err(failure) => failure.code().to_string(),
+        }
+    }
+
+    #[test]
+    fn paths_become_requests() {
+        for (method, uri, expected) in [
+            (Method::GET, "/", "other "),
+            (Method::GET, "/healthz/", "other healthz"),
+            (Method::GET, "/api/v1", "other api/v1"),
+            (Method::GET, "/apis/g.io/v1", "other apis/g.io/v1"),
+            (Method::GET, "/api/v1/secrets", "list |v1||secrets||"),
+            (Method::GET, "/api/v1/namespaces", "list |v1||namespaces||"),
+            (Method::GET, "/api/v1/namespaces/a", "get |v1||namespaces|a|"),
+            (Method::PUT, "/api/v1/namespaces/a/finalize", "update |v1||namespaces|a|finalize"),
+            (Method::GET, "/api/v1/namespaces/a/secrets?watch", "watch |v1|a|secrets||"),
+            (Method::GET, "/api/v1/namespaces/a/secrets/b?watch=1", "get |v1|a|secrets|b|"),
+            (Method::GET, "/api/v1/watch/namespaces/a/secrets", "watch |v1|a|secrets||"),
+            (Method::GET, "/apis/g.io/v1/things?watch=False", "list g.io|v1||things||"),
+            (Method::PATCH, "/apis/g.io/v1/namespaces/n/things/x/scale", "patch g.io|v1|n|things|x|scale"),
+            (Method::DELETE, "/apis/g.io/v1/namespaces/n/things", "deletecollection g.io|v1|n|things||"),
+            (Method::POST, "/apis/g.io/v1/things/a%2Fb", "create g.io|v1||things|a/b|"),
+            (Method::OPTIONS, "/api/v1/secrets", "405"),
+        ] {
+            assert_eq!(routed(&method, uri), expected, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn list_options_refuse_what_upstream_refuses() {
+        for (query, watch, expected) in [
+            ("", false, 0),
+            ("resourceVersion=0&limit=5", false, 0),
+            ("resourceVersion=x", false, 400),
+            ("limit=x", false, 400),
+            ("resourceVersionMatch=Exact", false, 422),
+            ("resourceVersion=0&resourceVersionMatch=Exact", false, 422),
+            ("resourceVersion=5&resourceVersionMatch=Exact", false, 0),
+            ("resourceVersion=5&resourceVersionMatch=Exact&continue=x", false, 422),
+            ("resourceVersion=5&resourceVersionMatch=Newest", false, 422),
+            ("sendInitialEvents=true", false, 422),
+            ("sendInitialEvents=true", true, 422),
+            ("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", true, 0),
+            ("resourceVersion=5&resourceVersionMatch=NotOlderThan", true, 422),
+        ] {
+            let uri: Uri = format!("/?{query}").parse().unwrap();
+            let code = ListOptions::parse(&Query::parse(&uri), watch).map_or_else(|f| f.code(), |_| 0);
+            assert_eq!(code, expected, "{query} watch={watch}");
+        }
+    }
+}

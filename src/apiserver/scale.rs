@@ -1,0 +1,94 @@
+//! The scale subresource: `autoscaling/v1` Scale as a view of a custom resource. Must not know stores.
+//!
+//! Source: apiextensions-apiserver `pkg/registry/customresource/etcd.go` (`scaleFromCustomResource`), v0.35.
+
+use serde_json::{Map, Value, json};
+
+use super::admission;
+use super::failure::Failure;
+use super::object;
+use super::resource::{Resource, ScalePaths};
+
+/// The Scale of an object.
+#[must_use]
+pub fn view(paths: &ScalePaths, object: &Value) -> Value {
+    let number = |path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+    let mut metadata = Map::new();
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    let mut status = json!({ "replicas": number(&paths.status_replicas) });
+    let selector = paths.selector.as_deref().and_then(|path| object.pointer(path)).and_then(Value::as_str);
+    if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
+        status["selector"] = selector.into();
+    }
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
+        "spec": { "replicas": number(&paths.spec_replicas) }, "status": status,
+    })
+}
+
+/// The object with the replicas that `scale` wants. A resource version in it is a precondition.
+///
+/// # Errors
+/// 422 for replicas that are no number or below zero, 409 for a stale resource version, 403 when the
+/// kind refuses such replicas.
+pub fn apply(
+    resource: &Resource,
+    paths: &ScalePaths,
+    object: &Value,
+    scale: &Value,
+) -> Result<Value, Failure> {
+    let name = object::name(object);
+    let replicas = match &scale["spec"]["replicas"] {
+        Value::Null => 0,
+        value => value.as_i64().filter(|replicas| *replicas >= 0).ok_or_else(|| {
+            let cause =
+                super::failure::Cause::invalid("spec.replicas", value, "must be greater than or equal to 0");
+            Failure::invalid("autoscaling", "Scale", name, vec![cause])
+        })?,
+    };
+    let version = object::text(scale, "resourceVersion");
+    if !version.is_empty() && version != object::text(object, "resourceVersion") {
+        return Err(Failure::stale(&resource.group, &resource.plural, name));
+    }
+    admission::check_scale(&resource.group, &resource.kind, object, replicas)?;
+    let mut object = object.clone();
+    set(&mut object, &paths.spec_replicas, replicas.into());
+    Ok(object)
+}
+
+/// Sets the value at a JSON pointer, making the objects on the way.
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    let mut at = object;
+    for step in pointer.trim_start_matches('/').split('/') {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[step];
+    }
+    *at = value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_found_and_set() {
+        let paths = ScalePaths {
+            spec_replicas: "/spec/replicas".into(),
+            status_replicas: "/status/replicas".into(),
+            selector: Some("/status/selector".into()),
+        };
+        let object = json!({"metadata": {"name": "a", "resourceVersion": "5"},
+            "status": {"replicas": 2, "selector": "x=y"}});
+        let scale = view(&paths, &object);
+        assert_eq!((&scale["spec"]["replicas"], &scale["status"]["selector"]), (&json!(0), &json!("x=y")));
+        let mut changed = json!({});
+        set(&mut changed, &paths.spec_replicas, 3.into());
+        assert_eq!(changed, json!({"spec": {"replicas": 3}}));
+    }
+}

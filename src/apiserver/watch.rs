@@ -1,0 +1,287 @@
+//! Watches: what they start with, live events, bookmarks, timeouts, and being too late. Owns the
+//! stream of one watcher; must not know HTTP.
+//!
+//! A watcher holds no queue: it reads the store's history at its own pace, so a slow one costs
+//! nothing and is told "too old" when history has moved past it.
+//!
+//! Source: apiserver `pkg/storage/cacher/cacher.go`, `pkg/endpoints/handlers/watch.go`, v0.35.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, Stream};
+use tokio::time::Instant;
+
+use super::answer;
+use super::failure::Failure;
+use super::lines::{EventType, Lines, event_line, value_line};
+use super::list::Selection;
+use super::negotiate::Form;
+use super::object::Record;
+use super::registry::Registry;
+use super::resource::Resource;
+use super::routes::ListOptions;
+use crate::store::{self, Change, Entry, Key, Range, Revision, Watch};
+
+/// Between bookmarks of an idle watch.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// The last bookmark comes this long before the end.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// Shortest life of a watch that did not ask for one, in seconds; the longest is twice that.
+const LIFE_MIN_S: u64 = 1_800;
+/// Initial objects written per chunk.
+const CHUNK: usize = 200;
+
+/// One watch that was accepted and has not been answered yet.
+pub struct Watcher {
+    registry: Arc<Registry>,
+    lines: Arc<Lines>,
+    resource: Arc<Resource>,
+    selection: Selection,
+    form: Form,
+    /// Only this key, when the selection names one.
+    only: Option<Key>,
+    initial: std::vec::IntoIter<Entry>,
+    phase: Phase,
+    changes: Box<dyn Watch>,
+    bookmarks: Option<Instant>,
+    /// Bookmark revisions never go back.
+    bookmarked: Revision,
+    end: Instant,
+    /// Table columns are sent with the first row only.
+    columns_sent: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Objects that were there already, then a bookmark if true.
+    Initial {
+        revision: Revision,
+        mark_end: bool,
+    },
+    Live,
+    Over,
+}
+
+/// Where a watch starts.
+enum Start {
+    /// With the objects there are.
+    State,
+    /// Behind this revision.
+    After(Revision),
+}
+
+impl Watcher {
+    /// Accepts a watch. Being too late is not an error here: it is the first and only event.
+    ///
+    /// # Errors
+    /// 400 for bad selectors; 504 for a revision that does not come.
+    pub async fn open(
+        registry: Arc<Registry>,
+        lines: Arc<Lines>,
+        resource: Arc<Resource>,
+        namespace: &str,
+        options: &ListOptions,
+        form: Form,
+    ) -> Result<Result<Self, Failure>, Failure> {
+        let selection = Selection::parse(&resource, options)?;
+        let prefix = resource.range_prefix(namespace);
+        let only = selection
+            .name()
+            .filter(|_| !resource.namespaced || !namespace.is_empty())
+            .map(|name| resource.key(namespace, name));
+        let (start, mark_end) = start(options);
+        let opened = match start {
+            Start::State => {
+                if let Err(failure) = registry.wait_for(options.resource_version.unwrap_or(0)).await {
+                    return Ok(Err(failure));
+                }
+                let page = registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
+                let changes = registry.store.watch(&prefix, page.revision).await?;
+                let phase = Phase::Initial { revision: page.revision, mark_end };
+                Ok((page.entries, phase, changes))
+            }
+            Start::After(0) => {
+                let revision = registry.store.revision().await?;
+                registry
+                    .store
+                    .watch(&prefix, revision)
+                    .await
+                    .map(|changes| (Vec::new(), Phase::Live, changes))
+            }
+            Start::After(revision) => registry
+                .store
+                .watch(&prefix, revision)
+                .await
+                .map(|changes| (Vec::new(), Phase::Live, changes)),
+        };
+        let (initial, phase, changes) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Err(too_old(error))),
+        };
+        let now = Instant::now();
+        let life_s = options.timeout_s.unwrap_or_else(|| LIFE_MIN_S + registry.rng.below(LIFE_MIN_S));
+        let end = now + Duration::from_secs(life_s);
+        let mut watcher = Self {
+            registry,
+            lines,
+            resource,
+            selection,
+            form,
+            only,
+            initial: initial.into_iter(),
+            phase,
+            changes,
+            bookmarks: None,
+            bookmarked: 0,
+            end,
+            columns_sent: false,
+        };
+        if options.allow_bookmarks {
+            watcher.bookmarks = Some(watcher.next_bookmark(now));
+        }
+        Ok(Ok(watcher))
+    }
+
+    /// The events as text, until the watch ends.
+    pub fn into_stream(self) -> impl Stream<Item = Bytes> + Send {
+        stream::unfold(self, |mut watcher| async move {
+            let chunk = watcher.next().await?;
+            Some((chunk, watcher))
+        })
+    }
+
+    /// The next chunk; `None` when it is over.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let chunk = match self.phase {
+                Phase::Over => return None,
+                Phase::Initial { revision, mark_end } => self.next_initial(revision, mark_end),
+                Phase::Live => self.next_live().await,
+            };
+            match chunk {
+                Ok(chunk) if chunk.is_empty() => {}
+                Ok(chunk) => return Some(chunk),
+                Err(failure) => {
+                    self.phase = Phase::Over;
+                    return Some(value_line("ERROR", &failure.status()));
+                }
+            }
+        }
+    }
+
+    fn next_initial(&mut self, revision: Revision, mark_end: bool) -> Result<Bytes, Failure> {
+        let mut out = Vec::new();
+        let entries: Vec<Entry> = self.initial.by_ref().take(CHUNK).collect();
+        let last = entries.len() < CHUNK;
+        for entry in &entries {
+            if self.only.as_ref().is_some_and(|only| *only != entry.key) {
+                continue;
+            }
+            let record = Record::read(entry)?;
+            if self.selection.matches(&self.resource, &record)? {
+                self.write_event(&mut out, EventType::Added, &record)?;
+            }
+        }
+        if last {
+            self.phase = Phase::Live;
+            self.initial = Vec::new().into_iter();
+            if mark_end {
+                out.extend_from_slice(&self.bookmark(revision, true));
+            }
+        }
+        Ok(out.into())
+    }
+
+    async fn next_live(&mut self) -> Result<Bytes, Failure> {
+        let wake = self.bookmarks.map_or(self.end, |at| at.min(self.end));
+        tokio::select! {
+            biased;
+            changes = self.changes.next() => {
+                let changes = changes.map_err(too_old)?;
+                self.write_changes(&changes)
+            }
+            () = tokio::time::sleep_until(wake) => {
+                let now = Instant::now();
+                if now >= self.end {
+                    self.phase = Phase::Over;
+                    return Ok(Bytes::new());
+                }
+                let revision = self.changes.progress().await.map_err(too_old)?;
+                self.bookmarks = Some(self.next_bookmark(now));
+                Ok(self.bookmark(revision, false))
+            }
+        }
+    }
+
+    fn write_changes(&mut self, changes: &[Arc<Change>]) -> Result<Bytes, Failure> {
+        let mut lines = Vec::new();
+        for change in changes {
+            if self.only.as_ref().is_some_and(|only| *only != change.key) {
+                continue;
+            }
+            let shown = self.lines.of(&self.resource, change)?;
+            let Some((type_, record)) = shown.event(&self.resource, &self.selection)? else { continue };
+            lines.push(if matches!(self.form, Form::Table(_)) {
+                let mut line = Vec::new();
+                self.write_event(&mut line, type_, record)?;
+                line.into()
+            } else {
+                shown.line(&self.resource, self.form, type_, record)?
+            });
+        }
+        Ok(match lines.as_slice() {
+            [one] => one.clone(),
+            many => many.concat().into(),
+        })
+    }
+
+    fn write_event(&mut self, out: &mut Vec<u8>, type_: EventType, record: &Record) -> Result<(), Failure> {
+        let Form::Table(include) = self.form else {
+            out.extend_from_slice(&event_line(&self.resource, self.form, type_, record)?);
+            return Ok(());
+        };
+        let now = self.registry.clock.now();
+        let table = answer::table_of_one(&self.resource, record, include, !self.columns_sent, now)?;
+        self.columns_sent = true;
+        out.extend_from_slice(format!("{{\"type\":\"{}\",\"object\":", type_.word()).as_bytes());
+        out.extend_from_slice(&table);
+        out.extend_from_slice(b"}\n");
+        Ok(())
+    }
+
+    fn bookmark(&mut self, revision: Revision, ends_initial: bool) -> Bytes {
+        if revision < self.bookmarked {
+            return Bytes::new();
+        }
+        self.bookmarked = revision;
+        value_line("BOOKMARK", &answer::bookmark(&self.resource, self.form, revision, ends_initial))
+    }
+
+    /// Every minute, and once shortly before the end.
+    fn next_bookmark(&self, now: Instant) -> Instant {
+        let last = self.end.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(self.end);
+        let next = now + BOOKMARK_EVERY;
+        if now < last { next.min(last) } else { next }
+    }
+}
+
+/// Where to start, and whether the initial events end in a bookmark.
+fn start(options: &ListOptions) -> (Start, bool) {
+    match (options.send_initial_events, options.resource_version) {
+        (Some(true), _) | (None, None) => (Start::State, options.allow_bookmarks),
+        (None, Some(0)) => (Start::State, false),
+        (Some(false), None) => (Start::After(0), false),
+        (_, Some(revision)) => (Start::After(revision), false),
+    }
+}
+
+fn too_old(error: store::Error) -> Failure {
+    match error {
+        store::Error::Compacted { asked, oldest } => {
+            Failure::expired(format!("too old resource version: {asked} ({oldest})"))
+        }
+        other => other.into(),
+    }
+}
