@@ -12,7 +12,8 @@ use crate::client::{Mode, Precondition, WriteError};
 use crate::controllers::template::{self, reference_to, with_owner};
 use crate::controllers::{Context, apply, finalizer, status};
 use crate::engine::ReconcileError;
-use crate::plan::control_plane::{Act, Decision, NewMachine, Observed, Sync, Template, owner};
+use crate::plan::control_plane::{Act, Decision, NewMachine, Observed, Sync, Template};
+use crate::plan::ownership::owner;
 use crate::plan::{self, Reason, Write};
 use crate::status::condition_ops;
 use crate::status::etcd::Member;
@@ -116,7 +117,7 @@ impl Performer<'_> {
         let Some(orphan) = self.observed.orphans.iter().find(|m| m.name() == name) else { return Ok(()) };
         let mut after = orphan.machine.clone();
         let owners = after.metadata.owner_references.get_or_insert_default();
-        *owners = with_owner(owners, &owner(self.observed, true));
+        *owners = with_owner(owners, &owner(&self.observed.control_plane, true));
         let guard = Precondition::unchanged(&orphan.machine);
         self.context.writer.patch(&orphan.machine, &after, &guard, Mode::Real).await?;
         Ok(())

@@ -9,7 +9,8 @@ use crate::controllers::certificates::{self, KeySettings, PemPair};
 use crate::controllers::template::with_owner;
 use crate::controllers::{Context, kubeconfig};
 use crate::engine::ReconcileError;
-use crate::plan::control_plane::{Observed, owner};
+use crate::plan::control_plane::Observed;
+use crate::plan::ownership::owner;
 use crate::status::control_plane::certificates::Purpose;
 
 /// New key pairs. A secret that somebody made in the meantime stays.
@@ -22,7 +23,7 @@ pub async fn create_certificates(
     let settings = key_settings(observed);
     for purpose in purposes {
         let pair = certificates::generate(*purpose, &settings, context.clock.now()).map_err(failed)?;
-        let owner = owner(observed, true);
+        let owner = owner(&observed.control_plane, true);
         let secret = certificates::secret(&namespace, &cluster, *purpose, &pair, owner);
         match context.writer.create(&secret, Mode::Real).await {
             Ok(_) => {}
@@ -39,7 +40,7 @@ pub async fn create_kubeconfig(
     server: &str,
 ) -> Result<(), ReconcileError> {
     let authority = authority(context, observed).await?;
-    let owner = owner(observed, true);
+    let owner = owner(&observed.control_plane, true);
     let now = context.clock.now();
     let secret = kubeconfig::secret(&namespace(observed), &cluster(observed), server, &authority, owner, now)
         .map_err(failed)?;
@@ -52,7 +53,7 @@ pub async fn adopt_kubeconfig(context: &Context, observed: &Observed) -> Result<
     let mut after = before.clone();
     let owners = after.metadata.owner_references.get_or_insert_default();
     owners.retain(|o| o.controller != Some(true));
-    *owners = with_owner(owners, &owner(observed, true));
+    *owners = with_owner(owners, &owner(&observed.control_plane, true));
     context.writer.patch(&before, &after, &Precondition::unchanged(&before), Mode::Real).await?;
     Ok(())
 }

@@ -4,16 +4,17 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::{NewMachine, Observed, Template};
 use crate::api::bootstrap::{KubeadmConfig, KubeadmConfigSpec};
 use crate::api::key::ObjectKey;
 use crate::api::machine::{Bootstrap, Machine, MachineSpec, ReadinessGate};
-use crate::api::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, VERSION, annotation, label};
+use crate::api::names::{BOOTSTRAP_GROUP, annotation, label};
 use crate::api::reference::ContractRef;
 use crate::plan::naming::{self, NamingError, SUFFIX_CHARS};
+use crate::plan::ownership::owner;
 use crate::plan::template::{Clone, clone_of};
 use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER};
 use crate::status::up_to_date::kubeadm;
@@ -39,9 +40,9 @@ pub fn new_machine(
     let remediated = observed.control_plane.metadata.annotations.as_ref();
     let remediated = remediated.and_then(|a| a.get(annotation::REMEDIATION_IN_PROGRESS)).cloned();
     let mut machine = Machine::new(&name, machine_spec(observed, &name, failure_domain));
-    machine.metadata = meta(machine_annotations(observed, remediated), owner(observed, true));
+    machine.metadata = meta(machine_annotations(observed, remediated), owner(&observed.control_plane, true));
     let mut bootstrap = KubeadmConfig::new(&name, bootstrap_spec(observed, joins));
-    bootstrap.metadata = meta(template_annotations(observed), owner(observed, false));
+    bootstrap.metadata = meta(template_annotations(observed), owner(&observed.control_plane, false));
     let infrastructure = infrastructure(observed, &name);
     Ok(NewMachine { machine, bootstrap, infrastructure, joins })
 }
@@ -53,19 +54,6 @@ fn machine_name(observed: &Observed) -> Result<String, NamingError> {
     let variables = [(".cluster.name", cluster), (".kubeadmControlPlane.name", own)];
     let suffix: String = observed.name_suffix.chars().take(SUFFIX_CHARS).collect();
     naming::machine_name(naming.unwrap_or(NAMING_TEMPLATE), &variables, &suffix)
-}
-
-/// The control plane as an owner.
-pub fn owner(observed: &Observed, controller: bool) -> OwnerReference {
-    let meta = &observed.control_plane.metadata;
-    OwnerReference {
-        api_version: format!("{CONTROL_PLANE_GROUP}/{VERSION}"),
-        kind: "KubeadmControlPlane".to_owned(),
-        name: meta.name.clone().unwrap_or_default(),
-        uid: meta.uid.clone().unwrap_or_default(),
-        controller: controller.then_some(true),
-        block_owner_deletion: controller.then_some(true),
-    }
 }
 
 /// Labels of a Machine and of the objects behind it.
@@ -161,7 +149,7 @@ fn infrastructure(observed: &Observed, name: &str) -> Value {
             cluster_name: observed.cluster.metadata.name.as_deref().unwrap_or_default(),
             labels: labels(observed),
             annotations: template_annotations(observed),
-            owner: owner(observed, false),
+            owner: owner(&observed.control_plane, false),
         },
     )
 }

@@ -4,6 +4,7 @@
 //! Source: cluster-api `controlplane/kubeadm/reconcilers/kubeadmcontrolplane/kubeadmcontrolplane_controller.go`
 //! (`reconcile`), v1.14.0.
 
+pub mod blocked;
 mod delete;
 mod desired;
 mod kubeadm;
@@ -26,8 +27,8 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-pub use self::desired::owner;
-pub use self::step::{Act, Blocked, NewMachine, Step, Sync, Why};
+pub use self::blocked::Blocked;
+pub use self::step::{Act, NewMachine, Step, Sync, Why};
 use crate::plan::Plan;
 use crate::status::condition_ops;
 use crate::status::control_plane::scaling::PreflightFindings;
