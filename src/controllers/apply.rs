@@ -103,6 +103,9 @@ async fn call_workload(
         WorkloadCall::DeleteNode { node } => {
             context.workload.delete_node(cluster, node).await.map_err(failed)?
         }
+        WorkloadCall::StoreToken { token, expires } => {
+            context.workload.store_bootstrap_token(cluster, token, *expires).await.map_err(failed)?;
+        }
         WorkloadCall::Evict { pods, .. } => {
             for pod in pods {
                 let outcome = match context.workload.evict(cluster, pod).await.map_err(failed)? {

@@ -15,6 +15,7 @@ use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object, Writer};
+use crate::engine::Engine;
 use crate::rng::Rng;
 use crate::status::contract::{External, Provided};
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
@@ -22,6 +23,7 @@ use crate::time::Clock;
 use crate::workload::Workload;
 
 pub mod apply;
+pub mod bootstrap;
 pub mod certificates;
 pub mod cluster;
 pub mod control_plane;
@@ -36,6 +38,23 @@ pub mod template;
 
 /// How soon an object that should exist is looked for again.
 const MISSING_RETRY: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Adds every controller to the engine.
+pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
+    let context = Context {
+        caches: Caches::of(engine),
+        writer: engine.writer().clone(),
+        workload,
+        clock: engine.clock().clone(),
+        rng: engine.rng().stream("controllers"),
+    };
+    engine.add(cluster::Clusters::new(context.clone()));
+    engine.add(control_plane::ControlPlaneController::new(context.clone()));
+    engine.add(machine_deployment::MachineDeployments::new(context.clone()));
+    engine.add(machine_set::MachineSets::new(context.clone()));
+    engine.add(machine::Machines::new(context.clone()));
+    engine.add(bootstrap::KubeadmConfigs::new(context));
+}
 
 /// What every controller is given. Cheap to clone.
 #[derive(Clone)]
@@ -65,6 +84,24 @@ pub struct Caches {
 }
 
 impl Caches {
+    /// The engine's copies; asking for them starts their watches when it runs.
+    #[must_use]
+    pub fn of(engine: &mut Engine) -> Self {
+        Self {
+            clusters: engine.cache(),
+            control_planes: engine.cache(),
+            machine_deployments: engine.cache(),
+            machine_sets: engine.cache(),
+            machine_pools: engine.cache(),
+            machines: engine.cache(),
+            kubeadm_configs: engine.cache(),
+            kubeadm_config_templates: engine.cache(),
+            dev_clusters: engine.cache(),
+            dev_machines: engine.cache(),
+            dev_machine_templates: engine.cache(),
+        }
+    }
+
     /// What a reference in a spec points at, as the provider contract shows it.
     #[must_use]
     pub fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {

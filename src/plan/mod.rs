@@ -1,6 +1,7 @@
 //! What should happen next, why, and why not yet: pure functions from `Observed` and `now` to a plan.
 //! Owns decisions; must not know a client, a runtime, a clock, or chance.
 
+pub mod bootstrap;
 pub mod cluster;
 pub mod control_plane;
 pub mod deployment;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::api::key::{ObjectKey, ObjectRef};
+use crate::time::Timestamp;
 
 /// The next writes for one object, what holds it back, and when to look again if nothing changes.
 ///
@@ -155,6 +157,11 @@ pub enum WorkloadCall {
     DeleteNode {
         node: String,
     },
+    /// Creates a join token, or gives it a new end.
+    StoreToken {
+        token: String,
+        expires: Timestamp,
+    },
 }
 
 impl fmt::Display for Write {
@@ -175,6 +182,8 @@ impl fmt::Display for WorkloadCall {
         match self {
             Self::Evict { node, pods } => write!(f, "evict {} pods from Node {node}", pods.len()),
             Self::DeleteNode { node } => write!(f, "delete Node {node}"),
+            // Only the public half: the other is a secret.
+            Self::StoreToken { token, .. } => write!(f, "store join token {}", bootstrap::token_id(token)),
             Self::PatchNode { node, .. } => write!(f, "patch Node {node}"),
         }
     }

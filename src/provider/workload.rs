@@ -11,6 +11,7 @@ use tokio::sync::broadcast;
 use super::world::World;
 use crate::api::key::ObjectKey;
 use crate::api::merge;
+use crate::time::Timestamp;
 use crate::workload::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
 
 #[async_trait]
@@ -65,6 +66,27 @@ impl Workload for World {
     /// Upstream's fake has no eviction route, so every pod counts as gone; here the pod really goes.
     async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError> {
         self.tell(cluster, |sim| Ok(sim.pods.remove(pod).map_or(Eviction::Gone, |_| Eviction::Started)))
+    }
+
+    async fn bootstrap_token(
+        &self,
+        cluster: &ObjectKey,
+        id: &str,
+    ) -> Result<Option<Timestamp>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.join_tokens.get(id).copied()))
+    }
+
+    async fn store_bootstrap_token(
+        &self,
+        cluster: &ObjectKey,
+        token: &str,
+        expires: Timestamp,
+    ) -> Result<(), WorkloadError> {
+        let id = token.split_once('.').map_or(token, |(id, _)| id);
+        self.tell(cluster, |sim| {
+            sim.join_tokens.insert(id.to_owned(), expires);
+            Ok(())
+        })
     }
 
     async fn etcd(&self, cluster: &ObjectKey) -> Result<EtcdView, WorkloadError> {

@@ -50,6 +50,8 @@ pub struct SimCluster {
     pub etcd: Etcd,
     pub kubeadm_config: Option<ConfigMap>,
     pub addons: BTreeMap<Addon, String>,
+    /// Ends of join tokens, by their public half.
+    pub join_tokens: BTreeMap<String, Timestamp>,
     pub faults: Faults,
     link: Link,
 }
@@ -87,6 +89,7 @@ impl SimCluster {
             etcd: Etcd::default(),
             kubeadm_config: None,
             addons: BTreeMap::new(),
+            join_tokens: BTreeMap::new(),
             faults: Faults::new(),
             link: Link::Never(now),
         }

@@ -11,6 +11,7 @@ pub mod selector;
 pub mod versions;
 pub mod wording;
 
+pub mod bootstrap;
 pub mod cluster;
 pub mod control_plane;
 pub mod drain;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, PodSpec, Secret};
 use kube::api::{Api, EvictParams, ListParams};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -15,13 +15,14 @@ use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
 use super::probe::{Live, Prober, Slot};
+use super::token;
 use super::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectKey;
 use crate::client::write::Part;
 use crate::client::{Cache, Change, Mode, Precondition, WriteError, Writer, errors, get};
 use crate::rng::Rng;
-use crate::time::Clock;
+use crate::time::{Clock, Timestamp};
 
 const KUBE_SYSTEM: &str = "kube-system";
 
@@ -261,6 +262,34 @@ impl Workload for KubeWorkloads {
         match api.evict(&pod.name, &EvictParams::default()).await {
             Ok(_) => Ok(Eviction::Started),
             Err(error) => of_eviction(error),
+        }
+    }
+
+    async fn bootstrap_token(
+        &self,
+        cluster: &ObjectKey,
+        id: &str,
+    ) -> Result<Option<Timestamp>, WorkloadError> {
+        let live = self.live(cluster)?;
+        let secret: Option<Secret> = get(live.writer.client(), &token::key(id)).await.map_err(of_read)?;
+        Ok(secret.as_ref().map(token::expiration))
+    }
+
+    async fn store_bootstrap_token(
+        &self,
+        cluster: &ObjectKey,
+        token: &str,
+        expires: Timestamp,
+    ) -> Result<(), WorkloadError> {
+        let live = self.live(cluster)?;
+        let wanted = token::secret(token, expires);
+        let key = ObjectKey::of(&wanted);
+        match get::<Secret>(live.writer.client(), &key).await.map_err(of_read)? {
+            Some(before) => {
+                let after = Secret { data: wanted.data, ..before.clone() };
+                write(&live.writer, &before, &after).await
+            }
+            None => live.writer.create(&wanted, Mode::Real).await.map(drop).map_err(of_write),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 pub mod kube;
 mod probe;
 pub mod router;
+mod token;
 
 pub use router::Router;
 
@@ -40,6 +41,21 @@ pub trait Workload: Send + Sync + 'static {
 
     /// Asks for eviction; it may be held up by a disruption budget.
     async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError>;
+
+    /// When the join token with this public half ends. `None` when there is no such token.
+    async fn bootstrap_token(
+        &self,
+        cluster: &ObjectKey,
+        id: &str,
+    ) -> Result<Option<Timestamp>, WorkloadError>;
+
+    /// Creates a join token (`id.secret`), or gives the one with its public half a new end.
+    async fn store_bootstrap_token(
+        &self,
+        cluster: &ObjectKey,
+        token: &str,
+        expires: Timestamp,
+    ) -> Result<(), WorkloadError>;
 
     /// Members, leader and alarms as etcd itself reports them.
     async fn etcd(&self, cluster: &ObjectKey) -> Result<EtcdView, WorkloadError>;

@@ -13,6 +13,7 @@ use crate::api::cluster::Cluster;
 use crate::api::dev::DevCluster;
 use crate::api::key::ObjectKey;
 use crate::client::Cache;
+use crate::time::Timestamp;
 
 /// Says whether a cluster is simulated.
 pub type IsSimulated = Arc<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
@@ -100,6 +101,23 @@ impl Workload for Router {
 
     async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError> {
         self.of(cluster).evict(cluster, pod).await
+    }
+
+    async fn bootstrap_token(
+        &self,
+        cluster: &ObjectKey,
+        id: &str,
+    ) -> Result<Option<Timestamp>, WorkloadError> {
+        self.of(cluster).bootstrap_token(cluster, id).await
+    }
+
+    async fn store_bootstrap_token(
+        &self,
+        cluster: &ObjectKey,
+        token: &str,
+        expires: Timestamp,
+    ) -> Result<(), WorkloadError> {
+        self.of(cluster).store_bootstrap_token(cluster, token, expires).await
     }
 
     async fn etcd(&self, cluster: &ObjectKey) -> Result<EtcdView, WorkloadError> {

@@ -1,0 +1,228 @@
+//! The KubeadmConfig controller: gathers Machine, Cluster, certificates, lock and token, performs the
+//! plan, writes the status. Must not decide anything itself.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig`, v1.14.0.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+use super::certificates::text_of;
+use super::pause::{self, Pause};
+use super::{Context, apply, cluster_turned, status as status_write};
+use crate::api::bootstrap::KubeadmConfig;
+use crate::api::cluster::Cluster;
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::machine::Machine;
+use crate::api::names::label;
+use crate::client::{self, Client, get};
+use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::plan::bootstrap::{self as planned, LOCK_DATA, STORE_DATA, join_token, lock_reference, token_id};
+use crate::status::bootstrap::{self as judged, Certificates, Lock, Observed, Stage, Token, stage};
+use crate::status::control_plane::certificates::Purpose;
+use crate::workload::WorkloadError;
+
+pub struct KubeadmConfigs {
+    context: Context,
+}
+
+impl KubeadmConfigs {
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    async fn reconcile_live(
+        &self,
+        config: &KubeadmConfig,
+        machine: &Machine,
+        cluster: &Cluster,
+    ) -> Result<Outcome, ReconcileError> {
+        let context = &self.context;
+        let mut observed = self.observe(config, machine, cluster).await?;
+        let planned::Planned { plan, failure } = planned::plan(&observed, context.clock.now());
+        for blocker in &plan.blockers {
+            tracing::debug!(rule = blocker.reason.rule, "{}: {blocker}", ObjectRef::of(config));
+        }
+        let applied = apply::apply(context, &plan.steps).await;
+        if let Some(latest) = applied.latest(&ObjectRef::of(config)) {
+            observed.config = latest;
+        }
+        observed.failure = failure;
+        observed.stored = applied.failure.is_none() && plan.steps.iter().any(|s| s.reason.rule == STORE_DATA);
+        let before = observed.config.clone();
+        let mut status = judged::status(&observed, context.clock.now());
+        if applied.failure.is_none() && observed.failure.is_none() {
+            status.observed_generation = before.metadata.generation;
+        }
+        let after = KubeadmConfig { status: Some(status), ..before.clone() };
+        status_write::write(context, &before, &after, &judged::OWNED).await?;
+        applied.into_result()?;
+        Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    /// Reads only what the stage needs.
+    async fn observe(
+        &self,
+        config: &KubeadmConfig,
+        machine: &Machine,
+        cluster: &Cluster,
+    ) -> Result<Observed, client::Error> {
+        let client = self.context.writer.client();
+        let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
+        let control_plane = self.context.caches.external(namespace, cluster.spec.control_plane_ref.as_ref());
+        let mut observed = Observed {
+            config: config.clone(),
+            machine: machine.clone(),
+            cluster: cluster.clone(),
+            control_plane_version: control_plane
+                .found()
+                .and_then(|c| c.text("/spec/version"))
+                .unwrap_or_default()
+                .to_owned(),
+            ..Observed::default()
+        };
+        match stage(&observed) {
+            stage @ (Stage::Init | Stage::JoinControlPlane | Stage::JoinWorker) => {
+                let external_etcd = has_external_etcd(config);
+                let purposes: &[Purpose] =
+                    if stage == Stage::JoinWorker { &[Purpose::Ca] } else { Purpose::needed(external_etcd) };
+                observed.certificates = certificates(client, &ObjectKey::of(cluster), purposes).await;
+                observed.lock = self.lock(cluster, machine).await;
+                observed.secret_values = secret_values(client, config, namespace).await?;
+                observed.data_secret = get::<Secret>(client, &ObjectKey::of(config)).await?;
+                observed.new_token =
+                    format!("{}.{}", self.context.rng.suffix(6), self.context.rng.suffix(16));
+            }
+            Stage::Created if planned::awaits_join(&observed) => observed.token = self.token(&observed).await,
+            _ => {}
+        }
+        Ok(observed)
+    }
+
+    async fn lock(&self, cluster: &Cluster, machine: &Machine) -> Lock {
+        let key = lock_reference(&ObjectKey::of(cluster)).key;
+        let map = match get::<ConfigMap>(self.context.writer.client(), &key).await {
+            Ok(Some(map)) => map,
+            Ok(None) => return Lock::Free,
+            Err(error) => return Lock::Unreadable(error.to_string()),
+        };
+        let text = map.data.as_ref().and_then(|data| data.get(LOCK_DATA)).map_or("", String::as_str);
+        let information: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        let holder = information["machineName"].as_str().unwrap_or_default().to_owned();
+        if machine.metadata.name.as_ref() == Some(&holder) {
+            return Lock::Mine;
+        }
+        let exists = self.context.caches.machines.get(&ObjectKey::new(&key.namespace, &holder)).is_some();
+        Lock::HeldBy { machine: holder, exists }
+    }
+
+    async fn token(&self, observed: &Observed) -> Token {
+        let Some(token) = join_token(observed) else { return Token::NotAsked };
+        let cluster = ObjectKey::of(&observed.cluster);
+        match self.context.workload.bootstrap_token(&cluster, token_id(token)).await {
+            Ok(Some(expires)) => Token::Expires(expires),
+            Ok(None) => Token::Missing,
+            Err(WorkloadError::NotConnected) => Token::NotAsked,
+            Err(error) => Token::Unreadable(error.to_string()),
+        }
+    }
+}
+
+fn has_external_etcd(config: &KubeadmConfig) -> bool {
+    let cluster = config.spec.cluster_configuration.as_ref();
+    cluster.and_then(|c| c.etcd.as_ref()).is_some_and(|etcd| etcd.external.is_some())
+}
+
+async fn certificates(client: &Client, cluster: &ObjectKey, purposes: &[Purpose]) -> Certificates {
+    let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
+    for purpose in purposes {
+        let name = purpose.secret_name(&cluster.name);
+        match get::<Secret>(client, &ObjectKey::new(&cluster.namespace, &name)).await {
+            Ok(Some(secret)) => match text_of(&secret, "tls.crt") {
+                // The key of an authority that somebody else keeps may be absent.
+                Ok(certificate) => {
+                    found.insert(*purpose, (certificate, text_of(&secret, "tls.key").unwrap_or_default()));
+                }
+                Err(_) => missing.push(name),
+            },
+            Ok(None) => missing.push(name),
+            Err(error) => return Certificates::Unreadable(error.to_string()),
+        }
+    }
+    if missing.is_empty() { Certificates::Found(found) } else { Certificates::Missing(missing) }
+}
+
+/// The values that files and users refer to. Missing ones are left out; the plan says so.
+async fn secret_values(
+    client: &Client,
+    config: &KubeadmConfig,
+    namespace: &str,
+) -> Result<BTreeMap<(String, String), String>, client::Error> {
+    let files = config.spec.files.iter().filter_map(|file| file.content_from.as_ref());
+    let users = config.spec.users.iter().filter_map(|user| user.passwd_from.as_ref());
+    let mut values = BTreeMap::new();
+    for wanted in files.chain(users).map(|source| &source.secret) {
+        let secret = get::<Secret>(client, &ObjectKey::new(namespace, &wanted.name)).await?;
+        let bytes = secret.and_then(|s| s.data).and_then(|mut data| data.remove(&wanted.key));
+        if let Some(text) = bytes.and_then(|b| String::from_utf8(b.0).ok()) {
+            values.insert((wanted.name.clone(), wanted.key.clone()), text);
+        }
+    }
+    Ok(values)
+}
+
+/// The Machine that owns the config.
+fn owner_of(config: &KubeadmConfig) -> Option<ObjectKey> {
+    let owner = config.metadata.owner_references.iter().flatten().find(|r| r.kind == "Machine")?;
+    Some(ObjectKey::new(config.metadata.namespace.clone().unwrap_or_default(), &owner.name))
+}
+
+#[async_trait]
+impl Controller for KubeadmConfigs {
+    fn name(&self) -> &'static str {
+        "kubeadm-config"
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let caches = &self.context.caches;
+        let configs = caches.kubeadm_configs.clone();
+        vec![
+            Trigger::own(&caches.kubeadm_configs),
+            Trigger::on(&caches.machines, |old: Option<&Machine>, new: Option<&Machine>| {
+                let reference = |m: &Machine| {
+                    let config =
+                        m.spec.bootstrap.config_ref.as_ref().filter(|r| r.kind == "KubeadmConfig")?;
+                    Some(ObjectKey::new(m.metadata.namespace.clone().unwrap_or_default(), &config.name))
+                };
+                new.or(old).and_then(reference).into_iter().collect()
+            }),
+            Trigger::on(&caches.clusters, move |old, new| {
+                let Some(key) = cluster_turned(old, new) else { return Vec::new() };
+                let found = configs.labelled(&key.namespace, label::CLUSTER_NAME, &key.name);
+                found.iter().map(|c| ObjectKey::of(c.as_ref())).collect()
+            }),
+        ]
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let caches = &self.context.caches;
+        let Some(config) = caches.kubeadm_configs.get(key) else { return Ok(Outcome::Done) };
+        if config.metadata.deletion_timestamp.is_some() {
+            return Ok(Outcome::Done);
+        }
+        let Some(machine) = owner_of(&config).and_then(|owner| caches.machines.get(&owner)) else {
+            return Ok(Outcome::Done);
+        };
+        let cluster = ObjectKey::new(&key.namespace, &machine.spec.cluster_name);
+        let Some(cluster) = caches.clusters.get(&cluster) else { return Ok(Outcome::Done) };
+        if pause::check(&self.context, config.as_ref(), Some(&cluster)).await? == Pause::Stop {
+            return Ok(Outcome::Done);
+        }
+        self.reconcile_live(&config, &machine, &cluster).await
+    }
+
+    fn concurrency(&self) -> usize {
+        100
+    }
+}

@@ -1,0 +1,187 @@
+//! The text that a machine boots with and the secret that holds it.
+//! Source: `handleClusterNotInitialized`, `joinControlplane`, `joinWorker`, `storeBootstrapData`,
+//! `kubeadmconfig_controller.go`, v1.14.0.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use k8s_openapi::api::core::v1::{Secret, Taint};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::cloud_init::{Deed, File, render};
+use super::kubeadm::{Form, cluster_configuration, init_configuration, join_configuration};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::api::kubeadm::JoinConfiguration;
+use crate::api::names::{SECRET_TYPE, label};
+use crate::plan::{Write, ownership};
+use crate::status::bootstrap::{Certificates, Failure, Observed};
+use crate::status::control_plane::certificates::Purpose;
+
+/// User data for `kubeadm init`.
+pub(super) fn init(o: &Observed) -> Result<String, Failure> {
+    let (form, version) = form(o)?;
+    let spec = &o.config.spec;
+    let init = spec.init_configuration.clone().unwrap_or_default();
+    let health_s = init.timeouts.as_ref().and_then(|t| t.control_plane_component_health_check_seconds);
+    let cluster = spec.cluster_configuration.clone().unwrap_or_default();
+    let documents = [
+        cluster_configuration(form, &cluster, health_s, &o.cluster, version),
+        init_configuration(form, &init),
+    ];
+    let mut files = certificate_files(o);
+    files.extend(user_files(o)?);
+    files.push(File::root(Deed::Init.config_path(), "0640", yaml(&documents)?));
+    render(Deed::Init, spec, files, &passwords(o)?).map_err(Failure::Other)
+}
+
+/// User data for `kubeadm join`.
+pub(super) fn join(o: &Observed, join: &JoinConfiguration, control_plane: bool) -> Result<String, Failure> {
+    let (form, _) = form(o)?;
+    let mut copy = join.clone();
+    let mut files = Vec::new();
+    if control_plane {
+        files.extend(certificate_files(o));
+    } else {
+        // Only in what the machine reads; the stored object does not change.
+        let taints = copy.node_registration.get_or_insert_default().taints.get_or_insert_default();
+        taints.push(Taint {
+            key: "node.cluster.x-k8s.io/uninitialized".to_owned(),
+            effect: "NoSchedule".to_owned(),
+            ..Taint::default()
+        });
+    }
+    files.extend(user_files(o)?);
+    let text = yaml(&[join_configuration(form, &copy)])?;
+    files.push(File::root(Deed::Join.config_path(), "0640", text));
+    render(Deed::Join, &o.config.spec, files, &passwords(o)?).map_err(Failure::Other)
+}
+
+fn form(o: &Observed) -> Result<(Form, &str), Failure> {
+    if o.config.spec.format.as_deref().is_some_and(|format| format != "cloud-config") {
+        return Err(Failure::Other(
+            "bootstrap format ignition is not supported; use cloud-config".to_owned(),
+        ));
+    }
+    let version = o.machine.spec.version.as_deref().unwrap_or_default();
+    Form::of(version).map(|form| (form, version)).map_err(Failure::Other)
+}
+
+fn yaml(documents: &[Value]) -> Result<String, Failure> {
+    let text = |document: &Value| {
+        let options = serde_saphyr::ser_options! { folded_wrap_chars: 1_000_000 };
+        serde_saphyr::to_string_with_options(document, options)
+    };
+    let texts: Result<Vec<String>, _> = documents.iter().map(text).collect();
+    texts.map(|texts| texts.join("---\n")).map_err(|error| {
+        Failure::Other(format!("the kubeadm configuration cannot be written as YAML: {error}"))
+    })
+}
+
+/// Every key pair at the place where kubeadm looks for it.
+fn certificate_files(o: &Observed) -> Vec<File> {
+    let Certificates::Found(found) = &o.certificates else { return Vec::new() };
+    let directory = o.config.spec.cluster_configuration.as_ref().and_then(|c| c.certificates_dir.clone());
+    let directory = directory.unwrap_or_else(|| "/etc/kubernetes/pki".to_owned());
+    let mut files = Vec::new();
+    for (purpose, certificate, key) in [
+        (Purpose::Ca, "ca.crt", "ca.key"),
+        (Purpose::Etcd, "etcd/ca.crt", "etcd/ca.key"),
+        (Purpose::FrontProxy, "front-proxy-ca.crt", "front-proxy-ca.key"),
+        (Purpose::ServiceAccount, "sa.pub", "sa.key"),
+        (Purpose::ApiserverEtcdClient, "apiserver-etcd-client.crt", "apiserver-etcd-client.key"),
+    ] {
+        let Some((certificate_pem, key_pem)) = found.get(&purpose) else { continue };
+        for (name, permissions, content) in [(certificate, "0640", certificate_pem), (key, "0600", key_pem)] {
+            if !content.is_empty() {
+                files.push(File::root(&format!("{directory}/{name}"), permissions, content.as_str()));
+            }
+        }
+    }
+    files
+}
+
+fn user_files(o: &Observed) -> Result<Vec<File>, Failure> {
+    o.config
+        .spec
+        .files
+        .iter()
+        .map(|file| {
+            let content = match (&file.content_from, &file.content) {
+                (Some(from), _) => {
+                    secret_value(o, &from.secret.name, &from.secret.key).map_err(Failure::Files)?
+                }
+                (None, content) => content.clone().unwrap_or_default(),
+            };
+            let content = match file.content_format.as_deref() {
+                Some("Template") => templated(o, &file.path, &content).map_err(Failure::Files)?,
+                _ => content,
+            };
+            Ok(File {
+                path: file.path.clone(),
+                encoding: file.encoding.clone(),
+                owner: file.owner.clone(),
+                permissions: file.permissions.clone(),
+                append: file.append,
+                content,
+            })
+        })
+        .collect()
+}
+
+/// The one variable there is; anything else in braces is refused rather than left standing.
+fn templated(o: &Observed, path: &str, text: &str) -> Result<String, String> {
+    let filled = ["{{ .controlPlane.version }}", "{{.controlPlane.version}}"]
+        .iter()
+        .fold(text.to_owned(), |text, variable| text.replace(variable, &o.control_plane_version));
+    if filled.contains("{{") {
+        return Err(format!("the template of {path} uses more than {{{{ .controlPlane.version }}}}"));
+    }
+    Ok(filled)
+}
+
+fn passwords(o: &Observed) -> Result<BTreeMap<String, String>, Failure> {
+    let from_secrets = o.config.spec.users.iter().filter_map(|user| Some((user, user.passwd_from.as_ref()?)));
+    from_secrets
+        .map(|(user, from)| {
+            let value = secret_value(o, &from.secret.name, &from.secret.key).map_err(Failure::Users)?;
+            Ok((user.name.clone(), value))
+        })
+        .collect()
+}
+
+fn secret_value(o: &Observed, name: &str, key: &str) -> Result<String, String> {
+    let value = o.secret_values.get(&(name.to_owned(), key.to_owned()));
+    value.cloned().ok_or_else(|| format!("key {key} of Secret {name} does not exist or is not text"))
+}
+
+/// Creates or updates the secret with the name of the config.
+pub(super) fn secret_write(o: &Observed, text: &str) -> Write {
+    let key = ObjectKey::of(&o.config);
+    let object = ObjectRef { gvk: Gvk::of::<Secret>(), key: key.clone(), uid: String::new() };
+    let data = json!({"value": BASE64.encode(text), "format": BASE64.encode("cloud-config")});
+    let metadata = json!({
+        "labels": {label::CLUSTER_NAME: o.machine.spec.cluster_name},
+        "ownerReferences": [ownership::owner(&o.config, true)],
+    });
+    if o.data_secret.is_some() {
+        return Write::Patch { object, body: json!({"metadata": metadata, "data": data}) };
+    }
+    let mut content = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": SECRET_TYPE, "metadata": metadata, "data": data,
+    });
+    content["metadata"]["name"] = json!(key.name);
+    content["metadata"]["namespace"] = json!(key.namespace);
+    Write::Create { object, content }
+}
+
+/// What kubeadm pins of an authority: SHA-256 of its public key. `None` for what is not a certificate.
+#[must_use]
+pub fn public_key_hash(pem: &str) -> Option<String> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    let digest = Sha256::digest(certificate.public_key().raw);
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("sha256:{hex}"))
+}

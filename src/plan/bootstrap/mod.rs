@@ -1,0 +1,245 @@
+//! What happens to a KubeadmConfig next: wait, lock, render, store; keep the join token fresh until the
+//! machine has joined. Owns the order of rules; must not know how steps are performed.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig/kubeadmconfig_controller.go`, v1.14.0.
+//!
+//! Intended differences: the ignition format is refused (its feature gate is off upstream too), and
+//! certificates are only looked up, also without a control plane object.
+
+pub mod cloud_init;
+pub mod data;
+pub mod kubeadm;
+#[cfg(test)]
+mod tests;
+mod why;
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+use super::{Plan, WorkloadCall, Write, ownership};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::api::kubeadm::{BootstrapTokenDiscovery, JoinConfiguration};
+use crate::status::bootstrap::{Certificates, Failure, Lock, Observed, Stage, Token, stage};
+use crate::status::control_plane::certificates::Purpose;
+use crate::time::Timestamp;
+use cloud_init::Deed;
+pub use why::STORE_DATA;
+use why::Why;
+
+/// Life of a join token.
+pub const TOKEN_TTL: TimeDelta = TimeDelta::minutes(15);
+const TOKEN_CHECK: Duration = Duration::from_secs(300);
+const RETRY: Duration = Duration::from_secs(30);
+const ENDPOINT_RETRY: Duration = Duration::from_secs(10);
+
+/// The plan, and why the data could not be made, if it could not: that belongs in the status too.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Planned {
+    pub plan: Plan,
+    pub failure: Option<Failure>,
+}
+
+/// The plan for a KubeadmConfig that is not paused and whose Machine and Cluster exist.
+#[must_use]
+pub fn plan(o: &Observed, now: Timestamp) -> Planned {
+    let mut planned = Planned::default();
+    let plan = &mut planned.plan;
+    match stage(o) {
+        Stage::WaitingForInfrastructure => plan.block(Why::WaitingForInfrastructure),
+        Stage::NamedByMachine(_) => {}
+        Stage::Created => keep_token(o, now, plan),
+        Stage::WaitingForControlPlane => {
+            plan.block(Why::WaitingForControlPlane);
+            plan.recheck_within(RETRY);
+        }
+        Stage::Init => init(o, &mut planned),
+        Stage::JoinControlPlane => join(o, now, true, &mut planned),
+        Stage::JoinWorker => join(o, now, false, &mut planned),
+    }
+    planned
+}
+
+/// Where the lock of a cluster is kept.
+#[must_use]
+pub fn lock_reference(cluster: &ObjectKey) -> ObjectRef {
+    let key = ObjectKey::new(&cluster.namespace, format!("{}-lock", cluster.name));
+    ObjectRef { gvk: Gvk::of::<ConfigMap>(), key, uid: String::new() }
+}
+
+/// The key in the lock's data.
+pub const LOCK_DATA: &str = "lock-information";
+
+fn init(o: &Observed, planned: &mut Planned) {
+    let plan = &mut planned.plan;
+    let cluster = ObjectKey::of(&o.cluster);
+    match &o.lock {
+        Lock::Free | Lock::Mine => {}
+        held => {
+            match held {
+                Lock::HeldBy { machine, exists: true } => {
+                    plan.block(Why::Locked { machine: machine.clone() })
+                }
+                Lock::HeldBy { machine, exists: false } => {
+                    let object = lock_reference(&cluster);
+                    plan.step(Write::Delete { object }, Why::BreakLock { machine: machine.clone() });
+                }
+                Lock::Unreadable(error) => plan.block(Why::LockUnreadable { error: error.clone() }),
+                Lock::NotAsked | Lock::Free | Lock::Mine => {}
+            }
+            plan.recheck_within(RETRY);
+            return;
+        }
+    }
+    if !certificates_found(o, plan) {
+        return;
+    }
+    let Some(text) = rendered(data::init(o), planned) else { return };
+    let plan = &mut planned.plan;
+    if o.lock == Lock::Free {
+        let object = lock_reference(&cluster);
+        let machine = o.machine.metadata.name.as_deref().unwrap_or_default();
+        let content = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": object.key.name,
+                "namespace": object.key.namespace,
+                "ownerReferences": [ownership::owner(&o.cluster, false)],
+            },
+            "data": {LOCK_DATA: json!({"machineName": machine}).to_string()},
+        });
+        plan.step(Write::Create { object, content }, Why::TakeLock);
+    }
+    store(o, Deed::Init, &text, plan);
+}
+
+fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned) {
+    let plan = &mut planned.plan;
+    if matches!(o.lock, Lock::Mine | Lock::HeldBy { .. }) {
+        let object = lock_reference(&ObjectKey::of(&o.cluster));
+        plan.step(Write::Delete { object }, Why::ReleaseLock);
+    }
+    if !certificates_found(o, plan) {
+        return;
+    }
+    let Some(endpoint) = kubeadm::endpoint(&o.cluster) else {
+        plan.block(Why::WaitingForEndpoint);
+        plan.recheck_within(ENDPOINT_RETRY);
+        return;
+    };
+    let mut join = o.config.spec.join_configuration.clone().unwrap_or_default();
+    if !control_plane && join.control_plane.is_some() {
+        let error =
+            "Machine is a Worker, but JoinConfiguration.ControlPlane is set in the KubeadmConfig object";
+        plan.block(Why::Unusable { error: error.to_owned() });
+        return;
+    }
+    if control_plane {
+        join.control_plane.get_or_insert_default();
+    }
+    discover(o, now, &endpoint, &mut join, plan);
+    let Some(text) = rendered(data::join(o, &join, control_plane), planned) else { return };
+    let plan = &mut planned.plan;
+    if o.config.spec.join_configuration.as_ref() != Some(&join) {
+        let object = ObjectRef::of(&o.config);
+        let body = json!({"spec": {"joinConfiguration": join}});
+        plan.step(Write::Patch { object, body }, Why::Discovery);
+    }
+    store(o, Deed::Join, &text, plan);
+    plan.recheck_within(TOKEN_CHECK);
+}
+
+/// Fills in how the machine finds and trusts the API server. A discovery file is left as it is.
+fn discover(o: &Observed, now: Timestamp, endpoint: &str, join: &mut JoinConfiguration, plan: &mut Plan) {
+    let discovery = join.discovery.get_or_insert_default();
+    if discovery.file.is_some() {
+        return;
+    }
+    let token: &mut BootstrapTokenDiscovery = discovery.bootstrap_token.get_or_insert_default();
+    if token.ca_cert_hashes.is_empty()
+        && let Certificates::Found(found) = &o.certificates
+        && let Some(hash) = found.get(&Purpose::Ca).and_then(|(pem, _)| data::public_key_hash(pem))
+    {
+        token.ca_cert_hashes.push(hash);
+    }
+    if token.api_server_endpoint.is_none() {
+        token.api_server_endpoint = Some(endpoint.to_owned());
+    }
+    if token.token.as_ref().is_none_or(String::is_empty) {
+        token.token = Some(o.new_token.clone());
+        let call = WorkloadCall::StoreToken { token: o.new_token.clone(), expires: now + TOKEN_TTL };
+        plan.step(Write::Workload { cluster: ObjectKey::of(&o.cluster), call }, Why::MakeToken);
+    }
+    if token.ca_cert_hashes.is_empty() {
+        token.unsafe_skip_ca_verification = Some(true);
+    }
+}
+
+/// The join token of a machine that has not joined yet is kept alive.
+fn keep_token(o: &Observed, now: Timestamp, plan: &mut Plan) {
+    let Some(token) = join_token(o).filter(|_| awaits_join(o)) else { return };
+    match &o.token {
+        Token::NotAsked => {}
+        Token::Missing => plan.block(Why::TokenMissing { id: token_id(token).to_owned() }),
+        Token::Unreadable(error) => plan.block(Why::TokenUnreadable { error: error.clone() }),
+        Token::Expires(at) if *at > now + TOKEN_TTL * 5 / 6 => {}
+        Token::Expires(_) => {
+            let call = WorkloadCall::StoreToken { token: token.to_owned(), expires: now + TOKEN_TTL };
+            plan.step(Write::Workload { cluster: ObjectKey::of(&o.cluster), call }, Why::RefreshToken);
+        }
+    }
+    plan.recheck_within(TOKEN_CHECK);
+}
+
+/// The token that this machine joins with, if it joins with one.
+#[must_use]
+pub fn join_token(o: &Observed) -> Option<&str> {
+    let discovery = o.config.spec.join_configuration.as_ref()?.discovery.as_ref()?;
+    discovery.bootstrap_token.as_ref()?.token.as_deref().filter(|token| !token.is_empty())
+}
+
+/// Its data is made and its Node is not there yet.
+#[must_use]
+pub fn awaits_join(o: &Observed) -> bool {
+    stage(o) == Stage::Created && o.machine.status.as_ref().is_none_or(|s| s.node_ref.is_none())
+}
+
+/// The public half of a token.
+#[must_use]
+pub fn token_id(token: &str) -> &str {
+    token.split_once('.').map_or(token, |(id, _)| id)
+}
+
+fn certificates_found(o: &Observed, plan: &mut Plan) -> bool {
+    match &o.certificates {
+        Certificates::Found(_) => return true,
+        Certificates::Missing(names) => plan.block(Why::Certificates { names: names.clone() }),
+        Certificates::Unreadable(error) => plan.block(Why::CertificatesUnreadable { error: error.clone() }),
+        Certificates::NotAsked => {}
+    }
+    plan.recheck_within(RETRY);
+    false
+}
+
+fn rendered(result: Result<String, Failure>, planned: &mut Planned) -> Option<String> {
+    match result {
+        Ok(text) => Some(text),
+        Err(failure) => {
+            let (Failure::Files(error) | Failure::Users(error) | Failure::Other(error)) = failure.clone();
+            planned.plan.block(Why::Unusable { error });
+            planned.plan.recheck_within(RETRY);
+            planned.failure = Some(failure);
+            None
+        }
+    }
+}
+
+fn store(o: &Observed, deed: Deed, text: &str, plan: &mut Plan) {
+    let what = match deed {
+        Deed::Init => "init",
+        Deed::Join => "join",
+    };
+    plan.step(data::secret_write(o, text), Why::StoreData { what });
+}

@@ -1,0 +1,147 @@
+//! Tables for the KubeadmConfig's plan, and what its data says.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::names::label;
+use crate::plan::Step;
+use crate::time::parse_rfc3339;
+
+fn now() -> Timestamp {
+    parse_rfc3339("2026-01-01T12:00:00Z").expect("a moment")
+}
+
+fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("an object")
+}
+
+fn observed(control_plane: bool, initialized: bool) -> Observed {
+    let conditions = if initialized {
+        json!([{"type": "ControlPlaneInitialized", "status": "True", "reason": "Initialized", "message": "",
+                "lastTransitionTime": "2026-01-01T11:00:00Z"}])
+    } else {
+        json!([])
+    };
+    let labels = if control_plane { json!({label::CONTROL_PLANE: ""}) } else { json!({}) };
+    Observed {
+        config: object(json!({"metadata": {"name": "m", "namespace": "ns", "uid": "u"}, "spec": {
+            "files": [{"path": "/etc/v", "content": "at {{ .controlPlane.version }}", "contentFormat": "Template"}]}})),
+        machine: object(json!({"metadata": {"name": "m", "namespace": "ns", "labels": labels}, "spec": {
+            "clusterName": "c", "version": "v1.34.1", "bootstrap": {},
+            "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}})),
+        cluster: object(json!({"metadata": {"name": "c", "namespace": "ns"},
+            "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
+            "status": {"initialization": {"infrastructureProvisioned": true}, "conditions": conditions}})),
+        control_plane_version: "v1.34.1".to_owned(),
+        lock: Lock::Free,
+        certificates: Certificates::Found(BTreeMap::from([(
+            Purpose::Ca,
+            ("CERT".to_owned(), "KEY".to_owned()),
+        )])),
+        new_token: "abcdef.0123456789abcdef".to_owned(),
+        ..Observed::default()
+    }
+}
+
+fn check(o: &Observed, steps: &[&str], blockers: &[&str]) -> Vec<Step> {
+    let plan = plan(o, now()).plan;
+    let did: Vec<_> = plan.steps.iter().map(|s| s.reason.rule).collect();
+    let held: Vec<_> = plan.blockers.iter().map(|b| b.reason.rule).collect();
+    assert_eq!((did.as_slice(), held.as_slice()), (steps, blockers));
+    plan.steps
+}
+
+/// The user data in the last step, read back.
+fn user_data(steps: &[Step]) -> Value {
+    let Some(Step { write: Write::Create { content, .. }, .. }) = steps.last() else {
+        unreachable!("a secret")
+    };
+    let encoded = content["data"]["value"].as_str().unwrap_or_default();
+    let text = base64::engine::general_purpose::STANDARD.decode(encoded).expect("base64");
+    serde_saphyr::from_str(&String::from_utf8(text).expect("text")).expect("YAML")
+}
+
+fn file(data: &Value, path: &str) -> String {
+    let files = data["write_files"].as_array().cloned().unwrap_or_default();
+    let found = files.iter().find(|f| f["path"] == path).and_then(|f| f["content"].as_str());
+    found.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
+    let mut o = observed(true, false);
+    let data = user_data(&check(&o, &["take-init-lock", STORE_DATA], &[]));
+    assert_eq!(file(&data, "/etc/kubernetes/pki/ca.key"), "KEY");
+    assert_eq!(file(&data, "/etc/v"), "at v1.34.1");
+    let config = file(&data, "/run/kubeadm/kubeadm.yaml");
+    for text in
+        ["kubeadm.k8s.io/v1beta4", "kind: ClusterConfiguration", "kind: InitConfiguration", "10.0.0.1:6443"]
+    {
+        assert!(config.contains(text), "{text} in {config}");
+    }
+    o.lock = Lock::Mine;
+    check(&o, &[STORE_DATA], &[]);
+    o.lock = Lock::HeldBy { machine: "n".to_owned(), exists: true };
+    check(&o, &[], &["init-locked"]);
+    o.lock = Lock::HeldBy { machine: "n".to_owned(), exists: false };
+    check(&o, &["break-init-lock"], &[]);
+    o.lock = Lock::Free;
+    o.certificates = Certificates::Missing(vec!["c-ca".to_owned()]);
+    check(&o, &[], &["certificates-missing"]);
+}
+
+#[test]
+fn a_worker_waits_then_joins_with_a_token() {
+    check(&observed(false, false), &[], &["waiting-for-control-plane"]);
+    let mut o = observed(false, true);
+    let steps = check(&o, &["make-join-token", "set-discovery", STORE_DATA], &[]);
+    let data = user_data(&steps);
+    let config = file(&data, "/run/kubeadm/kubeadm-join-config.yaml");
+    for text in ["abcdef.0123456789abcdef", "10.0.0.1:6443", "node.cluster.x-k8s.io/uninitialized"] {
+        assert!(config.contains(text), "{text} in {config}");
+    }
+    assert_eq!(file(&data, "/etc/kubernetes/pki/ca.key"), "", "workers get no keys");
+    let Write::Patch { body, .. } = &steps[1].write else { unreachable!("a patch") };
+    assert!(!body.to_string().contains("uninitialized"), "only the rendered copy has the taint");
+    o.config.spec.join_configuration = Some(object(json!({"controlPlane": {}})));
+    check(&o, &[], &["configuration-unusable"]);
+}
+
+#[test]
+fn further_control_plane_machines_release_the_lock_and_join() {
+    let mut o = observed(true, true);
+    o.lock = Lock::HeldBy { machine: "first".to_owned(), exists: true };
+    let steps = check(&o, &["release-init-lock", "make-join-token", "set-discovery", STORE_DATA], &[]);
+    assert_eq!(file(&user_data(&steps), "/etc/kubernetes/pki/ca.key"), "KEY");
+}
+
+#[test]
+fn a_token_is_kept_alive_until_the_node_is_there() {
+    let mut o = observed(false, true);
+    o.config.status =
+        Some(object(json!({"initialization": {"dataSecretCreated": true}, "dataSecretName": "m"})));
+    o.config.spec.join_configuration =
+        Some(object(json!({"discovery": {"bootstrapToken": {"token": "abcdef.0123456789abcdef"}}})));
+    o.token = Token::Expires(now() + TimeDelta::minutes(10));
+    check(&o, &["refresh-join-token"], &[]);
+    o.token = Token::Expires(now() + TimeDelta::minutes(14));
+    check(&o, &[], &[]);
+    o.token = Token::Missing;
+    check(&o, &[], &["join-token-missing"]);
+    o.machine.status = Some(object(json!({"nodeRef": {"name": "m"}})));
+    check(&o, &[], &[]);
+}
+
+#[test]
+fn a_missing_secret_is_a_failure_of_the_files() {
+    let mut o = observed(false, true);
+    o.config.spec.files =
+        vec![object(json!({"path": "/x", "contentFrom": {"secret": {"name": "s", "key": "k"}}}))];
+    let planned = plan(&o, now());
+    let text = "key k of Secret s does not exist or is not text";
+    assert_eq!(planned.failure, Some(Failure::Files(text.to_owned())));
+    assert!(planned.plan.steps.iter().all(|s| s.reason.rule != STORE_DATA));
+}

@@ -1,0 +1,268 @@
+//! What is true of a KubeadmConfig, and how far its bootstrap data is. Owns judgement; must not know
+//! how facts were read or what is rendered.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig`, v1.14.0.
+//!
+//! Intended difference: owners are Machines only; MachinePools are not served.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+
+use super::condition_ops::{self, Draft, Status, condition, internal_error};
+use super::control_plane::certificates::Purpose;
+use super::machine::{cluster_provisioned, control_plane_initialized_since};
+use super::machines::is_control_plane;
+use super::merge::{Reasons, Summary};
+use crate::api::bootstrap::{BootstrapInitialization, KubeadmConfig, KubeadmConfigStatus};
+use crate::api::cluster::Cluster;
+use crate::api::machine::Machine;
+use crate::time::Timestamp;
+
+/// Condition types that the KubeadmConfig controller owns.
+pub const OWNED: [&str; 4] = ["Paused", "Ready", "DataSecretAvailable", "CertificatesAvailable"];
+
+/// Everything a KubeadmConfig is judged by.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// As it is now, this run's own writes included.
+    pub config: KubeadmConfig,
+    /// The Machine that it is for.
+    pub machine: Machine,
+    pub cluster: Cluster,
+    /// For templates in files; empty when there is no control plane object.
+    pub control_plane_version: String,
+    pub lock: Lock,
+    pub certificates: Certificates,
+    /// Values of secrets that files and users refer to, by secret name and key. A missing one is absent.
+    pub secret_values: BTreeMap<(String, String), String>,
+    /// The secret with the name of the config, if there is one.
+    pub data_secret: Option<Secret>,
+    /// A fresh token, for when one is needed.
+    pub new_token: String,
+    pub token: Token,
+    /// Why the data could not be made in this run.
+    pub failure: Option<Failure>,
+    /// This run stored the data secret.
+    pub stored: bool,
+}
+
+/// The lock that lets only one Machine of a cluster run `kubeadm init`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Lock {
+    #[default]
+    NotAsked,
+    Free,
+    Mine,
+    HeldBy {
+        machine: String,
+        /// That Machine still exists.
+        exists: bool,
+    },
+    Unreadable(String),
+}
+
+/// Certificate and key of each purpose, PEM, as far as they were looked for.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum Certificates {
+    #[default]
+    NotAsked,
+    Found(BTreeMap<Purpose, (String, String)>),
+    /// These secrets do not exist or are not usable.
+    Missing(Vec<String>),
+    Unreadable(String),
+}
+
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAsked => f.write_str("NotAsked"),
+            Self::Found(all) => write!(f, "Found({} pairs, not shown)", all.len()),
+            Self::Missing(names) => write!(f, "Missing({names:?})"),
+            Self::Unreadable(error) => write!(f, "Unreadable({error:?})"),
+        }
+    }
+}
+
+/// The join token in the workload cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Token {
+    #[default]
+    NotAsked,
+    Missing,
+    Expires(Timestamp),
+    Unreadable(String),
+}
+
+/// Why bootstrap data could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    Files(String),
+    Users(String),
+    Other(String),
+}
+
+/// How far the bootstrap data is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    WaitingForInfrastructure,
+    /// The Machine names a data secret that this object does not know of, as after a restore.
+    NamedByMachine(String),
+    Created,
+    /// A worker before the control plane is initialized.
+    WaitingForControlPlane,
+    Init,
+    JoinControlPlane,
+    JoinWorker,
+}
+
+/// The stage of a config whose Machine and Cluster exist.
+#[must_use]
+pub fn stage(o: &Observed) -> Stage {
+    let status = o.config.status.as_ref();
+    let named = o.machine.spec.bootstrap.data_secret_name.as_deref().filter(|name| !name.is_empty());
+    let created =
+        status.and_then(|s| s.initialization.as_ref()).and_then(|i| i.data_secret_created) == Some(true);
+    let known = status.and_then(|s| s.data_secret_name.as_ref()).is_some();
+    let control_plane = is_control_plane(&o.machine);
+    if !cluster_provisioned(&o.cluster) {
+        return Stage::WaitingForInfrastructure;
+    }
+    match (named, created) {
+        (Some(name), _) if !known => Stage::NamedByMachine(name.to_owned()),
+        (_, true) => Stage::Created,
+        _ if control_plane_initialized_since(&o.cluster).is_some() => {
+            if control_plane {
+                Stage::JoinControlPlane
+            } else {
+                Stage::JoinWorker
+            }
+        }
+        _ if control_plane => Stage::Init,
+        _ => Stage::WaitingForControlPlane,
+    }
+}
+
+/// The status of a config that is not paused.
+#[must_use]
+pub fn status(o: &Observed, now: Timestamp) -> KubeadmConfigStatus {
+    let mut status = o.config.status.clone().unwrap_or_default();
+    let stage = stage(o);
+    let secret = match &stage {
+        Stage::NamedByMachine(name) => Some(name.clone()),
+        Stage::Created => status.data_secret_name.clone(),
+        _ if o.stored => o.config.metadata.name.clone(),
+        _ => None,
+    };
+    let mut draft = Draft::new(&status.conditions, o.config.metadata.generation, now);
+    draft.set(condition_ops::paused("KubeadmConfig", false, false));
+    if let Some(secret) = secret {
+        status.initialization = Some(BootstrapInitialization { data_secret_created: Some(true) });
+        status.data_secret_name = Some(secret);
+        draft.set(condition(DATA, Status::True, "Available", ""));
+        draft.set(condition(CERTIFICATES, Status::True, "Available", ""));
+    } else {
+        waiting(&mut draft, o, &stage);
+    }
+    draft.set(Summary::new("Ready", vec![DATA, CERTIFICATES], Reasons::READY).of(draft.list()));
+    status.conditions = draft.finish();
+    status
+}
+
+const DATA: &str = "DataSecretAvailable";
+const CERTIFICATES: &str = "CertificatesAvailable";
+
+fn waiting(draft: &mut Draft, o: &Observed, stage: &Stage) {
+    let no = |message: &str| condition(DATA, Status::False, "NotAvailable", message);
+    match stage {
+        Stage::WaitingForInfrastructure => {
+            draft.set(no("Waiting for Cluster status.infrastructureReady to be true"));
+        }
+        // Only when it is missing: an older text stays, as it does upstream.
+        Stage::WaitingForControlPlane | Stage::Init if draft.find(DATA).is_none() => {
+            draft.set(no("Waiting for Cluster control plane to be initialized"));
+        }
+        _ => {}
+    }
+    match &o.certificates {
+        Certificates::NotAsked => {}
+        Certificates::Found(_) => draft.set(condition(CERTIFICATES, Status::True, "Available", "")),
+        Certificates::Missing(_) | Certificates::Unreadable(_) => draft.set(internal_error(CERTIFICATES)),
+    }
+    match &o.failure {
+        Some(Failure::Files(error)) => draft.set(no(&format!("Failed to prepare spec.files: {error}"))),
+        Some(Failure::Users(_)) => draft.set(no("Failed to read password from secrets for spec.users")),
+        Some(Failure::Other(_)) | None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::condition::find;
+
+    fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).expect("an object")
+    }
+
+    fn worker() -> Observed {
+        Observed {
+            config: object(json!({"metadata": {"name": "m"}, "spec": {}})),
+            machine: object(json!({"metadata": {"name": "m"}, "spec": {"clusterName": "c", "bootstrap": {},
+                "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}})),
+            cluster: object(json!({"metadata": {"name": "c"}, "spec": {}})),
+            ..Observed::default()
+        }
+    }
+
+    fn provisioned() -> Cluster {
+        object(
+            json!({"metadata": {"name": "c"}, "spec": {}, "status": {"initialization": {"infrastructureProvisioned": true}}}),
+        )
+    }
+
+    fn said(status: &KubeadmConfigStatus, type_: &str) -> (String, String) {
+        find(&status.conditions, type_).map(|c| (c.status.clone(), c.message.clone())).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_worker_keeps_the_first_text_as_upstream_does() {
+        let mut o = worker();
+        let first = status(&o, Timestamp::default());
+        let text = "Waiting for Cluster status.infrastructureReady to be true";
+        assert_eq!(said(&first, DATA), ("False".to_owned(), text.to_owned()));
+        o.config.status = Some(first);
+        o.cluster = provisioned();
+        assert_eq!(stage(&o), Stage::WaitingForControlPlane);
+        assert_eq!(said(&status(&o, Timestamp::default()), DATA).1, text);
+        o.config.status = None;
+        assert_eq!(
+            said(&status(&o, Timestamp::default()), "Ready").1,
+            "* DataSecretAvailable: Waiting for Cluster control plane to be initialized\n\
+             * CertificatesAvailable: Condition not yet reported"
+        );
+    }
+
+    #[test]
+    fn stored_data_makes_it_ready_for_good() {
+        let mut o = worker();
+        o.cluster = provisioned();
+        o.stored = true;
+        let after = status(&o, Timestamp::default());
+        assert_eq!(said(&after, "Ready").0, "True");
+        assert_eq!(after.data_secret_name.as_deref(), Some("m"));
+        o.config.status = Some(after.clone());
+        o.stored = false;
+        assert_eq!(stage(&o), Stage::Created);
+        assert_eq!(status(&o, Timestamp::default()), after);
+    }
+
+    #[test]
+    fn a_restored_machine_brings_its_secret_along() {
+        let mut o = worker();
+        o.cluster = provisioned();
+        o.machine.spec.bootstrap.data_secret_name = Some("old".to_owned());
+        assert_eq!(status(&o, Timestamp::default()).data_secret_name.as_deref(), Some("old"));
+    }
+}
