@@ -3,16 +3,136 @@
 pub mod act;
 pub mod args;
 pub mod crds;
+pub mod dashboard;
 pub mod describe;
 pub mod get;
 pub mod log;
 pub mod output;
 pub mod paths;
+pub mod server;
 pub mod target;
 pub mod wait;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
+use anyhow::{Context as _, bail};
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::actions::journal::Journal;
+use crate::actions::{Action, Desk, Request};
+use crate::client::{ConnectOptions, Connection, connect, prepare};
+use crate::rng::Rng;
+use crate::time::{Clock, parse_moment};
+use crate::tui::Exit;
+use args::{Cli, Command, ConnectArgs, RolloutCommand, TargetArgs};
+use log::Terminal;
+
+/// Parses, runs, prints the error chain once. Exit codes are listed in `--help`.
+#[must_use]
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return output::fail(&format!("cannot start the async runtime: {error}")),
+    };
+    let result = runtime.block_on(run(&cli));
+    // Blocking work that is left (a slow name lookup) must not hold the exit up.
+    runtime.shutdown_background();
+    match result {
+        Ok(code) => code,
+        Err(error) => output::fail(&format!("{error:#}")),
+    }
+}
+
+async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let terminal = match &cli.command {
+        None | Some(Command::Demo(_)) => Terminal::Taken,
+        Some(Command::Standalone(args)) if !args.headless => Terminal::Taken,
+        Some(Command::Standalone(_) | Command::Engine(_)) => Terminal::Free,
+        Some(_) => Terminal::Taken,
+    };
+    let _log = log::start(&cli.log, terminal)?;
+    match &cli.command {
+        None => {
+            let connection = prepare(&options(&cli.connect)).await?;
+            let exit = dashboard::show(&connection, &cli.connect, &cli.screen, Clock::system(), &Rng::from_entropy());
+            Ok(after(exit.await?))
+        }
+        Some(Command::Demo(args)) => Ok(after(server::demo(cli, args).await?)),
+        Some(Command::Standalone(args)) => Ok(after(server::standalone(cli, args).await?)),
+        Some(Command::Engine(args)) => {
+            let connection = connect(&options(&cli.connect)).await?;
+            Ok(after(server::engine(cli, args, connection).await?))
+        }
+        Some(Command::Crds) => {
+            output::print(&crds::render()?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "capstan", &mut script);
+            output::print(&String::from_utf8_lossy(&script))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(command) => one_shot(cli, command).await,
+    }
+}
+
+async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
+    let connection = connect(&options(&cli.connect)).await?;
+    match command {
+        Command::Get(args) => get::run(&connection, &cli.connect, args).await,
+        Command::Describe(args) => describe::run(&connection, &cli.connect, &cli.screen, args).await,
+        Command::Wait(args) => wait::run(&connection, &cli.connect, args).await,
+        command => {
+            let (target, action) = asked(command, &Clock::system())?;
+            act_on(connection, target, action).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// What a command asks for, as an action on a target.
+fn asked<'a>(command: &'a Command, clock: &Clock) -> anyhow::Result<(&'a TargetArgs, Action)> {
+    Ok(match command {
+        Command::Scale(args) => (&args.target, Action::Scale { replicas: args.replicas }),
+        Command::Rollout(RolloutCommand::Restart(target)) => (target, Action::Restart),
+        Command::Rollout(RolloutCommand::After { target, at }) => {
+            let at = parse_moment(at, clock.now()).with_context(|| {
+                format!("--at {at}: expected a moment such as 2026-11-20T22:00:00Z, or one from now such as +2h")
+            })?;
+            (target, Action::RolloutAfter { at })
+        }
+        Command::SetVersion(args) => (&args.target, Action::SetVersion { version: args.to.clone() }),
+        Command::Pause(target) => (target, Action::Pause),
+        Command::Resume(target) => (target, Action::Resume),
+        Command::Delete(target) => (target, Action::Delete),
+        _ => bail!("that is not an action"),
+    })
+}
+
+async fn act_on(connection: Connection, target: &TargetArgs, action: Action) -> anyhow::Result<()> {
+    let request = Request { target: target::parse(&target.target, &connection.namespace)?, action };
+    let desk = Desk::new(connection, Journal::at(paths::journal()?), Clock::system(), dashboard::user());
+    let mut out = output::stdout();
+    act::act(&desk, request, &target.confirm, &mut out, &mut std::io::stdin().lock()).await
+}
+
+fn options(args: &ConnectArgs) -> ConnectOptions {
+    ConnectOptions {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        namespace: args.namespace.clone(),
+        read_only: args.read_only,
+    }
+}
+
+/// Leaving is success; a signal exits as shells expect, 128 and its number.
+fn after(exit: Exit) -> ExitCode {
+    match exit {
+        Exit::Quit => ExitCode::SUCCESS,
+        Exit::Signal(number) => ExitCode::from(u8::try_from(128 + number).unwrap_or(1)),
+        Exit::Hangup => ExitCode::from(129),
+    }
 }

@@ -1,0 +1,71 @@
+//! The dashboard over one connection: wires watch, desk and terminal. Owns the wiring; must not know
+//! where the connection came from.
+
+use std::collections::BTreeMap;
+
+use crate::actions::Desk;
+use crate::actions::journal::Journal;
+use crate::client::Connection;
+use crate::fleet::SourceId;
+use crate::fleet::watch::{self, Scope};
+use crate::rng::Rng;
+use crate::time::Clock;
+use crate::tui::{self, Door, Exit, Options, Session, Tier};
+
+use super::args::{ColorArg, ConnectArgs, ScreenArgs};
+use super::paths;
+
+/// Who asks for actions, as the operating system knows them.
+#[must_use]
+pub fn user() -> String {
+    let names = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    names.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Shows `connection` until somebody leaves.
+///
+/// # Errors
+/// No usable terminal, or a theme or keymap that cannot be used.
+pub async fn show(
+    connection: &Connection,
+    connect: &ConnectArgs,
+    screen: &ScreenArgs,
+    clock: Clock,
+    rng: &Rng,
+) -> anyhow::Result<Exit> {
+    let scope = scope(connect, connection);
+    let session = Session {
+        title: crate::text::sanitize_line(&connection.context),
+        scope: scope.namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
+        read_only: connection.read_only,
+    };
+    let id = SourceId(0);
+    let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
+    let desk = Desk::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), user());
+    let door = Door { source: Some(source), desk: Some(desk) };
+    let options = Options {
+        session,
+        theme: screen.theme.clone().unwrap_or_else(|| "default".to_owned()),
+        keymap: screen.keymap.clone().unwrap_or_else(|| "default".to_owned()),
+        ascii: screen.ascii,
+        tier: tier(screen.color),
+        config_dir: paths::config_dir().ok(),
+        clock,
+    };
+    Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, door)])).await?)
+}
+
+/// Every namespace unless one is named: a fleet is looked at as a whole.
+fn scope(connect: &ConnectArgs, _connection: &Connection) -> Scope {
+    Scope { namespace: if connect.all_namespaces { None } else { connect.namespace.clone() } }
+}
+
+fn tier(color: ColorArg) -> Tier {
+    match color {
+        ColorArg::Auto => Tier::detect(|name| std::env::var(name).ok()),
+        ColorArg::Never => Tier::None,
+        ColorArg::Sixteen => Tier::Ansi16,
+        ColorArg::Indexed => Tier::Ansi256,
+        ColorArg::Truecolor => Tier::True,
+    }
+}

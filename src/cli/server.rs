@@ -1,0 +1,210 @@
+//! `capstan demo`, `capstan standalone` and `capstan engine`: which store, which listener, which fleet
+//! to start with, dashboard or none. Owns the wiring and its messages.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
+use super::{dashboard, output, paths};
+use crate::apiserver::{Tokens, serve, tls};
+use crate::client::Connection;
+use crate::controllers;
+use crate::engine::lease::LeaseOptions;
+use crate::engine::{Engine, EngineOptions};
+use crate::provider::{self, ProviderOptions};
+use crate::rng::Rng;
+use crate::sim::load;
+use crate::sim::scenario::Scenario;
+use crate::sim::stack::{Stack, StackOptions};
+use crate::store::{DiskStore, MemoryStore, Range, Store};
+use crate::time::Clock;
+use crate::tui::Exit;
+
+/// The scenario that `capstan demo` shows.
+const DEMO: &str = "demo";
+/// Where objects of the Cluster kind are, to see whether a store is new.
+const CLUSTERS_PREFIX: &str = "/registry/cluster.x-k8s.io/clusters/";
+
+fn rng(seed: Option<u64>) -> Rng {
+    seed.map_or_else(Rng::from_entropy, Rng::seeded)
+}
+
+/// `capstan demo`: everything in memory, gone afterwards.
+///
+/// # Errors
+/// No usable terminal, or a theme or keymap that cannot be used.
+pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
+    let (clock, rng) = (Clock::system(), rng(args.seed));
+    let options = StackOptions {
+        clock: clock.clone(),
+        rng: rng.clone(),
+        time_scale: args.time_scale,
+        tokens: Tokens::random(),
+        engine: true,
+    };
+    let stack = Stack::start(Arc::new(MemoryStore::new()), options).await?;
+    let _story = tell(Scenario::parse(DEMO)?, stack.connection("scenario", false), &clock, args.time_scale);
+    let connection = stack.connection(DEMO, cli.connect.read_only);
+    let exit = dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await;
+    stack.stop().await;
+    exit
+}
+
+/// Creates a living scenario and makes its later edits, beside the dashboard.
+fn tell(scenario: Scenario, connection: Connection, clock: &Clock, time_scale: f64) -> AbortOnDropHandle<()> {
+    let now = clock.now();
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        match load::create(&connection, scenario, now).await {
+            Ok(()) => load::edit_later(connection, scenario.edits(), time_scale).await,
+            Err(error) => tracing::error!("{error}"),
+        }
+    }))
+}
+
+/// `capstan standalone`: state is kept, others may connect.
+///
+/// # Errors
+/// A store that is held, damaged or not writable; an address that cannot be listened on.
+pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit> {
+    if args.kubeconfig_out.is_some() && args.listen.is_none() {
+        bail!("--kubeconfig-out needs --listen: without a listener there is no address to write (try --listen 127.0.0.1:0)");
+    }
+    let scenario = args.sample.as_deref().map(Scenario::parse).transpose()?;
+    let (clock, rng) = (Clock::system(), rng(args.seed));
+    let data_dir = match &args.data_dir {
+        Some(dir) => dir.clone(),
+        None => paths::data_dir()?,
+    };
+    let (store, identity) = open(&args.store, &data_dir, &clock)?;
+    let is_new = store.range(Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() }).await?.entries.is_empty();
+    let is_static = matches!(scenario, Some(Scenario::Synthetic(_)));
+    let options = StackOptions {
+        clock: clock.clone(),
+        rng: rng.clone(),
+        time_scale: args.time_scale,
+        tokens: identity.tokens.clone(),
+        // Nobody reconciles a fleet that is made up as a whole.
+        engine: !args.no_engine && !is_static,
+    };
+    let stack = Stack::start(store, options).await?;
+    let _story = match scenario.filter(|_| is_new) {
+        Some(scenario) if is_static => {
+            let count = load::import(stack.server(), scenario, clock.now()).await?;
+            tracing::info!("stored {count} sample objects");
+            None
+        }
+        Some(scenario) => Some(tell(scenario, stack.connection("scenario", false), &clock, args.time_scale)),
+        None => None,
+    };
+    let _listener = listen(args, &stack, &identity).await?;
+    let exit = if args.headless {
+        stopped().await?
+    } else {
+        let connection = stack.connection("standalone", cli.connect.read_only);
+        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?
+    };
+    stack.stop().await;
+    Ok(exit)
+}
+
+/// Certificates and tokens of a server: kept with the store, or made for one run.
+struct ServerIdentity {
+    tokens: Tokens,
+    tls: tls::Identity,
+}
+
+fn open(kind: &str, data_dir: &Path, clock: &Clock) -> anyhow::Result<(Arc<dyn Store>, ServerIdentity)> {
+    match kind {
+        "memory" => {
+            let identity = ServerIdentity { tokens: Tokens::random(), tls: tls::Identity::generate(clock.now())? };
+            Ok((Arc::new(MemoryStore::new()), identity))
+        }
+        "disk" => {
+            let store = DiskStore::open(data_dir, clock.now())?;
+            let (tokens, tls) = tls::kept_in(data_dir, clock.now())?;
+            Ok((Arc::new(store), ServerIdentity { tokens, tls }))
+        }
+        other if other.starts_with("etcd://") => {
+            bail!("--store {other}: an etcd store is not in this version yet; use disk or memory")
+        }
+        other => bail!("--store {other}: expected disk or memory"),
+    }
+}
+
+async fn listen(
+    args: &StandaloneArgs,
+    stack: &Stack,
+    identity: &ServerIdentity,
+) -> anyhow::Result<Option<serve::Listening>> {
+    let Some(address) = args.listen else { return Ok(None) };
+    if !address.ip().is_loopback() && !args.listen_beyond_loopback {
+        bail!(
+            "--listen {address}: other machines could reach that address; use a loopback one such as 127.0.0.1:0, \
+             or add --listen-beyond-loopback"
+        );
+    }
+    let listening = serve::listen(stack.server().guarded(), address, &identity.tls)
+        .await
+        .with_context(|| format!("cannot listen on {address}: is the port taken?"))?;
+    let mut said = format!("capstan serves the Kubernetes API on https://{}\n", listening.address());
+    if let Some(path) = &args.kubeconfig_out {
+        let text = serve::kubeconfig(listening.address(), &identity.tls, &identity.tokens.admin);
+        serve::write_private(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+        said.push_str(&format!("  kubectl --kubeconfig {} get clusters -A\n", path.display()));
+    }
+    if args.headless {
+        output::print(&said)?;
+    }
+    Ok(Some(listening))
+}
+
+/// Waits for SIGINT, SIGTERM or SIGHUP.
+async fn stopped() -> anyhow::Result<Exit> {
+    let mut signals = [
+        (2, signal(SignalKind::interrupt())?),
+        (15, signal(SignalKind::terminate())?),
+        (1, signal(SignalKind::hangup())?),
+    ];
+    let [(_, int), (_, term), (_, hup)] = &mut signals;
+    let number = tokio::select! {
+        biased;
+        _ = int.recv() => 2,
+        _ = term.recv() => 15,
+        _ = hup.recv() => 1,
+    };
+    tracing::info!("stopping after signal {number}");
+    Ok(Exit::Quit)
+}
+
+/// `capstan engine`: controllers and simulated infrastructure against somebody else's API server.
+///
+/// # Errors
+/// No connection, or a read-only one.
+pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> anyhow::Result<Exit> {
+    if cli.connect.read_only {
+        bail!("an engine writes; it cannot run with --read-only");
+    }
+    let lease = LeaseOptions::named(&args.lease_namespace, "capstan-engine", &holder());
+    let options = EngineOptions { lease: Some(lease), time_scale: args.time_scale, ..EngineOptions::default() };
+    let mut engine = Engine::new(connection.client, Clock::system(), Rng::from_entropy(), options);
+    let world = provider::register(&mut engine, ProviderOptions { time_scale: args.time_scale });
+    controllers::register(&mut engine, world);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(engine.run(stop.clone()));
+    output::print(&format!("capstan engine runs against {}\n", connection.server))?;
+    let exit = stopped().await?;
+    stop.cancel();
+    running.await.context("the engine ended with a panic")?;
+    Ok(exit)
+}
+
+/// Who holds the lease, for people: host and process.
+fn holder() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}_{}", host.trim(), std::process::id())
+}
