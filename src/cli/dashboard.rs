@@ -33,7 +33,7 @@ pub async fn show(
     clock: Clock,
     rng: &Rng,
 ) -> anyhow::Result<Exit> {
-    let scope = scope(connect, connection);
+    let scope = scope(connect);
     let session = Session {
         title: crate::text::sanitize_line(&connection.context),
         scope: scope.namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
@@ -56,11 +56,13 @@ pub async fn show(
 }
 
 /// Every namespace unless one is named: a fleet is looked at as a whole.
-fn scope(connect: &ConnectArgs, _connection: &Connection) -> Scope {
+fn scope(connect: &ConnectArgs) -> Scope {
     Scope { namespace: if connect.all_namespaces { None } else { connect.namespace.clone() } }
 }
 
-fn tier(color: ColorArg) -> Tier {
+/// How many colours to use.
+#[must_use]
+pub fn tier(color: ColorArg) -> Tier {
     match color {
         ColorArg::Auto => Tier::detect(|name| std::env::var(name).ok()),
         ColorArg::Never => Tier::None,

@@ -13,7 +13,6 @@ pub mod server;
 pub mod target;
 pub mod wait;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -24,9 +23,11 @@ use crate::actions::{Action, Desk, Request};
 use crate::client::{ConnectOptions, Connection, connect, prepare};
 use crate::rng::Rng;
 use crate::time::{Clock, parse_moment};
-use crate::tui::Exit;
+use crate::tui::{Exit, Tier};
 use args::{Cli, Command, ConnectArgs, RolloutCommand, TargetArgs};
 use log::Terminal;
+use output::Style;
+use wait::Waited;
 
 /// Parses, runs, prints the error chain once. Exit codes are listed in `--help`.
 #[must_use]
@@ -81,10 +82,31 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
 
 async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
     let connection = connect(&options(&cli.connect)).await?;
+    let namespace = if cli.connect.all_namespaces { "" } else { connection.namespace.as_str() };
+    let style = Style::detect(dashboard::tier(cli.screen.color) == Tier::None);
+    let clock = Clock::system();
     match command {
-        Command::Get(args) => get::run(&connection, &cli.connect, args).await,
-        Command::Describe(args) => describe::run(&connection, &cli.connect, &cli.screen, args).await,
-        Command::Wait(args) => wait::run(&connection, &cli.connect, args).await,
+        Command::Get(args) => {
+            let answer = get::get(&connection, args, namespace, style).await?;
+            output::print(&answer.document)?;
+            answer.remark.iter().for_each(|remark| output::remark(remark));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Describe(args) => {
+            let described = describe::describe(&connection, args, namespace, clock.now(), style).await?;
+            output::print(&described.document)?;
+            described.remarks.iter().for_each(|remark| output::remark(remark));
+            Ok(ExitCode::from(if args.exit_status { output::exit_code(described.health) } else { 0 }))
+        }
+        Command::Wait(args) => match wait::wait(&connection, args, namespace, clock, Rng::from_entropy()).await? {
+            Waited::Reached => Ok(ExitCode::SUCCESS),
+            Waited::TimedOut { last, health } => {
+                output::remark(&last);
+                // An object that is ok and still not what was waited for has failed, too.
+                let code = output::exit_code(health).max(1);
+                Ok(ExitCode::from(if args.exit_status { code } else { 1 }))
+            }
+        },
         command => {
             let (target, action) = asked(command, &Clock::system())?;
             act_on(connection, target, action).await?;
@@ -115,8 +137,7 @@ fn asked<'a>(command: &'a Command, clock: &Clock) -> anyhow::Result<(&'a TargetA
 async fn act_on(connection: Connection, target: &TargetArgs, action: Action) -> anyhow::Result<()> {
     let request = Request { target: target::parse(&target.target, &connection.namespace)?, action };
     let desk = Desk::new(connection, Journal::at(paths::journal()?), Clock::system(), dashboard::user());
-    let mut out = output::stdout();
-    act::act(&desk, request, &target.confirm, &mut out, &mut std::io::stdin().lock()).await
+    act::act(&desk, request, &target.confirm, &mut std::io::stdout(), &mut std::io::stdin().lock()).await
 }
 
 fn options(args: &ConnectArgs) -> ConnectOptions {

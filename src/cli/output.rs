@@ -2,6 +2,7 @@
 //! exit code. Owns standard output; must not know what is printed.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
 
 use crate::fleet::Health;
 use crate::text;
@@ -49,6 +50,13 @@ pub fn print(document: &str) -> io::Result<()> {
 pub fn remark(line: &str) {
     // Nobody is left to tell when standard error is closed.
     let _ = writeln!(io::stderr().lock(), "{}", text::sanitize_line(line));
+}
+
+/// The last words of a command that failed.
+#[must_use]
+pub fn fail(message: &str) -> ExitCode {
+    let _ = writeln!(io::stderr().lock(), "capstan: {}", text::sanitize_block(message.trim_end()));
+    ExitCode::FAILURE
 }
 
 /// The exit code of `--exit-status`.

@@ -115,19 +115,19 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
 /// Certificates and tokens of a server: kept with the store, or made for one run.
 struct ServerIdentity {
     tokens: Tokens,
-    tls: tls::Identity,
+    authority: tls::Authority,
 }
 
 fn open(kind: &str, data_dir: &Path, clock: &Clock) -> anyhow::Result<(Arc<dyn Store>, ServerIdentity)> {
     match kind {
         "memory" => {
-            let identity = ServerIdentity { tokens: Tokens::random(), tls: tls::Identity::generate(clock.now())? };
+            let identity = ServerIdentity { tokens: Tokens::random(), authority: tls::Authority::generate(clock.now())? };
             Ok((Arc::new(MemoryStore::new()), identity))
         }
         "disk" => {
             let store = DiskStore::open(data_dir, clock.now())?;
-            let (tokens, tls) = tls::kept_in(data_dir, clock.now())?;
-            Ok((Arc::new(store), ServerIdentity { tokens, tls }))
+            let (authority, tokens) = tls::kept_in(data_dir, clock.now())?;
+            Ok((Arc::new(store), ServerIdentity { tokens, authority }))
         }
         other if other.starts_with("etcd://") => {
             bail!("--store {other}: an etcd store is not in this version yet; use disk or memory")
@@ -148,13 +148,11 @@ async fn listen(
              or add --listen-beyond-loopback"
         );
     }
-    let listening = serve::listen(stack.server().guarded(), address, &identity.tls)
-        .await
-        .with_context(|| format!("cannot listen on {address}: is the port taken?"))?;
+    let listening = serve::listen(stack.server().guarded(), address, &identity.authority).await?;
     let mut said = format!("capstan serves the Kubernetes API on https://{}\n", listening.address());
     if let Some(path) = &args.kubeconfig_out {
-        let text = serve::kubeconfig(listening.address(), &identity.tls, &identity.tokens.admin);
-        serve::write_private(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+        let text = serve::kubeconfig(listening.address(), &identity.authority, &identity.tokens.admin);
+        tls::write_private(path, &text)?;
         said.push_str(&format!("  kubectl --kubeconfig {} get clusters -A\n", path.display()));
     }
     if args.headless {
@@ -189,7 +187,7 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     if cli.connect.read_only {
         bail!("an engine writes; it cannot run with --read-only");
     }
-    let lease = LeaseOptions::named(&args.lease_namespace, "capstan-engine", &holder());
+    let lease = LeaseOptions::new(&args.lease_namespace, "capstan-engine", &holder());
     let options = EngineOptions { lease: Some(lease), time_scale: args.time_scale, ..EngineOptions::default() };
     let mut engine = Engine::new(connection.client, Clock::system(), Rng::from_entropy(), options);
     let world = provider::register(&mut engine, ProviderOptions { time_scale: args.time_scale });

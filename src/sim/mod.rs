@@ -1,3 +1,5 @@
 //! Server, engine and provider in one thread on one clock, and the named starting fleets.
 
+pub mod load;
 pub mod scenario;
+pub mod stack;
