@@ -18,6 +18,7 @@ pub mod failure;
 mod gc;
 mod handler;
 mod housekeeping;
+mod import;
 mod lines;
 mod list;
 mod metadata;
@@ -61,6 +62,7 @@ use crate::store::{self, Range, Store, Txn, Write};
 use crate::time::Clock;
 
 pub use auth::{Identity, Role, Tokens};
+pub use import::ImportError;
 
 use failure::Failure;
 use lines::Lines;

@@ -20,7 +20,8 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::actions::journal::Journal;
 use crate::actions::{Action, Desk, Request};
-use crate::client::{ConnectOptions, Connection, connect, prepare};
+use crate::client::connect::prepare;
+use crate::client::{ConnectOptions, Connection, connect};
 use crate::rng::Rng;
 use crate::time::{Clock, parse_moment};
 use crate::tui::{Exit, Tier};

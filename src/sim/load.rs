@@ -63,8 +63,8 @@ pub async fn edit_later(connection: Connection, edits: Vec<Edit>, time_scale: f6
         tokio::time::sleep(due.saturating_sub(waited)).await;
         waited = due.max(waited);
         let target = ObjectRef { gvk: edit.gvk, key: edit.key, uid: String::new() };
-        let sent = writer.patch_value(&target, Part::Main, &edit.patch, &Precondition::default(), Mode::Real);
-        if let Err(error) = sent.await {
+        let always = Precondition::default();
+        if let Err(error) = writer.patch_value(&target, Part::Main, &edit.patch, &always, Mode::Real).await {
             tracing::info!("the scenario's edit of {target} was not made: {error}");
         }
     }
