@@ -132,7 +132,8 @@ impl Server {
 
     async fn client(&self) -> Client {
         let config = Kubeconfig::read_from(&self.kubeconfig).expect("a kubeconfig");
-        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.expect("a config");
+        let config =
+            Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.expect("a config");
         Client::try_from(config).expect("a client")
     }
 }
@@ -234,7 +235,10 @@ async fn fan_out(server: &Server, sizes: &Sizes, table: &mut Table) {
         task.await.expect("every watcher sees every change");
     }
     let seconds = start.elapsed().as_secs_f64();
-    table.add(format!("patches/s with {} watchers", sizes.watchers), format!("{:.0}", sizes.events as f64 / seconds));
+    table.add(
+        format!("patches/s with {} watchers", sizes.watchers),
+        format!("{:.0}", sizes.events as f64 / seconds),
+    );
     let delivered = (sizes.events * sizes.watchers) as f64;
     table.add("watch events delivered/s", format!("{:.0}", delivered / seconds));
 }
@@ -367,7 +371,8 @@ fn dashboard(machines: usize, sizes: &Sizes, table: &mut Table) {
 
 fn demo(sizes: &Sizes, table: &mut Table) {
     let home = tempfile::tempdir().expect("a folder");
-    let first = (0..sizes.repeats).map(|_| Terminal::start(&["demo"], home.path()).first_frame_ms()).collect();
+    let first =
+        (0..sizes.repeats).map(|_| Terminal::start(&["demo"], home.path()).first_frame_ms()).collect();
     table.add("capstan demo: first frame", format!("{:.0} ms", median(first)));
 }
 

@@ -48,10 +48,10 @@ impl ApiServer {
 fn put(catalog: &Catalog, object: &Value) -> Result<Write, ImportError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
-    let resource = catalog
-        .all()
-        .find(|r| r.kind == kind && r.api_version() == api_version)
-        .ok_or_else(|| ImportError::NotServed { api_version: api_version.to_owned(), kind: kind.to_owned() })?;
+    let resource =
+        catalog.all().find(|r| r.kind == kind && r.api_version() == api_version).ok_or_else(|| {
+            ImportError::NotServed { api_version: api_version.to_owned(), kind: kind.to_owned() }
+        })?;
     let encoded = encode(object, 0).map_err(|failure| ImportError::Shape {
         what: format!("{kind} {}", text("/metadata/name")),
         reason: failure.to_string(),

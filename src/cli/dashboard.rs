@@ -18,7 +18,8 @@ use super::paths;
 /// Who asks for actions, as the operating system knows them.
 #[must_use]
 pub fn user() -> String {
-    let names = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let names =
+        ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     names.unwrap_or_else(|| "unknown".to_owned())
 }
 
@@ -36,7 +37,10 @@ pub async fn show(
     let scope = scope(connect);
     let session = Session {
         title: crate::text::sanitize_line(&connection.context),
-        scope: scope.namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
+        scope: scope
+            .namespace
+            .as_ref()
+            .map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
         read_only: connection.read_only,
     };
     let id = SourceId(0);

@@ -58,8 +58,8 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
         None => {
             let connection = prepare(&options(&cli.connect)).await?;
-            let exit = dashboard::show(&connection, &cli.connect, &cli.screen, Clock::system(), &Rng::from_entropy());
-            Ok(after(exit.await?))
+            let (clock, rng) = (Clock::system(), Rng::from_entropy());
+            Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?))
         }
         Some(Command::Demo(args)) => Ok(after(server::demo(cli, args).await?)),
         Some(Command::Standalone(args)) => Ok(after(server::standalone(cli, args).await?)),
@@ -99,15 +99,17 @@ async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
             described.remarks.iter().for_each(|remark| output::remark(remark));
             Ok(ExitCode::from(if args.exit_status { output::exit_code(described.health) } else { 0 }))
         }
-        Command::Wait(args) => match wait::wait(&connection, args, namespace, clock, Rng::from_entropy()).await? {
-            Waited::Reached => Ok(ExitCode::SUCCESS),
-            Waited::TimedOut { last, health } => {
-                output::remark(&last);
-                // An object that is ok and still not what was waited for has failed, too.
-                let code = output::exit_code(health).max(1);
-                Ok(ExitCode::from(if args.exit_status { code } else { 1 }))
+        Command::Wait(args) => {
+            match wait::wait(&connection, args, namespace, clock, Rng::from_entropy()).await? {
+                Waited::Reached => Ok(ExitCode::SUCCESS),
+                Waited::TimedOut { last, health } => {
+                    output::remark(&last);
+                    // An object that is ok and still not what was waited for has failed, too.
+                    let code = output::exit_code(health).max(1);
+                    Ok(ExitCode::from(if args.exit_status { code } else { 1 }))
+                }
             }
-        },
+        }
         command => {
             let (target, action) = asked(command, &Clock::system())?;
             act_on(connection, target, action).await?;
@@ -123,7 +125,9 @@ fn asked<'a>(command: &'a Command, clock: &Clock) -> anyhow::Result<(&'a TargetA
         Command::Rollout(RolloutCommand::Restart(target)) => (target, Action::Restart),
         Command::Rollout(RolloutCommand::After { target, at }) => {
             let at = parse_moment(at, clock.now()).with_context(|| {
-                format!("--at {at}: expected a moment such as 2026-11-20T22:00:00Z, or one from now such as +2h")
+                format!(
+                    "--at {at}: expected a moment such as 2026-11-20T22:00:00Z, or one from now such as +2h"
+                )
             })?;
             (target, Action::RolloutAfter { at })
         }

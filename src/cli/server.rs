@@ -72,7 +72,9 @@ fn tell(scenario: Scenario, connection: Connection, clock: &Clock, time_scale: f
 /// A store that is held, damaged or not writable; an address that cannot be listened on.
 pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit> {
     if args.kubeconfig_out.is_some() && args.listen.is_none() {
-        bail!("--kubeconfig-out needs --listen: without a listener there is no address to write (try --listen 127.0.0.1:0)");
+        bail!(
+            "--kubeconfig-out needs --listen: without a listener there is no address to write (try --listen 127.0.0.1:0)"
+        );
     }
     let scenario = args.sample.as_deref().map(Scenario::parse).transpose()?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
@@ -81,7 +83,11 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         None => paths::data_dir()?,
     };
     let (store, identity) = open(&args.store, &data_dir, &clock)?;
-    let is_new = store.range(Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() }).await?.entries.is_empty();
+    let is_new = store
+        .range(Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() })
+        .await?
+        .entries
+        .is_empty();
     let is_static = matches!(scenario, Some(Scenario::Synthetic(_)));
     let options = StackOptions {
         clock: clock.clone(),
@@ -121,7 +127,10 @@ struct ServerIdentity {
 fn open(kind: &str, data_dir: &Path, clock: &Clock) -> anyhow::Result<(Arc<dyn Store>, ServerIdentity)> {
     match kind {
         "memory" => {
-            let identity = ServerIdentity { tokens: Tokens::random(), authority: tls::Authority::generate(clock.now())? };
+            let identity = ServerIdentity {
+                tokens: Tokens::random(),
+                authority: tls::Authority::generate(clock.now())?,
+            };
             Ok((Arc::new(MemoryStore::new()), identity))
         }
         "disk" => {
@@ -188,7 +197,8 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
         bail!("an engine writes; it cannot run with --read-only");
     }
     let lease = LeaseOptions::new(&args.lease_namespace, "capstan-engine", &holder());
-    let options = EngineOptions { lease: Some(lease), time_scale: args.time_scale, ..EngineOptions::default() };
+    let options =
+        EngineOptions { lease: Some(lease), time_scale: args.time_scale, ..EngineOptions::default() };
     let mut engine = Engine::new(connection.client, Clock::system(), Rng::from_entropy(), options);
     let world = provider::register(&mut engine, ProviderOptions { time_scale: args.time_scale });
     controllers::register(&mut engine, world);

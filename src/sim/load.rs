@@ -73,7 +73,8 @@ pub async fn edit_later(connection: Connection, edits: Vec<Edit>, time_scale: f6
 /// The address of a manifest. The plural is the kind in lower case with an `s`, true of every kind here.
 fn reference(object: &Value) -> Result<ObjectRef, LoadError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let shapeless = || LoadError::Shapeless { what: text("/metadata/name").unwrap_or("without a name").to_owned() };
+    let shapeless =
+        || LoadError::Shapeless { what: text("/metadata/name").unwrap_or("without a name").to_owned() };
     let api_version = text("/apiVersion").ok_or_else(shapeless)?;
     let kind = text("/kind").ok_or_else(shapeless)?;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
