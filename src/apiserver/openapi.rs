@@ -205,9 +205,9 @@ fn native_component(kind: &str, name: &str) -> Value {
 fn rewrite(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            if map.len() > 1
-                && let Some(reference) = map.remove("$ref")
-            {
+            // A property may be called `$ref` too; then it is a schema, not a text.
+            if map.len() > 1 && map.get("$ref").is_some_and(Value::is_string) {
+                let reference = map.remove("$ref");
                 map.insert("allOf".to_owned(), json!([{"$ref": reference}]));
             }
             map.values_mut().for_each(rewrite);
