@@ -142,6 +142,15 @@ fn is_integer(value: &Value) -> bool {
     value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() < 9.3e18)
 }
 
+/// The word of Go's JSON decoder for a type, where it differs from the schema's.
+fn go_word(type_word: &str) -> &str {
+    match type_word {
+        "integer" => "number",
+        "boolean" => "bool",
+        other => other,
+    }
+}
+
 /// The schema word for the type of a value that was found.
 fn type_word(value: &Value) -> &'static str {
     match value {
@@ -181,9 +190,11 @@ impl Schema {
             part.and_then(|part| validate::first_type_error(checked, part, at))
         {
             return Err(Failure::bad_request(format!(
-                "{kind} in version \"{}\" cannot be handled as a {kind}: json: cannot unmarshal {found} into Go \
-                 struct field {kind}.{path} of type {wanted}",
+                "{kind} in version \"{}\" cannot be handled as a {kind}: json: cannot unmarshal {} into Go \
+                 struct field {kind}.{path} of type {}",
                 self.version,
+                go_word(&found),
+                go_word(&wanted),
                 kind = self.kind,
             )));
         }

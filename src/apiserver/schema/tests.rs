@@ -338,7 +338,7 @@ fn built_in_kinds_are_decoded_strictly() {
         (failure.code(), failure.message.as_str()),
         (
             400,
-            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal integer into Go struct \
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct \
              field ConfigMap.data.a of type string"
         )
     );
