@@ -2,6 +2,7 @@
 
 mod apiserver;
 mod crds;
+mod engine;
 mod fleet_fixture;
 mod schema;
 mod screens;
