@@ -80,7 +80,8 @@ fn key(name: &str) -> ObjectKey {
 
 /// A Cluster with its DevCluster, as the Cluster controller would have left them.
 async fn make_cluster(writer: &Writer) {
-    let reference = |kind: &str| json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": "c"});
+    let reference =
+        |kind: &str| json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": "c"});
     let cluster: Cluster = typed(json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
         "metadata": {"name": "c", "namespace": "default"},
@@ -170,7 +171,7 @@ async fn a_dev_machine_boots_phase_by_phase_and_survives_a_restart() {
     assert_eq!(conditions(&connection, "m").await, expected);
     assert!(running.world.nodes(&key("c")).await.is_err());
 
-    tokio::time::sleep(Duration::from_secs(7)).await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
     let machine: DevMachine = read(&connection, "m").await;
     assert_eq!(machine.spec.provider_id.as_deref(), Some("in-memory://m"));
     let status = machine.status.expect("a status");
@@ -215,7 +216,8 @@ async fn a_moved_leader_is_remembered() {
     let running = start(&connection, &clock);
     tokio::time::sleep(Duration::from_secs(60)).await;
     let etcd = running.world.etcd(&key("c")).await.expect("etcd answers");
-    let other = etcd.members.iter().map(|m| m.id).find(|id| Some(*id) != etcd.leader).expect("another member");
+    let other =
+        etcd.members.iter().map(|m| m.id).find(|id| Some(*id) != etcd.leader).expect("another member");
     running.world.move_leader(&key("c"), other).await.expect("moved");
     let gone = etcd.leader.expect("a leader");
     running.world.remove_member(&key("c"), gone).await.expect("removed");
