@@ -53,7 +53,10 @@ impl Machines {
             status.observed_generation = before.metadata.generation;
         }
         let after = Machine { status: Some(status), ..before.clone() };
-        status_write::write(context, &before, &after, &judged::OWNED).await?;
+        // Of a MachineDeployment's workers, nobody else writes `UpToDate`.
+        let up_to_date = observed.deployment.is_some().then_some("UpToDate");
+        let owned: Vec<&str> = judged::OWNED.into_iter().chain(up_to_date).collect();
+        status_write::write(context, &before, &after, &owned).await?;
         applied.into_result()?;
         Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
