@@ -18,15 +18,15 @@ use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use crate::time::{Timestamp, parse_rfc3339};
 
 /// The moment every test calls now.
-pub(super) const NOW: &str = "2026-11-20T10:00:00Z";
+pub(in crate::fleet) const NOW: &str = "2026-11-20T10:00:00Z";
 const LONG_AGO: &str = "2026-10-02T11:04:00Z";
 
-pub(super) fn now() -> Timestamp {
+pub(in crate::fleet) fn now() -> Timestamp {
     parse_rfc3339(NOW).expect("a moment")
 }
 
 /// A fleet that holds these objects, at [`NOW`].
-pub(super) fn fleet_of(objects: &[Value]) -> Fleet {
+pub(in crate::fleet) fn fleet_of(objects: &[Value]) -> Fleet {
     let mut fleet = Fleet::new();
     fleet.advance(now());
     fleet.apply(objects.iter().map(|o| Delta::Upsert(row_of(o))).collect());
@@ -34,7 +34,7 @@ pub(super) fn fleet_of(objects: &[Value]) -> Fleet {
 }
 
 /// The row of one object, through the same decoder as a watch.
-pub(super) fn row_of(object: &Value) -> Arc<Row> {
+pub(in crate::fleet) fn row_of(object: &Value) -> Arc<Row> {
     let (group, version) =
         object["apiVersion"].as_str().and_then(|v| v.split_once('/')).unwrap_or(("", "v1"));
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
@@ -50,9 +50,9 @@ pub(super) fn row_of(object: &Value) -> Arc<Row> {
 }
 
 /// One object under construction.
-pub(super) struct Builder(pub(super) Value);
+pub(in crate::fleet) struct Builder(pub(in crate::fleet) Value);
 
-pub(super) fn object(kind: &str, name: &str) -> Builder {
+pub(in crate::fleet) fn object(kind: &str, name: &str) -> Builder {
     let group = if kind.ends_with("ControlPlane") { CONTROL_PLANE_GROUP } else { CORE_GROUP };
     Builder(json!({
         "apiVersion": format!("{group}/v1beta2"),
@@ -66,7 +66,7 @@ pub(super) fn object(kind: &str, name: &str) -> Builder {
 }
 
 impl Builder {
-    pub(super) fn set(mut self, pointer: &str, value: Value) -> Self {
+    pub(in crate::fleet) fn set(mut self, pointer: &str, value: Value) -> Self {
         let mut at = &mut self.0;
         for key in pointer.trim_start_matches('/').split('/') {
             at = &mut at[key.replace("~1", "/")];
@@ -75,12 +75,12 @@ impl Builder {
         self
     }
 
-    pub(super) fn of(self, cluster: &str) -> Self {
+    pub(in crate::fleet) fn of(self, cluster: &str) -> Self {
         self.set("/metadata/labels/cluster.x-k8s.io~1cluster-name", json!(cluster))
             .set("/spec/clusterName", json!(cluster))
     }
 
-    pub(super) fn owned_by(self, kind: &str, name: &str) -> Self {
+    pub(in crate::fleet) fn owned_by(self, kind: &str, name: &str) -> Self {
         let owner = json!({
             "apiVersion": format!("{CORE_GROUP}/v1beta2"), "kind": kind, "name": name,
             "uid": format!("{kind}/{name}"), "controller": true,
@@ -88,7 +88,13 @@ impl Builder {
         self.set("/metadata/ownerReferences", json!([owner]))
     }
 
-    pub(super) fn condition(mut self, type_: &str, status: &str, reason: &str, message: &str) -> Self {
+    pub(in crate::fleet) fn condition(
+        mut self,
+        type_: &str,
+        status: &str,
+        reason: &str,
+        message: &str,
+    ) -> Self {
         let list = self.0["status"]["conditions"].as_array_mut().expect("a list");
         list.retain(|c| c["type"] != type_);
         list.push(json!({
@@ -97,7 +103,7 @@ impl Builder {
         self
     }
 
-    pub(super) fn since(mut self, type_: &str, at: &str) -> Self {
+    pub(in crate::fleet) fn since(mut self, type_: &str, at: &str) -> Self {
         for c in self.0["status"]["conditions"].as_array_mut().expect("a list") {
             if c["type"] == type_ {
                 c["lastTransitionTime"] = json!(at);
@@ -106,7 +112,7 @@ impl Builder {
         self
     }
 
-    pub(super) fn replicas(self, n: u32) -> Self {
+    pub(in crate::fleet) fn replicas(self, n: u32) -> Self {
         let mut built = self.set("/spec/replicas", json!(n));
         for counter in ["replicas", "readyReplicas", "availableReplicas", "upToDateReplicas"] {
             built = built.set(&format!("/status/{counter}"), json!(n));
@@ -115,7 +121,7 @@ impl Builder {
     }
 }
 
-pub(super) fn cluster(name: &str) -> Builder {
+pub(in crate::fleet) fn cluster(name: &str) -> Builder {
     object("Cluster", name)
         .set(
             "/spec/controlPlaneRef",
@@ -141,7 +147,7 @@ pub(super) fn cluster(name: &str) -> Builder {
         .condition("WorkersAvailable", "True", "Available", "")
 }
 
-pub(super) fn control_plane(cluster: &str, replicas: u32) -> Builder {
+pub(in crate::fleet) fn control_plane(cluster: &str, replicas: u32) -> Builder {
     object("KubeadmControlPlane", &format!("{cluster}-cp"))
         .of(cluster)
         .owned_by("Cluster", cluster)
@@ -151,7 +157,7 @@ pub(super) fn control_plane(cluster: &str, replicas: u32) -> Builder {
         .condition("Available", "True", "Available", "")
 }
 
-pub(super) fn deployment(cluster: &str, name: &str, replicas: u32) -> Builder {
+pub(in crate::fleet) fn deployment(cluster: &str, name: &str, replicas: u32) -> Builder {
     object("MachineDeployment", name)
         .of(cluster)
         .set("/spec/template/spec/version", json!("v1.36.2"))
@@ -160,7 +166,7 @@ pub(super) fn deployment(cluster: &str, name: &str, replicas: u32) -> Builder {
         .condition("RollingOut", "False", "NotRollingOut", "")
 }
 
-pub(super) fn set(cluster: &str, deployment: &str, name: &str, replicas: u32) -> Builder {
+pub(in crate::fleet) fn set(cluster: &str, deployment: &str, name: &str, replicas: u32) -> Builder {
     object("MachineSet", name)
         .of(cluster)
         .owned_by("MachineDeployment", deployment)
@@ -168,7 +174,7 @@ pub(super) fn set(cluster: &str, deployment: &str, name: &str, replicas: u32) ->
         .condition("MachinesReady", "True", "Ready", "")
 }
 
-pub(super) fn machine(cluster: &str, owner: (&str, &str), name: &str) -> Builder {
+pub(in crate::fleet) fn machine(cluster: &str, owner: (&str, &str), name: &str) -> Builder {
     object("Machine", name)
         .of(cluster)
         .owned_by(owner.0, owner.1)
@@ -190,7 +196,7 @@ pub(super) fn machine(cluster: &str, owner: (&str, &str), name: &str) -> Builder
 }
 
 /// A well cluster: control plane of three, one deployment with one set of two.
-pub(super) fn small_cluster(name: &str) -> Vec<Value> {
+pub(in crate::fleet) fn small_cluster(name: &str) -> Vec<Value> {
     let (md, ms) = (format!("{name}-md"), format!("{name}-md-1"));
     let mut all =
         vec![cluster(name).0, control_plane(name, 3).0, deployment(name, &md, 2).0, set(name, &md, &ms, 2).0];
@@ -206,7 +212,7 @@ pub(super) fn small_cluster(name: &str) -> Vec<Value> {
 }
 
 /// Everything a person would see, as text: trees with health, and the cause of each cluster.
-pub(super) fn picture(fleet: &Fleet, options: &TreeOptions) -> String {
+pub(in crate::fleet) fn picture(fleet: &Fleet, options: &TreeOptions) -> String {
     let mut text = String::new();
     for cluster in fleet.clusters() {
         let tree = fleet.tree(*cluster, options);

@@ -9,6 +9,8 @@ mod catalog;
 mod feed;
 mod follow;
 mod listing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

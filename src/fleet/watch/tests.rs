@@ -1,0 +1,344 @@
+//! Watching against a scripted server: refusals, losses, lists that changed meanwhile. Time is paused;
+//! an hour costs nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use http::{Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::client::in_process;
+use crate::fleet::tests::{cluster, control_plane, machine, small_cluster};
+use crate::fleet::{Fleet, Kind, TreeOptions};
+
+type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// A server that does as it is told. Collections are named by plural.
+#[derive(Clone, Default)]
+struct Script(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    version: &'static str,
+    objects: BTreeMap<String, Vec<Value>>,
+    forbidden: BTreeSet<String>,
+    /// Watches that start from an old version are told so.
+    compacted: bool,
+    down: bool,
+    requests: Vec<String>,
+    watches: Vec<(String, UnboundedSender<Result<Frame<Bytes>, Infallible>>)>,
+}
+
+const KINDS: [(&str, &str, &str); 9] = [
+    ("cluster.x-k8s.io", "Cluster", "clusters"),
+    ("cluster.x-k8s.io", "MachineDeployment", "machinedeployments"),
+    ("cluster.x-k8s.io", "MachineSet", "machinesets"),
+    ("cluster.x-k8s.io", "Machine", "machines"),
+    ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "kubeadmcontrolplanes"),
+    ("controlplane.cluster.x-k8s.io", "OtherControlPlane", "othercontrolplanes"),
+    ("", "Secret", "secrets"),
+    ("", "Event", "events"),
+    ("", "Pod", "pods"),
+];
+
+fn answer(code: StatusCode, body: &Value) -> Answer {
+    let bytes = Full::new(Bytes::from(body.to_string())).boxed_unsync();
+    let mut answer = Response::new(bytes);
+    *answer.status_mut() = code;
+    answer
+}
+
+fn refusal(code: StatusCode, reason: &str) -> Answer {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("{reason} says the script"), "reason": reason, "code": code.as_u16()});
+    answer(code, &status)
+}
+
+impl Script {
+    fn with(objects: &[Value]) -> Self {
+        let script = Self::default();
+        script.0.lock().version = "v1beta2";
+        for object in objects {
+            script.put(object.clone());
+        }
+        script
+    }
+
+    fn plural(object: &Value) -> String {
+        let (_, _, plural) = KINDS.iter().find(|(_, kind, _)| object["kind"] == *kind).expect("a known kind");
+        (*plural).to_owned()
+    }
+
+    fn put(&self, object: Value) {
+        self.0.lock().objects.entry(Self::plural(&object)).or_default().push(object);
+    }
+
+    /// Sends one event to every watch of the object's kind.
+    fn tell(&self, type_: &str, object: &Value) {
+        let plural = Self::plural(object);
+        let mut state = self.0.lock();
+        let line = Bytes::from(format!("{}\n", json!({"type": type_, "object": object})));
+        state
+            .watches
+            .retain(|(p, w)| *p != plural || w.unbounded_send(Ok(Frame::data(line.clone()))).is_ok());
+    }
+
+    fn hang_up(&self) {
+        self.0.lock().watches.clear();
+    }
+
+    fn requests(&self) -> usize {
+        self.0.lock().requests.len()
+    }
+
+    fn respond(&self, request: &Request<Body>) -> Result<Answer, std::io::Error> {
+        let mut state = self.0.lock();
+        if state.down {
+            return Err(std::io::Error::other("tcp connect error: Connection refused (os error 111)"));
+        }
+        let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or("").to_owned());
+        state.requests.push(path.clone());
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        Ok(match parts.as_slice() {
+            ["apis"] => answer(StatusCode::OK, &groups(state.version)),
+            ["apis", group, version] => answer(StatusCode::OK, &resources(group, version)),
+            ["api", "v1"] => answer(StatusCode::OK, &resources("", "v1")),
+            [.., plural] if state.forbidden.contains(*plural) => refusal(StatusCode::FORBIDDEN, "Forbidden"),
+            [.., plural] if query.contains("watch=true") => {
+                let (sender, receiver) = unbounded();
+                if state.compacted {
+                    let gone = json!({"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "metadata": {},
+                        "status": "Failure", "message": "too old", "reason": "Expired", "code": 410}});
+                    let _ = sender.unbounded_send(Ok(Frame::data(Bytes::from(format!("{gone}\n")))));
+                    state.compacted = false;
+                }
+                state.watches.push(((*plural).to_owned(), sender));
+                Response::new(StreamBody::new(receiver.boxed()).boxed_unsync())
+            }
+            [.., plural] => {
+                let empty = Vec::new();
+                let all = state.objects.get(*plural).unwrap_or(&empty);
+                let named = query.split('&').find_map(|q| q.strip_prefix("fieldSelector=metadata.name%3D"));
+                let items: Vec<&Value> =
+                    all.iter().filter(|o| named.is_none_or(|name| o["metadata"]["name"] == name)).collect();
+                let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items});
+                answer(StatusCode::OK, &list)
+            }
+            [] => refusal(StatusCode::NOT_FOUND, "NotFound"),
+        })
+    }
+
+    fn spawn(&self) -> (mpsc::Receiver<Vec<Delta>>, Source) {
+        spawn(&self.connection(), SourceId(0), Scope::default(), clock(), Rng::seeded(1))
+    }
+
+    fn connection(&self) -> Connection {
+        let script = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let response = script.respond(&request);
+            async move { response }
+        });
+        in_process(service, "scripted", "default", true)
+    }
+}
+
+fn groups(version: &str) -> Value {
+    let group = |name: &str| {
+        let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});
+        json!({"name": name, "versions": [version], "preferredVersion": version})
+    };
+    json!({"kind": "APIGroupList", "apiVersion": "v1",
+        "groups": [group("cluster.x-k8s.io"), group("controlplane.cluster.x-k8s.io")]})
+}
+
+fn resources(group: &str, version: &str) -> Value {
+    let resources: Vec<Value> = KINDS
+        .iter()
+        .filter(|(g, _, _)| *g == group)
+        .map(|(_, kind, plural)| {
+            json!({"name": plural, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["list", "watch"]})
+        })
+        .collect();
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources})
+}
+
+fn clock() -> Clock {
+    Clock::fixed(crate::fleet::tests::now())
+}
+
+/// Takes everything in that comes within a second of (paused) time.
+async fn settle(fleet: &mut Fleet, batches: &mut mpsc::Receiver<Vec<Delta>>) {
+    while let Ok(Some(batch)) = timeout(Duration::from_secs(1), batches.recv()).await {
+        fleet.apply(batch);
+    }
+}
+
+fn state<'a>(fleet: &'a Fleet, kind: &str) -> &'a FeedState {
+    &fleet.feed(SourceId(0), kind).expect("a feed").state
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_picture_is_complete_and_then_it_is_quiet() {
+    let objects = small_cluster("a");
+    let script = Script::with(&objects);
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    let expected = crate::fleet::tests::fleet_of(&objects);
+    let picture = |f: &Fleet| crate::fleet::tests::picture(f, &TreeOptions::default());
+    assert_eq!(picture(&fleet), picture(&expected));
+    for kind in ["Cluster", "MachineDeployment", "MachineSet", "Machine", "KubeadmControlPlane"] {
+        assert_eq!(state(&fleet, kind), &FeedState::Live, "{kind}");
+    }
+    assert!(matches!(state(&fleet, "MachinePool"), FeedState::NotServed { .. }));
+    let before = script.requests();
+    sleep(Duration::from_secs(240)).await;
+    assert_eq!(script.requests(), before, "nothing is polled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_come_by_watch() {
+    let script = Script::with(&small_cluster("a"));
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    let new = machine("a", ("MachineSet", "a-md-1"), "a-md-1-9").0;
+    script.tell("ADDED", &new);
+    script.tell("BOOKMARK", &json!({"kind": "Machine", "apiVersion": "cluster.x-k8s.io/v1beta2", "metadata": {"resourceVersion": "99"}}));
+    settle(&mut fleet, &mut batches).await;
+    let cluster = fleet.clusters()[0];
+    assert_eq!(fleet.members(cluster, Kind::Machine).len(), 6);
+    script.tell("DELETED", &new);
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!(fleet.members(cluster, Kind::Machine).len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn control_planes_of_other_providers_are_found_by_reference() {
+    let other = control_plane("a", 3).set("/kind", json!("OtherControlPlane")).0;
+    let group = "controlplane.cluster.x-k8s.io";
+    let reference = json!({"apiGroup": group, "kind": "OtherControlPlane", "name": "a-cp"});
+    let script = Script::with(&[cluster("a").set("/spec/controlPlaneRef", reference).0, other]);
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::ControlPlane).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_kind_is_no_access_and_asked_for_slowly() {
+    let script = Script::with(&small_cluster("a"));
+    script.0.lock().forbidden.insert("machines".to_owned());
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    assert!(matches!(state(&fleet, "Machine"), FeedState::NoAccess { .. }));
+    assert_eq!(state(&fleet, "Cluster"), &FeedState::Live);
+    let tries = |s: &Script| s.0.lock().requests.iter().filter(|p| p.ends_with("/machines")).count();
+    assert_eq!(tries(&script), 1);
+    script.0.lock().forbidden.clear();
+    sleep(ASK_AGAIN).await;
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!(state(&fleet, "Machine"), &FeedState::Live);
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_server_leaves_the_last_picture_and_comes_back_by_itself() {
+    let script = Script::with(&small_cluster("a"));
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    script.0.lock().down = true;
+    script.hang_up();
+    settle(&mut fleet, &mut batches).await;
+    let FeedState::Lost { error } = state(&fleet, "Machine") else {
+        panic!("{:?}", state(&fleet, "Machine"))
+    };
+    assert!(error.contains("no API server answers"), "{error}");
+    assert!(fleet.stale_since(SourceId(0)).is_some());
+    assert_eq!(fleet.len(), 9);
+    script.0.lock().down = false;
+    sleep(Duration::from_secs(60)).await;
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!(state(&fleet, "Machine"), &FeedState::Live, "without a single event");
+    assert_eq!(fleet.stale_since(SourceId(0)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_went_while_nobody_looked_has_vanished() {
+    let script = Script::with(&small_cluster("a"));
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    {
+        let mut state = script.0.lock();
+        state.objects.remove("machines");
+        state.compacted = true;
+        state.watches.retain(|(plural, _)| plural != "machines");
+    }
+    sleep(Duration::from_secs(5)).await;
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 0);
+    assert_eq!(state(&fleet, "Machine"), &FeedState::Live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_server_is_read_and_said() {
+    let script = Script::with(&small_cluster("a"));
+    script.0.lock().version = "v1beta1";
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    let (_, info) = fleet.sources().next().expect("a source");
+    assert!(info.notice.as_deref().is_some_and(|n| n.contains("only as v1beta1")), "{info:?}");
+    assert_eq!(info.name.as_ref(), "scripted");
+    assert_eq!(fleet.clusters().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_is_followed_with_its_events() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "czNjcmV0"},
+        "metadata": {"name": "s", "namespace": "default", "uid": "1", "resourceVersion": "1", "managedFields": []}});
+    let event = json!({"apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "Odd", "message": "x\u{1b}[2J",
+        "count": 3, "metadata": {"name": "e", "namespace": "default", "uid": "2", "resourceVersion": "1"},
+        "involvedObject": {"kind": "Secret", "name": "s"}, "lastTimestamp": "2026-11-20T09:00:00Z"});
+    let script = Script::with(&[secret.clone(), event]);
+    let target = Target {
+        source: SourceId(0),
+        group: String::new(),
+        kind: "Secret".into(),
+        namespace: "default".into(),
+        name: "s".into(),
+    };
+    let mut news = follow_one(&script.connection(), target, Rng::seeded(1));
+    let mut seen = Vec::new();
+    while let Ok(Some(subject)) = timeout(Duration::from_secs(1), news.recv()).await {
+        seen.push(subject);
+    }
+    let object = seen
+        .iter()
+        .find_map(|s| if let Subject::Object(o) = s { Some(o) } else { None })
+        .expect("the object");
+    assert_eq!(object["data"]["k"], "(hidden)");
+    assert!(object["metadata"].get("managedFields").is_none());
+    let events =
+        seen.iter().find_map(|s| if let Subject::Events(e) = s { Some(e) } else { None }).expect("events");
+    assert_eq!((events[0].count, events[0].warning), (3, true));
+    assert!(!events[0].message.contains('\u{1b}'));
+    script.tell("DELETED", &secret);
+    assert_eq!(timeout(Duration::from_secs(1), news.recv()).await, Ok(Some(Subject::Gone)));
+}
