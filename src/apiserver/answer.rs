@@ -129,7 +129,7 @@ pub fn list(resource: &Resource, listing: &Listing, form: Form, now: Timestamp) 
             Form::Object => write_whole(&mut items, resource, record, !resource.is_custom())?,
             Form::Metadata => write_object(&mut items, resource, record, form)?,
             Form::Table(include) => {
-                resource.columns.row(&whole(resource, record)?, include, now, &mut items)?
+                resource.columns.row(&whole(resource, record)?, include, now, &mut items)?;
             }
         }
     }

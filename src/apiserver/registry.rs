@@ -135,7 +135,7 @@ pub(super) fn shows_as_stored(resource: &Resource, record: &Record) -> bool {
 pub(super) fn present(resource: &Resource, record: &Record) -> Result<Value, Failure> {
     let mut object = record.value()?;
     if !shows_as_stored(resource, record) {
-        resource.from_stored(&mut object);
+        resource.read_stored(&mut object);
         if resource.is_custom() {
             schema(resource)?.decode(&mut object)?;
         }
@@ -238,7 +238,7 @@ impl Registry {
                         object::set(&mut object, "resourceVersion", revision.to_string().into());
                         self.after_write(resource, &object);
                     }
-                    resource.from_stored(&mut object);
+                    resource.read_stored(&mut object);
                     return Ok(object);
                 }
                 Inserted::Taken(failure) if !generated => return Err(failure),
@@ -417,7 +417,7 @@ impl Registry {
         }
         object::set(object, "resourceVersion", revision.to_string().into());
         let mut shown = std::mem::take(object);
-        resource.from_stored(&mut shown);
+        resource.read_stored(&mut shown);
         Ok(Some(shown))
     }
 

@@ -117,7 +117,7 @@ impl Resource {
     }
 
     /// From what is kept to what the client speaks.
-    pub fn from_stored(&self, object: &mut Value) {
+    pub fn read_stored(&self, object: &mut Value) {
         if matches!(self.strategy, Strategy::Event) && !self.group.is_empty() {
             events::from_core(object);
         }

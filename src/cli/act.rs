@@ -63,7 +63,7 @@ fn ask(preview: &Preview, out: &mut impl Write, answers: &mut impl BufRead) -> a
     match preview.risk {
         Risk::Low | Risk::Medium => write!(out, "Do it? [y/N] ")?,
         Risk::High => {
-            write!(out, "This can break a control plane or empty a deployment. Type {name} to do it: ")?
+            write!(out, "This can break a control plane or empty a deployment. Type {name} to do it: ")?;
         }
     }
     out.flush()?;

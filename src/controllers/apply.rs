@@ -101,7 +101,7 @@ async fn call_workload(
             context.workload.patch_node(cluster, node, body).await.map_err(failed)?;
         }
         WorkloadCall::DeleteNode { node } => {
-            context.workload.delete_node(cluster, node).await.map_err(failed)?
+            context.workload.delete_node(cluster, node).await.map_err(failed)?;
         }
         WorkloadCall::StoreToken { token, expires } => {
             context.workload.store_bootstrap_token(cluster, token, *expires).await.map_err(failed)?;

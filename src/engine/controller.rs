@@ -107,7 +107,7 @@ impl Trigger {
         let cache = cache.clone();
         Self(Box::new(move |enqueue| {
             cache.on_change(move |change| {
-                keys(change.old, change.new).into_iter().for_each(|key| enqueue(key))
+                keys(change.old, change.new).into_iter().for_each(|key| enqueue(key));
             });
         }))
     }

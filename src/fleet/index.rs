@@ -85,10 +85,10 @@ impl Index {
     }
 
     pub(super) fn upsert(&mut self, row: Arc<Row>) -> Upserted {
-        let before = self.find(row.source, row.uid).and_then(|id| {
+        let before = self.find(row.source, row.uid).map(|id| {
             let cluster = self.row(id).and_then(|old| self.cluster_of(old));
             self.unlink(id);
-            Some((id, cluster))
+            (id, cluster)
         });
         let id = before.map_or_else(|| self.new_id(), |(id, _)| id);
         let own = judge(&row, self.now_s).health;

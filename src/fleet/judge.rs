@@ -302,7 +302,7 @@ impl<'a> Bench<'a> {
             match self.find(type_) {
                 // The Machines themselves tell progress from fault.
                 Some((at, c)) if c.status == Truth::False => {
-                    self.claim(Health::Progressing, Why::Condition(at))
+                    self.claim(Health::Progressing, Why::Condition(at));
                 }
                 Some((at, c)) if c.status == Truth::Unknown && self.row.kind == Kind::MachineSet => {
                     self.claim(Health::Progressing, Why::Condition(at));

@@ -251,7 +251,7 @@ fn delete(o: &Observed, plan: &mut Plan) {
         }
         Stage::ControlPlane(_) => remove(&o.control_plane, |kind| Why::DeleteControlPlane { kind }, plan),
         Stage::Infrastructure(_) => {
-            remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, plan)
+            remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, plan);
         }
         Stage::Completed => {
             if ownership::has_finalizer(&o.cluster, finalizer::CLUSTER) {

@@ -180,7 +180,7 @@ impl Aggregate<'_> {
                 (*s, find(s.conditions, self.source_type).cloned().unwrap_or_else(missing))
             })
             .collect();
-        inputs.sort_by(|(_, a), (_, b)| a.last_transition_time.0.cmp(&b.last_transition_time.0));
+        inputs.sort_by_key(|(_, a)| a.last_transition_time.0);
         let weighed: Vec<Report<'_>> = inputs
             .iter()
             .map(|(source, c)| Report { source, message: &c.message, priority: priority(c, self.polarity) })

@@ -132,7 +132,7 @@ fn handle(
                 resized(model);
             }
             Effect::Suspend => {
-                model.say(Tone::Warning, "there is no shell behind this terminal to go back to")
+                model.say(Tone::Warning, "there is no shell behind this terminal to go back to");
             }
             Effect::Redraw => {
                 screen.invalidate();

@@ -1,5 +1,15 @@
 //! The one integration binary. Each module is one kind of test; see docs/testing.md.
 
+#![allow(
+    clippy::too_many_arguments,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on should say so and stop"
+)]
+
 mod apiserver;
 mod crds;
 mod engine;

@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         match found {
             Ok((gvk, Some(object))) => self.objects.push((gvk, object)),
             Ok((_, None)) => {
-                self.gaps.push(format!("{kind} {name} does not exist, though the Cluster refers to it"))
+                self.gaps.push(format!("{kind} {name} does not exist, though the Cluster refers to it"));
             }
             Err(text) => self.gaps.push(format!("{kind} {name} is not shown: {text}")),
         }

@@ -141,10 +141,10 @@ impl Performer<'_> {
         if let (Some(body), Some(config)) = (&sync.bootstrap, &owned.bootstrap) {
             self.patch_object(config, body.clone()).await?;
         }
-        if let (Some(body), Some(content)) = (&sync.infrastructure, &owned.infrastructure) {
-            if let Some(object) = reference_to(content) {
-                self.write(Write::Patch { object, body: body.clone() }).await?;
-            }
+        if let (Some(body), Some(content)) = (&sync.infrastructure, &owned.infrastructure)
+            && let Some(object) = reference_to(content)
+        {
+            self.write(Write::Patch { object, body: body.clone() }).await?;
         }
         Ok(())
     }

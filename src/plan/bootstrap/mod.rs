@@ -79,7 +79,7 @@ fn init(o: &Observed, planned: &mut Planned) {
         held => {
             match held {
                 Lock::HeldBy { machine, exists: true } => {
-                    plan.block(Why::Locked { machine: machine.clone() })
+                    plan.block(Why::Locked { machine: machine.clone() });
                 }
                 Lock::HeldBy { machine, exists: false } => {
                     let object = lock_reference(&cluster);

@@ -28,7 +28,7 @@ pub(super) fn scale(rollout: &mut Rollout) {
     match allowed - total {
         0 => {}
         _ if replicas == 0 => {
-            rollout.current.iter_mut().chain(&mut rollout.old).for_each(|share| set(share, 0))
+            rollout.current.iter_mut().chain(&mut rollout.old).for_each(|share| set(share, 0));
         }
         difference => {
             let growing = difference > 0;

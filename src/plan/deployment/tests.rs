@@ -98,7 +98,7 @@ impl World {
                     self.deployment = serde_json::from_value(value).expect("still a deployment");
                 }
                 Write::Delete { object } => {
-                    self.sets.retain(|s| s.metadata.uid.as_ref() != Some(&object.uid))
+                    self.sets.retain(|s| s.metadata.uid.as_ref() != Some(&object.uid));
                 }
                 _ => {}
             }

@@ -40,7 +40,7 @@ pub(super) fn plan(o: &Observed, now: Timestamp) -> Plan {
         }
         Stage::PreTerminateHooks(hooks) => plan.block(Why::WaitingForHooks { stage: "pre-terminate", hooks }),
         Stage::Infrastructure => {
-            remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, &mut plan)
+            remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, &mut plan);
         }
         Stage::Bootstrap => remove(&o.bootstrap, |kind| Why::DeleteBootstrap { kind }, &mut plan),
         Stage::Node => {

@@ -163,7 +163,7 @@ fn learn(status: &mut ClusterStatus, o: &Observed) {
     let mut flags = initialization(&o.cluster);
     match &o.infrastructure {
         External::NotSet if !o.is_deleting() && !o.has_topology() => {
-            flags.infrastructure_provisioned = Some(true)
+            flags.infrastructure_provisioned = Some(true);
         }
         External::Found(infrastructure) if !infrastructure.is_deleting() && infrastructure.provisioned() => {
             flags.infrastructure_provisioned = Some(true);
@@ -193,7 +193,7 @@ fn phase(o: &Observed, flags: &ClusterInitialization, stored: Option<&str>) -> &
         (flags.infrastructure_provisioned == Some(true) && has_endpoint(&o.cluster), "Provisioned"),
         (o.is_deleting(), "Deleting"),
     ];
-    rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).last().unwrap_or(stored)
+    rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).next_back().unwrap_or(stored)
 }
 
 const PHASES: [&str; 6] = ["Pending", "Provisioning", "Provisioned", "Deleting", "Failed", "Unknown"];

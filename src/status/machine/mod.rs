@@ -330,7 +330,7 @@ fn phase(o: &Observed, status: &MachineStatus, conditions: &[Condition]) -> &'st
         (crate::api::condition::is_true(conditions, "Updating"), "Updating"),
         (o.is_deleting(), "Deleting"),
     ];
-    rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).last().unwrap_or(stored)
+    rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).next_back().unwrap_or(stored)
 }
 
 const PHASES: [&str; 9] = [

@@ -31,7 +31,7 @@ fn every_reason_for_a_rollout() {
     check(
         |o, _| {
             o.spec.rollout.get_or_insert_default().after =
-                Some(to_k8s(fixtures::now() - TimeDelta::minutes(1)))
+                Some(to_k8s(fixtures::now() - TimeDelta::minutes(1)));
         },
         &["KubeadmControlPlane spec.rolloutAfter expired"],
     );

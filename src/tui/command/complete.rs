@@ -39,8 +39,7 @@ pub fn complete(model: &Model, line: &str) -> Vec<Completion> {
 
 fn commands(line: &str) -> Vec<Completion> {
     let starts = |name: &&str| name.starts_with(line);
-    let matching =
-        |c: &&Command| starts(&c.name) || (!line.is_empty() && c.aliases.iter().any(|a| starts(a)));
+    let matching = |c: &&Command| starts(&c.name) || (!line.is_empty() && c.aliases.iter().any(&starts));
     TABLE
         .iter()
         .filter(|c| c.scope != super::Scope::Dialog && c.scope != super::Scope::Motion)

@@ -173,7 +173,7 @@ impl TreeScreen {
             let name = 2 * usize::from(node.depth) + 3 + kind.len() + line.name.len();
             widths.name = widths.name.max(name);
             widths.version = widths.version.max(line.version.len());
-            for counters in line.counters.iter() {
+            if let Some(counters) = &line.counters {
                 widths.digits = widths.digits.max(counters::digits(counters));
             }
         }
@@ -248,9 +248,9 @@ impl TreeScreen {
         let parents = self.tree.nodes.iter().filter(|node| node.size > 1 && (open || node.depth > 0));
         let keys = parents.filter_map(|node| fleet.item_key(node.item)).collect();
         if open {
-            self.opened = keys
+            self.opened = keys;
         } else {
-            self.closed = keys
+            self.closed = keys;
         }
         self.seen = None;
     }

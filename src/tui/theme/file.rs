@@ -228,7 +228,7 @@ fn read_modifiers(source: &Source, value: &Spanned<DeValue<'_>>) -> Result<Modif
         return Err(source.error(&value.span(), "attributes are written as a list: [\"bold\"]"));
     };
     let mut all = Modifier::empty();
-    for item in list.iter() {
+    for item in list {
         let name = source.string(item, "an attribute")?;
         let Some((_, modifier)) = MODIFIERS.iter().find(|(n, _)| *n == name) else {
             let known = MODIFIERS.map(|(n, _)| n);

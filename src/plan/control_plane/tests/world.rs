@@ -135,7 +135,7 @@ impl World {
 
     fn clock(&self) -> String {
         let seconds = (self.now - fixtures::now()).num_seconds();
-        format!("{:>5}s", seconds)
+        format!("{seconds:>5}s")
     }
 
     fn note_blockers(&mut self, decision: &Decision) {
