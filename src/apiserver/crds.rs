@@ -5,7 +5,7 @@
 //! `pkg/controller/{status/naming_controller.go,establish}`, v0.35.
 //! Intended difference: names are accepted and the definition is established in the same write.
 
-use std::hash::{Hash as _, Hasher as _};
+use std::hash::Hasher as _;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -169,6 +169,13 @@ pub fn resources(definition: &Value) -> Vec<Arc<Resource>> {
         .collect()
 }
 
+/// Do both mean the same to clients?
+#[must_use]
+pub fn same(a: &Resource, b: &Resource) -> bool {
+    let (Strategy::Custom(x), Strategy::Custom(y)) = (&a.strategy, &b.strategy) else { return false };
+    x.version_tag == y.version_tag && a.terminating == b.terminating && a.storage_version == b.storage_version
+}
+
 fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
     let spec = &definition["spec"];
     let names = &spec["names"];
@@ -215,7 +222,8 @@ fn custom(definition: &Value, version: &Value) -> Custom {
     let schema = version["schema"]["openAPIV3Schema"].clone();
     let selectable = version["selectableFields"].as_array().into_iter().flatten();
     Custom {
-        schema_tag: tag(&name, &schema),
+        schema_tag: tag(&(&name, schema.to_string())),
+        version_tag: tag(&(version.to_string(), definition["spec"]["names"].to_string())),
         selectable_fields: selectable
             .filter_map(|field| Some(field["jsonPath"].as_str()?.trim_start_matches('.').to_owned()))
             .collect(),
@@ -227,9 +235,9 @@ fn custom(definition: &Value, version: &Value) -> Custom {
 }
 
 /// Never 0, which is the tag of built-in kinds.
-fn tag(version: &str, schema: &Value) -> u32 {
+fn tag(content: &impl std::hash::Hash) -> u32 {
     let mut hasher = rustc_hash::FxHasher::default();
-    (version, schema.to_string()).hash(&mut hasher);
+    content.hash(&mut hasher);
     let hash = hasher.finish();
     u32::try_from((hash ^ (hash >> 32)) & 0xffff_ffff).unwrap_or(1).max(1)
 }

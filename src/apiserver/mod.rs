@@ -10,6 +10,7 @@ mod answer;
 mod auth;
 mod content;
 mod crds;
+mod definitions;
 mod deletion;
 mod discovery;
 mod documents;
@@ -46,7 +47,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arc_swap::ArcSwap;
 use bytes::{Buf, Bytes};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -58,7 +58,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::rng::Rng;
-use crate::store::{self, Range, Store, Txn, Write};
+use crate::store::{self, Store, Txn, Write};
 use crate::time::Clock;
 
 pub use auth::{Identity, Role, Tokens};
@@ -68,7 +68,7 @@ use failure::Failure;
 use lines::Lines;
 use object::Record;
 use registry::{Draft, Registry, Subject};
-use resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};
+use resource::{CRD_GROUP, CRD_PLURAL, Resource};
 use routes::WriteOptions;
 
 /// Largest request body, as kube-apiserver's.
@@ -96,6 +96,8 @@ pub enum OpenError {
     Store(#[from] store::Error),
     #[error("the built-in definition {name} cannot be served: {reason}")]
     Definition { name: String, reason: String },
+    #[error("the definitions in the store cannot be read: {0}")]
+    Definitions(String),
     #[error("the namespace {name} cannot be made: {reason}")]
     Namespace { name: String, reason: String },
 }
@@ -136,14 +138,17 @@ impl ApiServer {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
-        let Options { clock, rng, definitions, tokens } = options;
-        let catalog = ArcSwap::from_pointee(Catalog::built_in());
-        let registry = Arc::new(Registry { store, clock, rng, catalog });
-        install(&registry, definitions).await?;
-        serve_stored(&registry).await?;
+        let Options { clock, rng, definitions: given, tokens } = options;
+        let registry = Arc::new(Registry::new(store, clock, rng));
+        install(&registry, given).await?;
+        let revision = registry.store.revision().await?;
+        definitions::load(&registry).await.map_err(|failure| OpenError::Definitions(failure.to_string()))?;
         create_namespaces(&registry).await?;
-        let tasks =
-            vec![tokio::spawn(gc::run(registry.clone())), tokio::spawn(housekeeping::run(registry.clone()))];
+        let tasks = vec![
+            tokio::spawn(definitions::follow(registry.clone(), revision)),
+            tokio::spawn(gc::run(registry.clone())),
+            tokio::spawn(housekeeping::run(registry.clone())),
+        ];
         let server = Server { registry, lines: Arc::default(), tokens, tasks };
         Ok(Self { server: Arc::new(server), caller: Caller::Known(Identity::ADMIN) })
     }
@@ -291,19 +296,6 @@ fn renewed(
     }
     crds::establish(&mut definition, &registry.catalog.load(), &now);
     Some(definition)
-}
-
-/// Serves every definition in the store.
-async fn serve_stored(registry: &Registry) -> Result<(), OpenError> {
-    let prefix = format!("/registry/{CRD_GROUP}/{CRD_PLURAL}/");
-    let page = registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
-    for entry in &page.entries {
-        let definition = Record::read(entry)
-            .and_then(|record| record.value())
-            .map_err(|e| OpenError::Definition { name: entry.key.to_string(), reason: e.to_string() })?;
-        registry.serve_definition(&definition);
-    }
-    Ok(())
 }
 
 async fn create_namespaces(registry: &Registry) -> Result<(), OpenError> {

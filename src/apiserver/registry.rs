@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::deletion;
 use super::failure::{Cause, CauseReason, Failure};
@@ -33,6 +34,8 @@ pub struct Registry {
     pub clock: Clock,
     pub rng: Rng,
     pub catalog: ArcSwap<Catalog>,
+    /// Wakes whoever serves a resource that may be served differently from now on.
+    pub catalog_changed: watch::Sender<()>,
 }
 
 /// Which object a request is about.
@@ -144,6 +147,13 @@ pub(super) fn present(resource: &Resource, record: &Record) -> Result<Value, Fai
 }
 
 impl Registry {
+    /// Serves the built-in kinds; see `definitions` for the others.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, rng: Rng) -> Self {
+        let catalog = ArcSwap::from_pointee(Catalog::built_in());
+        Self { store, clock, rng, catalog, catalog_changed: watch::Sender::new(()) }
+    }
+
     pub(super) fn now(&self) -> String {
         rfc3339(self.clock.now())
     }
@@ -434,27 +444,50 @@ impl Registry {
         }
     }
 
-    /// Serves what a definition describes, in place of what it described before.
+    /// Serves what a definition describes, in place of what it described before. Nothing happens when
+    /// that is the same: its watchers stay.
     pub(super) fn serve_definition(&self, definition: &Value) {
         let versions = crds::resources(definition);
         if versions.is_empty() {
             return self.withdraw_definition(definition);
+        }
+        let same = |catalog: &Catalog| {
+            let served = versions.first().map_or(0, |r| catalog.versions(&r.group, &r.plural));
+            served == versions.len()
+                && versions.iter().all(|new| {
+                    catalog
+                        .find(&new.group, &new.version, &new.plural)
+                        .is_some_and(|old| crds::same(old, new))
+                })
+        };
+        if same(&self.catalog.load()) {
+            return;
         }
         self.catalog.rcu(|catalog| {
             let mut catalog = Catalog::clone(catalog);
             catalog.insert(versions.clone());
             catalog
         });
+        self.catalog_changed.send_replace(());
     }
 
-    fn withdraw_definition(&self, definition: &Value) {
+    pub(super) fn withdraw_definition(&self, definition: &Value) {
         let text = |pointer| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
         self.catalog.rcu(|catalog| {
             let mut catalog = Catalog::clone(catalog);
-            catalog.remove(group, plural);
+            catalog.remove(group, plural, object::name(definition));
             catalog
         });
+        self.catalog_changed.send_replace(());
+    }
+
+    /// Is this very resource still served as it was?
+    pub(super) fn still_serves(&self, resource: &Arc<Resource>) -> bool {
+        let catalog = self.catalog.load();
+        catalog
+            .find(&resource.group, &resource.version, &resource.plural)
+            .is_some_and(|now| Arc::ptr_eq(now, resource))
     }
 }
 

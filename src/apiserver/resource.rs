@@ -157,11 +157,15 @@ impl Catalog {
         self.resources.insert(key, versions);
     }
 
-    pub fn remove(&mut self, group: &str, plural: &str) {
-        if let Some(versions) = self.resources.remove(&(group.to_owned(), plural.to_owned())) {
-            for resource in versions {
-                self.prefixes.remove(&resource.prefix);
-            }
+    /// Removes what the definition of this name made served.
+    pub fn remove(&mut self, group: &str, plural: &str, definition: &str) {
+        let key = (group.to_owned(), plural.to_owned());
+        let defined = |r: &Arc<Resource>| matches!(&r.strategy, Strategy::Custom(custom) if custom.definition == definition);
+        if !self.resources.get(&key).is_some_and(|versions| versions.iter().all(defined)) {
+            return;
+        }
+        for resource in self.resources.remove(&key).into_iter().flatten() {
+            self.prefixes.remove(&resource.prefix);
         }
     }
 
@@ -169,6 +173,12 @@ impl Catalog {
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         let versions = self.resources.get(&(group.to_owned(), plural.to_owned()))?;
         versions.iter().find(|resource| resource.version == version)
+    }
+
+    /// In how many versions a resource is served.
+    #[must_use]
+    pub fn versions(&self, group: &str, plural: &str) -> usize {
+        self.resources.get(&(group.to_owned(), plural.to_owned())).map_or(0, Vec::len)
     }
 
     /// The resource whose objects have this key.

@@ -72,6 +72,8 @@ impl fmt::Debug for LazySchema {
 pub struct Custom {
     /// Changes when the schema does: objects stored under another tag are fitted again when read.
     pub schema_tag: u32,
+    /// Changes when anything about the version or its names does.
+    pub version_tag: u32,
     pub schema: LazySchema,
     pub selectable_fields: Vec<String>,
     /// Name of the definition.
@@ -144,7 +146,7 @@ impl Resource {
 
     /// Fills in what an update of the main resource may leave out, and takes back what it may not touch.
     pub fn prepare_update(&self, object: &mut Value, old: &Value) {
-        if self.has_status && !matches!(self.strategy, Strategy::Node) {
+        if self.has_status {
             copy_field(object, old, "status");
         }
         match self.strategy {

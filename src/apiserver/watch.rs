@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, Stream};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::answer;
@@ -46,6 +47,8 @@ pub struct Watcher {
     phase: Phase,
     changes: Box<dyn Watch>,
     bookmarks: Option<Instant>,
+    /// Said when a definition changed: this resource may not be served any more.
+    catalog: watch::Receiver<()>,
     /// Bookmark revisions never go back.
     bookmarked: Revision,
     end: Instant,
@@ -120,6 +123,7 @@ impl Watcher {
             Ok(opened) => opened,
             Err(error) => return Ok(Err(too_old(error))),
         };
+        let catalog = registry.catalog_changed.subscribe();
         let now = Instant::now();
         let life_s = options.timeout_s.unwrap_or_else(|| LIFE_MIN_S + registry.rng.below(LIFE_MIN_S));
         let end = now + Duration::from_secs(life_s);
@@ -134,6 +138,7 @@ impl Watcher {
             phase,
             changes,
             bookmarks: None,
+            catalog,
             bookmarked: 0,
             end,
             columns_sent: false,
@@ -201,6 +206,12 @@ impl Watcher {
             changes = self.changes.next() => {
                 let changes = changes.map_err(too_old)?;
                 self.write_changes(&changes)
+            }
+            Ok(()) = self.catalog.changed() => {
+                if !self.registry.still_serves(&self.resource) {
+                    self.phase = Phase::Over;
+                }
+                Ok(Bytes::new())
             }
             () = tokio::time::sleep_until(wake) => {
                 let now = Instant::now();
