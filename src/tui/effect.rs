@@ -12,6 +12,8 @@ use crate::fleet::{SourceId, Target};
 pub enum Effect {
     Quit,
     Suspend,
+    /// We were stopped by somebody else: set the terminal up again.
+    Retake,
     /// Clear and draw everything.
     Redraw,
     /// Ask the terminal for its size.

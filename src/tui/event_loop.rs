@@ -131,6 +131,10 @@ fn handle(
                 screen.suspend()?;
                 resized(model);
             }
+            Effect::Retake => {
+                screen.retake()?;
+                resized(model);
+            }
             Effect::Suspend => {
                 model.say(Tone::Warning, "there is no shell behind this terminal to go back to");
             }

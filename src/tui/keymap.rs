@@ -322,7 +322,10 @@ fn unknown_mode(entry: &str) -> String {
 
 fn read_mode(source: &Source, table: &DeTable<'_>, mode: Mode, keymap: &mut Keymap) -> Result<(), FileError> {
     let mut own: Vec<(Range<usize>, Binding)> = Vec::new();
-    for (key, value) in table {
+    // In the order of the file: the first key of a command is the one that hints show.
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    for (key, value) in entries {
         let keys = parse_chord(key.get_ref()).map_err(|e| source.error(&key.span(), e))?;
         let line = source.string(value, "a command line")?.to_owned();
         if !line.is_empty() {

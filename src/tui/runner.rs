@@ -67,6 +67,7 @@ impl Runner {
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
             | Effect::Suspend
+            | Effect::Retake
             | Effect::Redraw
             | Effect::Resize
             | Effect::Mouse(_)

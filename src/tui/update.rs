@@ -48,7 +48,7 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Signal(signal) => match signal {
             Signal::Terminate(_) | Signal::Hangup => vec![Effect::Quit],
             Signal::Suspend => vec![Effect::Suspend],
-            Signal::Continue => vec![Effect::Redraw],
+            Signal::Continue => vec![Effect::Retake],
             Signal::Resize => vec![Effect::Resize],
         },
     }

@@ -44,8 +44,8 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
 
 fn too_small(paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
     let long = format!("too small: {WIDTH_MIN}x{HEIGHT_MIN} needed, this is {}x{}", area.width, area.height);
-    let short = format!("{WIDTH_MIN}x{HEIGHT_MIN}");
-    let text = if long.len() <= usize::from(area.width) { long } else { short };
+    let texts = [long, format!("too small, {WIDTH_MIN}x{HEIGHT_MIN} needed"), "too small".to_owned()];
+    let text = texts.into_iter().find(|t| t.len() <= usize::from(area.width)).unwrap_or_default();
     let line = Line::from(paint.span(Scope::Stale, text));
     put(buffer, area.x, area.y + area.height / 2, &line, area.width);
 }

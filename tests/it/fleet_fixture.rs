@@ -118,6 +118,7 @@ impl Builder {
     ) -> String {
         let mut status = counts(c);
         status["conditions"] = conditions(all);
+        status["initialization"] = json!({"controlPlaneInitialized": c[2] > 0});
         status["phase"] = json!(if kind == "MachineDeployment" { "Running" } else { "" });
         let spec = if kind == "KubeadmControlPlane" {
             json!({"replicas": c[0], "version": version})

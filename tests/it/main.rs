@@ -12,8 +12,10 @@
 
 mod apiserver;
 mod crds;
+mod documents;
 mod engine;
 mod fleet_fixture;
 mod schema;
 mod screens;
+mod terminal;
 mod tidy;

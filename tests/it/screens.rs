@@ -74,11 +74,13 @@ fn every_screen_looks_as_recorded() {
         ("fleet-120x40", WIDE, ""),
         ("fleet-ascii", Eyes { ascii: true, ..PLAIN }, "down"),
         ("fleet-read-only-60x16", Eyes { read_only: true, width: 60, height: 16, ..PLAIN }, ""),
-        ("fleet-filter", PLAIN, "/ \"prod\""),
+        ("fleet-filter", PLAIN, "/ \"us\""),
         ("fleet-faults-by-name", PLAIN, "F S"),
         ("tree-healthy-80x24", PLAIN, "\":tree prod-eu-1\" enter"),
         ("tree-broken-120x40", WIDE, "enter"),
         ("tree-creating-ascii", Eyes { ascii: true, ..PLAIN }, "\":tree lab-3\" enter"),
+        ("fleet-why", PLAIN, "down down down"),
+        ("tree-rolling-80x24", PLAIN, "\":tree prod-us-2\" enter"),
         ("tree-objects", PLAIN, "\":tree lab-3\" enter o"),
         ("tree-folded", PLAIN, "\":tree prod-eu-1\" enter -"),
         ("details-machine-80x24", PLAIN, "w"),
@@ -210,4 +212,62 @@ proptest! {
         update(&mut model, Msg::Resize { width, height });
         draw(&mut model);
     }
+}
+
+/// Figures, printed when asked for: `CAPSTAN_FIGURES=1 tests/run figures -- --nocapture`.
+#[test]
+fn figures_of_large_fleets() {
+    if std::env::var_os("CAPSTAN_FIGURES").is_none() {
+        println!("skipped: set CAPSTAN_FIGURES=1 to measure");
+        return;
+    }
+    let median = |mut run: Box<dyn FnMut() + '_>| {
+        let mut times: Vec<_> = (0..15)
+            .map(|_| {
+                let start = std::time::Instant::now();
+                run();
+                start.elapsed()
+            })
+            .collect();
+        times.sort();
+        times[times.len() / 2]
+    };
+    let eyes = Eyes { width: 200, height: 50, ..PLAIN };
+    for (name, clusters, machines, typed) in [
+        ("fleet of 5,000 clusters", 5_000, 0, ""),
+        ("fleet of 100 clusters, 100,000 Machines", 100, 1_000, ""),
+        ("tree of 100,000 Machines, closed", 1, 100_000, "enter"),
+        ("tree of 100,000 Machines, all open", 1, 100_000, "enter +"),
+    ] {
+        let mut model = model(eyes, fixture::large(clusters, machines));
+        keys(&mut model, typed);
+        let frame = median(Box::new(|| drop(draw(&mut model))));
+        let key = median(Box::new(|| {
+            keys(&mut model, "down");
+            draw(&mut model);
+        }));
+        let page = median(Box::new(|| {
+            keys(&mut model, "pagedown");
+            draw(&mut model);
+        }));
+        let one = fixture::large(1, 1);
+        let mut at = 0;
+        let change = median(Box::new(|| {
+            at += 1;
+            update(&mut model, Msg::Fleet(vec![touched(&one, at)]));
+            draw(&mut model);
+        }));
+        println!("{name}: frame {frame:?}, key {key:?}, page {page:?}, change {change:?}");
+    }
+}
+
+/// The first row of a batch with another resource version.
+fn touched(deltas: &[capstan::fleet::Delta], version: u64) -> capstan::fleet::Delta {
+    let row = deltas.iter().find_map(|d| match d {
+        capstan::fleet::Delta::Upsert(row) => Some(row),
+        _ => None,
+    });
+    let mut row = row.expect("a row").as_ref().clone();
+    row.resource_version = 1_000_000 + version;
+    capstan::fleet::Delta::Upsert(std::sync::Arc::new(row))
 }

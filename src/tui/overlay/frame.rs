@@ -26,7 +26,7 @@ pub fn text_height(area: Rect) -> usize {
 }
 
 fn outer_width(area: Rect) -> u16 {
-    area.width.saturating_sub(4).clamp(1, WIDTH_MAX)
+    area.width.saturating_sub(2).clamp(1, WIDTH_MAX)
 }
 
 /// Draws the box as high as `lines` need, and answers the inside.

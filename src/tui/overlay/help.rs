@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::frame;
-use crate::tui::command::{Scope as Group, TABLE};
+use crate::tui::command::{Command, Scope as Group, TABLE};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::keymap::{Keymap, Mode};
 use crate::tui::model::Model;
@@ -19,13 +19,24 @@ pub struct Help {
 }
 
 const KEYS_WIDTH: usize = 14;
-const USAGE_WIDTH: usize = 22;
+const USAGE_WIDTH: usize = 20;
 
-/// What can be read from the words on screen alone.
+/// What the words on screen do not say.
 const LEGEND: [&str; 2] = [
     "D C R A U: desired, current, ready, available, up-to-date replicas.",
-    "Rules of a verdict: nothing above looks better than what is under it.",
+    "A verdict is never better than what is under it.",
 ];
+
+/// One line before it has colours.
+enum Part {
+    Title(&'static str),
+    /// A command with the first line of its help.
+    Command(&'static Command, String),
+    /// Further lines of the same.
+    More(String),
+    Note(&'static str),
+    Blank,
+}
 
 impl Help {
     #[must_use]
@@ -33,36 +44,36 @@ impl Help {
         Self { mode, scroll: Scroll::default() }
     }
 
-    fn line_count() -> usize {
-        TABLE.len() + 2 * Group::ALL.len() + LEGEND.len()
-    }
-
     pub fn step(&mut self, motion: Motion, area: Rect) {
-        self.scroll.step(motion, Self::line_count(), frame::text_height(area));
+        self.scroll.step(motion, parts(area).len(), frame::text_height(area));
     }
 
-    fn lines(&self, keymap: &Keymap, paint: &Paint<'_>) -> Vec<Line<'static>> {
-        let mut lines: Vec<Line<'static>> = Vec::with_capacity(Self::line_count());
-        for group in Group::ALL {
-            lines.push(Line::from(paint.span(Scope::OverlayTitle, group.title())));
-            let mode = if group == Group::Dialog { Mode::Dialog } else { self.mode };
-            for command in TABLE.iter().filter(|c| c.scope == group) {
-                let keys = keys_of(keymap, mode, command.name);
-                lines.push(Line::from(vec![
-                    paint.span(Scope::Key, format!("  {:<KEYS_WIDTH$}", paint.cut(&keys, KEYS_WIDTH - 1))),
-                    paint.span(Scope::Text, format!("{:<USAGE_WIDTH$}", command.usage())),
-                    paint.span(Scope::Muted, command.help),
-                ]));
+    fn line(&self, part: Part, keymap: &Keymap, paint: &Paint<'_>) -> Line<'static> {
+        match part {
+            Part::Blank => Line::default(),
+            Part::Title(text) => Line::from(paint.span(Scope::OverlayTitle, text)),
+            Part::Note(text) => Line::from(paint.span(Scope::Muted, text)),
+            Part::More(text) => {
+                let indent = 2 + KEYS_WIDTH + USAGE_WIDTH;
+                Line::from(paint.span(Scope::Muted, format!("{:indent$}{text}", "")))
             }
-            lines.push(Line::default());
+            Part::Command(command, help) => {
+                let mode = if command.scope == Group::Dialog { Mode::Dialog } else { self.mode };
+                let keys = keys_of(keymap, mode, command.name);
+                Line::from(vec![
+                    paint.span(Scope::Key, format!("  {keys:<KEYS_WIDTH$}")),
+                    paint.span(Scope::Text, format!("{:<USAGE_WIDTH$}", command.usage())),
+                    paint.span(Scope::Muted, help),
+                ])
+            }
         }
-        lines.extend(LEGEND.map(|text| Line::from(paint.span(Scope::Muted, text))));
-        lines
     }
 
     pub fn view(&self, model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
-        let lines = self.lines(&model.look.keymap, paint);
-        let title = format!("help: keymap {}, theme {}", model.look.keymap.name, model.look.theme.name);
+        let keymap = &model.look.keymap;
+        let lines: Vec<Line<'static>> =
+            parts(area).into_iter().map(|part| self.line(part, keymap, paint)).collect();
+        let title = format!("help: keymap {}, theme {}", keymap.name, model.look.theme.name);
         let hints = Line::from(vec![
             Span::raw(" "),
             paint.span(Scope::Key, "esc "),
@@ -73,9 +84,33 @@ impl Help {
     }
 }
 
+fn parts(area: Rect) -> Vec<Part> {
+    let room = frame::text_width(area).saturating_sub(2 + KEYS_WIDTH + USAGE_WIDTH).max(10);
+    let mut parts = Vec::new();
+    for group in Group::ALL {
+        parts.push(Part::Title(group.title()));
+        for command in TABLE.iter().filter(|c| c.scope == group) {
+            let mut lines = crate::text::wrap(command.help, room).into_iter();
+            parts.push(Part::Command(command, lines.next().unwrap_or_default()));
+            parts.extend(lines.map(Part::More));
+        }
+        parts.push(Part::Blank);
+    }
+    parts.extend(LEGEND.map(Part::Note));
+    parts
+}
+
 /// The keys of a command, bare or with its line begun in the prompt.
 fn keys_of(keymap: &Keymap, mode: Mode, name: &str) -> String {
     let mut keys = keymap.keys_for(mode, name);
     keys.extend(keymap.keys_for(mode, &format!("prompt {name}")));
-    keys.join(", ")
+    let mut text = String::new();
+    for key in keys {
+        let more = if text.is_empty() { key } else { format!("{text}, {key}") };
+        // As many as fit: each is another way to the same.
+        if more.len() < KEYS_WIDTH {
+            text = more;
+        }
+    }
+    text
 }

@@ -234,3 +234,130 @@ fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actions::Action;
+    use crate::actions::diff::DiffLine;
+    use crate::actions::edit::Edit;
+    use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+    use crate::time::Timestamp;
+    use crate::tui::keymap::parse_chord;
+    use crate::tui::theme::{Theme, Tier};
+
+    fn request() -> Request {
+        let gvk = Gvk {
+            group: "cluster.x-k8s.io".to_owned(),
+            version: "v1beta2".to_owned(),
+            kind: "MachineDeployment".to_owned(),
+            plural: "machinedeployments".to_owned(),
+            namespaced: true,
+        };
+        let target = ObjectRef { gvk, key: ObjectKey::new("prod", "md-0"), uid: "u".to_owned() };
+        Request { target, action: Action::Scale { replicas: 5 } }
+    }
+
+    fn ready(risk: Risk, severity: Severity) -> PreviewBox {
+        let finding = |severity, rule, text: &str| Finding { severity, rule, text: text.to_owned() };
+        let line = |sign, text: &str| DiffLine { sign, text: text.to_owned() };
+        let mut open = PreviewBox::new(7, SourceId(0), request());
+        open.show(Box::new(Preview {
+            request: request(),
+            summary: "MachineDeployment md-0 goes from 3 to 5 replicas: 2 Machines are created.".to_owned(),
+            risk,
+            findings: vec![
+                finding(Severity::Note, "machines-created", "2 Machines more"),
+                finding(severity, "cluster-paused", "the Cluster is paused: nothing moves\x1b[2J until it is resumed"),
+            ],
+            diff: vec![
+                line(Sign::Same, "spec:"),
+                line(Sign::Removed, "  replicas: 3"),
+                line(Sign::Added, "  replicas: 5"),
+            ],
+            edit: Edit::Delete,
+            uid: String::new(),
+            resource_version: String::new(),
+        }));
+        open
+    }
+
+    fn picture(open: &PreviewBox, width: u16, height: u16) -> String {
+        let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
+        let paint = Paint::new(&theme, Timestamp::default());
+        let area = Rect::new(0, 0, width, height);
+        let mut buffer = Buffer::empty(area);
+        open.view(&paint, area, &mut buffer);
+        let lines = buffer.content().chunks(usize::from(width.max(1)));
+        let text = |line: &[ratatui::buffer::Cell]| line.iter().map(|c| c.symbol()).collect::<String>();
+        lines.map(|line| text(line).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn type_in(open: &mut PreviewBox, text: &str) -> Vec<Answer> {
+        let keys = text.chars().map(|c| c.to_string()).collect::<Vec<_>>().join(" ");
+        parse_chord(&keys).expect("keys").into_iter().filter_map(|k| open.on_key(k.event())).collect()
+    }
+
+    #[test]
+    fn everything_that_matters_is_shown() {
+        let text = picture(&ready(Risk::Medium, Severity::Warning), 70, 20);
+        for part in [
+            "scale to 5 MachineDeployment prod/md-0",
+            "goes from 3 to 5 replicas",
+            "x warning: the Cluster is paused",
+            "(cluster-paused)",
+            "* note: 2 Machines more",
+            "-   replicas: 3",
+            "+   replicas: 5",
+            "y does it.",
+        ] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        assert!(text.find("warning:") < text.find("note:"), "the gravest first");
+        assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn confirmation_is_in_proportion() {
+        for (risk, by_enter, by_y) in [(Risk::Low, true, true), (Risk::Medium, false, true), (Risk::High, false, false)] {
+            assert_eq!(!ready(risk, Severity::Warning).confirm(false).is_empty(), by_enter, "{risk:?}");
+            assert_eq!(!ready(risk, Severity::Warning).confirm(true).is_empty(), by_y, "{risk:?}");
+        }
+    }
+
+    #[test]
+    fn high_risk_wants_the_name_and_nothing_else() {
+        let enter = parse_chord("enter").expect("a key")[0].event();
+        let mut open = ready(Risk::High, Severity::Warning);
+        assert!(picture(&open, 70, 20).contains("Type md-0 and enter:"));
+        type_in(&mut open, "y");
+        assert!(matches!(open.on_key(enter), Some(Answer::Handled)), "not the name");
+        let mut open = ready(Risk::High, Severity::Warning);
+        type_in(&mut open, "md-0");
+        let Some(Answer::Effects(effects)) = open.on_key(enter) else { panic!("the name is a yes") };
+        assert!(matches!(effects.as_slice(), [Effect::Perform { ticket: 7, .. }]));
+        assert!(open.confirm(true).is_empty() && !open.can_close(), "it is sent once");
+    }
+
+    #[test]
+    fn a_blocked_action_cannot_be_confirmed() {
+        for risk in [Risk::Low, Risk::Medium, Risk::High] {
+            let mut open = ready(risk, Severity::Blocker);
+            assert!(open.confirm(true).is_empty() && open.confirm(false).is_empty());
+            assert!(type_in(&mut open, "md-0").is_empty(), "there is no field");
+            let text = picture(&open, 70, 20);
+            assert!(text.contains("! blocked: the Cluster is paused") && text.contains("cannot be done now"), "{text}");
+        }
+        let mut asking = PreviewBox::new(1, SourceId(0), request());
+        assert!(asking.confirm(true).is_empty(), "nothing is known yet");
+    }
+
+    #[test]
+    fn no_size_breaks_it() {
+        for width in 0..90 {
+            for height in 0..24 {
+                picture(&ready(Risk::High, Severity::Warning), width, height);
+            }
+        }
+    }
+}

@@ -166,7 +166,7 @@ impl FleetScreen {
             column(Cell::Version, "VERSION", 7, version, 4),
             column(Cell::Phase, "PHASE", 12, 12, 7),
             table::Column { align: table::Align::Right, ..column(Cell::Age, "AGE", 4, 4, 5) },
-            column(Cell::Why, "WHY", 16, 20, 6),
+            column(Cell::Why, "WHY", 12, 20, 6),
         ];
         if !wide {
             columns.retain(|c| c.id != Cell::Phase);
@@ -285,15 +285,13 @@ fn versions(fleet: &Fleet, id: RowId, room: usize) -> String {
     }
 }
 
-/// Writes which counters are whose into the rule above them.
+/// Writes which counters are whose into the rule above them, flush with the numbers' right end.
 fn label_counters(placed: &[table::Placed<Cell>], y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
-    for (id, long, short) in
-        [(Cell::ControlPlane, "control plane", "cp"), (Cell::Workers, "workers", "workers")]
-    {
+    for (id, label) in [(Cell::ControlPlane, " control plane "), (Cell::Workers, " workers ")] {
         if let Some(column) = placed.iter().find(|c| c.id == id) {
-            let fits = long.len() < usize::from(column.width) + 1;
-            let label = format!("{} ", if fits { long } else { short });
-            put(buffer, column.x, y, &Line::from(paint.span(Scope::Column, label)), column.width + 1);
+            let width = u16::try_from(label.len()).unwrap_or(0);
+            let x = (column.x + column.width + 1).saturating_sub(width);
+            put(buffer, x, y, &Line::from(paint.span(Scope::Column, label)), width);
         }
     }
 }

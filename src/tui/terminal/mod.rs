@@ -28,6 +28,9 @@ const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l\x1b[?1000l";
 /// How long an exit waits for a frame that the terminal does not take.
 const DRAIN_MS: u64 = 500;
 
+/// How soon a stop signal has stopped every thread.
+const STOP_WITHIN: Duration = Duration::from_millis(100);
+
 /// Whether the one terminal of this process is ours. A static because a panic hook has no other way
 /// to know.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -173,6 +176,17 @@ impl Terminal {
         self.enter()
     }
 
+    /// Takes the terminal again after somebody else may have changed its modes.
+    ///
+    /// # Errors
+    /// When it cannot be taken.
+    pub fn retake(&mut self) -> Result<(), TerminalError> {
+        self.writer.wait(Duration::from_millis(DRAIN_MS));
+        // crossterm takes raw mode only when it believes not to have it.
+        let _ = crossterm::terminal::disable_raw_mode();
+        self.enter()
+    }
+
     fn give_back(&mut self) {
         if !self.writer.wait(Duration::from_millis(DRAIN_MS)) {
             discard_output();
@@ -245,11 +259,15 @@ fn discard_output() {
     }
 }
 
-/// SIGSTOP rather than SIGTSTP: the latter is handled by us, so it would not stop anything.
+/// SIGSTOP rather than SIGTSTP: the latter is handled by us, so it would not stop anything. Returns
+/// when the group has been continued.
 fn stop_process_group() {
     // SAFETY: sends a signal to our own process group.
     #[allow(unsafe_code, reason = "libc has the only access to process groups")]
     unsafe {
         libc::kill(0, libc::SIGSTOP);
     }
+    // Another thread may take the signal, and until it has, this one goes on and would set up the
+    // terminal again. The pause is over as soon as we are continued.
+    std::thread::sleep(STOP_WITHIN);
 }

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn columns_give_way_by_rank() {
         assert_eq!(picture(120), "n20 s13 v8 w73");
-        assert_eq!(picture(60), "n19 s13 v8 w14");
+        assert_eq!(picture(60), "n20 s13 v8 w13");
         assert_eq!(picture(47), "n20 s13 v8");
         assert_eq!(picture(30), "n15 s13");
         assert_eq!(picture(9), "n9");
