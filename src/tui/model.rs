@@ -13,7 +13,7 @@ use super::screen::fleet::FleetScreen;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::toml_file::FileError;
-use crate::fleet::{Fleet, Item, RowId, Target};
+use crate::fleet::{Changes, Fleet, Item, RowId, Target};
 use crate::time::Timestamp;
 
 /// What the program is connected to, for the header.
@@ -125,6 +125,13 @@ impl Model {
         self.screens[last].refresh(&context);
     }
 
+    /// The fleet changed.
+    pub fn note(&mut self, changes: &Changes) {
+        if !changes.is_empty() {
+            self.screens.iter_mut().for_each(|screen| screen.note(&self.fleet, changes));
+        }
+    }
+
     /// Which bindings hold now.
     #[must_use]
     pub fn mode(&self) -> Mode {
@@ -139,8 +146,13 @@ impl Model {
     pub fn move_by(&mut self, motion: Motion) {
         if let Some(overlay) = self.overlays.last_mut() {
             overlay.step(motion, self.area);
-            return;
+        } else {
+            self.move_screen(motion);
         }
+    }
+
+    /// Moves on the open screen, whatever is over it.
+    pub fn move_screen(&mut self, motion: Motion) {
         let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme };
         let last = self.screens.len() - 1;
         self.screens[last].step(&context, motion);

@@ -8,7 +8,8 @@ use super::keymap::{EMBEDDED, Keymap, Mode};
 use super::theme::{self, Scope, Theme, Tier};
 use super::toml_file::FileError;
 
-const GENERATED: &str = "Generated from the tables in `src/tui`; `UPDATE_GOLDEN=1 tests/run documents` writes it anew.";
+const GENERATED: &str =
+    "Generated from the tables in `src/tui`; `UPDATE_GOLDEN=1 tests/run documents` writes it anew.";
 
 /// `docs/commands.md`.
 #[must_use]
@@ -18,7 +19,8 @@ pub fn commands() -> String {
          preview; nothing is sent\nbefore it is confirmed, and with `--read-only` they do nothing.\n"
     );
     for group in Group::ALL {
-        let _ = write!(out, "\n## {}\n\n| Command | Also | What it does |\n| --- | --- | --- |\n", group.title());
+        let _ =
+            write!(out, "\n## {}\n\n| Command | Also | What it does |\n| --- | --- | --- |\n", group.title());
         for command in TABLE.iter().filter(|c| c.scope == group) {
             let mark = if command.risk == Risk::Writes { " *" } else { "" };
             let also: Vec<String> = command.aliases.iter().map(|a| format!("`{a}`")).collect();
@@ -44,7 +46,11 @@ pub fn keys() -> Result<String, FileError> {
     );
     for (name, _) in EMBEDDED {
         let keymap = Keymap::load(name, None)?;
-        let _ = write!(out, "\n## {name}\n\n{}.\n\n| Mode | Keys | Command |\n| --- | --- | --- |\n", keymap.description);
+        let _ = write!(
+            out,
+            "\n## {name}\n\n{}.\n\n| Mode | Keys | Command |\n| --- | --- | --- |\n",
+            keymap.description
+        );
         for (mode, keys, line) in keymap.all().filter(|(_, _, line)| !line.is_empty()) {
             let _ = writeln!(out, "| {} | `{}` | `{line}` |", mode.name(), keys.replace('|', "\\|"));
         }

@@ -37,7 +37,8 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Fleet(deltas) => {
             judge_again(model);
-            model.fleet.apply(deltas);
+            let changes = model.fleet.apply(deltas);
+            model.note(&changes);
             Vec::new()
         }
         Msg::Done(outcome) => on_outcome(model, outcome),
@@ -58,7 +59,8 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
 /// that a stream of changes does not pay for it.
 fn judge_again(model: &mut Model) {
     if model.now.timestamp() - i64::from(model.fleet.now_s()) >= JUDGE_AGAIN_S {
-        model.fleet.advance(model.now);
+        let changes = model.fleet.advance(model.now);
+        model.note(&changes);
     }
 }
 
@@ -120,6 +122,7 @@ fn on_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
             model.refresh();
             return run_line(model, &line);
         }
+        Answer::Move(motion) => model.move_screen(motion),
         Answer::Effects(effects) => return effects,
     }
     command::complete_prompt(model);

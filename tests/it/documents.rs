@@ -11,7 +11,10 @@ fn check(name: &str, expected: &str) {
         return;
     }
     let actual = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(actual == expected, "docs/{name} is out of date: UPDATE_GOLDEN=1 tests/run documents writes it anew");
+    assert!(
+        actual == expected,
+        "docs/{name} is out of date: UPDATE_GOLDEN=1 tests/run documents writes it anew"
+    );
 }
 
 #[test]

@@ -36,8 +36,13 @@ impl TimeSource for Bomb {
 #[test]
 fn child() {
     let Some(mode) = std::env::var_os(VARIABLE) else { return };
-    let clock = if mode == "panic" { Clock::new(Bomb(AtomicUsize::new(0))) } else { Clock::fixed(fixture::now()) };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let clock =
+        if mode == "panic" { Clock::new(Bomb(AtomicUsize::new(0))) } else { Clock::fixed(fixture::now()) };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let exit = runtime.block_on(async {
         let (send, deltas) = tokio::sync::mpsc::channel(4);
         let fleet = if mode == "well" { fixture::large(2, 2) } else { fixture::sample() };
@@ -209,7 +214,8 @@ fn signals_end_it_and_restore_the_terminal() {
         let before = s.modes();
         s.shows("prod-eu-1");
         s.signal(number);
-        let expected = if number == libc::SIGHUP { "left by hangup".to_owned() } else { format!("signal {number}") };
+        let expected =
+            if number == libc::SIGHUP { "left by hangup".to_owned() } else { format!("signal {number}") };
         s.shows(&expected);
         s.is_given_back(&before);
     }
@@ -268,7 +274,10 @@ fn suspended_and_back() {
     let program = std::env::current_exe().expect("this binary");
     let mut shell = CommandBuilder::new("bash");
     let run = format!("{} {}", program.display(), CHILD.join(" "));
-    shell.args(["-c", &format!("set -m; {run}; echo; echo STOPPED; stty -a | grep -o -e '-*icanon'; fg; echo ENDED")]);
+    shell.args([
+        "-c",
+        &format!("set -m; {run}; echo; echo STOPPED; stty -a | grep -o -e '-*icanon'; fg; echo ENDED"),
+    ]);
     let mut s = Pty::spawn(shell, "sample");
     let before = s.modes();
     s.shows("prod-eu-1");

@@ -36,6 +36,8 @@ pub enum Answer {
     Filter(String),
     /// The same, and it is done.
     CloseWithFilter(String),
+    /// Move on the screen below.
+    Move(Motion),
     Effects(Vec<Effect>),
 }
 

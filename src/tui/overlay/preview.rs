@@ -268,7 +268,11 @@ mod tests {
             risk,
             findings: vec![
                 finding(Severity::Note, "machines-created", "2 Machines more"),
-                finding(severity, "cluster-paused", "the Cluster is paused: nothing moves\x1b[2J until it is resumed"),
+                finding(
+                    severity,
+                    "cluster-paused",
+                    "the Cluster is paused: nothing moves\x1b[2J until it is resumed",
+                ),
             ],
             diff: vec![
                 line(Sign::Same, "spec:"),
@@ -319,7 +323,9 @@ mod tests {
 
     #[test]
     fn confirmation_is_in_proportion() {
-        for (risk, by_enter, by_y) in [(Risk::Low, true, true), (Risk::Medium, false, true), (Risk::High, false, false)] {
+        for (risk, by_enter, by_y) in
+            [(Risk::Low, true, true), (Risk::Medium, false, true), (Risk::High, false, false)]
+        {
             assert_eq!(!ready(risk, Severity::Warning).confirm(false).is_empty(), by_enter, "{risk:?}");
             assert_eq!(!ready(risk, Severity::Warning).confirm(true).is_empty(), by_y, "{risk:?}");
         }
@@ -346,7 +352,10 @@ mod tests {
             assert!(open.confirm(true).is_empty() && open.confirm(false).is_empty());
             assert!(type_in(&mut open, "md-0").is_empty(), "there is no field");
             let text = picture(&open, 70, 20);
-            assert!(text.contains("! blocked: the Cluster is paused") && text.contains("cannot be done now"), "{text}");
+            assert!(
+                text.contains("! blocked: the Cluster is paused") && text.contains("cannot be done now"),
+                "{text}"
+            );
         }
         let mut asking = PreviewBox::new(1, SourceId(0), request());
         assert!(asking.confirm(true).is_empty(), "nothing is known yet");

@@ -10,6 +10,7 @@ use tui_input::backend::crossterm::EventHandler as _;
 
 use super::Answer;
 use crate::tui::command::Completion;
+use crate::tui::cursor::Motion;
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
 
@@ -75,10 +76,14 @@ impl Prompt {
                 return if line.is_empty() { Answer::Close } else { Answer::Run(line) };
             }
             (KeyCode::Enter, _) => return Answer::Close,
+            (KeyCode::Up, _) if !is_command => return Answer::Move(Motion::Up),
+            (KeyCode::Down, _) if !is_command => return Answer::Move(Motion::Down),
+            (KeyCode::PageUp, _) => return Answer::Move(Motion::PageUp),
+            (KeyCode::PageDown, _) => return Answer::Move(Motion::PageDown),
             (KeyCode::Tab, _) => self.choose(1),
             (KeyCode::BackTab, _) => self.choose(-1),
-            (KeyCode::Up, _) if is_command => self.recall(1, history),
-            (KeyCode::Down, _) if is_command => self.recall(-1, history),
+            (KeyCode::Up, _) => self.recall(1, history),
+            (KeyCode::Down, _) => self.recall(-1, history),
             _ => {
                 if self.input.handle_event(&Event::Key(event)).is_some_and(|change| change.value) {
                     self.typed();

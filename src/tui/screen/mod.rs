@@ -15,7 +15,7 @@ use super::cursor::Motion;
 use super::layout::Layout;
 use super::paint::Paint;
 use super::theme::Theme;
-use crate::fleet::{Fleet, Item};
+use crate::fleet::{Changes, Fleet, Item};
 use crate::time::Timestamp;
 
 /// What a screen needs to bring itself up to date.
@@ -39,6 +39,13 @@ impl Screen {
             Self::Fleet(s) => s.refresh(context),
             Self::Tree(s) => s.refresh(context),
             Self::Details(s) => s.refresh(context),
+        }
+    }
+
+    /// The fleet changed.
+    pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
+        if let Self::Tree(tree) = self {
+            tree.note(fleet, changes);
         }
     }
 

@@ -7,7 +7,10 @@ use ratatui::text::{Line, Span};
 use rustc_hash::FxHashSet;
 
 use super::{Context, foot};
-use crate::fleet::{Fleet, Item, ItemKey, Kind, Node, Query, RowId, SourceId, Tree, TreeOptions, Uid};
+use crate::fleet::{
+    Changes, Fleet, Item, ItemKey, Kind, Node, Query, RowId, SourceId, Tree, TreeOptions, Uid,
+};
+use crate::status::health::Health;
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
@@ -32,8 +35,8 @@ pub struct TreeScreen {
     tree: Tree,
     visible: Vec<u32>,
     widths: Widths,
-    /// Fleet revision that `tree` and `visible` were made from; `None` after a change of ours.
-    seen: Option<u64>,
+    /// `tree` and `visible` are not up to date.
+    stale: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,7 +80,7 @@ impl TreeScreen {
             tree: Tree::default(),
             visible: Vec::new(),
             widths: Widths::default(),
-            seen: None,
+            stale: true,
         })
     }
 
@@ -94,13 +97,19 @@ impl TreeScreen {
 
     pub fn set_filter(&mut self, text: &str) {
         text.clone_into(&mut self.filter);
-        self.seen = None;
+        self.stale = true;
+    }
+
+    /// The fleet changed: matters when the cluster did, or came or went.
+    pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
+        let cluster = fleet.find(self.cluster.0, self.cluster.1);
+        self.stale |= changes.overview || cluster.is_none_or(|id| changes.clusters.contains(&id));
     }
 
     /// Infrastructure and bootstrap under every Machine, or not. Answers which.
     pub fn toggle_references(&mut self) -> bool {
         self.options.references = !self.options.references;
-        self.seen = None;
+        self.stale = true;
         self.options.references
     }
 
@@ -115,7 +124,7 @@ impl TreeScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
-        if self.seen != Some(fleet.revision()) {
+        if self.stale {
             let cluster = fleet.find(self.cluster.0, self.cluster.1);
             self.tree = cluster.map(|id| fleet.tree(id, &self.options)).unwrap_or_default();
             self.visible = match cluster.filter(|_| !self.filter.trim().is_empty()) {
@@ -123,7 +132,7 @@ impl TreeScreen {
                 None => self.tree.visible(|_, node| self.is_open(fleet, node)),
             };
             self.measure(fleet);
-            self.seen = Some(fleet.revision());
+            self.stale = false;
         }
         let Self { cursor, tree, visible, .. } = self;
         let key_at = |line: usize| fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
@@ -164,18 +173,28 @@ impl TreeScreen {
         !self.closed.contains(&key) && (is_heading || node.size <= OPEN_SIZE_MAX)
     }
 
+    /// Reads rows rather than lines: everything visible is measured, not only what is on screen.
     fn measure(&mut self, fleet: &Fleet) {
         let mut widths = Widths { digits: 1, ..Widths::default() };
         for at in &self.visible {
             let Some(node) = self.tree.nodes.get(*at as usize) else { continue };
-            let Some(line) = fleet.line(node.item) else { continue };
-            let kind = short_kind(line.kind);
-            let name = 2 * usize::from(node.depth) + 3 + kind.len() + line.name.len();
-            widths.name = widths.name.max(name);
-            widths.version = widths.version.max(line.version.len());
-            if let Some(counters) = &line.counters {
-                widths.digits = widths.digits.max(counters::digits(counters));
-            }
+            let (kind, name) = match node.item {
+                Item::Row(id) => {
+                    let Some(row) = fleet.row(id) else { continue };
+                    widths.version = widths.version.max(row.version.len());
+                    if let Some(counters) = row.counters() {
+                        widths.digits = widths.digits.max(counters::digits(&counters));
+                    }
+                    (row.gvk.kind.as_str(), row.name.len())
+                }
+                Item::Reference { .. } => {
+                    let Some(line) = fleet.line(node.item) else { continue };
+                    (line.kind, line.name.len())
+                }
+                Item::Group { .. } => ("", 0),
+            };
+            let width = 2 * usize::from(node.depth) + 3 + short_kind(kind).len() + name;
+            widths.name = widths.name.max(width);
         }
         self.widths = widths;
     }
@@ -238,7 +257,7 @@ impl TreeScreen {
                 self.go(context, parent.unwrap_or(self.cursor.index));
             }
         }
-        self.seen = None;
+        self.stale = true;
     }
 
     /// Opens or closes everything.
@@ -252,7 +271,7 @@ impl TreeScreen {
         } else {
             self.closed = keys;
         }
-        self.seen = None;
+        self.stale = true;
     }
 
     pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
@@ -260,27 +279,33 @@ impl TreeScreen {
         let body = layout.body;
         let placed = self.columns(body);
         table::headings(&placed, None, body.y, paint, buffer);
-        let rows = Rect { y: body.y + 1, height: body.height - 1, ..body };
+        let area = Rect { y: body.y + 1, height: body.height - 1, ..body };
         if self.visible.is_empty() {
             let text = if self.tree.nodes.is_empty() {
                 "this cluster is gone"
             } else {
                 "nothing matches; esc clears the filter"
             };
-            put(buffer, rows.x + 2, rows.y + 1, &Line::from(paint.span(Scope::Muted, text)), rows.width);
+            let line = Line::from(paint.span(Scope::Muted, text));
+            put(buffer, area.x + 2, area.y + 1, &line, area.width);
             return;
         }
+        let on_screen = self.visible.iter().skip(self.cursor.offset).take(usize::from(area.height));
+        let rows: Vec<Shown<'_>> = on_screen.filter_map(|at| self.shown(fleet, *at)).collect();
         if let Some(column) = placed.first() {
-            self.view_names(fleet, paint, column, rows, buffer);
+            self.view_names(fleet, &rows, paint, Rect { x: column.x, width: column.width, ..area }, buffer);
         }
-        let lines = self.visible.iter().enumerate().skip(self.cursor.offset);
-        for (y, (at, _)) in (rows.y..rows.bottom()).zip(lines) {
-            self.view_cells(fleet, at, &placed, y, paint, buffer);
-            if at == self.cursor.index {
-                table::select(rows, y, paint, buffer);
-            }
+        for (y, row) in (area.y..area.bottom()).zip(&rows) {
+            self.view_cells(fleet, row, &placed, y, paint, buffer);
         }
+        let at = self.cursor.index.saturating_sub(self.cursor.offset);
+        table::select(area, area.y + u16::try_from(at).unwrap_or(0), paint, buffer);
         foot::view(self.selected(), fleet, paint, layout, buffer);
+    }
+
+    fn shown<'a>(&self, fleet: &'a Fleet, at: u32) -> Option<Shown<'a>> {
+        let node = *self.tree.nodes.get(at as usize)?;
+        Some(Shown { node, line: fleet.line(node.item)? })
     }
 
     fn columns(&self, body: Rect) -> Vec<table::Placed<Cell>> {
@@ -311,84 +336,77 @@ impl TreeScreen {
     fn view_names(
         &self,
         fleet: &Fleet,
+        rows: &[Shown<'_>],
         paint: &Paint<'_>,
-        column: &table::Placed<Cell>,
-        rows: Rect,
+        area: Rect,
         buffer: &mut Buffer,
     ) {
-        let room = usize::from(column.width);
-        let shape_of = |at: u32| {
-            let node = self.tree.nodes.get(at as usize)?;
+        let room = usize::from(area.width);
+        let shape = |node: &Node| {
             let has_children = node.size > 1;
-            let shape =
-                Shape { depth: node.depth, has_children, open: has_children && self.is_open(fleet, node) };
-            Some((shape, name_line(fleet, node, room, paint)))
+            Shape { depth: node.depth, has_children, open: has_children && self.is_open(fleet, node) }
         };
-        let page = usize::from(rows.height);
-        let visible =
-            self.visible.iter().skip(self.cursor.offset).take(page).filter_map(|at| shape_of(*at)).collect();
+        let visible = rows.iter().map(|row| (shape(&row.node), name_line(row, room, paint))).collect();
         let mut above = Vec::new();
         let mut at = self.visible.get(self.cursor.offset).copied().unwrap_or(0);
         while let Some(node) = self.tree.nodes.get(at as usize).filter(|node| node.parent != at) {
             at = node.parent;
-            above.extend(shape_of(at));
+            // Their names are cut off again: only their shape matters.
+            above.extend(self.tree.nodes.get(at as usize).map(|node| (shape(node), Line::default())));
         }
         above.reverse();
-        let area = Rect { x: column.x, width: column.width, ..rows };
         draw(above, visible, paint.glyphs(), area, buffer);
     }
 
     fn view_cells(
         &self,
         fleet: &Fleet,
-        line: usize,
+        row: &Shown<'_>,
         placed: &[table::Placed<Cell>],
         y: u16,
         paint: &Paint<'_>,
         buffer: &mut Buffer,
     ) {
-        let Some(node) = self.node_at(line) else { return };
-        let Some(cells) = fleet.line(node.item) else { return };
-        let is_heading = matches!(node.item, Item::Group { .. });
+        let Shown { node, line } = row;
         for column in placed {
+            let room = usize::from(column.width);
             let text = match column.id {
                 Cell::Name => continue,
-                Cell::Status if is_heading && node.size == 1 => Line::default(),
                 Cell::Status => Line::from(paint.verdict(node.health)),
-                Cell::Counters => match &cells.counters {
-                    Some(c) => counters::cell(c, self.widths.digits, paint),
-                    None => Line::default(),
-                },
-                Cell::Version => {
-                    Line::from(paint.span(Scope::Text, paint.cut(cells.version, usize::from(column.width))))
-                }
+                Cell::Counters => line
+                    .counters
+                    .as_ref()
+                    .map(|c| counters::cell(c, self.widths.digits, paint))
+                    .unwrap_or_default(),
+                Cell::Version => Line::from(paint.span(Scope::Text, paint.cut(line.version, room))),
                 Cell::Age => {
-                    let age = cells.created.map(|at| paint.age(at)).unwrap_or_default();
+                    let age = line.created.map(|at| paint.age(at)).unwrap_or_default();
                     Line::from(paint.span(Scope::Muted, age))
                 }
-                Cell::Why => Line::from(
-                    paint.span(Scope::Text, paint.cut(&why(fleet, node), usize::from(column.width))),
-                ),
+                Cell::Why => Line::from(paint.span(Scope::Text, paint.cut(&why(fleet, row), room))),
             };
             table::cell(column, y, &text, buffer);
         }
     }
 }
 
+/// One line on screen.
+struct Shown<'a> {
+    node: Node,
+    line: crate::fleet::Line<'a>,
+}
+
 /// What is wrong with the object itself, or what goes on with it: its tags.
-fn why(fleet: &Fleet, node: &Node) -> String {
-    let Some(line) = fleet.line(node.item) else { return String::new() };
-    let own = match node.item {
-        Item::Row(id) => {
-            let chain = fleet.cause(id);
-            let is_own = chain.len() == 1;
-            chain.into_iter().next().filter(|_| is_own).map(|hop| hop.words).unwrap_or_default()
+fn why(fleet: &Fleet, row: &Shown<'_>) -> String {
+    let own = match row.node.item {
+        Item::Row(id) if fleet.own_health(id) != Health::Ok => {
+            fleet.details(id).map(|details| details.why).unwrap_or_default()
         }
-        Item::Reference { .. } => line.status.map(|c| c.reason.to_string()).unwrap_or_default(),
-        Item::Group { .. } => String::new(),
+        Item::Reference { .. } => row.line.status.map(|c| c.reason.to_string()).unwrap_or_default(),
+        Item::Row(_) | Item::Group { .. } => String::new(),
     };
     if own.is_empty() {
-        line.tags.iter().map(|tag| tag.word()).collect::<Vec<_>>().join(", ")
+        row.line.tags.iter().map(|tag| tag.word()).collect::<Vec<_>>().join(", ")
     } else {
         own.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -407,8 +425,8 @@ fn short_kind(kind: &str) -> &str {
     }
 }
 
-fn name_line(fleet: &Fleet, node: &Node, room: usize, paint: &Paint<'_>) -> Line<'static> {
-    let Some(line) = fleet.line(node.item) else { return Line::default() };
+fn name_line(row: &Shown<'_>, room: usize, paint: &Paint<'_>) -> Line<'static> {
+    let Shown { node, line } = row;
     let kind = if line.kind.is_empty() { String::new() } else { format!("{}/", short_kind(line.kind)) };
     // Indentation and fold symbol are drawn by the widget.
     let left = room.saturating_sub(2 * usize::from(node.depth) + 2 + crate::text::width(&kind));

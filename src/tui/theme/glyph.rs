@@ -24,7 +24,6 @@ pub struct Glyphs {
     pub separator: &'static str,
     pub crumb: &'static str,
     pub ellipsis: &'static str,
-    pub bullet: &'static str,
     pub rule: &'static str,
     pub border: border::Set<'static>,
 }
@@ -46,7 +45,6 @@ pub const UNICODE: Glyphs = Glyphs {
     separator: "∙",
     crumb: "›",
     ellipsis: "⋯",
-    bullet: "∙",
     rule: "─",
     border: border::ROUNDED,
 };
@@ -68,7 +66,6 @@ pub const ASCII: Glyphs = Glyphs {
     separator: "|",
     crumb: ">",
     ellipsis: "~",
-    bullet: "*",
     rule: "-",
     border: border::Set {
         top_left: "+",
@@ -90,7 +87,7 @@ mod tests {
 
     fn chrome(g: &Glyphs) -> Vec<&'static str> {
         let verdicts = [g.ok, g.progressing, g.degraded, g.blocked, g.unknown, g.active, g.none];
-        let marks = [g.ascending, g.descending, g.separator, g.crumb, g.ellipsis, g.bullet];
+        let marks = [g.ascending, g.descending, g.separator, g.crumb, g.ellipsis];
         let folds = [g.fold_open, g.fold_closed, g.leaf].map(str::trim_end);
         verdicts.into_iter().chain(marks).chain(folds).collect()
     }

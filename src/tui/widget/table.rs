@@ -43,32 +43,32 @@ pub struct Placed<C> {
     pub width: u16,
 }
 
-/// Chooses the columns that fit into `width` by rank, gives each its natural width as far as there
-/// is room, and the rest to the one that grows.
+/// Chooses the columns that fit into `width` by rank and gives each its natural width as far as
+/// there is room. The one that grows gets what is left over, if that is enough for it.
 #[must_use]
 pub fn place<C: Copy>(columns: &[Column<C>], x: u16, width: u16) -> Vec<Placed<C>> {
     let mut order: Vec<usize> = (0..columns.len()).collect();
-    order.sort_by_key(|at| columns[*at].rank);
+    order.sort_by_key(|at| (columns[*at].grows, columns[*at].rank));
     let mut widths: Vec<Option<u16>> = vec![None; columns.len()];
     let mut left = width;
-    for at in &order {
-        let gap = if left == width { 0 } else { GAP };
-        let min = columns[*at].min.min(columns[*at].natural.max(1));
-        if min + gap <= left {
-            widths[*at] = Some(min);
-            left -= min + gap;
+    for growing in [false, true] {
+        let of_this_kind = || order.iter().copied().filter(|at| columns[*at].grows == growing);
+        for at in of_this_kind() {
+            let gap = if left == width { 0 } else { GAP };
+            let min = columns[at].min.min(columns[at].natural.max(1));
+            if min + gap <= left {
+                widths[at] = Some(min);
+                left -= min + gap;
+            }
         }
-    }
-    for at in &order {
-        if let Some(w) = &mut widths[*at] {
-            let more = columns[*at].natural.saturating_sub(*w).min(left);
-            *w += more;
-            left -= more;
+        for at in of_this_kind() {
+            if let Some(w) = &mut widths[at] {
+                let most = if growing { u16::MAX } else { columns[at].natural };
+                let more = most.saturating_sub(*w).min(left);
+                *w += more;
+                left -= more;
+            }
         }
-    }
-    let grower = (0..columns.len()).rev().find(|at| columns[*at].grows && widths[*at].is_some());
-    if let Some(w) = grower.and_then(|at| widths[at].as_mut()) {
-        *w += left;
     }
     let mut next = x;
     let mut placed = Vec::new();
