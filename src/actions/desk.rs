@@ -2,7 +2,7 @@
 //! the person's yes → journal → guarded write → journal. Owns the order; the rules are in `preflight`,
 //! the change in `edit`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::diff::diff;
 use super::edit::{Edit, edit};
@@ -16,6 +16,9 @@ use crate::client::read::{get_value, list_values};
 use crate::client::write::Part;
 use crate::client::{Connection, Mode, Precondition, WriteError, Writer, explain};
 use crate::time::Clock;
+
+/// Conflicts with writers of the status that are answered by reading again.
+const ATTEMPTS: usize = 10;
 
 /// The field manager of what people do through capstan.
 const FIELD_MANAGER: &str = "capstan";
@@ -63,6 +66,7 @@ impl Desk {
             diff: Vec::new(),
             uid: text_at(&around.object, "/metadata/uid"),
             resource_version: text_at(&around.object, "/metadata/resourceVersion"),
+            shown: shown(&around.object),
             request: request.clone(),
             findings,
             edit: change,
@@ -167,19 +171,34 @@ impl Desk {
         Surroundings { object, cluster, machines, owner }
     }
 
+    /// Sends what was previewed. A conflict is answered by reading again: when only the status moved
+    /// on, what the person saw still holds, and the newer version is named instead.
     async fn send(&self, preview: &Preview, mode: Mode) -> Result<Option<Value>, ActionError> {
-        let precondition = Precondition {
-            uid: Some(preview.uid.clone()).filter(|uid| !uid.is_empty()),
-            resource_version: Some(preview.resource_version.clone()).filter(|version| !version.is_empty()),
-        };
         let target = &preview.request.target;
-        let answer = match &preview.edit {
-            Edit::Patch(patch) => {
-                self.writer.patch_value(target, Part::Main, patch, &precondition, mode).await.map(Some)
+        let mut version = preview.resource_version.clone();
+        for attempt in 1.. {
+            let precondition = Precondition {
+                uid: Some(preview.uid.clone()).filter(|uid| !uid.is_empty()),
+                resource_version: Some(version.clone()).filter(|version| !version.is_empty()),
+            };
+            let answer = match &preview.edit {
+                Edit::Patch(patch) => {
+                    self.writer.patch_value(target, Part::Main, patch, &precondition, mode).await.map(Some)
+                }
+                Edit::Delete => self.writer.delete_value(target, &precondition, mode).await.map(|()| None),
+            };
+            match answer {
+                Err(error) if error.is_conflict() && attempt < ATTEMPTS => {
+                    let fresh = self.read(&preview.request).await?;
+                    if shown(&fresh) != preview.shown {
+                        return Err(ActionError::Stale { target: target.to_string() });
+                    }
+                    version = text_at(&fresh, "/metadata/resourceVersion");
+                }
+                other => return other.map_err(|error| self.refusal(&preview.request, &error)),
             }
-            Edit::Delete => self.writer.delete_value(target, &precondition, mode).await.map(|()| None),
-        };
-        answer.map_err(|error| self.refusal(&preview.request, &error))
+        }
+        Err(ActionError::Stale { target: target.to_string() })
     }
 
     fn refusal(&self, request: &Request, error: &WriteError) -> ActionError {
@@ -241,6 +260,19 @@ fn done_words(action: &Action) -> String {
 
 fn server(request: &Request, reason: String) -> ActionError {
     ActionError::Server { action: request.action.name(), target: request.target.to_string(), reason }
+}
+
+/// What a person decides about: everything but the status and what every write changes.
+fn shown(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    json!({
+        "uid": metadata["uid"],
+        "generation": metadata["generation"],
+        "labels": metadata["labels"],
+        "annotations": metadata["annotations"],
+        "deletionTimestamp": metadata["deletionTimestamp"],
+        "spec": object["spec"],
+    })
 }
 
 fn text_at(object: &Value, pointer: &str) -> String {

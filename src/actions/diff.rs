@@ -1,6 +1,6 @@
 //! The exact difference between an object as it is and as the server says it will be, as lines of
 //! YAML. Leaves out what every write changes and no person decides (managedFields, resourceVersion,
-//! generation). Must not know which action made the difference.
+//! generation) and the status, which no action writes. Must not know which action made the difference.
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
@@ -63,6 +63,9 @@ pub fn diff(before: &Value, after: &Value) -> Vec<DiffLine> {
 /// YAML of what a person decides about an object.
 fn yaml(object: &Value) -> String {
     let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for noise in ["managedFields", "resourceVersion", "generation"] {
             metadata.remove(noise);

@@ -150,6 +150,8 @@ pub struct Preview {
     pub(crate) edit: Edit,
     pub(crate) uid: String,
     pub(crate) resource_version: String,
+    /// What must not have changed until the write: see `desk`.
+    pub(crate) shown: serde_json::Value,
 }
 
 impl Preview {

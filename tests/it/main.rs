@@ -10,6 +10,7 @@
     reason = "a test that cannot go on should say so and stop"
 )]
 
+mod actions;
 mod apiserver;
 mod crds;
 mod documents;
