@@ -18,5 +18,6 @@ mod engine;
 mod fleet_fixture;
 mod schema;
 mod screens;
+mod standalone;
 mod terminal;
 mod tidy;

@@ -1,0 +1,240 @@
+//! The real binary as separate processes: a headless standalone server over TLS, and everything that
+//! connects to it. Waits are for lines and objects, never for a clock.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use capstan::api::cluster::Cluster;
+use kube::Client;
+use kube::api::Api;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_capstan");
+
+/// A server of its own in a folder of its own; killed when dropped.
+struct Standalone {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Standalone {
+    fn start(folder: &std::path::Path, extra: &[&str]) -> Self {
+        let mut child = Command::new(BINARY)
+            .args(["standalone", "--headless", "--listen", "127.0.0.1:0", "--time-scale", "1000"])
+            .arg("--data-dir")
+            .arg(folder.join("data"))
+            .arg("--kubeconfig-out")
+            .arg(folder.join("kubeconfig"))
+            .args(extra)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let mut said = String::new();
+        let stdout = child.stdout.take().expect("its output");
+        BufReader::new(stdout).read_line(&mut said).expect("a line");
+        assert!(said.starts_with("capstan serves the Kubernetes API on https://127.0.0.1:"), "{said:?}");
+        Self { child, folder: folder.to_owned() }
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    /// `capstan …` against this server.
+    fn capstan(&self, args: &[&str]) -> Output {
+        Command::new(BINARY)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig())
+            .args(args)
+            .env("HOME", &self.folder)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .output()
+            .expect("the command runs")
+    }
+
+    fn says(&self, args: &[&str]) -> String {
+        let output = self.capstan(args);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        text
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+
+    async fn clusters(&self) -> Api<Cluster> {
+        let config = Kubeconfig::read_from(self.kubeconfig()).expect("a kubeconfig");
+        let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default())
+            .await
+            .expect("a config");
+        Api::namespaced(Client::try_from(config).expect("a client"), "default")
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn failure(output: &Output) -> String {
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_fleet_comes_up_scales_rolls_and_survives_kill_9() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Standalone::start(folder.path(), &["--sample", "healthy-ha"]);
+    server.says(&["wait", "cluster/aurora", "--for=verdict=ok", "--timeout=120s"]);
+    server.says(&["scale", "md/aurora-web", "--replicas", "4", "--yes"]);
+    server.says(&["wait", "cluster/aurora", "--for=verdict=ok", "--timeout=120s"]);
+    assert!(server.says(&["get", "md", "aurora-web", "-o", "yaml"]).contains("availableReplicas: 4"));
+
+    // Mid-rollout, without a word.
+    server.says(&["set-version", "kcp/aurora-control-plane", "--to", "v1.36.0", "--yes"]);
+    server.kill();
+
+    let server = Standalone::start(folder.path(), &[]);
+    let condition = "--for=condition=RollingOut=False";
+    server.says(&["wait", "kcp/aurora-control-plane", condition, "--timeout=120s"]);
+    server.says(&["wait", "cluster/aurora", "--for=verdict=ok", "--timeout=120s"]);
+    let machines = server.says(&["get", "machines", "-l", "cluster.x-k8s.io/control-plane"]);
+    assert_eq!(machines.matches("v1.36.0").count(), 3, "{machines}");
+    let described = server.capstan(&["describe", "cluster", "aurora", "--exit-status"]);
+    assert_eq!(described.status.code(), Some(0));
+    let tree = String::from_utf8_lossy(&described.stdout).into_owned();
+    assert!(tree.contains("MachineDeployment default/aurora-web"), "{tree}");
+}
+
+#[tokio::test]
+async fn a_store_belongs_to_one_process_and_its_files_to_one_person() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Standalone::start(folder.path(), &["--no-engine"]);
+    let second = Command::new(BINARY)
+        .args(["standalone", "--headless", "--data-dir"])
+        .arg(folder.path().join("data"))
+        .output()
+        .expect("it runs");
+    let said = failure(&second);
+    assert!(said.contains(&format!("process {}", server.child.id())), "{said}");
+    for file in ["kubeconfig", "data/store.redb", "data/ca.key", "data/admin.token"] {
+        let mode = std::fs::metadata(folder.path().join(file)).expect(file).permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{file}");
+    }
+    assert!(
+        server
+            .clusters()
+            .await
+            .list(&kube::api::ListParams::default())
+            .await
+            .expect("a list")
+            .items
+            .is_empty()
+    );
+}
+
+#[test]
+fn bad_input_gets_one_sentence_and_the_documented_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command
+            .args(args)
+            .env("HOME", folder.path())
+            .env_remove("KUBECONFIG")
+            .env("TERM", "xterm")
+            .stdin(Stdio::null());
+        command.output().expect("it runs")
+    };
+    let bad = folder.path().join("bad.yaml");
+    std::fs::write(&bad, "clusters: [").expect("a file");
+    let dead = folder.path().join("dead.yaml");
+    std::fs::write(
+        &dead,
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+         users: [{name: u, user: {token: x}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n",
+    )
+    .expect("a file");
+    let corrupt = folder.path().join("corrupt");
+    std::fs::create_dir(&corrupt).expect("a folder");
+    std::fs::write(corrupt.join("store.redb"), "this is no database").expect("a file");
+    let path = |p: &PathBuf| p.display().to_string();
+    for (args, code, expected) in [
+        (vec!["--no-such-flag".to_owned()], 2, "--no-such-flag"),
+        (
+            vec!["get".into(), "clusters".into(), "--kubeconfig".into(), "/does/not/exist".into()],
+            1,
+            "/does/not/exist",
+        ),
+        (vec!["get".into(), "clusters".into(), "--kubeconfig".into(), path(&bad)], 1, "bad.yaml"),
+        (vec!["get".into(), "clusters".into()], 1, "no kubeconfig"),
+        (
+            vec![
+                "get".into(),
+                "clusters".into(),
+                "--kubeconfig".into(),
+                path(&dead),
+                "--context".into(),
+                "x".into(),
+            ],
+            1,
+            "it has: c",
+        ),
+        (vec!["get".into(), "clusters".into(), "--kubeconfig".into(), path(&dead)], 1, "https://127.0.0.1:1"),
+        (vec!["demo".into()], 1, "terminal"),
+        (
+            vec!["standalone".into(), "--headless".into(), "--data-dir".into(), path(&corrupt)],
+            1,
+            "store.redb",
+        ),
+        (
+            vec!["standalone".into(), "--headless".into(), "--sample".into(), "nothing".into()],
+            1,
+            "healthy-ha",
+        ),
+        (vec!["standalone".into(), "--store".into(), "floppy".into()], 1, "expected disk or memory"),
+        (
+            vec![
+                "standalone".into(),
+                "--listen".into(),
+                "0.0.0.0:0".into(),
+                "--store".into(),
+                "memory".into(),
+            ],
+            1,
+            "loopback",
+        ),
+    ] {
+        let words: Vec<&str> = args.iter().map(String::as_str).collect();
+        let output = run(&words);
+        let said = failure(&output);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+        assert!(!said.contains("panicked") && !said.contains("stack backtrace"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn actions_ask_before_they_act() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Standalone::start(folder.path(), &["--sample", "healthy-ha"]);
+    server.says(&["wait", "cluster/aurora", "--for=verdict=ok", "--timeout=120s"]);
+    let unasked = failure(&server.capstan(&["scale", "kcp/aurora-control-plane", "--replicas", "1"]));
+    assert!(unasked.contains("--yes"), "{unasked}");
+    let even = failure(&server.capstan(&["scale", "kcp/aurora-control-plane", "--replicas", "2", "--yes"]));
+    assert!(even.contains("blocked"), "{even}");
+    let looked = server.says(&["rollout", "after", "md/aurora-web", "--at", "+2h", "--dry-run"]);
+    assert!(looked.contains("Dry run: nothing was written."), "{looked}");
+    let read_only =
+        failure(&server.capstan(&["--read-only", "scale", "md/aurora-web", "--replicas", "9", "--yes"]));
+    assert!(read_only.contains("read-only"), "{read_only}");
+    assert!(server.says(&["get", "md", "aurora-web", "-o", "yaml"]).contains("replicas: 3"));
+}
