@@ -11,23 +11,23 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u16);
 
-/// An object's uid as a number. UUIDs keep their text form; anything else is hashed.
+/// An object's uid, 16 bytes. UUIDs keep their text form; anything else is hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uid(pub u128);
+pub struct Uid([u8; 16]);
 
 impl Uid {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         uuid::Uuid::try_parse(text).map_or_else(
-            |_| Self(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, text.as_bytes()).as_u128()),
-            |uuid| Self(uuid.as_u128()),
+            |_| Self(uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, text.as_bytes()).into_bytes()),
+            |uuid| Self(uuid.into_bytes()),
         )
     }
 }
 
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        uuid::Uuid::from_u128(self.0).fmt(f)
+        uuid::Uuid::from_bytes(self.0).fmt(f)
     }
 }
 

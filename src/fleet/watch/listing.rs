@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 
 use crate::client::watch::Backoff;
 
-/// Objects per page of a list.
-const PAGE_SIZE: u32 = 500;
+/// Objects per page of a list: a page is held as text and decoded, so it decides the peak of memory.
+const PAGE_SIZE: u32 = 250;
 /// Changes taken together when they arrive together.
 const CHUNK_MAX: usize = 256;
 /// The server ends a watch after so long.
