@@ -82,7 +82,11 @@ impl Sim {
 
     async fn list<K: Object>(&self) -> Vec<K> {
         let values = read::list_values(&self.connection.client, &Gvk::of::<K>(), "default", "").await;
-        values.expect("a list").into_iter().map(|v| serde_json::from_value(v).expect("of this kind")).collect()
+        values
+            .expect("a list")
+            .into_iter()
+            .map(|v| serde_json::from_value(v).expect("of this kind"))
+            .collect()
     }
 
     async fn patch<K: Object>(&self, name: &str, body: Value) {
@@ -118,7 +122,8 @@ impl Sim {
         for machine in machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {
             let is_control_plane = labels(machine).any(|l| l == "cluster.x-k8s.io/control-plane");
             *(if is_control_plane { &mut control_plane } else { &mut workers }) += 1;
-            let owned = machine.metadata.owner_references.iter().flatten().any(|r| r.controller == Some(true));
+            let owned =
+                machine.metadata.owner_references.iter().flatten().any(|r| r.controller == Some(true));
             assert!(owned, "Machine {:?} has no controller", machine.metadata.name);
         }
         let (control_plane_max, workers_max) = self.machines_max;
@@ -144,7 +149,10 @@ impl Sim {
         dump::<KubeadmConfig>(self, &mut text).await;
         dump::<DevMachine>(self, &mut text).await;
         for entry in self.handle.trace().entries().iter().rev().take(40) {
-            text.push_str(&format!("{} {} {} writes={} {:?}\n", entry.at, entry.controller, entry.key, entry.writes, entry.ending));
+            text.push_str(&format!(
+                "{} {} {} writes={} {:?}\n",
+                entry.at, entry.controller, entry.key, entry.writes, entry.ending
+            ));
         }
         panic!("after {} s: {what} did not happen\n{text}", self.elapsed_s());
     }
@@ -192,28 +200,49 @@ fn manifest(control_plane: u32, workers: u32) -> Vec<Value> {
     let part = |seconds: u32| json!({"provisioning": {"startupDuration": format!("{seconds}s"), "startupJitter": "0.2"}});
     let host = json!({"template": {"spec": {"backend": {"inMemory":
         {"vm": part(10), "node": part(2), "apiServer": part(2), "etcd": part(2)}}}}});
-    let mine = json!({"cluster.x-k8s.io/cluster-name": "harbor", "cluster.x-k8s.io/deployment-name": "harbor-md-0"});
-    let mut deployment = object("", "MachineDeployment", "harbor-md-0", json!({
+    let mine =
+        json!({"cluster.x-k8s.io/cluster-name": "harbor", "cluster.x-k8s.io/deployment-name": "harbor-md-0"});
+    let mut deployment = object(
+        "",
+        "MachineDeployment",
+        "harbor-md-0",
+        json!({
         "clusterName": "harbor", "replicas": workers, "selector": {"matchLabels": mine},
         "template": {"metadata": {"labels": mine}, "spec": {
             "clusterName": "harbor", "version": "v1.34.1",
             "bootstrap": {"configRef": reference("bootstrap.", "KubeadmConfigTemplate", "harbor-md-0")},
-            "infrastructureRef": reference("infrastructure.", "DevMachineTemplate", "harbor-md-0")}}}));
+            "infrastructureRef": reference("infrastructure.", "DevMachineTemplate", "harbor-md-0")}}}),
+    );
     deployment["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "harbor"});
     vec![
-        object("", "Cluster", "harbor", json!({
+        object(
+            "",
+            "Cluster",
+            "harbor",
+            json!({
             "clusterNetwork": {"pods": {"cidrBlocks": ["192.168.0.0/16"]}},
             "controlPlaneRef": reference("controlplane.", "KubeadmControlPlane", "harbor-cp"),
-            "infrastructureRef": reference("infrastructure.", "DevCluster", "harbor")})),
+            "infrastructureRef": reference("infrastructure.", "DevCluster", "harbor")}),
+        ),
         object("infrastructure.", "DevCluster", "harbor", json!({"backend": {"inMemory": {}}})),
         object("infrastructure.", "DevMachineTemplate", "harbor-cp", host.clone()),
-        object("controlplane.", "KubeadmControlPlane", "harbor-cp", json!({
+        object(
+            "controlplane.",
+            "KubeadmControlPlane",
+            "harbor-cp",
+            json!({
             "replicas": control_plane, "version": "v1.34.1",
             "machineTemplate": {"spec": {"infrastructureRef": reference("infrastructure.", "DevMachineTemplate", "harbor-cp")}},
-            "kubeadmConfigSpec": {"clusterConfiguration": {"apiServer": {"certSANs": ["localhost"]}}}})),
+            "kubeadmConfigSpec": {"clusterConfiguration": {"apiServer": {"certSANs": ["localhost"]}}}}),
+        ),
         object("infrastructure.", "DevMachineTemplate", "harbor-md-0", host),
-        object("bootstrap.", "KubeadmConfigTemplate", "harbor-md-0", json!({"template": {"spec": {
-            "joinConfiguration": {"nodeRegistration": {"criSocket": "unix:///x"}}}}})),
+        object(
+            "bootstrap.",
+            "KubeadmConfigTemplate",
+            "harbor-md-0",
+            json!({"template": {"spec": {
+            "joinConfiguration": {"nodeRegistration": {"criSocket": "unix:///x"}}}}}),
+        ),
         deployment,
     ]
 }
@@ -262,7 +291,8 @@ async fn assert_steady_state(sim: &Sim) {
 }
 
 async fn quiet<K: Object + Conditioned>(sim: &Sim) {
-    let negative = ["Deleting", "Updating", "RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Paused"];
+    let negative =
+        ["Deleting", "Updating", "RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Paused"];
     for object in sim.list::<K>().await {
         for c in object.conditions() {
             let expected = if negative.contains(&c.type_.as_str()) { "False" } else { "True" };
@@ -343,7 +373,8 @@ async fn a_control_plane_rolls_without_surge_and_on_time() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         sim.check().await;
     }
-    let names = |machines: &[Machine]| machines.iter().filter_map(|m| m.metadata.name.clone()).collect::<Vec<_>>();
+    let names =
+        |machines: &[Machine]| machines.iter().filter_map(|m| m.metadata.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&sim.list().await), names(&before), "nothing moves before its time");
     let replaced = async |s: &Sim| {
         let now: Vec<Machine> = s.list().await;
