@@ -82,13 +82,17 @@ impl Controller for Clusters {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let context = &self.context;
         let Some(cluster) = context.caches.clusters.get(key) else { return Ok(Outcome::Done) };
-        let fresh = cluster.metadata.deletion_timestamp.is_none()
-            && !has_finalizer(cluster.as_ref(), finalizer::CLUSTER);
-        if !fresh && pause::check(context, cluster.as_ref(), Some(&cluster)).await? == Pause::Stop {
+        let mut observed = self.observe(&cluster);
+        let plan = planned::plan(&observed);
+        if cluster.metadata.deletion_timestamp.is_none()
+            && !has_finalizer(cluster.as_ref(), finalizer::CLUSTER)
+        {
+            apply::apply(context, &plan.steps).await.into_result()?;
             return Ok(Outcome::Done);
         }
-        let mut observed = self.observe(&cluster);
-        let plan = planned::plan(&observed, context.clock.now());
+        if pause::check(context, cluster.as_ref(), Some(&cluster)).await? == Pause::Stop {
+            return Ok(Outcome::Done);
+        }
         for blocker in &plan.blockers {
             tracing::debug!(rule = blocker.reason.rule, "Cluster {key}: {blocker}");
         }
@@ -103,7 +107,11 @@ impl Controller for Clusters {
             status.observed_generation = before.metadata.generation;
         }
         let after = Cluster { status: Some(status), ..before.clone() };
-        status_write::write(context, &before, &after, &judged::OWNED).await?;
+        if status_write::write(context, &before, &after, &judged::OWNED).await?
+            == status_write::Outcome::Written
+        {
+            apply::apply(context, &planned::milestones(&before, &after)).await.into_result()?;
+        }
         applied.into_result()?;
         Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
     }

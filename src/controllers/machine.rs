@@ -198,9 +198,15 @@ impl Controller for Machines {
                 None => Outcome::RequeueAfter(super::MISSING_RETRY),
             });
         };
-        let fresh = machine.metadata.deletion_timestamp.is_none()
-            && !has_finalizer(machine.as_ref(), finalizer::MACHINE);
-        if !fresh && pause::check(&self.context, machine.as_ref(), Some(&cluster)).await? == Pause::Stop {
+        if machine.metadata.deletion_timestamp.is_none()
+            && !has_finalizer(machine.as_ref(), finalizer::MACHINE)
+        {
+            let observed = self.observe(&machine, &cluster).await;
+            let plan = planned::plan(&observed, self.now());
+            apply::apply(&self.context, &plan.steps).await.into_result()?;
+            return Ok(Outcome::Done);
+        }
+        if pause::check(&self.context, machine.as_ref(), Some(&cluster)).await? == Pause::Stop {
             return Ok(Outcome::Done);
         }
         self.reconcile_live(&machine, &cluster).await

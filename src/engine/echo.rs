@@ -22,7 +22,9 @@ pub struct Echoes(BTreeMap<(String, String), Arc<dyn Ear>>);
 /// A cache as far as echoes are concerned.
 trait Ear: Send + Sync {
     fn subscribe(&self) -> watch::Receiver<Progress>;
-    fn has(&self, written: &Written) -> bool;
+    /// Asked from inside a look at the progress, which is locked then: `seen` comes from there, because
+    /// looking again would wait for a writer that waits for us.
+    fn has(&self, written: &Written, seen: u64) -> bool;
 }
 
 impl<K: Object> Ear for Cache<K> {
@@ -30,13 +32,12 @@ impl<K: Object> Ear for Cache<K> {
         Self::subscribe(self)
     }
 
-    fn has(&self, written: &Written) -> bool {
+    fn has(&self, written: &Written, seen: u64) -> bool {
         let Some(version) = &written.resource_version else {
             let object = self.get(&written.key);
             return object.is_none_or(|o| o.meta().uid.as_deref() != Some(written.uid.as_str()));
         };
-        let version = parse_version(version);
-        self.progress().seen >= version
+        seen >= parse_version(version)
     }
 }
 
@@ -51,7 +52,7 @@ impl Echoes {
         for written in writes {
             let Some(ear) = self.0.get(&(written.group.clone(), written.kind.clone())) else { continue };
             let mut progress = ear.subscribe();
-            let wait = progress.wait_for(|_| ear.has(&written));
+            let wait = progress.wait_for(|p| ear.has(&written, p.seen));
             if tokio::time::timeout(PATIENCE, wait).await.is_err() {
                 tracing::warn!(kind = written.kind, key = %written.key, "the watch did not show our own write in time");
             }

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Plan, Rule, Write, ownership};
+use super::{Plan, Rule, Step, Write, ownership};
+use crate::api::cluster::Cluster;
 use crate::api::key::ObjectRef;
 use crate::api::names::finalizer;
 use crate::status::cluster::deletion::{Stage, stage};
-use crate::status::cluster::{Observed, has_endpoint, initialization, status};
+use crate::status::cluster::{Observed, has_endpoint, initialization};
 use crate::status::contract::{External, Provided};
-use crate::time::Timestamp;
 
 /// How soon an object that should exist is looked for again.
 const MISSING_RETRY: Duration = Duration::from_secs(30);
@@ -103,7 +103,7 @@ impl fmt::Display for Why {
 /// The plan for a Cluster that is not paused. Every rule speaks even when an earlier one waits; only
 /// the finalizer comes alone.
 #[must_use]
-pub fn plan(o: &Observed, now: Timestamp) -> Plan {
+pub fn plan(o: &Observed) -> Plan {
     let mut plan = Plan::default();
     if !o.is_deleting() && !ownership::has_finalizer(&o.cluster, finalizer::CLUSTER) {
         plan.step(ownership::add_finalizer(&o.cluster, finalizer::CLUSTER), Why::Finalizer);
@@ -115,7 +115,6 @@ pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     }
     infrastructure(o, &mut plan);
     control_plane(o, &mut plan);
-    report(o, now, &mut plan);
     if o.is_deleting() {
         delete(o, &mut plan);
     }
@@ -200,45 +199,37 @@ fn endpoint(o: &Observed, from: &Provided, plan: &mut Plan) {
     }
 }
 
-/// Milestones and phases become events, once: they are compared with the stored status.
-fn report(o: &Observed, now: Timestamp, plan: &mut Plan) {
-    let (before, after) = (initialization(&o.cluster), status(o, now));
-    let flags = after.initialization.unwrap_or_default();
-    let about = ObjectRef::of(&o.cluster);
-    let event = |reason: &'static str, message: String| Write::Event {
-        about: about.clone(),
-        warning: false,
-        reason,
-        message,
+/// Milestones and phases as events: what the status of `after` reached and that of `before` had not.
+/// Asked when `after` is stored, so that nothing is reported twice.
+#[must_use]
+pub fn milestones(before: &Cluster, after: &Cluster) -> Vec<Step> {
+    let (old, new) = (initialization(before), initialization(after));
+    let name = after.metadata.name.as_deref().unwrap_or_default();
+    let mut plan = Plan::default();
+    let mut event = |reason: &'static str, message: String, why: Why| {
+        plan.step(Write::Event { about: ObjectRef::of(after), warning: false, reason, message }, why);
     };
-    let name = o.cluster.metadata.name.as_deref().unwrap_or_default();
-    if o.infrastructure.found().is_some()
-        && before.infrastructure_provisioned != Some(true)
-        && flags.infrastructure_provisioned == Some(true)
-    {
-        let message = format!("Cluster {name} InfrastructureReady is now True");
-        plan.step(
-            event("InfrastructureReady", message),
-            Why::Reached { what: "the infrastructure is provisioned" },
-        );
+    let reached = |old: Option<bool>, new: Option<bool>| old != Some(true) && new == Some(true);
+    let provided = after.spec.infrastructure_ref.is_some();
+    if provided && reached(old.infrastructure_provisioned, new.infrastructure_provisioned) {
+        let why = Why::Reached { what: "the infrastructure is provisioned" };
+        event("InfrastructureReady", format!("Cluster {name} InfrastructureReady is now True"), why);
     }
-    if before.control_plane_initialized != Some(true) && flags.control_plane_initialized == Some(true) {
-        let message = format!("Cluster {name} ControlPlaneInitialized is now True");
-        plan.step(
-            event("ControlPlaneInitialized", message),
-            Why::Reached { what: "the control plane is initialized" },
-        );
+    if reached(old.control_plane_initialized, new.control_plane_initialized) {
+        let why = Why::Reached { what: "the control plane is initialized" };
+        event("ControlPlaneInitialized", format!("Cluster {name} ControlPlaneInitialized is now True"), why);
     }
-    let stored = o.cluster.status.as_ref().and_then(|s| s.phase.as_deref());
-    if let Some(phase) = after.phase.filter(|phase| stored != Some(phase)) {
+    let phase = |cluster: &Cluster| cluster.status.as_ref().and_then(|s| s.phase.clone());
+    if let Some(phase) = phase(after).filter(|new| phase(before).as_ref() != Some(new)) {
         let reason = match phase.as_str() {
             "Provisioning" => "Provisioning",
             "Provisioned" => "Provisioned",
             "Deleting" => "Deleting",
             _ => "Pending",
         };
-        plan.step(event(reason, format!("Cluster {name} is {phase}")), Why::Phase { phase });
+        event(reason, format!("Cluster {name} is {phase}"), Why::Phase { phase });
     }
+    plan.steps
 }
 
 fn delete(o: &Observed, plan: &mut Plan) {
@@ -305,7 +296,7 @@ mod tests {
 
     use super::*;
     use crate::status::cluster::Descendants;
-    use crate::time::parse_rfc3339;
+    use crate::time::Timestamp;
 
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
         serde_json::from_value(value).expect("an object")
@@ -335,7 +326,7 @@ mod tests {
     }
 
     fn check(o: &Observed, steps: &[&str], blockers: &[&str]) {
-        let plan = plan(o, parse_rfc3339("2026-01-01T12:00:00Z").expect("a moment"));
+        let plan = plan(o);
         let did: Vec<_> = plan.steps.iter().map(|s| s.reason.rule).collect();
         let held: Vec<_> = plan.blockers.iter().map(|b| b.reason.rule).collect();
         assert_eq!((did.as_slice(), held.as_slice()), (steps, blockers));
@@ -350,11 +341,7 @@ mod tests {
             "apiVersion": "x.cluster.x-k8s.io/v1beta2", "kind": "DevCluster", "metadata": {"name": "c"}, "spec": endpoint,
             "status": {"initialization": {"provisioned": true}}}));
         o.infrastructure = External::Found(infrastructure.clone());
-        check(
-            &o,
-            &["adopt-provider-object", "copy-endpoint", "report-milestone"],
-            &["waiting-for-control-plane"],
-        );
+        check(&o, &["adopt-provider-object", "copy-endpoint"], &["waiting-for-control-plane"]);
         infrastructure.content["status"] = json!({});
         o.infrastructure = External::Found(infrastructure);
         check(&o, &["adopt-provider-object"], &["waiting-for-infrastructure", "waiting-for-control-plane"]);
@@ -366,7 +353,6 @@ mod tests {
     fn deletion_goes_workers_control_plane_infrastructure() {
         let mut o = fresh();
         o.cluster.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
-        o.cluster.status.get_or_insert_default().phase = Some("Deleting".to_owned());
         let owner =
             json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c"}]);
         let template = json!({"spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}});

@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 
 use super::why::Why;
-use crate::api::key::ObjectRef;
+use crate::api::key::{ObjectRef, group_of};
+use crate::api::names::CONTROL_PLANE_GROUP;
 use crate::plan::{Plan, Write, ownership};
 use crate::status::contract::{External, Provided};
 use crate::status::machine::{Observed, initialization, offered_data_secret, offered_provider_id};
@@ -98,9 +99,8 @@ fn adopt(o: &Observed, object: &Provided, plan: &mut Plan) {
     if object.is_deleting() {
         return;
     }
-    let creator = |r: &OwnerReference| {
-        r.kind == "MachineSet" || (r.controller == Some(true) && r.api_version.starts_with("controlplane."))
-    };
+    let creator =
+        |r: &OwnerReference| r.kind == "MachineSet" || group_of(&r.api_version) == CONTROL_PLANE_GROUP;
     let owner = ownership::owner(&o.machine, true);
     match ownership::adopt(object, owner, &o.machine.spec.cluster_name, creator) {
         Ok(None) => {}
