@@ -5,10 +5,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 
-use super::keymap::{Lookup, Mode};
+use super::keymap::Lookup;
 use super::layout::{HEIGHT_MIN, WIDTH_MIN, layout};
 use super::model::{Model, Tone};
-use super::overlay::Overlay;
 use super::paint::{Paint, put, put_ends};
 use super::screen::{Screen, header};
 use super::theme::Scope;
@@ -68,6 +67,10 @@ fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
         );
         return;
     }
+    if !model.overlays.is_empty() {
+        // Dialogs carry their own.
+        return;
+    }
     let mut spans = Vec::new();
     if let Lookup::Pending(follow) = model.look.keymap.lookup(model.mode(), &model.pending)
         && !model.pending.is_empty()
@@ -117,15 +120,12 @@ fn hints(model: &Model) -> Vec<(&'static str, &'static str)> {
         }
     };
     all.extend([("prompt", "command"), ("help", "help")]);
-    if !model.session.read_only && model.mode() != Mode::Dialog {
+    if !model.session.read_only {
         all.extend([("prompt scale", "scale"), ("rollout restart", "restart"), ("pause", "pause")]);
     }
     if model.screens.len() > 1 {
         all.push(("back", "back"));
     }
     all.push(("leave", if model.screens.len() > 1 { "leave" } else { "quit" }));
-    if matches!(model.overlays.last(), Some(Overlay::Prompt(_))) {
-        all.clear();
-    }
     all
 }

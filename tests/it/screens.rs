@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 
 use capstan::tui::Tier;
-use capstan::tui::effect::Effect;
+use capstan::tui::effect::{Effect, Outcome};
 use capstan::tui::model::{Look, Model, Session};
 use capstan::tui::msg::Msg;
-use capstan::tui::script::{draw, press, text};
+use capstan::tui::script::{draw, press, svg, text};
 use capstan::tui::update::update;
 use proptest::prelude::*;
 use ratatui::layout::Rect;
@@ -184,6 +184,51 @@ fn no_size_breaks_any_screen() {
                 update(&mut model, Msg::Resize { width, height });
                 draw(&mut model);
             }
+        }
+    }
+}
+
+#[test]
+fn an_action_is_asked_for_shown_and_answered() {
+    let mut model = sample(PLAIN);
+    keys(&mut model, "\":tree prod-eu-1\" enter down");
+    let effects = keys(&mut model, "\":scale 5\" enter");
+    let [Effect::Preview { ticket, request, .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    let asked = format!("{} {}", request.action, request.target);
+    assert_eq!(asked, "scale to 5 KubeadmControlPlane prod/prod-eu-1-cp");
+    assert!(text(&mut model).contains("asking the server what would happen"));
+    let late = Outcome::Previewed { ticket: ticket + 1, result: Err("of another question".to_owned()) };
+    update(&mut model, Msg::Done(late));
+    assert!(text(&mut model).contains("asking the server"), "an answer to another question is dropped");
+    let refused = Outcome::Previewed { ticket: *ticket, result: Err("not allowed: patch it".to_owned()) };
+    update(&mut model, Msg::Done(refused));
+    let screen = text(&mut model);
+    assert!(screen.contains("Nothing was changed") && screen.contains("not allowed: patch it"), "{screen}");
+    keys(&mut model, "enter");
+    assert!(model.overlays.is_empty());
+    for (typed, said) in [
+        ("\":scale many\" enter", "`many` is not a number of replicas"),
+        ("\":rollout after soon\" enter", "`soon` is not a moment"),
+        ("\":set-version 1.x\" enter", "`1.x` is not a version"),
+        ("\":delete\" enter", "does not take `delete`"),
+    ] {
+        assert!(keys(&mut model, typed).is_empty(), "{typed}");
+        assert!(text(&mut model).contains(said), "{typed}:\n{}", text(&mut model));
+    }
+}
+
+#[test]
+fn the_pictures_in_the_documents_are_the_programs() {
+    for (name, typed) in [("fleet", ""), ("tree", "\":tree edge-7\" enter"), ("details", "w")] {
+        let mut model = sample(Eyes { width: 110, height: 20, ..PLAIN });
+        keys(&mut model, typed);
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("docs/images/{name}.svg"));
+        let picture = svg(&mut model);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, picture).expect("the folder of pictures can be written");
+        } else {
+            let kept = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(kept == picture, "docs/images/{name}.svg is out of date: UPDATE_GOLDEN=1 writes it anew");
         }
     }
 }

@@ -140,26 +140,7 @@ impl DetailsScreen {
             put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
         }
         foot::view(self.item, fleet, paint, layout, buffer);
-        self.view_position(lines.len(), first, layout, paint, buffer);
-    }
-
-    /// Which part of a longer text is shown, in the rule below it.
-    fn view_position(
-        &self,
-        lines: usize,
-        first: usize,
-        layout: &Layout,
-        paint: &Paint<'_>,
-        buffer: &mut Buffer,
-    ) {
-        let page = usize::from(layout.body.height);
-        if lines <= page || layout.foot_rule.height == 0 {
-            return;
-        }
-        let text = format!(" {}-{} of {lines} ", first + 1, (first + page).min(lines));
-        let width = u16::try_from(text.len()).unwrap_or(0);
-        let x = layout.foot_rule.right().saturating_sub(width + 2);
-        put(buffer, x, layout.foot_rule.y, &Line::from(paint.span(Scope::Muted, text)), width);
+        foot::position(first, usize::from(body.height), lines.len(), paint, layout, buffer);
     }
 
     fn lines(&self, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {

@@ -88,6 +88,12 @@ impl FleetScreen {
         only
     }
 
+    /// How many clusters are listed, after the filter.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.order.len()
+    }
+
     #[must_use]
     pub fn shows_faults_only(&self) -> bool {
         self.query.at_least.0 != Health::Ok
@@ -141,6 +147,8 @@ impl FleetScreen {
             }
         }
         foot::view(self.selected(fleet), fleet, paint, layout, buffer);
+        let page = usize::from(layout.body.height - 1);
+        foot::position(self.cursor.offset, page, self.order.len(), paint, layout, buffer);
     }
 
     fn columns(&self, body: Rect) -> Vec<table::Placed<Cell>> {
@@ -166,7 +174,7 @@ impl FleetScreen {
             column(Cell::Version, "VERSION", 7, version, 4),
             column(Cell::Phase, "PHASE", 12, 12, 7),
             table::Column { align: table::Align::Right, ..column(Cell::Age, "AGE", 4, 4, 5) },
-            column(Cell::Why, "WHY", 12, 20, 6),
+            column(Cell::Why, "WHY", 24, 24, 6),
         ];
         if !wide {
             columns.retain(|c| c.id != Cell::Phase);

@@ -36,6 +36,24 @@ pub fn view(item: Option<Item>, fleet: &Fleet, paint: &Paint<'_>, layout: &Layou
     }
 }
 
+/// Which part of something longer is shown, at the right end of the rule below it.
+pub fn position(
+    first: usize,
+    page: usize,
+    len: usize,
+    paint: &Paint<'_>,
+    layout: &Layout,
+    buffer: &mut Buffer,
+) {
+    if len <= page || layout.foot_rule.height == 0 {
+        return;
+    }
+    let text = format!(" {}-{} of {len} ", first + 1, (first + page).min(len));
+    let width = u16::try_from(text.len()).unwrap_or(0);
+    let x = layout.foot_rule.right().saturating_sub(width + 2);
+    put(buffer, x, layout.foot_rule.y, &Line::from(paint.span(Scope::Muted, text)), width);
+}
+
 /// Kinds that could not be read, and what else a source has to tell.
 #[must_use]
 pub fn warning(fleet: &Fleet) -> Option<String> {
@@ -72,7 +90,7 @@ fn sentence(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<L
     if !line.phase.is_empty() {
         more.push(line.phase.to_owned());
     }
-    if !line.node.is_empty() {
+    if !line.node.is_empty() && line.node != line.name {
         more.push(format!("node {}", line.node));
     }
     if !line.failure_domain.is_empty() {

@@ -109,7 +109,10 @@ fn crumbs(model: &Model, paint: &Paint<'_>, room: usize) -> Line<'static> {
 
 fn name_of(screen: &Screen, fleet: &Fleet) -> String {
     match screen {
-        Screen::Fleet(_) => "clusters".to_owned(),
+        Screen::Fleet(screen) => {
+            let (shown, all) = (screen.count(), fleet.clusters().len());
+            if shown == all { format!("clusters {all}") } else { format!("clusters {shown} of {all}") }
+        }
         Screen::Tree(tree) => tree.title(fleet),
         Screen::Details(details) => format!("{} {}", details.target.kind, details.target.name),
     }

@@ -301,6 +301,7 @@ impl TreeScreen {
         let at = self.cursor.index.saturating_sub(self.cursor.offset);
         table::select(area, area.y + u16::try_from(at).unwrap_or(0), paint, buffer);
         foot::view(self.selected(), fleet, paint, layout, buffer);
+        foot::position(self.cursor.offset, rows.len(), self.visible.len(), paint, layout, buffer);
     }
 
     fn shown<'a>(&self, fleet: &'a Fleet, at: u32) -> Option<Shown<'a>> {
