@@ -533,6 +533,27 @@ async fn a_server_opened_on_a_store_serves_what_is_in_it() {
 }
 
 #[tokio::test]
+async fn servers_on_one_store_agree_on_what_is_served() {
+    let first = fixture().await;
+    let second = ApiServer::open(first.store.clone(), options(Vec::new())).await.expect("a server");
+    let second = Client::new(second, "default");
+    let watched: Api<DynamicObject> = Api::default_namespaced_with(second.clone(), &thing_resource());
+    let now = first.store.revision().await.expect("a revision").to_string();
+    let watch = watched.watch(&WatchParams::default(), &now).await.expect("a watch");
+    let definitions: Api<CustomResourceDefinition> = Api::all(first.client.clone());
+    definitions.delete("things.example.io", &DeleteParams::default()).await.expect("deleted");
+    // The watch ends, because what it watches is no more.
+    let rest: Vec<_> = timeout(SOON, watch.collect()).await.expect("in time");
+    assert!(rest.is_empty(), "{rest:?}");
+    let gone = async {
+        while watched.list(&ListParams::default()).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, gone).await.expect("in time");
+}
+
+#[tokio::test]
 async fn events_are_one_storage_with_two_views() {
     let fixture = fixture().await;
     let new: Api<NewEvent> = Api::default_namespaced(fixture.client.clone());

@@ -16,6 +16,7 @@ mod crds;
 mod documents;
 mod engine;
 mod fleet_fixture;
+mod kubectl;
 mod rollout;
 mod schema;
 mod screens;

@@ -1,0 +1,257 @@
+//! kubectl against the server over TLS, as a person would use it on Cluster API kinds. Each test has
+//! its own server, folder and discovery cache. Skips, saying so, where kubectl is not installed.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use capstan::api::crds;
+use capstan::apiserver::{ApiServer, Options, Tokens, serve, tls};
+use capstan::rng::Rng;
+use capstan::store::MemoryStore;
+use capstan::time::Clock;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams};
+
+const CLUSTER: &str = r"
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: c1, namespace: team, labels: {tier: gold}}
+spec:
+  clusterNetwork: {pods: {cidrBlocks: [192.168.0.0/16]}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata: {name: md1, namespace: team}
+spec:
+  clusterName: c1
+  replicas: 2
+  selector: {matchLabels: {cluster.x-k8s.io/deployment-name: md1}}
+  template:
+    metadata: {labels: {cluster.x-k8s.io/deployment-name: md1}}
+    spec:
+      clusterName: c1
+      version: v1.33.0
+      bootstrap: {dataSecretName: none}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: t1}
+";
+
+struct Kubectl {
+    folder: tempfile::TempDir,
+    _listening: serve::Listening,
+    server: ApiServer,
+}
+
+impl Kubectl {
+    /// A server on a port of its own; `None` where there is no kubectl.
+    async fn start() -> Option<Self> {
+        if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
+            println!("skipped: kubectl is not installed");
+            return None;
+        }
+        let clock = Clock::system();
+        let authority = tls::Authority::generate(clock.now()).expect("an authority");
+        let tokens = Tokens::random();
+        let options =
+            Options { clock, rng: Rng::seeded(3), definitions: crds::all(), tokens: tokens.clone() };
+        let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let listening = serve::listen(server.guarded(), address, &authority).await.expect("a port");
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, token) in [("admin", &tokens.admin), ("viewer", &tokens.read_only)] {
+            let config = serve::kubeconfig(listening.address(), &authority, token);
+            tls::write_private(&folder.path().join(name), &config).expect("a kubeconfig");
+        }
+        Some(Self { folder, _listening: listening, server })
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path
+    }
+
+    fn command(&self, who: &str, args: &[&str]) -> Command {
+        let mut command = Command::new("kubectl");
+        command.env("KUBECONFIG", self.folder.path().join(who)).env("HOME", self.folder.path());
+        command.arg("--cache-dir").arg(self.folder.path().join("cache")).args(args).stdin(Stdio::null());
+        command
+    }
+
+    async fn output(&self, who: &str, args: &[&str]) -> Output {
+        let mut command = self.command(who, args);
+        let run = tokio::task::spawn_blocking(move || command.output().expect("kubectl runs"));
+        tokio::time::timeout(Duration::from_secs(60), run).await.expect("in time").expect("joined")
+    }
+
+    /// What it prints when all is well.
+    async fn ok(&self, args: &[&str]) -> String {
+        let output = self.output("admin", args).await;
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kubectl {}\n{out}{err}", args.join(" "));
+        out.into_owned()
+    }
+
+    /// What it complains about when all is not.
+    async fn refused(&self, who: &str, args: &[&str]) -> String {
+        let output = self.output(who, args).await;
+        assert!(!output.status.success(), "kubectl {} went through", args.join(" "));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    async fn applied(&self) {
+        self.ok(&["create", "namespace", "team"]).await;
+        let path = self.file("cluster.yaml", CLUSTER);
+        self.ok(&["apply", "-f", &path.display().to_string()]).await;
+    }
+}
+
+/// A kubectl that keeps running, and what it prints.
+struct Watching {
+    child: std::process::Child,
+    lines: tokio::sync::mpsc::UnboundedReceiver<String>,
+}
+
+impl Watching {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("kubectl runs");
+        let output = BufReader::new(child.stdout.take().expect("output"));
+        let (sender, lines) = tokio::sync::mpsc::unbounded_channel();
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, lines }
+    }
+
+    async fn line(&mut self) -> String {
+        tokio::time::timeout(Duration::from_secs(30), self.lines.recv()).await.expect("in time").expect("a line")
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_apply_read_change_and_delete() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    kubectl.applied().await;
+    let path = kubectl.folder.path().join("cluster.yaml").display().to_string();
+    let again = kubectl.ok(&["apply", "-f", &path]).await;
+    assert_eq!(again.matches("unchanged").count(), 2, "{again}");
+    let changed = CLUSTER.replace("replicas: 2", "replicas: 4").replace("tier: gold", "tier: silver");
+    let changed = kubectl.file("changed.yaml", &changed).display().to_string();
+    assert!(kubectl.refused("admin", &["diff", "-f", &changed]).await.is_empty());
+    assert!(kubectl.ok(&["apply", "-f", &changed]).await.contains("md1 configured"));
+    let table = kubectl.ok(&["get", "md", "-n", "team"]).await;
+    assert!(table.starts_with("NAME") && table.contains("CLUSTER") && table.contains("md1"), "{table}");
+    let all = kubectl.ok(&["get", "cluster-api", "-A"]).await;
+    assert!(all.contains("cluster.cluster.x-k8s.io/c1") && all.contains("/md1"), "{all}");
+    let yaml = kubectl.ok(&["get", "cluster", "c1", "-n", "team", "-o", "yaml"]).await;
+    assert!(yaml.contains("tier: silver") && yaml.contains("192.168.0.0/16"), "{yaml}");
+    let described = kubectl.ok(&["describe", "cluster", "c1", "-n", "team"]).await;
+    assert!(described.contains("Events:") && described.contains("Name:         c1"), "{described}");
+    kubectl.ok(&["label", "cluster", "c1", "-n", "team", "a=b"]).await;
+    kubectl.ok(&["annotate", "cluster", "c1", "-n", "team", "x.io/y=z"]).await;
+    kubectl.ok(&["patch", "md", "md1", "-n", "team", "--type=merge", "-p", r#"{"spec":{"paused":true}}"#]).await;
+    kubectl.ok(&["scale", "md", "md1", "-n", "team", "--replicas=7"]).await;
+    let spec = "jsonpath={.spec.replicas} {.metadata.labels} {.metadata.generation}";
+    let read = kubectl.ok(&["get", "md", "md1", "-n", "team", "-o", spec]).await;
+    assert!(read.starts_with("7 ") && read.ends_with(" 4"), "{read}");
+    let selected = kubectl.ok(&["get", "clusters", "-A", "-l", "a=b", "-o", "name"]).await;
+    assert_eq!(selected.trim(), "cluster.cluster.x-k8s.io/c1");
+    let explained = kubectl.ok(&["explain", "md.spec.template.spec.version"]).await;
+    assert!(explained.contains("FIELD: version"), "{explained}");
+    kubectl.ok(&["delete", "-f", &path, "--timeout=20s"]).await;
+    assert!(kubectl.ok(&["get", "md,clusters", "-A", "-o", "name"]).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn built_in_kinds_come_as_protobuf_and_strategic_patches() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    kubectl.ok(&["create", "namespace", "team"]).await;
+    kubectl.ok(&["create", "secret", "generic", "s", "-n", "team", "--from-literal=k=v"]).await;
+    kubectl.ok(&["create", "configmap", "m", "-n", "team", "--from-literal=a=b"]).await;
+    let data = kubectl.ok(&["get", "secret", "s", "-n", "team", "-o", "jsonpath={.data.k} {.type}"]).await;
+    assert_eq!(data, "dg== Opaque");
+    kubectl.ok(&["patch", "configmap", "m", "-n", "team", "-p", r#"{"data":{"c":"d"}}"#]).await;
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: n, namespace: team}\ndata: {x: '1', y: '2'}\n";
+    let path = kubectl.file("map.yaml", manifest).display().to_string();
+    kubectl.ok(&["apply", "-f", &path]).await;
+    kubectl.file("map.yaml", &manifest.replace("x: '1', ", ""));
+    kubectl.ok(&["apply", "-f", &path]).await;
+    assert_eq!(kubectl.ok(&["get", "cm", "n", "-n", "team", "-o", "jsonpath={.data}"]).await, r#"{"y":"2"}"#);
+    assert_eq!(kubectl.ok(&["auth", "can-i", "create", "machines", "-n", "team"]).await.trim(), "yes");
+    assert!(kubectl.ok(&["auth", "whoami"]).await.contains("kubernetes-admin"));
+    assert!(kubectl.ok(&["api-resources"]).await.contains("machinedeployments"));
+    assert!(kubectl.ok(&["version"]).await.contains("Server Version: v1."));
+    kubectl.ok(&["delete", "namespace", "team", "--timeout=20s"]).await;
+    assert!(kubectl.refused("admin", &["get", "ns", "team"]).await.contains("namespaces \"team\" not found"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_read_as_they_do_elsewhere() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    kubectl.applied().await;
+    let missing = kubectl.refused("admin", &["get", "md", "nope", "-n", "team"]).await;
+    assert_eq!(missing.trim(), "Error from server (NotFound): machinedeployments.cluster.x-k8s.io \"nope\" not found");
+    let unknown = CLUSTER.replace("clusterNetwork:", "clusterNetwrk:");
+    let unknown = kubectl.file("unknown.yaml", &unknown).display().to_string();
+    let unknown = kubectl.refused("admin", &["apply", "-f", &unknown]).await;
+    assert!(unknown.contains("unknown field \"spec.clusterNetwrk\""), "{unknown}");
+    let wrong = CLUSTER.replace("replicas: 2", "replicas: many");
+    let wrong = kubectl.file("wrong.yaml", &wrong).display().to_string();
+    let wrong = kubectl.refused("admin", &["apply", "-f", &wrong]).await;
+    assert!(wrong.contains("spec.replicas in body must be of type integer"), "{wrong}");
+    let viewer = kubectl.refused("viewer", &["delete", "cluster", "c1", "-n", "team"]).await;
+    assert!(viewer.contains("User \"capstan-viewer\" cannot delete resource \"clusters\""), "{viewer}");
+    let denied = kubectl.output("viewer", &["auth", "can-i", "delete", "clusters", "-n", "team"]).await;
+    assert_eq!(String::from_utf8_lossy(&denied.stdout).trim(), "no");
+    let unnamed = kubectl.refused("admin", &["get", "pods"]).await;
+    assert!(unnamed.contains("the server doesn't have a resource type \"pods\""), "{unnamed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watching_and_waiting_end_when_they_should() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    kubectl.applied().await;
+    let watch = kubectl.command("admin", &["get", "md", "-n", "team", "-w", "-o", "name"]);
+    let mut watching = Watching::start(watch);
+    let first = watching.line().await;
+    assert_eq!(first, "machinedeployment.cluster.x-k8s.io/md1");
+    let condition = r#"{"status":{"conditions":[{"type":"Available","status":"True","reason":"Fine","message":"",
+        "lastTransitionTime":"2026-11-20T10:00:00Z"}]}}"#;
+    let waiting =
+        kubectl.ok(&["wait", "md/md1", "-n", "team", "--for=condition=Available", "--timeout=20s"]);
+    let reporting = kubectl.ok(&[
+        "patch", "md", "md1", "-n", "team", "--subresource=status", "--type=merge", "-p", condition,
+    ]);
+    let (waited, _) = tokio::join!(waiting, reporting);
+    assert!(waited.contains("condition met"), "{waited}");
+    assert_eq!(watching.line().await, first);
+    let gone = kubectl.ok(&["wait", "md/md1", "-n", "team", "--for=delete", "--timeout=20s"]);
+    let deleting = kubectl.ok(&["delete", "md", "md1", "-n", "team"]);
+    tokio::join!(gone, deleting);
+}
+
+/// The listener itself, through the kubeconfig it writes and the client everything else uses.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kubeconfig_opens_the_door_and_nothing_else_does() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    let read = |name: &str| std::fs::read_to_string(kubectl.folder.path().join(name)).expect("a kubeconfig");
+    let client = async |text: &str| {
+        let config = kube::config::Kubeconfig::from_yaml(text).expect("a kubeconfig");
+        let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.expect("a config");
+        kube::Client::try_from(config).expect("a client")
+    };
+    let namespaces = Api::<Namespace>::all(client(&read("admin")).await);
+    assert!(namespaces.list(&ListParams::default()).await.expect("listed").items.len() >= 4);
+    let mut forged: serde_json::Value = serde_json::from_str(&read("admin")).expect("json");
+    forged["users"][0]["user"]["token"] = "x".repeat(64).into();
+    let refused = Api::<Namespace>::all(client(&forged.to_string()).await).list(&ListParams::default()).await;
+    assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 401));
+    drop(kubectl.server);
+}
