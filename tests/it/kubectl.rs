@@ -21,6 +21,7 @@ kind: Cluster
 metadata: {name: c1, namespace: team, labels: {tier: gold}}
 spec:
   clusterNetwork: {pods: {cidrBlocks: [192.168.0.0/16]}}
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevCluster, name: c1}
 ---
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachineDeployment
@@ -119,12 +120,17 @@ impl Watching {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("kubectl runs");
         let output = BufReader::new(child.stdout.take().expect("output"));
         let (sender, lines) = tokio::sync::mpsc::unbounded_channel();
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         Self { child, lines }
     }
 
     async fn line(&mut self) -> String {
-        tokio::time::timeout(Duration::from_secs(30), self.lines.recv()).await.expect("in time").expect("a line")
+        tokio::time::timeout(Duration::from_secs(30), self.lines.recv())
+            .await
+            .expect("in time")
+            .expect("a line")
     }
 }
 
@@ -156,7 +162,9 @@ async fn people_apply_read_change_and_delete() {
     assert!(described.contains("Events:") && described.contains("Name:         c1"), "{described}");
     kubectl.ok(&["label", "cluster", "c1", "-n", "team", "a=b"]).await;
     kubectl.ok(&["annotate", "cluster", "c1", "-n", "team", "x.io/y=z"]).await;
-    kubectl.ok(&["patch", "md", "md1", "-n", "team", "--type=merge", "-p", r#"{"spec":{"paused":true}}"#]).await;
+    kubectl
+        .ok(&["patch", "md", "md1", "-n", "team", "--type=merge", "-p", r#"{"spec":{"paused":true}}"#])
+        .await;
     kubectl.ok(&["scale", "md", "md1", "-n", "team", "--replicas=7"]).await;
     let spec = "jsonpath={.spec.replicas} {.metadata.labels} {.metadata.generation}";
     let read = kubectl.ok(&["get", "md", "md1", "-n", "team", "-o", spec]).await;
@@ -178,12 +186,15 @@ async fn built_in_kinds_come_as_protobuf_and_strategic_patches() {
     let data = kubectl.ok(&["get", "secret", "s", "-n", "team", "-o", "jsonpath={.data.k} {.type}"]).await;
     assert_eq!(data, "dg== Opaque");
     kubectl.ok(&["patch", "configmap", "m", "-n", "team", "-p", r#"{"data":{"c":"d"}}"#]).await;
-    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: n, namespace: team}\ndata: {x: '1', y: '2'}\n";
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: team}\ndata: {one: '1', two: '2'}\n";
     let path = kubectl.file("map.yaml", manifest).display().to_string();
     kubectl.ok(&["apply", "-f", &path]).await;
-    kubectl.file("map.yaml", &manifest.replace("x: '1', ", ""));
+    kubectl.file("map.yaml", &manifest.replace("one: '1', ", ""));
     kubectl.ok(&["apply", "-f", &path]).await;
-    assert_eq!(kubectl.ok(&["get", "cm", "n", "-n", "team", "-o", "jsonpath={.data}"]).await, r#"{"y":"2"}"#);
+    assert_eq!(
+        kubectl.ok(&["get", "cm", "other", "-n", "team", "-o", "jsonpath={.data}"]).await,
+        r#"{"two":"2"}"#
+    );
     assert_eq!(kubectl.ok(&["auth", "can-i", "create", "machines", "-n", "team"]).await.trim(), "yes");
     assert!(kubectl.ok(&["auth", "whoami"]).await.contains("kubernetes-admin"));
     assert!(kubectl.ok(&["api-resources"]).await.contains("machinedeployments"));
@@ -197,7 +208,10 @@ async fn refusals_read_as_they_do_elsewhere() {
     let Some(kubectl) = Kubectl::start().await else { return };
     kubectl.applied().await;
     let missing = kubectl.refused("admin", &["get", "md", "nope", "-n", "team"]).await;
-    assert_eq!(missing.trim(), "Error from server (NotFound): machinedeployments.cluster.x-k8s.io \"nope\" not found");
+    assert_eq!(
+        missing.trim(),
+        "Error from server (NotFound): machinedeployments.cluster.x-k8s.io \"nope\" not found"
+    );
     let unknown = CLUSTER.replace("clusterNetwork:", "clusterNetwrk:");
     let unknown = kubectl.file("unknown.yaml", &unknown).display().to_string();
     let unknown = kubectl.refused("admin", &["apply", "-f", &unknown]).await;
@@ -224,11 +238,10 @@ async fn watching_and_waiting_end_when_they_should() {
     assert_eq!(first, "machinedeployment.cluster.x-k8s.io/md1");
     let condition = r#"{"status":{"conditions":[{"type":"Available","status":"True","reason":"Fine","message":"",
         "lastTransitionTime":"2026-11-20T10:00:00Z"}]}}"#;
-    let waiting =
-        kubectl.ok(&["wait", "md/md1", "-n", "team", "--for=condition=Available", "--timeout=20s"]);
-    let reporting = kubectl.ok(&[
-        "patch", "md", "md1", "-n", "team", "--subresource=status", "--type=merge", "-p", condition,
-    ]);
+    let waiting = kubectl.ok(&["wait", "md/md1", "-n", "team", "--for=condition=Available", "--timeout=20s"]);
+    let report =
+        ["patch", "md", "md1", "-n", "team", "--subresource=status", "--type=merge", "-p", condition];
+    let reporting = kubectl.ok(&report);
     let (waited, _) = tokio::join!(waiting, reporting);
     assert!(waited.contains("condition met"), "{waited}");
     assert_eq!(watching.line().await, first);
@@ -244,7 +257,8 @@ async fn the_kubeconfig_opens_the_door_and_nothing_else_does() {
     let read = |name: &str| std::fs::read_to_string(kubectl.folder.path().join(name)).expect("a kubeconfig");
     let client = async |text: &str| {
         let config = kube::config::Kubeconfig::from_yaml(text).expect("a kubeconfig");
-        let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.expect("a config");
+        let config =
+            kube::Config::from_custom_kubeconfig(config, &Default::default()).await.expect("a config");
         kube::Client::try_from(config).expect("a client")
     };
     let namespaces = Api::<Namespace>::all(client(&read("admin")).await);
