@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::failure::Cause;
 use super::object;
 use super::resource::{Catalog, Resource, ScalePaths};
 use super::schema::{Schema, crd};
@@ -219,19 +220,33 @@ fn scale(paths: &Value) -> Option<ScalePaths> {
 fn custom(definition: &Value, version: &Value) -> Custom {
     let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
     let name = version["name"].as_str().unwrap_or_default().to_owned();
-    let schema = version["schema"]["openAPIV3Schema"].clone();
+    // As text, until somebody needs it: a tenth of what it takes as a value.
+    let schema = version["schema"]["openAPIV3Schema"].to_string();
+    let schema_tag = tag(&(&name, &schema));
+    let rest: Vec<String> = version
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != "schema")
+        .map(|(field, value)| format!("{field}={value}"))
+        .collect();
     let selectable = version["selectableFields"].as_array().into_iter().flatten();
     Custom {
-        schema_tag: tag(&(&name, schema.to_string())),
-        version_tag: tag(&(version.to_string(), definition["spec"]["names"].to_string())),
+        schema_tag,
+        version_tag: tag(&(schema_tag, rest, definition["spec"]["names"].to_string())),
         selectable_fields: selectable
             .filter_map(|field| Some(field["jsonPath"].as_str()?.trim_start_matches('.').to_owned()))
             .collect(),
-        schema: LazySchema::new(move || {
-            Schema::custom(&kind, &name, &schema, "spec.validation.openAPIV3Schema")
-        }),
+        schema: LazySchema::new(move || compile(&kind, &name, &schema)),
         definition: object::name(definition).to_owned(),
     }
+}
+
+fn compile(kind: &str, version: &str, schema: &str) -> Result<Schema, Vec<Cause>> {
+    const AT: &str = "spec.validation.openAPIV3Schema";
+    let schema: Value =
+        serde_json::from_str(schema).map_err(|e| vec![Cause::invalid(AT, &Value::Null, &e.to_string())])?;
+    Schema::custom(kind, version, &schema, AT)
 }
 
 /// Never 0, which is the tag of built-in kinds.

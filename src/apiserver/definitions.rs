@@ -1,6 +1,7 @@
 //! Keeps what is served in step with the definitions in the store: those another server on the same
 //! store wrote, and those whose watchers have to be sent home. Must not know requests.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::failure::Failure;
 use super::object::Record;
 use super::registry::Registry;
 use super::resource::{CRD_GROUP, CRD_PLURAL};
-use crate::store::{self, Entry, Revision};
+use crate::store::{self, Entry, Key, Revision};
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -23,7 +24,7 @@ pub async fn follow(registry: Arc<Registry>, revision: Revision) {
         }
         tokio::time::sleep(RETRY_AFTER).await;
         after = registry.store.revision().await.unwrap_or(after);
-        if let Err(failure) = load(&registry).await {
+        if let Err(failure) = load(&registry, &BTreeSet::new()).await {
             tracing::warn!(%failure, "definitions cannot be read");
         }
     }
@@ -43,13 +44,13 @@ async fn follow_from(registry: &Registry, after: &mut Revision) -> Result<(), st
     }
 }
 
-/// Serves every definition in the store.
+/// Serves every definition in the store but those with the given keys.
 ///
 /// # Errors
 /// 500 when one cannot be read.
-pub async fn load(registry: &Registry) -> Result<(), Failure> {
+pub async fn load(registry: &Registry, served: &BTreeSet<Key>) -> Result<(), Failure> {
     let page = registry.store.range(store::Range { prefix: &prefix(), ..store::Range::default() }).await?;
-    for entry in &page.entries {
+    for entry in page.entries.iter().filter(|entry| !served.contains(&entry.key)) {
         registry.serve_definition(&read(entry)?);
     }
     Ok(())

@@ -18,7 +18,7 @@ use super::resource::Resource;
 use crate::store::{Change, Key, Revision};
 
 /// Changes whose lines are kept. Watchers that keep up all read the newest few.
-const KEPT: usize = 1_024;
+const KEPT: usize = 256;
 
 /// What happened to an object, as one watcher sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,6 +43,7 @@ pub mod table;
 pub mod tls;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -58,7 +59,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::rng::Rng;
-use crate::store::{self, Store, Txn, Write};
+use crate::store::{self, Key, Store, Txn, Write};
 use crate::time::Clock;
 
 pub use auth::{Identity, Role, Tokens};
@@ -140,9 +141,11 @@ impl ApiServer {
     pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
         let Options { clock, rng, definitions: given, tokens } = options;
         let registry = Arc::new(Registry::new(store, clock, rng));
-        install(&registry, given).await?;
+        let served = install(&registry, given).await?;
         let revision = registry.store.revision().await?;
-        definitions::load(&registry).await.map_err(|failure| OpenError::Definitions(failure.to_string()))?;
+        definitions::load(&registry, &served)
+            .await
+            .map_err(|failure| OpenError::Definitions(failure.to_string()))?;
         create_namespaces(&registry).await?;
         let tasks = vec![
             tokio::spawn(definitions::follow(registry.clone(), revision)),
@@ -233,11 +236,16 @@ where
     }
 }
 
-/// Writes the given definitions, in one transaction, where the store has none or another spec.
-async fn install(registry: &Registry, definitions: Vec<CustomResourceDefinition>) -> Result<(), OpenError> {
+/// Writes the given definitions, in one transaction, where the store has none or another spec, and
+/// serves them. Answers with their keys.
+async fn install(
+    registry: &Registry,
+    definitions: Vec<CustomResourceDefinition>,
+) -> Result<BTreeSet<Key>, OpenError> {
     let catalog = registry.catalog.load_full();
-    let Some(resource) = catalog.find(CRD_GROUP, "v1", CRD_PLURAL) else { return Ok(()) };
-    let mut writes = Vec::new();
+    let mut keys = BTreeSet::new();
+    let Some(resource) = catalog.find(CRD_GROUP, "v1", CRD_PLURAL) else { return Ok(keys) };
+    let (mut writes, mut serve) = (Vec::new(), Vec::new());
     for definition in definitions {
         let name = definition.metadata.name.clone().unwrap_or_default();
         let failed = |reason: String| OpenError::Definition { name: name.clone(), reason };
@@ -249,13 +257,17 @@ async fn install(registry: &Registry, definitions: Vec<CustomResourceDefinition>
             None => None,
         };
         let definition = serde_json::to_value(definition).map_err(|e| failed(e.to_string()))?;
-        if let Some(definition) = renewed(registry, resource, definition, old.as_ref()) {
-            let encoded = object::encode(&definition, 0).map_err(|e| failed(e.to_string()))?;
-            writes.push(Write::Put(key, encoded));
+        let renewed = renewed(registry, resource, definition, old.as_ref());
+        if let Some(definition) = &renewed {
+            let encoded = object::encode(definition, 0).map_err(|e| failed(e.to_string()))?;
+            writes.push(Write::Put(key.clone(), encoded));
         }
+        serve.extend(renewed.or(old));
+        keys.insert(key);
     }
     registry.store.txn(Txn { expect: Vec::new(), writes }).await?;
-    Ok(())
+    serve.iter().for_each(|definition| registry.serve_definition(definition));
+    Ok(keys)
 }
 
 /// What to store for a given definition; `None` when the stored one says the same already.
