@@ -47,6 +47,8 @@ struct Sim {
     _stop: tokio_util::sync::DropGuard,
     /// Highest counts that the checkers allow, control plane and workers.
     machines_max: (usize, usize),
+    /// Fewest available workers that the checkers allow.
+    workers_available_min: usize,
 }
 
 impl Sim {
@@ -66,7 +68,16 @@ impl Sim {
         let (handle, stop) = (engine.handle(), CancellationToken::new());
         tokio::spawn(engine.run(stop.clone()));
         let writer = Writer::new(connection.client.clone(), "test");
-        Self { connection, writer, world, handle, began, _stop: stop.drop_guard(), machines_max: (4, 3) }
+        Self {
+            connection,
+            writer,
+            world,
+            handle,
+            began,
+            _stop: stop.drop_guard(),
+            machines_max: (4, 3),
+            workers_available_min: 0,
+        }
     }
 
     async fn create(&self, objects: Vec<Value>) {
@@ -118,10 +129,11 @@ impl Sim {
     /// What must hold at every moment.
     async fn check(&self) {
         let machines: Vec<Machine> = self.list().await;
-        let (mut control_plane, mut workers) = (0, 0);
+        let (mut control_plane, mut workers, mut available) = (0, 0, 0);
         for machine in machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {
             let is_control_plane = labels(machine).any(|l| l == "cluster.x-k8s.io/control-plane");
             *(if is_control_plane { &mut control_plane } else { &mut workers }) += 1;
+            available += usize::from(!is_control_plane && is_true(machine.conditions(), "Available"));
             let owned =
                 machine.metadata.owner_references.iter().flatten().any(|r| r.controller == Some(true));
             assert!(owned, "Machine {:?} has no controller", machine.metadata.name);
@@ -129,6 +141,7 @@ impl Sim {
         let (control_plane_max, workers_max) = self.machines_max;
         assert!(control_plane <= control_plane_max, "{control_plane} control plane Machines");
         assert!(workers <= workers_max, "{workers} worker Machines");
+        assert!(available >= self.workers_available_min, "{available} available workers");
         let cluster = ObjectKey::new("default", "harbor");
         if let Ok(view) = self.world.etcd(&cluster).await
             && !view.members.is_empty()
@@ -398,4 +411,81 @@ async fn a_paused_cluster_stands_still() {
     assert!(is_true(cluster.conditions(), "Paused"));
     sim.patch::<Cluster>("harbor", json!({"spec": {"paused": null}})).await;
     sim.until("3 workers after the pause", 180, async |s| settled(s, 1, 3, "v1.34.1").await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settled_fleet_writes_nothing() {
+    let sim = Sim::start(5).await;
+    sim.create(manifest(3, 2)).await;
+    sim.until("3 + 2 machines up", 300, async |s| settled(s, 3, 2, "v1.34.1").await).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let writes = sim.handle.writes();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(sim.handle.writes(), writes, "writes in an hour without events");
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_roll_within_surge_and_availability() {
+    let mut sim = Sim::start(6).await;
+    sim.create(manifest(1, 4)).await;
+    sim.machines_max = (1, 4);
+    sim.until("1 + 4 machines up", 300, async |s| settled(s, 1, 4, "v1.34.1").await).await;
+    sim.workers_available_min = 3;
+    let limits = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+    let after = json!({"after": "2026-11-20T10:01:00Z", "strategy": limits});
+    let before: Vec<String> = worker_names(&sim).await;
+    sim.patch::<MachineDeployment>("harbor-md-0", json!({"spec": {"rollout": after}})).await;
+    let replaced = async |s: &Sim| {
+        let now = worker_names(s).await;
+        now.len() == 4 && now.iter().all(|name| !before.contains(name))
+    };
+    sim.until("every worker replaced", 600, replaced).await;
+    sim.until("a steady deployment", 120, async |s| settled(s, 1, 4, "v1.34.1").await).await;
+    let sets: Vec<MachineSet> = sim.list().await;
+    assert_eq!(sets.iter().filter(|set| set.spec.replicas != Some(0)).count(), 1);
+}
+
+async fn worker_names(sim: &Sim) -> Vec<String> {
+    let machines: Vec<Machine> = sim.list().await;
+    let workers = machines.iter().filter(|m| labels(*m).any(|l| l == "cluster.x-k8s.io/set-name"));
+    workers.filter_map(|m| m.metadata.name.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_holds_a_machine_until_it_is_taken_away() {
+    let sim = Sim::start(7).await;
+    sim.create(manifest(1, 2)).await;
+    sim.until("1 + 2 machines up", 180, async |s| settled(s, 1, 2, "v1.34.1").await).await;
+    let name = worker_names(&sim).await.remove(0);
+    const HOOK: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io/backup";
+    sim.patch::<Machine>(&name, json!({"metadata": {"annotations": {HOOK: "ops"}}})).await;
+    sim.delete::<Machine>(&name).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let held: Machine = sim.get(&name).await.expect("still there");
+    let deleting = find(held.conditions(), "Deleting").expect("Deleting");
+    let text = format!("Waiting for pre-drain hooks to succeed (hooks: {HOOK})");
+    assert_eq!(
+        (deleting.reason.as_str(), deleting.message.as_str()),
+        ("WaitingForPreDrainHook", text.as_str())
+    );
+    assert_eq!(held.status.and_then(|s| s.phase).as_deref(), Some("Deleting"));
+    assert!(sim.get::<DevMachine>(&name).await.is_some(), "its host is untouched");
+    sim.patch::<Machine>(&name, json!({"metadata": {"annotations": {HOOK: null}}})).await;
+    sim.until("the Machine gone", 120, async |s| s.get::<Machine>(&name).await.is_none()).await;
+    let cluster = ObjectKey::new("default", "harbor");
+    assert_eq!(sim.world.node(&cluster, &name).await, Ok(None), "and its Node");
+    sim.until("a replacement", 180, async |s| settled(s, 1, 2, "v1.34.1").await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_can_go_at_any_time() {
+    for (seed, after_s) in [(8, 1), (9, 4), (10, 13), (11, 20), (12, 31)] {
+        let sim = Sim::start(seed).await;
+        sim.create(manifest(3, 2)).await;
+        tokio::time::sleep(Duration::from_secs(after_s)).await;
+        sim.delete::<Cluster>("harbor").await;
+        sim.until("the Cluster gone", 300, async |s| gone(s).await).await;
+        assert!(sim.list::<Machine>().await.is_empty(), "seed {seed}");
+        assert!(sim.list::<DevMachine>().await.is_empty(), "seed {seed}");
+    }
 }
