@@ -304,8 +304,10 @@ impl Terminal {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Milliseconds from writing a key until the next bytes come back.
+    /// Milliseconds from writing a key until the next bytes come back. Keys of a person are further
+    /// apart than frames.
     fn key_ms(&mut self, key: &[u8]) -> f64 {
+        std::thread::sleep(Duration::from_millis(50));
         let before = self.bytes();
         let start = Instant::now();
         self.writer.write_all(key).expect("the key is written");

@@ -1,11 +1,12 @@
 //! Objects stored as they are, with uid, creation time and status: large made-up fleets, and objects
-//! brought from elsewhere. Skips admission and validation on purpose; a person's request never comes
-//! here.
+//! brought from elsewhere. Skips admission and validation on purpose, so what is
+//! imported must fit its schema; a person's request never comes here.
 
 use serde_json::Value;
 
 use super::ApiServer;
 use super::object::encode;
+use super::registry::schema_tag;
 use super::resource::Catalog;
 use crate::store::{self, Txn, Write};
 
@@ -52,7 +53,7 @@ fn put(catalog: &Catalog, object: &Value) -> Result<Write, ImportError> {
         catalog.all().find(|r| r.kind == kind && r.api_version() == api_version).ok_or_else(|| {
             ImportError::NotServed { api_version: api_version.to_owned(), kind: kind.to_owned() }
         })?;
-    let encoded = encode(object, 0).map_err(|failure| ImportError::Shape {
+    let encoded = encode(object, schema_tag(resource)).map_err(|failure| ImportError::Shape {
         what: format!("{kind} {}", text("/metadata/name")),
         reason: failure.to_string(),
     })?;

@@ -120,7 +120,7 @@ pub(super) fn schema(resource: &Resource) -> Result<&Schema, Failure> {
     }
 }
 
-fn schema_tag(resource: &Resource) -> u32 {
+pub(super) fn schema_tag(resource: &Resource) -> u32 {
     match &resource.strategy {
         Strategy::Custom(custom) => custom.schema_tag,
         _ => 0,

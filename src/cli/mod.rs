@@ -7,6 +7,7 @@ pub mod dashboard;
 pub mod describe;
 pub mod get;
 pub mod log;
+pub mod memory;
 pub mod output;
 pub mod paths;
 pub mod server;
@@ -57,6 +58,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let _log = log::start(&cli.log, terminal)?;
     match &cli.command {
         None => {
+            memory::give_back_at_once();
             let connection = prepare(&options(&cli.connect)).await?;
             let (clock, rng) = (Clock::system(), Rng::from_entropy());
             Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?))

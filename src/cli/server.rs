@@ -11,14 +11,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
 use super::{dashboard, output, paths};
-use crate::apiserver::{Tokens, serve, tls};
-use crate::client::Connection;
+use crate::apiserver::{OpenError, Tokens, serve, tls};
+use crate::client::{Connection, in_process};
 use crate::controllers;
 use crate::engine::lease::LeaseOptions;
 use crate::engine::{Engine, EngineOptions};
 use crate::provider::{self, ProviderOptions};
 use crate::rng::Rng;
 use crate::sim::load;
+use crate::sim::pending::Pending;
 use crate::sim::scenario::Scenario;
 use crate::sim::stack::{Stack, StackOptions};
 use crate::store::{DiskStore, MemoryStore, Range, Store};
@@ -34,7 +35,8 @@ fn rng(seed: Option<u64>) -> Rng {
     seed.map_or_else(Rng::from_entropy, Rng::seeded)
 }
 
-/// `capstan demo`: everything in memory, gone afterwards.
+/// `capstan demo`: everything in memory, gone afterwards. The dashboard opens at once; its first
+/// requests wait for the server that starts beside it.
 ///
 /// # Errors
 /// No usable terminal, or a theme or keymap that cannot be used.
@@ -47,10 +49,19 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
         tokens: Tokens::random(),
         engine: true,
     };
-    let stack = Stack::start(Arc::new(MemoryStore::new()), options).await?;
-    let _story = tell(Scenario::parse(DEMO)?, stack.connection("scenario", false), &clock, args.time_scale);
-    let connection = stack.connection(DEMO, cli.connect.read_only);
+    let scenario = Scenario::parse(DEMO)?;
+    let (ready, server) = Pending::new();
+    let (story_clock, time_scale) = (clock.clone(), args.time_scale);
+    let starting = tokio::spawn(async move {
+        let stack = Stack::start(Arc::new(MemoryStore::new()), options).await?;
+        let story = tell(scenario, stack.connection("scenario", false), &story_clock, time_scale);
+        ready.send_replace(Some(stack.server().clone()));
+        Ok::<_, OpenError>((stack, story))
+    });
+    let connection = in_process(server, DEMO, "default", cli.connect.read_only);
     let exit = dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await;
+    let (stack, story) = starting.await.context("the demo's server ended with a panic")??;
+    drop(story);
     stack.stop().await;
     exit
 }
