@@ -394,6 +394,18 @@ pub fn hostile() -> Vec<Delta> {
     b.deltas()
 }
 
+/// A feed's news.
+pub fn feed(kind: &str, state: FeedState, minutes: i64) -> Delta {
+    let of = gvk(kind);
+    let feed = FeedKey { source: SOURCE, group: of.group.into(), kind: of.kind.into() };
+    Delta::Feed { feed, state, at: now() - chrono::Duration::minutes(minutes) }
+}
+
+/// Something a source has to tell.
+pub fn notice(text: &str) -> Delta {
+    Delta::Notice { source: SOURCE, text: Some(text.into()) }
+}
+
 /// `clusters` clusters with `machines` worker Machines each, all well.
 pub fn large(clusters: u32, machines: u32) -> Vec<Delta> {
     let mut b = Builder::default();

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use capstan::fleet::FeedState;
 use capstan::tui::Tier;
 use capstan::tui::effect::{Effect, Outcome};
 use capstan::tui::model::{Look, Model, Session};
@@ -102,6 +103,27 @@ fn the_first_frame_needs_no_data() {
     let look = Look::load("default", "default", Tier::Ansi16, false, None).expect("shipped files load");
     let mut model = Model::new(Session::default(), look, Rect::new(0, 0, 80, 24), now());
     golden("first-frame", &text(&mut model));
+}
+
+#[test]
+fn what_could_not_be_read_is_told() {
+    let lost =
+        || FeedState::Lost { error: "https://10.0.0.1:6443 cannot be reached: connection refused".into() };
+    let refused = || FeedState::NoAccess { error: "not allowed: list clusters.cluster.x-k8s.io".into() };
+    let mut model = sample(PLAIN);
+    update(
+        &mut model,
+        Msg::Fleet(vec![fixture::feed("Cluster", lost(), 4), fixture::feed("Machine", lost(), 3)]),
+    );
+    golden("connection-lost", &text(&mut model));
+    let mut model = sample(PLAIN);
+    let old = "this server offers Cluster API only as v1beta1; capstan reads v1beta2. Shown is what v1beta1 can say.";
+    update(&mut model, Msg::Fleet(vec![fixture::feed("MachineSet", refused(), 4), fixture::notice(old)]));
+    golden("no-access-to-one-kind", &text(&mut model));
+    keys(&mut model, "!");
+    golden("notices", &text(&mut model));
+    let mut model = self::model(PLAIN, vec![fixture::feed("Cluster", refused(), 0)]);
+    golden("no-access-at-all", &text(&mut model));
 }
 
 #[test]

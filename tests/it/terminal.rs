@@ -222,6 +222,19 @@ fn signals_end_it_and_restore_the_terminal() {
 }
 
 #[test]
+fn a_terminal_that_is_gone_ends_it() {
+    let mut s = Pty::start("sample");
+    s.shows("prod-eu-1");
+    let Pty { pair, mut process, keys, bytes, .. } = s;
+    drop((pair, keys, bytes));
+    let end = Instant::now() + PATIENCE;
+    while process.try_wait().expect("a state").is_none() {
+        assert!(Instant::now() < end, "it lives on without a terminal");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_panic_restores_the_terminal_before_it_speaks() {
     let mut s = Pty::start("panic");
     let before = s.modes();

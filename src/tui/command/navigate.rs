@@ -84,6 +84,16 @@ pub fn why(model: &mut Model) -> Outcome {
     open_details(model, Item::Row(leaf.id), Tab::Overview)
 }
 
+/// Every warning whole; the line above the foot has room for one.
+pub fn notices(model: &mut Model) -> Outcome {
+    let explanation = crate::tui::screen::foot::explanation(&model.fleet);
+    if explanation.is_empty() {
+        return Err("there is nothing to tell: everything could be read".to_owned());
+    }
+    model.notice("What could not be read", explanation);
+    NOTHING
+}
+
 /// Undoes the last narrowing: the filter, else the screen.
 pub fn back(model: &mut Model) -> Outcome {
     if model.screen().filter().is_some_and(|f| !f.is_empty()) {

@@ -57,6 +57,7 @@ pub const TABLE: &[Command] = &[
         command("why", Scope::Go, |m, _| go::why(m), "To the object that explains the selected one's state."),
         &["cause"],
     ),
+    command("notices", Scope::Go, |m, _| go::notices(m), "What could not be read, and why, in full."),
     command("back", Scope::Go, |m, _| go::back(m), "Clear the filter, else the screen before."),
     command("leave", Scope::Go, |m, _| go::leave(m), "The screen before; quit on the first one."),
     motion("up", |m, _| go::step(m, Motion::Up), "One line up."),

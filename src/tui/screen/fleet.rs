@@ -5,7 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::Context;
-use crate::fleet::{Column, Counters, Fleet, Item, Kind, Match, Query, RowId, Sort, SourceId, Uid};
+use crate::fleet::{
+    Column, Counters, Feed, FeedState, Fleet, Item, Kind, Match, Query, RowId, Sort, SourceId, Uid,
+};
 use crate::status::health::Health;
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
@@ -228,16 +230,26 @@ impl FleetScreen {
     }
 
     fn view_empty(&self, fleet: &Fleet, paint: &Paint<'_>, body: Rect, buffer: &mut Buffer) {
-        let waiting = fleet.feeds().next().is_none()
-            || fleet.feeds().any(|(key, feed)| key.kind.as_ref() == "Cluster" && !feed.listed);
-        let text = if !fleet.clusters().is_empty() {
-            "no cluster matches; esc clears the filter"
-        } else if waiting {
-            "waiting for the first list of clusters"
-        } else {
-            "there are no clusters here"
+        let clusters: Vec<&Feed> =
+            fleet.feeds().filter(|(key, _)| key.kind.as_ref() == "Cluster").map(|(_, feed)| feed).collect();
+        let refusal = clusters.iter().find_map(|feed| match &feed.state {
+            FeedState::NoAccess { error } | FeedState::NotServed { error } | FeedState::Lost { error } => {
+                Some(error.as_ref())
+            }
+            FeedState::Connecting | FeedState::Listing | FeedState::Live => None,
+        });
+        let (scope, text) = match refusal {
+            _ if !fleet.clusters().is_empty() => (Scope::Muted, "no cluster matches; esc clears the filter"),
+            Some(why) => (Scope::Text, why),
+            None if clusters.is_empty() || clusters.iter().any(|feed| !feed.listed) => {
+                (Scope::Muted, "waiting for the first list of clusters")
+            }
+            None => (Scope::Muted, "there are no clusters here"),
         };
-        put(buffer, body.x + 2, body.y + 2, &Line::from(paint.span(Scope::Muted, text)), body.width);
+        let lines = crate::text::wrap(text, usize::from(body.width.saturating_sub(4)));
+        for (y, line) in (body.y + 2..body.bottom()).zip(lines) {
+            put(buffer, body.x + 2, y, &Line::from(paint.span(scope, line)), body.width);
+        }
     }
 }
 

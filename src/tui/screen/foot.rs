@@ -16,7 +16,9 @@ pub fn view(item: Option<Item>, fleet: &Fleet, paint: &Paint<'_>, layout: &Layou
         return;
     }
     paint.rule(layout.foot_rule, buffer);
-    if let Some(warning) = warning(fleet) {
+    let warnings = warnings(fleet);
+    if !warnings.is_empty() {
+        let warning = warnings.join("; ");
         let room = usize::from(layout.foot_rule.width.saturating_sub(6));
         let label = format!(" {} ", paint.cut(&warning, room));
         let line = Line::from(paint.span(Scope::Stale, label));
@@ -54,27 +56,39 @@ pub fn position(
     put(buffer, x, layout.foot_rule.y, &Line::from(paint.span(Scope::Muted, text)), width);
 }
 
-/// Kinds that could not be read, and what else a source has to tell.
+/// What could not be read, and what else a source has to tell, one sentence each.
 #[must_use]
-pub fn warning(fleet: &Fleet) -> Option<String> {
-    let notices = fleet.sources().filter_map(|(_, info)| info.notice.as_deref().map(str::to_owned));
-    let kinds = |wanted: fn(&FeedState) -> bool| {
-        let mut kinds: Vec<String> =
-            fleet.feeds().filter(|(_, f)| wanted(&f.state)).map(|(key, _)| key.kind.to_string()).collect();
-        kinds.sort();
-        kinds.dedup();
-        kinds.join(", ")
-    };
-    let refused = kinds(|state| matches!(state, FeedState::NoAccess { .. }));
-    let lost = fleet.feeds().find_map(|(_, feed)| match &feed.state {
+pub fn warnings(fleet: &Fleet) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    let lost = fleet.feeds().filter_map(|(_, feed)| match &feed.state {
         FeedState::Lost { error } => Some(error.to_string()),
         _ => None,
     });
-    let mut all: Vec<String> = lost.into_iter().chain(notices).collect();
-    if !refused.is_empty() {
-        all.push(format!("no access: {refused}"));
+    for error in lost {
+        if !all.contains(&error) {
+            all.push(error);
+        }
     }
-    (!all.is_empty()).then(|| all.join("; "))
+    let refused = |state: &FeedState| matches!(state, FeedState::NoAccess { .. });
+    let mut kinds: Vec<&str> =
+        fleet.feeds().filter(|(_, f)| refused(&f.state)).map(|(key, _)| key.kind.as_ref()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if !kinds.is_empty() {
+        all.push(format!("no access: {}", kinds.join(", ")));
+    }
+    all.extend(fleet.sources().filter_map(|(_, info)| info.notice.as_deref().map(str::to_owned)));
+    all
+}
+
+/// The same at length: with the server's words for every kind that it refused.
+#[must_use]
+pub fn explanation(fleet: &Fleet) -> String {
+    let refusals = fleet.feeds().filter_map(|(key, feed)| match &feed.state {
+        FeedState::NoAccess { error } => Some(format!("{}: {error}", key.kind)),
+        _ => None,
+    });
+    warnings(fleet).into_iter().chain(refusals).collect::<Vec<_>>().join("\n\n")
 }
 
 /// From the object down to the cause, one hop after another, wrapped to two lines.

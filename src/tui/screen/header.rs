@@ -72,6 +72,8 @@ fn standing(fleet: &Fleet, session: &Session, paint: &Paint<'_>, room: usize) ->
 /// The worst of all feeds in a word; with the age of the data when it is not current.
 fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
     let mut lost = None;
+    let mut readable = 0;
+    let mut refused = 0;
     let mut starting = fleet.feeds().next().is_none();
     for (_, feed) in fleet.feeds() {
         match feed.state {
@@ -80,13 +82,17 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
                 lost = Some(lost.map_or(since, |s: crate::time::Timestamp| s.min(since)));
             }
             FeedState::Connecting | FeedState::Listing => starting = true,
-            FeedState::Live | FeedState::NoAccess { .. } | FeedState::NotServed { .. } => {}
+            FeedState::Live => readable += 1,
+            FeedState::NoAccess { .. } => refused += 1,
+            FeedState::NotServed { .. } => {}
         }
     }
     match lost {
         Some(since) => paint.span(Scope::Stale, format!("not connected, data {} old", paint.age(since))),
         None if starting => paint.span(Scope::Muted, "loading"),
-        None => paint.span(Scope::Live, "live"),
+        None if readable > 0 => paint.span(Scope::Live, "live"),
+        None if refused > 0 => paint.span(Scope::Stale, "no access"),
+        None => paint.span(Scope::Stale, "no Cluster API here"),
     }
 }
 
