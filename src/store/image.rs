@@ -134,7 +134,7 @@ impl Image {
         let now = state.objects.range::<str, _>((start, Bound::Unbounded)).map(|(_, entry)| entry);
         let now = now.take_while(|entry| under(&entry.key));
         if at == state.revision {
-            return Ok(page(now.cloned(), range.limit, at));
+            return Ok(page(now, range.limit, at, Entry::clone));
         }
         let undone = state.history.undo(range.prefix, at);
         let mut then: BTreeMap<Key, Entry> = now
@@ -145,7 +145,7 @@ impl Image {
         then.extend(
             undone.into_iter().filter(|(key, _)| behind(key)).filter_map(|(key, entry)| Some((key, entry?))),
         );
-        Ok(page(then.into_values(), range.limit, at))
+        Ok(page(then.into_values(), range.limit, at, |entry| entry))
     }
 
     pub(super) fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
@@ -161,10 +161,16 @@ impl Image {
     }
 }
 
-/// The first `limit` entries and how many follow.
-fn page(mut entries: impl Iterator<Item = Entry>, limit: usize, revision: Revision) -> Page {
+/// The first `limit` entries and how many follow. Only those that are kept are copied: a long list is
+/// read in many pages, and each of them counts its rest.
+fn page<T>(
+    mut entries: impl Iterator<Item = T>,
+    limit: usize,
+    revision: Revision,
+    keep: impl Fn(T) -> Entry,
+) -> Page {
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let page = entries.by_ref().take(limit).collect();
+    let page = entries.by_ref().take(limit).map(keep).collect();
     Page { entries: page, remaining: entries.count(), revision }
 }
 
