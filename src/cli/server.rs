@@ -25,6 +25,9 @@ use crate::sim::stack::{Stack, StackOptions};
 use crate::store::{DiskStore, MemoryStore, Range, Store};
 use crate::time::Clock;
 use crate::tui::Exit;
+use crate::workload::Workload;
+use crate::workload::kube::KubeWorkloads;
+use crate::workload::router::{Router, by_infrastructure};
 
 /// The scenario that `capstan demo` shows.
 const DEMO: &str = "demo";
@@ -211,8 +214,8 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     let options =
         EngineOptions { lease: Some(lease), time_scale: args.time_scale, ..EngineOptions::default() };
     let mut engine = Engine::new(connection.client, Clock::system(), Rng::from_entropy(), options);
-    let world = provider::register(&mut engine, ProviderOptions { time_scale: args.time_scale });
-    controllers::register(&mut engine, world);
+    let workload = workloads(&mut engine, args.time_scale);
+    controllers::register(&mut engine, workload);
     let stop = CancellationToken::new();
     let running = tokio::spawn(engine.run(stop.clone()));
     output::print(&format!("capstan engine runs against {}\n", connection.server))?;
@@ -220,6 +223,16 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     stop.cancel();
     running.await.context("the engine ended with a panic")?;
     Ok(exit)
+}
+
+/// In-memory clusters are answered by the simulated world, all others through their kubeconfig Secrets.
+fn workloads(engine: &mut Engine, time_scale: f64) -> Arc<dyn Workload> {
+    let simulated = provider::register(engine, ProviderOptions { time_scale });
+    let is_simulated = by_infrastructure(engine.cache(), engine.cache());
+    let rng = engine.rng().stream("workload");
+    let real = KubeWorkloads::new(engine.writer().clone(), engine.clock().clone(), rng, false);
+    real.attach(&engine.cache(), is_simulated.clone());
+    Arc::new(Router::new(simulated, Arc::new(real), is_simulated))
 }
 
 /// Who holds the lease, for people: host and process.

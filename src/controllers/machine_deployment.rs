@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::template::{self, Templates, cluster_owner, with_owner};
+use super::template::{self, Templates};
 use super::{Context, apply, finalizer, pause, status as status_write};
 use crate::api::cluster::Cluster;
-use crate::api::key::{Gvk, ObjectKey, ObjectRef, controller_of};
+use crate::api::key::{ObjectKey, ObjectRef, controller_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
@@ -18,9 +18,9 @@ use crate::client::{Mode, Precondition};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::deployment::{Observed, plan};
 use crate::plan::naming::SUFFIX_CHARS;
+use crate::plan::ownership::{owner, with_owner};
 use crate::status::machine_deployment::{self as judged, OWNED};
 use crate::status::selector::matches;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 pub struct MachineDeployments {
     context: Context,
@@ -93,7 +93,7 @@ impl MachineDeployments {
         let labels = after.metadata.labels.get_or_insert_default();
         labels.insert(label::CLUSTER_NAME.to_owned(), deployment.spec.cluster_name.clone());
         let owners = after.metadata.owner_references.get_or_insert_default();
-        *owners = with_owner(owners, &cluster_owner(cluster));
+        *owners = with_owner(std::mem::take(owners), owner(cluster, false));
         let guard = Precondition::unchanged(deployment);
         Ok(self.context.writer.patch(deployment, &after, &guard, Mode::Real).await?)
     }
@@ -124,17 +124,9 @@ impl MachineDeployments {
         deployment: &MachineDeployment,
         set: &MachineSet,
     ) -> Result<MachineSet, ReconcileError> {
-        let owner = OwnerReference {
-            api_version: Gvk::of::<MachineDeployment>().api_version(),
-            kind: "MachineDeployment".to_owned(),
-            name: deployment.metadata.name.clone().unwrap_or_default(),
-            uid: deployment.metadata.uid.clone().unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        };
         let mut after = set.clone();
         let owners = after.metadata.owner_references.get_or_insert_default();
-        *owners = with_owner(owners, &owner);
+        *owners = with_owner(std::mem::take(owners), owner(deployment, true));
         Ok(self.context.writer.patch(set, &after, &Precondition::unchanged(set), Mode::Real).await?)
     }
 

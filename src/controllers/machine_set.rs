@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::template::{self, Templates, clone_kind, cluster_owner, with_owner};
+use super::template::{self, Templates, clone_kind};
 use super::{Context, apply, finalizer, pause, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, annotation, controller_of, label as label_of};
@@ -19,6 +19,7 @@ use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::machine_set::preflight::{ControlPlane, Preflight, skipped};
 use crate::plan::machine_set::{Observed, plan, preflight_messages};
 use crate::plan::naming::SUFFIX_CHARS;
+use crate::plan::ownership::{owner, with_owner};
 use crate::status::contract::Provided;
 use crate::status::machine_set::{self as judged, OWNED};
 use crate::status::selector::matches;
@@ -132,7 +133,7 @@ impl MachineSets {
         after.spec.template.metadata.get_or_insert_default().labels.extend([pair]);
         if label_of(set, label::DEPLOYMENT_NAME).is_none() && controller_of(set).is_none() {
             let owners = after.metadata.owner_references.get_or_insert_default();
-            *owners = with_owner(owners, &cluster_owner(cluster));
+            *owners = with_owner(std::mem::take(owners), owner(cluster, false));
         }
         let guard = Precondition::unchanged(set);
         Ok(self.context.writer.patch(set, &after, &guard, Mode::Real).await?)
@@ -159,7 +160,7 @@ impl MachineSets {
     async fn adopt(&self, set: &MachineSet, machine: &Machine) -> Result<Machine, ReconcileError> {
         let mut after = machine.clone();
         let owners = after.metadata.owner_references.get_or_insert_default();
-        *owners = with_owner(owners, &crate::plan::machine_set::owner(set));
+        *owners = with_owner(std::mem::take(owners), owner(set, true));
         Ok(self.context.writer.patch(machine, &after, &Precondition::unchanged(machine), Mode::Real).await?)
     }
 }

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::{Caches, Context};
 use crate::api::cluster::Cluster;
-use crate::api::key::{Gvk, ObjectKey, ObjectRef, group_of};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::machine::MachineSpec;
 use crate::api::reference::ContractRef;
 use crate::client::write::Part;
 use crate::client::{Mode, Precondition, WriteError};
+use crate::plan::ownership::{owner, with_owner};
 use crate::status::contract::External;
 
 /// The two templates that a Machine spec refers to.
@@ -70,33 +71,6 @@ pub fn clone_kind(caches: &Caches, reference: Option<&ContractRef>) -> Option<Gv
     caches.reference("", &clone).map(|r| r.gvk)
 }
 
-/// The Cluster as an owner that does not control.
-#[must_use]
-pub fn cluster_owner(cluster: &Cluster) -> OwnerReference {
-    OwnerReference {
-        api_version: Gvk::of::<Cluster>().api_version(),
-        kind: "Cluster".to_owned(),
-        name: cluster.metadata.name.clone().unwrap_or_default(),
-        uid: cluster.metadata.uid.clone().unwrap_or_default(),
-        controller: None,
-        block_owner_deletion: None,
-    }
-}
-
-/// `owners` with `wanted`, in the place of an older reference to the same object.
-#[must_use]
-pub fn with_owner(owners: &[OwnerReference], wanted: &OwnerReference) -> Vec<OwnerReference> {
-    let same = |o: &OwnerReference| {
-        o.kind == wanted.kind
-            && o.name == wanted.name
-            && group_of(&o.api_version) == group_of(&wanted.api_version)
-    };
-    let mut all: Vec<OwnerReference> = owners.iter().filter(|o| !same(o)).cloned().collect();
-    let place = owners.iter().position(same).unwrap_or(all.len());
-    all.insert(place.min(all.len()), wanted.clone());
-    all
-}
-
 /// Makes the Cluster an owner of one template, unless it is.
 ///
 /// # Errors
@@ -104,14 +78,14 @@ pub fn with_owner(owners: &[OwnerReference], wanted: &OwnerReference) -> Vec<Own
 pub async fn own(context: &Context, cluster: &Cluster, template: &Value) -> Result<(), WriteError> {
     let owners: Vec<OwnerReference> =
         serde_json::from_value(template["metadata"]["ownerReferences"].clone()).unwrap_or_default();
-    let wanted = cluster_owner(cluster);
+    let wanted = owner(cluster, false);
     if owners.iter().any(|o| o.uid == wanted.uid) {
         return Ok(());
     }
     let Some(target) = reference_to(template) else { return Ok(()) };
     let version = template["metadata"]["resourceVersion"].as_str().map(str::to_owned);
     let guard = Precondition { uid: Some(target.uid.clone()), resource_version: version };
-    let body = json!({"metadata": {"ownerReferences": with_owner(&owners, &wanted)}});
+    let body = json!({"metadata": {"ownerReferences": with_owner(owners, wanted)}});
     context.writer.patch_value(&target, Part::Main, &body, &guard, Mode::Real).await?;
     Ok(())
 }
@@ -153,24 +127,4 @@ where
         })
         .map(|o| ObjectKey::of(o.as_ref()))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_owner_takes_the_place_of_its_older_reference() {
-        let owner = |name: &str, uid: &str| OwnerReference {
-            api_version: "cluster.x-k8s.io/v1beta2".into(),
-            kind: "Cluster".into(),
-            name: name.into(),
-            uid: uid.into(),
-            ..OwnerReference::default()
-        };
-        let old = [owner("a", "1"), owner("b", "2")];
-        let new = with_owner(&old, &owner("a", "9"));
-        assert_eq!(new.iter().map(|o| o.uid.as_str()).collect::<Vec<_>>(), ["9", "2"]);
-        assert_eq!(with_owner(&[], &owner("a", "1")).len(), 1);
-    }
 }

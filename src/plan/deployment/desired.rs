@@ -6,15 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::key::{Gvk, annotation};
+use crate::api::key::annotation;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::{MachineSet, MachineTemplate};
 use crate::api::names::{self, annotation as keys, label};
 use crate::api::reference::TemplateMeta;
 use crate::plan::naming::with_suffix;
+use crate::plan::ownership::owner;
 use crate::status::machine_deployment::{is_on_delete, max_surge};
 use crate::time::{Timestamp, from_k8s};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 /// Annotations of the deployment that are about itself.
 const OWN_ANNOTATIONS: [&str; 6] = [
@@ -81,7 +81,7 @@ fn fill(set: &mut MachineSet, deployment: &MachineDeployment, hash: &str) {
     let mut template_labels = template.labels.clone();
     template_labels.extend([hash_label.clone()]);
 
-    set.metadata.owner_references = Some(vec![owner(deployment)]);
+    set.metadata.owner_references = Some(vec![owner(deployment, true)]);
     let labels = set.metadata.labels.get_or_insert_default();
     labels.extend(template_labels.clone());
     let name = deployment.metadata.name.clone().unwrap_or_default();
@@ -108,17 +108,6 @@ fn fill(set: &mut MachineSet, deployment: &MachineDeployment, hash: &str) {
     machine.readiness_gates.clone_from(&wanted.readiness_gates);
     machine.deletion.clone_from(&wanted.deletion);
     machine.taints.clone_from(&wanted.taints);
-}
-
-fn owner(deployment: &MachineDeployment) -> OwnerReference {
-    OwnerReference {
-        api_version: Gvk::of::<MachineDeployment>().api_version(),
-        kind: "MachineDeployment".to_owned(),
-        name: deployment.metadata.name.clone().unwrap_or_default(),
-        uid: deployment.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }
 
 fn passed_on(deployment: &MachineDeployment) -> BTreeMap<String, String> {

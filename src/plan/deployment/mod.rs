@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Plan, Rule, Write};
-use crate::api::key::{Gvk, ObjectKey, ObjectRef, annotation};
+use crate::api::key::{ObjectRef, annotation};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
 use crate::api::merge::merge_diff;
@@ -226,7 +226,7 @@ impl Rollout {
         let revision = revision.unwrap_or_default();
         if annotation(&observed.deployment, names::annotation::REVISION) != Some(revision) {
             let body = json!({"metadata": {"annotations": {names::annotation::REVISION: revision}}});
-            plan.step(Write::Patch { object: reference(&observed.deployment), body }, Because::Revision);
+            plan.step(Write::Patch { object: ObjectRef::of(&observed.deployment), body }, Because::Revision);
         }
     }
 }
@@ -234,8 +234,8 @@ impl Rollout {
 fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, plan: &mut Plan) {
     let mut after = share.desired.clone();
     after.spec.replicas = Some(share.replicas());
-    let object = reference(&after);
-    let about = reference(&observed.deployment);
+    let object = ObjectRef::of(&after);
+    let about = ObjectRef::of(&observed.deployment);
     let event = |reason, message| Write::Event { about, warning: false, reason, message };
     let Some(live) = &share.live else {
         let why = create_reason.unwrap_or("no MachineSet matches the template").to_owned();
@@ -278,9 +278,9 @@ fn clean_up(observed: &Observed, rollout: &Rollout, plan: &mut Plan) {
             && live.metadata.deletion_timestamp.is_none()
             && observed_generation >= live.metadata.generation
         {
-            plan.step(Write::Delete { object: reference(live.as_ref()) }, Because::RolledOut);
+            plan.step(Write::Delete { object: ObjectRef::of(live.as_ref()) }, Because::RolledOut);
             let message = format!("Deleted MachineSet {:?}", share.name());
-            let about = reference(deployment);
+            let about = ObjectRef::of(deployment);
             plan.step(
                 Write::Event { about, warning: false, reason: "SuccessfulDelete", message },
                 Because::RolledOut,
@@ -293,7 +293,7 @@ fn clean_up(observed: &Observed, rollout: &Rollout, plan: &mut Plan) {
 fn delete(observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     for set in observed.sets.iter().filter(|s| s.metadata.deletion_timestamp.is_none()) {
-        plan.step(Write::Delete { object: reference(set.as_ref()) }, Because::Deleting);
+        plan.step(Write::Delete { object: ObjectRef::of(set.as_ref()) }, Because::Deleting);
     }
     plan
 }
@@ -304,15 +304,6 @@ fn recheck_at_rollout_after(observed: &Observed, now: Timestamp, plan: &mut Plan
     let after = observed.deployment.spec.rollout.as_ref().and_then(|r| r.after.as_ref());
     if let Some(delay) = after.and_then(|after| (crate::time::from_k8s(after) - now).to_std().ok()) {
         plan.recheck_within(delay);
-    }
-}
-
-/// A full reference to a typed object that has a name.
-fn reference<K: kube::Resource<DynamicType = ()>>(object: &K) -> ObjectRef {
-    ObjectRef {
-        gvk: Gvk::of::<K>(),
-        key: ObjectKey::of(object),
-        uid: object.meta().uid.clone().unwrap_or_default(),
     }
 }
 

@@ -4,16 +4,16 @@
 //! Intended difference: labels and annotations that the template no longer has stay on existing
 //! Machines (upstream's server-side apply removes them).
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::Value;
 
 use super::Observed;
-use crate::api::key::{Gvk, ObjectKey, label};
+use crate::api::key::{ObjectKey, label};
 use crate::api::machine::{Machine, MachineDeletion};
 use crate::api::machine_set::MachineSet;
 use crate::api::names::{self, label as labels};
 use crate::api::reference::ContractRef;
 use crate::plan::naming::{NamingError, label_value, machine_name};
+use crate::plan::ownership::owner;
 use crate::plan::template::{Clone as Made, clone_of};
 
 const DEFAULT_NAMING: &str = "{{ .machineSet.name }}-{{ .random }}";
@@ -28,18 +28,6 @@ pub(super) struct Trio {
 
 fn set_name(set: &MachineSet) -> &str {
     set.metadata.name.as_deref().unwrap_or_default()
-}
-
-/// The MachineSet as the controller of what it makes.
-pub fn owner(set: &MachineSet) -> OwnerReference {
-    OwnerReference {
-        api_version: Gvk::of::<MachineSet>().api_version(),
-        kind: "MachineSet".to_owned(),
-        name: set_name(set).to_owned(),
-        uid: set.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }
 
 /// One new Machine and the two objects it refers to, all of the same name.
@@ -59,7 +47,7 @@ pub(super) fn new_machine(
     machine.metadata.name = Some(name.clone());
     machine.metadata.namespace.clone_from(&set.metadata.namespace);
     machine.metadata.finalizers = Some(vec![names::finalizer::MACHINE.to_owned()]);
-    machine.metadata.owner_references = Some(vec![owner(set)]);
+    machine.metadata.owner_references = Some(vec![owner(set, true)]);
     follow(&mut machine, set);
 
     let clone = |template: &Value| {
@@ -71,7 +59,7 @@ pub(super) fn new_machine(
                 cluster_name: &set.spec.cluster_name,
                 labels: machine.metadata.labels.clone().unwrap_or_default(),
                 annotations: template_meta.annotations,
-                owner: owner(set),
+                owner: owner(set, true),
             },
         )
     };

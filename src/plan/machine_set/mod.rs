@@ -23,7 +23,6 @@ use crate::api::merge::merge_diff;
 use crate::api::names;
 use crate::status::machine_set::is_pending_acknowledge;
 use crate::time::Timestamp;
-pub use desired::owner;
 use preflight::Preflight;
 
 /// When a failed preflight is tried again.
@@ -131,7 +130,7 @@ fn keep_in_step(observed: &Observed, plan: &mut Plan) {
     for machine in &observed.machines {
         let after = desired::synced(machine, &observed.set);
         if let Some(body) = merge_diff(&to_value(machine.as_ref()), &to_value(&after)) {
-            plan.step(Write::Patch { object: reference(machine.as_ref()), body }, Because::Propagation);
+            plan.step(Write::Patch { object: ObjectRef::of(machine.as_ref()), body }, Because::Propagation);
         }
     }
 }
@@ -175,7 +174,7 @@ fn make_one(
     }
     let object = clone_reference(&made.infrastructure, observed.infrastructure_kind.as_ref())?;
     plan.step(Write::Create { object, content: made.infrastructure }, because.clone());
-    let object = reference(&made.machine);
+    let object = ObjectRef::of(&made.machine);
     let message = format!("Created Machine {:?}", object.key.name);
     plan.step(Write::Create { object, content: to_value(&made.machine) }, because.clone());
     event(observed, "SuccessfulCreate", message, because.clone(), plan);
@@ -192,14 +191,14 @@ fn take(observed: &Observed, count: usize, because: &Because, now: Timestamp, pl
 }
 
 fn delete(observed: &Observed, machine: &Machine, because: Because, plan: &mut Plan) {
-    let object = reference(machine);
+    let object = ObjectRef::of(machine);
     let message = format!("Deleted Machine {:?}", object.key.name);
     plan.step(Write::Delete { object }, because.clone());
     event(observed, "SuccessfulDelete", message, because, plan);
 }
 
 fn event(observed: &Observed, reason: &'static str, message: String, because: Because, plan: &mut Plan) {
-    plan.step(Write::Event { about: reference(&observed.set), warning: false, reason, message }, because);
+    plan.step(Write::Event { about: ObjectRef::of(&observed.set), warning: false, reason, message }, because);
 }
 
 /// The address of a clone: its kind's, when this engine provides that kind.
@@ -212,15 +211,6 @@ fn clone_reference(clone: &Value, gvk: Option<&Gvk>) -> Result<ObjectRef, Becaus
         key: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
         uid: String::new(),
     })
-}
-
-/// A full reference to a typed object that has a name.
-fn reference<K: kube::Resource<DynamicType = ()>>(object: &K) -> ObjectRef {
-    ObjectRef {
-        gvk: Gvk::of::<K>(),
-        key: ObjectKey::of(object),
-        uid: object.meta().uid.clone().unwrap_or_default(),
-    }
 }
 
 /// Typed objects always serialise: their maps have text keys.

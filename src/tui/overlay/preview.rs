@@ -282,6 +282,7 @@ mod tests {
             edit: Edit::Delete,
             uid: String::new(),
             resource_version: String::new(),
+            shown: serde_json::Value::Null,
         }));
         open
     }

@@ -3,6 +3,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use crate::tui::paint::{Paint, put};
@@ -123,14 +124,13 @@ pub fn cell<C>(column: &Placed<C>, y: u16, line: &Line<'_>, buffer: &mut Buffer)
 /// Marks the selected line: the cursor's glyph and the selection's style over the whole width.
 pub fn select(area: Rect, y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
     if y < area.bottom() {
-        buffer.set_style(Rect { y, height: 1, ..area }, paint.style(Scope::Selection));
-        buffer.set_stringn(
-            area.x,
-            y,
-            paint.glyphs().cursor,
-            usize::from(area.width),
-            paint.style(Scope::Selection),
-        );
+        let (line, style) = (Rect { y, height: 1, ..area }, paint.style(Scope::Selection));
+        if style.add_modifier.contains(Modifier::REVERSED) {
+            // Reversed cells of different colours would make a patchwork.
+            buffer.set_style(line, Style::reset());
+        }
+        buffer.set_style(line, style);
+        buffer.set_stringn(area.x, y, paint.glyphs().cursor, usize::from(area.width), style);
     }
 }
 
