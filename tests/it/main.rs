@@ -17,6 +17,7 @@ mod documents;
 mod engine;
 mod fleet_fixture;
 mod kubectl;
+mod oneshot;
 mod rollout;
 mod schema;
 mod screens;

@@ -1,0 +1,183 @@
+//! One-shot commands and the fleet's watch over the API server in process, with a static fleet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capstan::api::key::{ObjectKey, ObjectRef};
+use capstan::apiserver::{ApiServer, Options, Tokens};
+use capstan::cli::args::{Cli, Command, DescribeArgs, GetArgs, WaitArgs};
+use capstan::cli::output::Style;
+use capstan::cli::target::kind_named;
+use capstan::cli::wait::Waited;
+use capstan::cli::{describe, get, wait};
+use capstan::client::write::Part;
+use capstan::client::{Connection, Mode, Precondition, Writer, in_process};
+use capstan::fleet::watch::{self, Scope};
+use capstan::fleet::{FeedState, Fleet, Health, Kind, SourceId};
+use capstan::rng::Rng;
+use capstan::sim::load;
+use capstan::sim::scenario::Scenario;
+use capstan::store::MemoryStore;
+use capstan::time::{Clock, Timestamp, parse_rfc3339};
+use clap::Parser as _;
+use serde_json::json;
+
+const CLUSTERS: usize = 3;
+
+fn now() -> Timestamp {
+    parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
+}
+
+async fn fleet_server() -> Connection {
+    let clock = Clock::fixed(now());
+    let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
+    let definitions = capstan::api::crds::all();
+    let options = Options { clock, rng: Rng::seeded(7), definitions, tokens };
+    let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
+    let scenario = Scenario::parse("synthetic:clusters=3,machines=60").expect("a scenario");
+    load::import(&server, scenario, now()).await.expect("imported");
+    in_process(server, "test", "default", false)
+}
+
+fn command(line: &str) -> Command {
+    let words = std::iter::once("capstan").chain(line.split(' '));
+    Cli::try_parse_from(words).expect(line).command.expect("a command")
+}
+
+fn get_args(line: &str) -> GetArgs {
+    if let Command::Get(args) = command(line) { args } else { panic!("{line}") }
+}
+
+fn describe_args(line: &str) -> DescribeArgs {
+    if let Command::Describe(args) = command(line) { args } else { panic!("{line}") }
+}
+
+fn wait_args(line: &str) -> WaitArgs {
+    if let Command::Wait(args) = command(line) { args } else { panic!("{line}") }
+}
+
+async fn got(connection: &Connection, line: &str, namespace: &str) -> Result<String, String> {
+    let answer = get::get(connection, &get_args(line), namespace, Style::default()).await;
+    answer.map(|a| a.document + a.remark.as_deref().unwrap_or("")).map_err(|e| e.to_string())
+}
+
+/// Namespace and name of the first cluster.
+async fn first_cluster(connection: &Connection) -> (String, String) {
+    let table = got(connection, "get clusters", "").await.expect("a table");
+    let mut words = table.lines().nth(1).expect("a row").split_whitespace();
+    (words.next().expect("a namespace").to_owned(), words.next().expect("a name").to_owned())
+}
+
+#[tokio::test]
+async fn get_prints_what_kubectl_prints() {
+    let server = fleet_server().await;
+    let (namespace, name) = first_cluster(&server).await;
+    let table = got(&server, "get cl", "").await.expect("a table");
+    let heads = "NAMESPACE NAME CLUSTERCLASS AVAILABLE CP DESIRED CP AVAILABLE CP UP-TO-DATE W DESIRED W AVAILABLE W \
+                 UP-TO-DATE PHASE AGE VERSION";
+    assert_eq!(table.lines().next().expect("heads").split_whitespace().collect::<Vec<_>>().join(" "), heads);
+    assert_eq!(table.lines().count(), CLUSTERS + 1);
+    let wide = got(&server, &format!("get cluster/{name} -o wide"), &namespace).await.expect("a table");
+    assert!(wide.contains("CP CURRENT") && wide.contains("PAUSED") && !wide.contains("NAMESPACE"));
+    let names = got(&server, &format!("get clusters {name} -o name"), &namespace).await.expect("names");
+    assert_eq!(names, format!("cluster.cluster.x-k8s.io/{name}\n"));
+    let selected = format!("get machines -l cluster.x-k8s.io/cluster-name={name} -o json");
+    let list: serde_json::Value =
+        serde_json::from_str(&got(&server, &selected, &namespace).await.expect("a list")).expect("JSON");
+    assert_eq!(list["kind"], "List");
+    assert_eq!(list["items"][0]["kind"], "Machine");
+    let yaml = got(&server, &format!("get clusters {name} -o yaml"), &namespace).await.expect("YAML");
+    assert!(yaml.starts_with("apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\n"), "{yaml}");
+    assert!(!yaml.contains("managedFields"));
+}
+
+#[tokio::test]
+async fn get_says_what_is_wrong() {
+    let server = fleet_server().await;
+    for (line, namespace, said) in [
+        ("get pods", "default", "there is no kind `pods`"),
+        ("get clusters nobody", "default", "\"nobody\" not found"),
+        ("get clusters nobody -o yaml", "default", "there is no Cluster default/nobody"),
+        ("get clusters a", "", "--all-namespaces"),
+        ("get clusters a -l x=y", "default", "exclude each other"),
+    ] {
+        let error = got(&server, line, namespace).await.expect_err(line);
+        assert!(error.contains(said), "{line}: {error}");
+    }
+    let none = got(&server, "get clusters", "empty").await.expect("an answer");
+    assert_eq!(none, "No resources found in empty namespace.");
+}
+
+#[tokio::test]
+async fn describe_shows_the_tree_and_the_verdict() {
+    let server = fleet_server().await;
+    let (namespace, name) = first_cluster(&server).await;
+    let args = describe_args(&format!("describe cluster {name}"));
+    let tree = describe::describe(&server, &args, &namespace, now(), Style::default()).await.expect("a tree");
+    let lines: Vec<&str> = tree.document.lines().collect();
+    assert!(lines[0].starts_with("NAME ") && lines[0].ends_with("MESSAGE"), "{}", lines[0]);
+    assert!(lines[1].starts_with(&format!("Cluster {namespace}/{name}")));
+    assert!(tree.document.contains("├─KubeadmControlPlane ") && tree.document.contains("└─Workers"));
+    assert!(tree.remarks.is_empty(), "{:?}", tree.remarks);
+    let args = describe_args(&format!("describe cluster {name} -o json"));
+    let document = describe::describe(&server, &args, &namespace, now(), Style::default()).await.expect("JSON");
+    let value: serde_json::Value = serde_json::from_str(&document.document).expect("JSON");
+    assert_eq!(value["verdict"], document.health.word());
+    assert_eq!(document.health, tree.health);
+    let args = describe_args("describe cluster nobody");
+    let error = describe::describe(&server, &args, "default", now(), Style::default()).await.expect_err("none");
+    assert!(error.to_string().contains("no Cluster nobody in namespace default"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_ends_when_it_is_true() {
+    let server = fleet_server().await;
+    let (namespace, name) = first_cluster(&server).await;
+    let clock = Clock::fixed(now());
+    let waited = async |what: &str| {
+        let args = wait_args(&format!("wait {what} --timeout 30s"));
+        wait::wait(&server, &args, &namespace, clock.clone(), Rng::seeded(1)).await.map_err(|e| e.to_string())
+    };
+    assert_eq!(waited(&format!("cluster/{name} --for=condition=InfrastructureReady")).await, Ok(Waited::Reached));
+    let late = waited(&format!("cluster/{name} --for=condition=NoSuchThing")).await.expect("an answer");
+    let Waited::TimedOut { last, .. } = late else { panic!("{late:?}") };
+    assert_eq!(last, "it has no condition NoSuchThing");
+    assert!(waited("cluster/x --for=sunshine").await.expect_err("refused").contains("not understood"));
+    assert!(waited("md/x --for=verdict=ok").await.expect_err("refused").contains("only a cluster"));
+    assert_eq!(waited("cluster/nobody --for=delete").await, Ok(Waited::Reached));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fleet_over_the_real_server_is_complete_and_live() {
+    let server = fleet_server().await;
+    let clock = Clock::fixed(now());
+    let (mut batches, source) = watch::spawn(&server, SourceId(0), Scope::default(), clock, Rng::seeded(1));
+    let mut fleet = Fleet::new();
+    while let Ok(Some(batch)) = tokio::time::timeout(Duration::from_secs(2), batches.recv()).await {
+        fleet.apply(batch);
+    }
+    for (key, feed) in fleet.feeds() {
+        assert_eq!(feed.state, FeedState::Live, "{key}");
+    }
+    assert_eq!(fleet.clusters().len(), CLUSTERS);
+    let machines: usize = fleet.clusters().iter().map(|c| fleet.members(*c, Kind::Machine).len()).sum();
+    assert!(machines >= 60, "{machines}");
+    assert!(fleet.clusters().iter().all(|c| fleet.health(*c) != Health::Unknown));
+
+    // A label on a Cluster arrives by watch.
+    let row = fleet.row(fleet.clusters()[0]).expect("a row").clone();
+    let gvk = kind_named("cluster").expect("a kind").gvk;
+    let target = ObjectRef { gvk, key: ObjectKey::new(&*row.namespace, &*row.name), uid: String::new() };
+    let patch = json!({"metadata": {"labels": {"touched": "yes"}}});
+    Writer::new(server.client.clone(), "test")
+        .patch_value(&target, Part::Main, &patch, &Precondition::default(), Mode::Real)
+        .await
+        .expect("written");
+    while let Ok(Some(batch)) = tokio::time::timeout(Duration::from_secs(2), batches.recv()).await {
+        fleet.apply(batch);
+    }
+    let seen = fleet.row(fleet.clusters()[0]).expect("a row");
+    assert_eq!(seen.labels.get("touched"), Some("yes"));
+    drop(source);
+    assert!(batches.recv().await.is_none(), "watching ends with the source");
+}
