@@ -53,6 +53,10 @@ pub async fn apply(context: &Context, steps: &[Step]) -> Applied {
     for step in steps {
         tracing::debug!(rule = step.reason.rule, "{step}");
         if let Err(error) = perform(context, &step.write, &mut applied).await {
+            if is_patch_of_nothing(&step.write, &error) {
+                tracing::debug!(rule = step.reason.rule, "{step}: it is gone");
+                break;
+            }
             applied.failure = Some(Failure { rule: step.reason.rule, error });
             break;
         }
@@ -84,6 +88,12 @@ async fn perform(context: &Context, write: &Write, applied: &mut Applied) -> Res
     Ok(())
 }
 
+/// The object went away while the plan for it was made: the rest is moot, and nothing failed.
+fn is_patch_of_nothing(write: &Write, error: &ReconcileError) -> bool {
+    matches!(write, Write::Patch { .. } | Write::PatchStatus { .. })
+        && matches!(error, ReconcileError::Write(error) if error.is_not_found())
+}
+
 fn guard(object: &ObjectRef) -> Precondition {
     Precondition { uid: (!object.uid.is_empty()).then(|| object.uid.clone()), resource_version: None }
 }
@@ -100,8 +110,11 @@ async fn call_workload(
         WorkloadCall::PatchNode { node, body } => {
             context.workload.patch_node(cluster, node, body).await.map_err(failed)?;
         }
-        WorkloadCall::DeleteNode { node } => {
-            context.workload.delete_node(cluster, node).await.map_err(failed)?;
+        WorkloadCall::DeleteNode { node, must } => {
+            match context.workload.delete_node(cluster, node).await.map_err(failed) {
+                Err(error) if !must => tracing::warn!("{error}; the Node is left behind"),
+                outcome => outcome?,
+            }
         }
         WorkloadCall::StoreToken { token, expires } => {
             context.workload.store_bootstrap_token(cluster, token, *expires).await.map_err(failed)?;

@@ -145,23 +145,13 @@ pub enum Write {
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkloadCall {
     /// Merge patch of a Node; a resource version in `body` guards it.
-    PatchNode {
-        node: String,
-        body: Value,
-    },
+    PatchNode { node: String, body: Value },
     /// Evicts the pods in order. A refusal is an outcome, not a failure.
-    Evict {
-        node: String,
-        pods: Vec<ObjectKey>,
-    },
-    DeleteNode {
-        node: String,
-    },
+    Evict { node: String, pods: Vec<ObjectKey> },
+    /// `must`: a failure stops the plan; else it is reported and passed over.
+    DeleteNode { node: String, must: bool },
     /// Creates a join token, or gives it a new end.
-    StoreToken {
-        token: String,
-        expires: Timestamp,
-    },
+    StoreToken { token: String, expires: Timestamp },
 }
 
 impl fmt::Display for Write {
@@ -181,7 +171,7 @@ impl fmt::Display for WorkloadCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Evict { node, pods } => write!(f, "evict {} pods from Node {node}", pods.len()),
-            Self::DeleteNode { node } => write!(f, "delete Node {node}"),
+            Self::DeleteNode { node, .. } => write!(f, "delete Node {node}"),
             // Only the public half: the other is a secret.
             Self::StoreToken { token, .. } => write!(f, "store join token {}", bootstrap::token_id(token)),
             Self::PatchNode { node, .. } => write!(f, "patch Node {node}"),

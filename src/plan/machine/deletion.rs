@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use super::cluster_key;
 use super::why::Why;
+use crate::api::key::ObjectRef;
 use crate::api::names::finalizer;
 use crate::plan::{Plan, WorkloadCall, Write, drain, ownership};
 use crate::status::contract::External;
 use crate::status::machine::Observed;
-use crate::status::machine::deletion::{Stage, node_deletion_allowed, stage};
+use crate::status::machine::deletion::{
+    Stage, drain_applies, node_deletion_allowed, node_deletion_expired, stage,
+};
 use crate::time::Timestamp;
 
 /// Between two looks at a Node that holds the deletion up.
@@ -31,6 +34,14 @@ pub(super) fn plan(o: &Observed, now: Timestamp) -> Plan {
             }
         }
         Stage::DrainFailed => {
+            let node = o.node_name().unwrap_or_default();
+            report(
+                o,
+                true,
+                "FailedDrainNode",
+                format!("error draining Machine's node \"{node}\""),
+                &mut plan,
+            );
             plan.block(Why::NodeUnreadable);
             plan.recheck_within(NODE_RETRY);
         }
@@ -40,16 +51,30 @@ pub(super) fn plan(o: &Observed, now: Timestamp) -> Plan {
         }
         Stage::PreTerminateHooks(hooks) => plan.block(Why::WaitingForHooks { stage: "pre-terminate", hooks }),
         Stage::Infrastructure => {
+            drained(o, now, &mut plan);
             remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, &mut plan);
         }
         Stage::Bootstrap => remove(&o.bootstrap, |kind| Why::DeleteBootstrap { kind }, &mut plan),
         Stage::Node => {
-            delete_node(o, &mut plan);
+            delete_node(o, now, &mut plan);
             complete(o, &mut plan);
         }
         Stage::Completed => complete(o, &mut plan),
     }
     plan
+}
+
+/// Reported in the pass that goes on to delete the host.
+fn drained(o: &Observed, now: Timestamp, plan: &mut Plan) {
+    if let (Ok(true), Some(node), true) = (node_deletion_allowed(o), o.node_name(), drain_applies(o, now)) {
+        let message = format!("success draining Machine's node \"{node}\"");
+        report(o, false, "SuccessfulDrainNode", message, plan);
+    }
+}
+
+fn report(o: &Observed, warning: bool, reason: &'static str, message: String, plan: &mut Plan) {
+    let about = ObjectRef::of(&o.machine);
+    plan.step(Write::Event { about, warning, reason, message }, Why::DrainReport);
 }
 
 fn remove(external: &External, why: impl Fn(String) -> Why, plan: &mut Plan) {
@@ -65,9 +90,9 @@ fn remove(external: &External, why: impl Fn(String) -> Why, plan: &mut Plan) {
     }
 }
 
-fn delete_node(o: &Observed, plan: &mut Plan) {
+fn delete_node(o: &Observed, now: Timestamp, plan: &mut Plan) {
     if let (Ok(true), Some(node)) = (node_deletion_allowed(o), o.node_name()) {
-        let call = WorkloadCall::DeleteNode { node: node.to_owned() };
+        let call = WorkloadCall::DeleteNode { node: node.to_owned(), must: !node_deletion_expired(o, now) };
         plan.step(Write::Workload { cluster: cluster_key(o), call }, Why::DeleteNode);
     }
 }

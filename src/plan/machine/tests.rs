@@ -137,7 +137,7 @@ fn deletion_takes_one_stage_at_a_time() {
     o.pods = PodsReading::Known(vec![object(json!({"metadata": {"namespace": "d", "name": "p"}}))]);
     check(&o, &["cordon", "drain"], &["draining"]);
     o.pods = PodsReading::Known(Vec::new());
-    check(&o, &["delete-infrastructure"], &["waiting-for-deletion"]);
+    check(&o, &["report-drain", "delete-infrastructure"], &["waiting-for-deletion"]);
     let gone = |kind: &str| External::NotFound { kind: kind.to_owned() };
     o.infrastructure = gone("DevMachine");
     check(&o, &["delete-bootstrap"], &["waiting-for-deletion"]);

@@ -60,7 +60,7 @@ pub fn stage(o: &Observed, now: Timestamp) -> Stage {
     if o.machine.spec.bootstrap.config_ref.is_some() && !is_gone(&o.bootstrap) {
         return Stage::Bootstrap;
     }
-    if node_goes && node_is_left(o) && !node_deletion_expired(o, now) {
+    if node_goes && node_is_left(o) {
         return Stage::Node;
     }
     Stage::Completed
@@ -180,11 +180,11 @@ fn node_is_left(o: &Observed) -> bool {
     !matches!(o.node, NodeReading::NotFound)
 }
 
-/// Seconds after which a Node that cannot be deleted is left behind; absent or 0 means never.
-fn node_deletion_expired(o: &Observed, now: Timestamp) -> bool {
+/// Is the time over after which a Node that cannot be deleted is left behind? Never, when no limit is set.
+#[must_use]
+pub fn node_deletion_expired(o: &Observed, now: Timestamp) -> bool {
     let limit = o.machine.spec.deletion.as_ref().and_then(|d| d.node_deletion_timeout_seconds);
-    let unreachable = !matches!(o.node, NodeReading::Found(_)) || o.failed == Some(Failed::DeleteNode);
-    unreachable && expired(o.machine.metadata.deletion_timestamp.as_ref(), limit, now)
+    expired(o.machine.metadata.deletion_timestamp.as_ref(), limit, now)
 }
 
 /// The `Deleting` condition of a Machine at `stage`, reading failed writes from `o`.
