@@ -39,6 +39,16 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: t1}
 ";
 
+/// The oldest kubectl whose output and flags the tests know.
+const MINOR_MIN: u32 = 28;
+
+/// `1.N` of the installed kubectl.
+fn minor_version() -> Option<u32> {
+    let output = Command::new("kubectl").args(["version", "--client", "-o", "json"]).output().ok()?;
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    answer["clientVersion"]["minor"].as_str()?.trim_end_matches('+').parse().ok()
+}
+
 struct Kubectl {
     folder: tempfile::TempDir,
     _listening: serve::Listening,
@@ -48,9 +58,16 @@ struct Kubectl {
 impl Kubectl {
     /// A server on a port of its own; `None` where there is no kubectl.
     async fn start() -> Option<Self> {
-        if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
-            println!("skipped: kubectl is not installed");
-            return None;
+        match minor_version() {
+            Some(minor) if minor >= MINOR_MIN => {}
+            Some(minor) => {
+                println!("skipped: kubectl 1.{minor} is too old for what is tested; 1.{MINOR_MIN} is needed");
+                return None;
+            }
+            None => {
+                println!("skipped: kubectl is not installed");
+                return None;
+            }
         }
         let clock = Clock::system();
         let authority = tls::Authority::generate(clock.now()).expect("an authority");

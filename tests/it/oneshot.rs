@@ -120,12 +120,14 @@ async fn describe_shows_the_tree_and_the_verdict() {
     assert!(tree.document.contains("├─KubeadmControlPlane ") && tree.document.contains("└─Workers"));
     assert!(tree.remarks.is_empty(), "{:?}", tree.remarks);
     let args = describe_args(&format!("describe cluster {name} -o json"));
-    let document = describe::describe(&server, &args, &namespace, now(), Style::default()).await.expect("JSON");
+    let document =
+        describe::describe(&server, &args, &namespace, now(), Style::default()).await.expect("JSON");
     let value: serde_json::Value = serde_json::from_str(&document.document).expect("JSON");
     assert_eq!(value["verdict"], document.health.word());
     assert_eq!(document.health, tree.health);
     let args = describe_args("describe cluster nobody");
-    let error = describe::describe(&server, &args, "default", now(), Style::default()).await.expect_err("none");
+    let error =
+        describe::describe(&server, &args, "default", now(), Style::default()).await.expect_err("none");
     assert!(error.to_string().contains("no Cluster nobody in namespace default"), "{error}");
 }
 
@@ -138,7 +140,10 @@ async fn wait_ends_when_it_is_true() {
         let args = wait_args(&format!("wait {what} --timeout 30s"));
         wait::wait(&server, &args, &namespace, clock.clone(), Rng::seeded(1)).await.map_err(|e| e.to_string())
     };
-    assert_eq!(waited(&format!("cluster/{name} --for=condition=InfrastructureReady")).await, Ok(Waited::Reached));
+    assert_eq!(
+        waited(&format!("cluster/{name} --for=condition=InfrastructureReady")).await,
+        Ok(Waited::Reached)
+    );
     let late = waited(&format!("cluster/{name} --for=condition=NoSuchThing")).await.expect("an answer");
     let Waited::TimedOut { last, .. } = late else { panic!("{late:?}") };
     assert_eq!(last, "it has no condition NoSuchThing");
