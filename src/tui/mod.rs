@@ -57,7 +57,7 @@ pub struct Options {
 pub enum TuiError {
     #[error(transparent)]
     Terminal(#[from] TerminalError),
-    #[error("{0}")]
+    #[error(transparent)]
     File(#[from] FileError),
 }
 
