@@ -103,7 +103,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> u16 {
 }
 
 #[tokio::test]
-async fn discovery_both_ways_names_the_same_kinds() {
+async fn s006_s014_discovery_both_ways_names_the_same_kinds() {
     let fixture = fixture().await;
     let classic = kube::Discovery::new(fixture.client.clone()).run().await.expect("classic");
     let aggregated = kube::Discovery::new(fixture.client.clone()).run_aggregated().await.expect("aggregated");
@@ -122,7 +122,7 @@ async fn discovery_both_ways_names_the_same_kinds() {
 }
 
 #[tokio::test]
-async fn an_object_lives() {
+async fn s058_s060_s081_an_object_lives() {
     let fixture = fixture().await;
     let things = fixture.things();
     // 50, 51, 58-60: what the server sets, and what it counts.
@@ -181,7 +181,7 @@ async fn an_object_lives() {
 }
 
 #[tokio::test]
-async fn writers_that_read_too_early_are_told() {
+async fn s044_s061_s068_writers_that_read_too_early_are_told() {
     let fixture = fixture().await;
     let things = fixture.things();
     let first = things.create(&PostParams::default(), &thing("a", json!({}))).await.expect("created");
@@ -262,7 +262,7 @@ async fn names_are_generated() {
 }
 
 #[tokio::test]
-async fn lists_page_over_one_moment() {
+async fn s085_s086_s087_lists_page_over_one_moment() {
     let fixture = fixture().await;
     let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client.clone());
     for n in 0..7 {
@@ -361,7 +361,7 @@ async fn events_of(
 }
 
 #[tokio::test]
-async fn selectors_turn_changes_into_events() {
+async fn s094_s096_selectors_turn_changes_into_events() {
     let fixture = fixture().await;
     let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client.clone());
     let start = fixture.store.revision().await.expect("a revision").to_string();
@@ -386,7 +386,7 @@ async fn selectors_turn_changes_into_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_watch_sends_bookmarks_and_ends() {
+async fn s097_an_idle_watch_sends_bookmarks_and_ends() {
     let fixture = fixture().await;
     let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client.clone());
     let now = fixture.store.revision().await.expect("a revision").to_string();
@@ -417,7 +417,7 @@ fn owned_by(name: &str, owner: &DynamicObject) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn dependents_follow_their_owner() {
+async fn s070_dependents_follow_their_owner() {
     let fixture = fixture().await;
     let (things, maps) = (fixture.things(), Api::<ConfigMap>::default_namespaced(fixture.client.clone()));
     let post = PostParams::default();
@@ -442,7 +442,7 @@ async fn dependents_follow_their_owner() {
 }
 
 #[tokio::test]
-async fn finalizers_hold_what_is_deleted() {
+async fn s065_s066_s067_finalizers_hold_what_is_deleted() {
     let fixture = fixture().await;
     let things = fixture.things();
     let mut held = thing("held", json!({}));
@@ -533,7 +533,7 @@ async fn a_server_opened_on_a_store_serves_what_is_in_it() {
 }
 
 #[tokio::test]
-async fn servers_on_one_store_agree_on_what_is_served() {
+async fn s104_servers_on_one_store_agree_on_what_is_served() {
     let first = fixture().await;
     let second = ApiServer::open(first.store.clone(), options(Vec::new())).await.expect("a server");
     let second = Client::new(second, "default");
@@ -572,7 +572,7 @@ async fn events_are_one_storage_with_two_views() {
 }
 
 #[tokio::test]
-async fn readers_may_read_and_no_more() {
+async fn s048_s148_readers_may_read_and_no_more() {
     let fixture = fixture().await;
     let viewer = Client::new(fixture.server.acting_as(Identity::READ_ONLY), "default");
     let maps: Api<ConfigMap> = Api::default_namespaced(viewer.clone());

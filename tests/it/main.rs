@@ -12,6 +12,7 @@
 
 mod actions;
 mod apiserver;
+mod conformance;
 mod crds;
 mod documents;
 mod engine;

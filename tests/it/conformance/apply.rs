@@ -1,0 +1,1 @@
+//! Statements 111-130: server-side apply and managedFields.

@@ -1,0 +1,1 @@
+//! Statements 157-165: programs that were not written for this server.

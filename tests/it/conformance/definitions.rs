@@ -1,0 +1,1 @@
+//! Statements 131-146: CustomResourceDefinitions and what they promise.

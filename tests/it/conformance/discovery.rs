@@ -1,0 +1,1 @@
+//! Statements 1-21: URLs, discovery, OpenAPI.

@@ -1,0 +1,1 @@
+//! Statements 42-49: every refusal in its words.

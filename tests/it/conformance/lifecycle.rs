@@ -1,0 +1,1 @@
+//! Statements 50-79: creating, updating, deleting, garbage, namespaces.

@@ -1,0 +1,1 @@
+//! Statements 22-41: media types, tables, compression, transports.

@@ -1,0 +1,1 @@
+//! Statements 106-110: patches other than apply.

@@ -1,0 +1,1 @@
+//! Statements 80-82: the scale subresource.

@@ -1,0 +1,1 @@
+//! Statements 151-156: what is stored stays stored.

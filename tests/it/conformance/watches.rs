@@ -1,0 +1,1 @@
+//! Statements 91-105: watches.
