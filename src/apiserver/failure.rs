@@ -321,6 +321,16 @@ impl Failure {
         Self::new(Reason::RequestEntityTooLarge, message, Details::default())
     }
 
+    /// An object that the store cannot take because of its size.
+    #[must_use]
+    pub fn request_too_large(why: impl fmt::Display) -> Self {
+        Self::new(
+            Reason::RequestEntityTooLarge,
+            format!("Request entity too large: {why}"),
+            Details::default(),
+        )
+    }
+
     /// A resource version or continue token from before the history that is kept.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(Reason::Expired, message, Details::default())

@@ -8,9 +8,9 @@ use super::ApiServer;
 use super::object::encode;
 use super::registry::schema_tag;
 use super::resource::Catalog;
-use crate::store::{self, Txn, Write};
+use crate::store::{self, Write, write_all};
 
-/// Objects written in one transaction.
+/// Objects written at once.
 const BATCH: usize = 1000;
 
 /// Objects that could not be stored.
@@ -38,10 +38,10 @@ impl ApiServer {
             writes.push(put(&catalog, &object)?);
             count += 1;
             if writes.len() == BATCH {
-                registry.store.txn(Txn { expect: Vec::new(), writes: std::mem::take(&mut writes) }).await?;
+                write_all(&*registry.store, std::mem::take(&mut writes)).await?;
             }
         }
-        registry.store.txn(Txn { expect: Vec::new(), writes }).await?;
+        write_all(&*registry.store, writes).await?;
         Ok(count)
     }
 }

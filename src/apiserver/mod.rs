@@ -59,7 +59,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::rng::Rng;
-use crate::store::{self, Key, Store, Txn, Write};
+use crate::store::{self, Key, Store, Write};
 use crate::time::Clock;
 
 pub use auth::{Identity, Role, Tokens};
@@ -101,6 +101,15 @@ pub enum OpenError {
     Definitions(String),
     #[error("the namespace {name} cannot be made: {reason}")]
     Namespace { name: String, reason: String },
+}
+
+/// From stored bytes to plain JSON, and back; see `store::Plain`.
+pub type PlainForm = (fn(&Bytes) -> Bytes, fn(&[u8]) -> Bytes);
+
+/// How objects are written into a store that others read too.
+#[must_use]
+pub fn plain_form() -> PlainForm {
+    (object::to_plain, object::from_plain)
 }
 
 /// A handle to a server: clone it, give it to `kube::Client::new`, serve it on a socket.
@@ -236,7 +245,7 @@ where
     }
 }
 
-/// Writes the given definitions, in one transaction, where the store has none or another spec, and
+/// Writes the given definitions where the store has none or another spec, and
 /// serves them. Answers with their keys.
 async fn install(
     registry: &Registry,
@@ -265,7 +274,7 @@ async fn install(
         serve.extend(renewed.or(old));
         keys.insert(key);
     }
-    registry.store.txn(Txn { expect: Vec::new(), writes }).await?;
+    store::write_all(&*registry.store, writes).await?;
     serve.iter().for_each(|definition| registry.serve_definition(definition));
     Ok(keys)
 }

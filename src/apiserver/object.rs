@@ -86,6 +86,41 @@ pub fn encode(object: &Value, schema_tag: u32) -> Result<Bytes, Failure> {
     Ok(out.freeze())
 }
 
+/// Stored bytes as plain JSON, for a store that others read too.
+#[must_use]
+pub fn to_plain(stored: &Bytes) -> Bytes {
+    stored.slice(HEADER_BYTES.min(stored.len())..)
+}
+
+/// Plain JSON as stored bytes. Which schema it fits is not known, so custom objects are decoded again
+/// whenever they are shown. What is no object stays as it is, and reading it says so.
+#[must_use]
+pub fn from_plain(plain: &[u8]) -> Bytes {
+    let plain = plain.trim_ascii_end();
+    if let Some(metadata_at) = metadata_offset(plain) {
+        let mut out = BytesMut::with_capacity(HEADER_BYTES + plain.len());
+        out.put_u32_le(0);
+        out.put_u32_le(metadata_at);
+        out.extend_from_slice(plain);
+        return out.freeze();
+    }
+    let object = serde_json::from_slice::<Value>(plain).ok();
+    let encoded = object.and_then(|object| encode(&object, 0).ok());
+    encoded.unwrap_or_else(|| Bytes::copy_from_slice(plain))
+}
+
+/// Where `"metadata"` starts, if the text has the order that `encode` writes and no resource version.
+fn metadata_offset(plain: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(plain).ok()?;
+    let mut rest = text.strip_prefix('{')?;
+    for key in ["\"apiVersion\":\"", "\"kind\":\""] {
+        let (word, behind) = rest.strip_prefix(key)?.split_once("\",")?;
+        rest = (!word.contains(['"', '\\'])).then_some(behind)?;
+    }
+    let fits = rest.starts_with(OPEN) && !rest.contains("\"resourceVersion\"");
+    u32::try_from(text.len() - rest.len()).ok().filter(|_| fits)
+}
+
 fn put_field(out: &mut BytesMut, key: &str, value: &Value) -> Result<(), Failure> {
     let mut writer = out.writer();
     serde_json::to_writer(&mut writer, key).map_err(Failure::internal)?;
@@ -266,6 +301,36 @@ mod tests {
             assert_eq!(serde_json::from_slice::<Value>(&bare).unwrap(), expected);
             assert_eq!(record.schema_tag, 7);
         }
+    }
+
+    #[test]
+    fn plain_json_of_ours_and_of_others_is_read() {
+        let object =
+            json!({"apiVersion": "g.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"x": 1}});
+        let plain = to_plain(&encode(&object, 7).unwrap());
+        assert_eq!(
+            plain,
+            r#"{"apiVersion":"g.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"x":1}}"#
+        );
+        for text in [
+            String::from_utf8(plain.to_vec()).unwrap(),
+            // As a kube-apiserver writes it: a newline at the end, fields in the order of the alphabet.
+            r#"{"apiVersion":"g.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"x":1}}
+            "#.to_owned(),
+            r#"{"a": 0, "spec":{"x":1}, "metadata":{"resourceVersion":"9","name":"a"}, "kind":"Thing", "apiVersion":"g.io/v1"}"#
+                .replace(r#""a": 0, "#, ""),
+        ] {
+            let value = Blob::pack(&from_plain(text.as_bytes()));
+            let record = Record::read(&Entry { key: "/k".into(), created: 1, modified: 42, value }).unwrap();
+            let mut expected = object.clone();
+            expected["metadata"]["resourceVersion"] = "42".into();
+            assert_eq!(record.value().unwrap(), expected, "{text}");
+            assert_eq!(record.schema_tag, 0);
+        }
+        // A built-in object of a kube-apiserver: protobuf.
+        let value = Blob::pack(&from_plain(b"k8s\0\x0a\x02v1"));
+        let failure = Record::read(&Entry { key: "/k".into(), created: 1, modified: 42, value }).unwrap_err();
+        assert!(failure.message.contains("/k is damaged"), "{}", failure.message);
     }
 
     #[test]

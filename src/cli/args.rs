@@ -134,14 +134,34 @@ pub struct DemoArgs {
     pub seed: Option<u64>,
 }
 
-#[derive(Clone, Debug, Args)]
-pub struct StandaloneArgs {
-    /// Where state is kept; without it the XDG data directory
+/// Where objects are kept.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Store")]
+pub struct StoreArgs {
+    /// Data file, certificates and tokens; without it the XDG data directory
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// `disk` (in the data directory) or `memory`
-    #[arg(long, value_name = "STORE", default_value = "disk")]
-    pub store: String,
+    /// `disk` (in the data directory; the default), `memory`, or `etcd://HOST:PORT[,HOST:PORT...]`
+    #[arg(long, value_name = "STORE")]
+    pub store: Option<String>,
+    /// Where in etcd, as kube-apiserver's option of the same name
+    #[arg(long, value_name = "PATH", default_value = "/registry")]
+    pub etcd_prefix: String,
+    /// Who signs etcd's certificate (PEM); with it the connection uses TLS
+    #[arg(long, value_name = "FILE")]
+    pub etcd_ca: Option<PathBuf>,
+    /// Client certificate for etcd (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["etcd_ca", "etcd_key"])]
+    pub etcd_cert: Option<PathBuf>,
+    /// Key of the client certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    pub etcd_key: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct StandaloneArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// Serve the API over TLS on this loopback address; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<SocketAddr>,

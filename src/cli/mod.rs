@@ -11,6 +11,7 @@ pub mod memory;
 pub mod output;
 pub mod paths;
 pub mod server;
+pub mod store;
 pub mod target;
 pub mod wait;
 

@@ -1,7 +1,6 @@
 //! `capstan demo`, `capstan standalone` and `capstan engine`: which store, which listener, which fleet
 //! to start with, dashboard or none. Owns the wiring and its messages.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -9,8 +8,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
-use super::{dashboard, output, paths};
+use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs, StoreArgs};
+use super::store::Place;
+use super::{dashboard, output, store};
 use crate::apiserver::{OpenError, Tokens, serve, tls};
 use crate::client::{Connection, in_process};
 use crate::controllers;
@@ -22,7 +22,7 @@ use crate::sim::load;
 use crate::sim::pending::Pending;
 use crate::sim::scenario::Scenario;
 use crate::sim::stack::{Stack, StackOptions};
-use crate::store::{DiskStore, MemoryStore, Range, Store};
+use crate::store::{MemoryStore, Range};
 use crate::time::Clock;
 use crate::tui::Exit;
 use crate::workload::Workload;
@@ -51,6 +51,7 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
         time_scale: args.time_scale,
         tokens: Tokens::random(),
         engine: true,
+        lease: None,
     };
     let scenario = Scenario::parse(DEMO)?;
     let (ready, server) = Pending::new();
@@ -92,11 +93,9 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     }
     let scenario = args.sample.as_deref().map(Scenario::parse).transpose()?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
-    let data_dir = match &args.data_dir {
-        Some(dir) => dir.clone(),
-        None => paths::data_dir()?,
-    };
-    let (store, identity) = open(&args.store, &data_dir, &clock)?;
+    let place = Place::of(&args.store)?;
+    let store = place.open(&clock).await?;
+    let identity = ServerIdentity::of(&place, &args.store, &clock)?;
     let is_new = store
         .range(Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() })
         .await?
@@ -110,6 +109,8 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         tokens: identity.tokens.clone(),
         // Nobody reconciles a fleet that is made up as a whole.
         engine: !args.no_engine && !is_static,
+        // Others may run an engine on the same objects.
+        lease: place.is_shared().then(|| LeaseOptions::new("default", "capstan-engine", &holder())),
     };
     let stack = Stack::start(store, options).await?;
     let _story = match scenario.filter(|_| is_new) {
@@ -138,24 +139,14 @@ struct ServerIdentity {
     authority: tls::Authority,
 }
 
-fn open(kind: &str, data_dir: &Path, clock: &Clock) -> anyhow::Result<(Arc<dyn Store>, ServerIdentity)> {
-    match kind {
-        "memory" => {
-            let identity = ServerIdentity {
-                tokens: Tokens::random(),
-                authority: tls::Authority::generate(clock.now())?,
-            };
-            Ok((Arc::new(MemoryStore::new()), identity))
-        }
-        "disk" => {
-            let store = DiskStore::open(data_dir, clock.now())?;
-            let (authority, tokens) = tls::kept_in(data_dir, clock.now())?;
-            Ok((Arc::new(store), ServerIdentity { tokens, authority }))
-        }
-        other if other.starts_with("etcd://") => {
-            bail!("--store {other}: an etcd store is not in this version yet; use disk or memory")
-        }
-        other => bail!("--store {other}: expected disk or memory"),
+impl ServerIdentity {
+    /// A store that outlives the process has an identity that does, in the data directory.
+    fn of(place: &Place, args: &StoreArgs, clock: &Clock) -> anyhow::Result<Self> {
+        let (authority, tokens) = match place {
+            Place::Memory => (tls::Authority::generate(clock.now())?, Tokens::random()),
+            _ => tls::kept_in(&store::make_data_dir(args)?, clock.now())?,
+        };
+        Ok(Self { tokens, authority })
     }
 }
 

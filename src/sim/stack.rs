@@ -11,6 +11,7 @@ use crate::api::crds;
 use crate::apiserver::{ApiServer, Identity, OpenError, Options, Tokens};
 use crate::client::{Connection, in_process};
 use crate::controllers;
+use crate::engine::lease::LeaseOptions;
 use crate::engine::{Engine, EngineOptions, Handle};
 use crate::provider::{self, ProviderOptions, World};
 use crate::rng::Rng;
@@ -27,6 +28,8 @@ pub struct StackOptions {
     pub tokens: Tokens,
     /// False: only the API server.
     pub engine: bool,
+    /// Compete for this lease and reconcile only while holding it. `None`: alone with its store.
+    pub lease: Option<LeaseOptions>,
 }
 
 /// A running stack. Dropping it stops everything without waiting.
@@ -106,7 +109,11 @@ impl Drop for Stack {
 
 fn run_engine(server: &ApiServer, options: &StackOptions, stop: CancellationToken) -> Running {
     let connection = in_process(server.clone(), "engine", "default", false);
-    let engine_options = EngineOptions { time_scale: options.time_scale, ..EngineOptions::default() };
+    let engine_options = EngineOptions {
+        time_scale: options.time_scale,
+        lease: options.lease.clone(),
+        ..EngineOptions::default()
+    };
     let rng = options.rng.stream("engine");
     let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
     let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use tokio::time::timeout;
@@ -15,24 +17,45 @@ use super::*;
 /// A backend under test, with whatever must outlive it.
 struct Backend {
     store: Arc<dyn Store>,
-    _dir: Option<tempfile::TempDir>,
+    _alive: Box<dyn std::any::Any + Send>,
 }
 
-fn memory(bounds: Bounds) -> Backend {
-    Backend { store: Arc::new(MemoryStore::bounded(bounds)), _dir: None }
+type Make = fn(Bounds) -> BoxFuture<'static, Backend>;
+
+fn memory(bounds: Bounds) -> BoxFuture<'static, Backend> {
+    let store = Arc::new(MemoryStore::bounded(bounds));
+    async { Backend { store, _alive: Box::new(()) } }.boxed()
 }
 
-fn disk(bounds: Bounds) -> Backend {
+fn disk(bounds: Bounds) -> BoxFuture<'static, Backend> {
     let dir = tempfile::tempdir().unwrap();
     let store = DiskStore::open_bounded(dir.path(), crate::time::Timestamp::default(), bounds).unwrap();
-    Backend { store: Arc::new(store), _dir: Some(dir) }
+    async { Backend { store: Arc::new(store), _alive: Box::new(dir) } }.boxed()
 }
 
-/// Runs each named check on each backend. (etcd takes its place here.)
+#[cfg(feature = "etcd")]
+fn etcd(bounds: Bounds) -> BoxFuture<'static, Backend> {
+    async move {
+        let etcd = etcd::tests::server::Etcd::start();
+        let store = EtcdStore::connect_bounded(etcd.options("/test"), bounds).await.unwrap();
+        Backend { store: Arc::new(store), _alive: Box::new(etcd) }
+    }
+    .boxed()
+}
+
+/// Runs each named check on each backend.
 macro_rules! backends {
     ($($check:ident),* $(,)?) => {
         mod on_memory { $(#[tokio::test] async fn $check() { super::$check(super::memory).await; })* }
         mod on_disk { $(#[tokio::test] async fn $check() { super::$check(super::disk).await; })* }
+        #[cfg(feature = "etcd")]
+        mod on_etcd {
+            $(#[tokio::test] async fn $check() {
+                if super::super::etcd::tests::server::is_installed() {
+                    super::$check(super::etcd).await;
+                }
+            })*
+        }
     };
 }
 
@@ -45,11 +68,11 @@ backends!(
     a_watch_resumes_or_is_told_it_cannot,
     a_quiet_watch_outlives_a_busy_neighbour,
     history_is_bounded,
-    racing_writers_lose_nothing,
+    s153_racing_writers_lose_nothing,
+    revisions_can_be_raised,
+    the_past_is_paged_and_counted,
     random_histories_agree_with_a_model,
 );
-
-type Make = fn(Bounds) -> Backend;
 
 async fn put(store: &Arc<dyn Store>, key: &str, value: &str) -> Revision {
     let txn = Txn {
@@ -67,7 +90,7 @@ fn text(entry: &Entry) -> String {
 }
 
 async fn one_revision_per_transaction(make: Make) {
-    let Backend { store, _dir } = make(Bounds::default());
+    let Backend { store, _alive } = make(Bounds::default()).await;
     let start = store.revision().await.unwrap();
     assert!(start > 0);
     let both = Txn {
@@ -86,7 +109,7 @@ async fn one_revision_per_transaction(make: Make) {
 }
 
 async fn expectations_are_all_or_nothing(make: Make) {
-    let Backend { store, _dir } = make(Bounds::default());
+    let Backend { store, _alive } = make(Bounds::default()).await;
     let first = put(&store, "/a", "1").await;
     let Outcome::Conflict { key, current } = store.txn(Txn::create("/a".into(), "2".into())).await.unwrap()
     else {
@@ -109,7 +132,7 @@ async fn expectations_are_all_or_nothing(make: Make) {
 }
 
 async fn pages_cover_a_prefix_in_key_order(make: Make) {
-    let Backend { store, _dir } = make(Bounds::default());
+    let Backend { store, _alive } = make(Bounds::default()).await;
     for key in ["/m/b", "/m/a", "/m/c", "/mm/x", "/l/z"] {
         put(&store, key, key).await;
     }
@@ -126,7 +149,7 @@ async fn pages_cover_a_prefix_in_key_order(make: Make) {
 }
 
 async fn the_past_can_be_read_until_compacted(make: Make) {
-    let Backend { store, _dir } = make(Bounds::default());
+    let Backend { store, _alive } = make(Bounds::default()).await;
     let one = put(&store, "/a", "1").await;
     let two = put(&store, "/a", "2").await;
     store.txn(Txn::delete("/a".into(), two)).await.unwrap();
@@ -146,7 +169,7 @@ async fn the_past_can_be_read_until_compacted(make: Make) {
 }
 
 async fn a_watch_reports_every_change_once_in_order(make: Make) {
-    let Backend { store, _dir } = make(Bounds::default());
+    let Backend { store, _alive } = make(Bounds::default()).await;
     let start = put(&store, "/a/0", "0").await;
     let mut watch = store.watch("/a/", start).await.unwrap();
     assert_eq!(watch.progress().await.unwrap(), start);
@@ -170,7 +193,7 @@ async fn a_watch_reports_every_change_once_in_order(make: Make) {
 }
 
 async fn a_watch_resumes_or_is_told_it_cannot(make: Make) {
-    let Backend { store, _dir } = make(Bounds::default());
+    let Backend { store, _alive } = make(Bounds::default()).await;
     let start = store.revision().await.unwrap();
     for n in 0..2_000 {
         put(&store, "/a/x", &n.to_string()).await;
@@ -185,15 +208,16 @@ async fn a_watch_resumes_or_is_told_it_cannot(make: Make) {
     assert!(matches!(store.watch("/a/", start + 99).await, Err(Error::Compacted { .. })));
     assert!(store.watch("/a/", start + 100).await.is_ok());
     // From the future: silent until it has come.
-    let mut early = store.watch("/a/", start + 2_001).await.unwrap();
+    let now = store.revision().await.unwrap();
+    let mut early = store.watch("/a/", now + 1).await.unwrap();
     put(&store, "/a/x", "not yet").await;
     put(&store, "/a/x", "now").await;
     let changes = early.next().await.unwrap();
-    assert_eq!(changes.iter().map(|c| c.revision).collect::<Vec<_>>(), [start + 2_002]);
+    assert_eq!(changes.iter().map(|c| c.revision).collect::<Vec<_>>(), [now + 2]);
 }
 
 async fn a_quiet_watch_outlives_a_busy_neighbour(make: Make) {
-    let Backend { store, _dir } = make(Bounds { changes_max: 10, ..Bounds::default() });
+    let Backend { store, _alive } = make(Bounds { changes_max: 10, ..Bounds::default() }).await;
     let start = store.revision().await.unwrap();
     let mut quiet = store.watch("/quiet/", start).await.unwrap();
     let mut busy = store.watch("/busy/", start).await.unwrap();
@@ -206,7 +230,7 @@ async fn a_quiet_watch_outlives_a_busy_neighbour(make: Make) {
 }
 
 async fn history_is_bounded(make: Make) {
-    let Backend { store, _dir } = make(Bounds { changes_max: 1_000_000, bytes_max: 100_000 });
+    let Backend { store, _alive } = make(Bounds { changes_max: 1_000_000, bytes_max: 100_000 }).await;
     let big = crate::rng::Rng::seeded(1).suffix(20_000);
     let start = store.revision().await.unwrap();
     for _ in 0..200 {
@@ -216,13 +240,13 @@ async fn history_is_bounded(make: Make) {
     assert!(store.watch("/a/", start + 199).await.is_ok());
 }
 
-async fn racing_writers_lose_nothing(make: Make) {
-    let Backend { store, _dir } = make(Bounds::default());
+async fn s153_racing_writers_lose_nothing(make: Make) {
+    let Backend { store, _alive } = make(Bounds::default()).await;
     put(&store, "/n", "0").await;
-    let writers = (0..16).map(|_| {
+    let writers = (0..100).map(|_| {
         let store = store.clone();
         tokio::spawn(async move {
-            for _ in 0..20 {
+            for _ in 0..3 {
                 loop {
                     let entry = store.get("/n").await.unwrap().unwrap();
                     let next = (text(&entry).parse::<u32>().unwrap() + 1).to_string();
@@ -235,7 +259,48 @@ async fn racing_writers_lose_nothing(make: Make) {
         })
     });
     futures::future::join_all(writers).await.into_iter().for_each(|done| done.unwrap());
-    assert_eq!(text(&store.get("/n").await.unwrap().unwrap()), "320");
+    assert_eq!(text(&store.get("/n").await.unwrap().unwrap()), "300");
+}
+
+async fn revisions_can_be_raised(make: Make) {
+    let Backend { store, _alive } = make(Bounds::default()).await;
+    let one = put(&store, "/a/1", "1").await;
+    let mut watch = store.watch("/a/", one).await.unwrap();
+    store.raise(one + 200).await.unwrap();
+    store.raise(1).await.unwrap();
+    let two = put(&store, "/a/2", "2").await;
+    assert!(two > one + 200);
+    assert_eq!(watch.next().await.unwrap().iter().map(|c| c.revision).collect::<Vec<_>>(), [two]);
+    let page = store.range(Range { prefix: "/a/", at: Some(one + 1), ..Range::default() }).await.unwrap();
+    assert_eq!(page.entries.len(), 1);
+}
+
+/// Pages of an old revision hold what it held, and count what is left, whatever happened since.
+async fn the_past_is_paged_and_counted(make: Make) {
+    let Backend { store, _alive } = make(Bounds::default()).await;
+    for n in 0..1_000 {
+        put(&store, &format!("/m/{n:04}"), "old").await;
+    }
+    let then = store.revision().await.unwrap();
+    for n in (0..1_000).step_by(7) {
+        let key: Key = format!("/m/{n:04}").into();
+        store.txn(Txn { expect: vec![], writes: vec![Write::Delete(key)] }).await.unwrap();
+        put(&store, &format!("/m/{n:04}-new"), "new").await;
+        put(&store, &format!("/m/{:04}", n + 1), "new").await;
+    }
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let range = Range { prefix: "/m/", after: &after, limit: 33, at: Some(then) };
+        let page = store.range(range).await.unwrap();
+        found.extend(page.entries.iter().map(|entry| (entry.key.to_string(), text(entry))));
+        after = found.last().unwrap().0.clone();
+        assert_eq!(page.remaining, 1_000 - found.len());
+        if page.remaining == 0 {
+            break;
+        }
+    }
+    let expected: Vec<_> = (0..1_000).map(|n| (format!("/m/{n:04}"), "old".to_owned())).collect();
+    assert_eq!(found, expected);
 }
 
 /// Puts and deletes on few keys; afterwards every revision reads as the model had it then.
@@ -244,7 +309,7 @@ async fn random_histories_agree_with_a_model(make: Make) {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for _ in 0..16 {
         let writes = strategy.new_tree(&mut runner).unwrap().current();
-        let Backend { store, _dir } = make(Bounds::default());
+        let Backend { store, _alive } = make(Bounds::default()).await;
         let mut model = std::collections::BTreeMap::new();
         let mut past = Vec::new();
         for (key, value) in writes {

@@ -46,6 +46,10 @@ impl History {
         self.compacted
     }
 
+    pub(super) fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
     pub(super) fn push(&mut self, change: Arc<Change>) {
         self.bytes += weight(&change);
         self.changes.push_back(change);

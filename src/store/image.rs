@@ -1,8 +1,7 @@
-//! The store as it is in memory: objects in key order, history, and who waits for what. Both
-//! backends read from it; what happens before a change gets here (durability) is theirs.
+//! The store as it is in memory: objects in key order, history, and who waits for what. Every
+//! backend reads from it; what happens before a change gets here (durability) is theirs.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,6 +10,7 @@ use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
 use super::history::{Bounds, History};
+use super::ordered::Ordered;
 use super::{Change, Entry, Error, Key, Page, Range, Revision, Watch};
 
 /// Most changes handed to a watcher at once.
@@ -21,10 +21,12 @@ const BATCH_MAX: usize = 512;
 pub(super) struct Image(Arc<RwLock<State>>);
 
 pub(super) struct State {
-    objects: BTreeMap<Key, Entry>,
+    objects: Ordered,
     pub(super) revision: Revision,
     history: History,
     topics: FxHashMap<String, Topic>,
+    /// How often everything was replaced. A watch from before has lost its place.
+    resets: u64,
 }
 
 /// One watched prefix.
@@ -46,9 +48,9 @@ impl State {
         for change in changes {
             self.revision = change.revision;
             match &change.current {
-                Some(entry) => self.objects.insert(change.key.clone(), entry.clone()),
+                Some(entry) => self.objects.insert(entry.clone()),
                 None => self.objects.remove(&change.key),
-            };
+            }
             for prefix in prefixes(&change.key) {
                 if let Some(topic) = self.topics.get(prefix) {
                     topic.last.send_replace(change.revision);
@@ -86,7 +88,7 @@ fn prefixes(key: &str) -> impl Iterator<Item = &str> {
 impl Image {
     /// An image of `objects` at `revision`, with the `changes` that history still knows.
     pub(super) fn new(
-        objects: BTreeMap<Key, Entry>,
+        objects: Ordered,
         revision: Revision,
         compacted: Revision,
         changes: Vec<Arc<Change>>,
@@ -94,7 +96,13 @@ impl Image {
     ) -> Self {
         let mut history = History::new(compacted, bounds);
         changes.into_iter().for_each(|change| history.push(change));
-        Self(Arc::new(RwLock::new(State { objects, revision, history, topics: FxHashMap::default() })))
+        Self(Arc::new(RwLock::new(State {
+            objects,
+            revision,
+            history,
+            topics: FxHashMap::default(),
+            resets: 0,
+        })))
     }
 
     pub(super) fn read<T>(&self, f: impl FnOnce(&State) -> T) -> T {
@@ -117,6 +125,25 @@ impl Image {
         self.0.write().trim(upto);
     }
 
+    /// Says that nothing changed up to `revision`.
+    pub(super) fn advance(&self, revision: Revision) {
+        let mut state = self.0.write();
+        state.revision = state.revision.max(revision);
+    }
+
+    /// Starts over from `objects` at `revision` without history. Every watch is told that it lost
+    /// its place.
+    pub(super) fn reset(&self, objects: Ordered, revision: Revision) {
+        let mut state = self.0.write();
+        let bounds = state.history.bounds();
+        state.objects = objects;
+        state.revision = revision;
+        state.history = History::new(revision, bounds);
+        state.resets += 1;
+        // Wakes who waits; whoever watches from now on has not lost anything.
+        state.topics.clear();
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<Entry> {
         self.0.read().objects.get(key).cloned()
     }
@@ -128,24 +155,23 @@ impl Image {
             return Err(Error::Future { asked: at, current: state.revision });
         }
         state.check_kept(at)?;
-        let start =
-            if range.after.is_empty() { Bound::Included(range.prefix) } else { Bound::Excluded(range.after) };
-        let under = |key: &str| key.starts_with(range.prefix);
-        let now = state.objects.range::<str, _>((start, Bound::Unbounded)).map(|(_, entry)| entry);
-        let now = now.take_while(|entry| under(&entry.key));
-        if at == state.revision {
-            return Ok(page(now, range.limit, at, Entry::clone));
-        }
-        let undone = state.history.undo(range.prefix, at);
-        let mut then: BTreeMap<Key, Entry> = now
-            .filter(|entry| !undone.contains_key(&entry.key))
-            .map(|entry| (entry.key.clone(), entry.clone()))
-            .collect();
-        let behind = |key: &str| range.after.is_empty() || key > range.after;
-        then.extend(
-            undone.into_iter().filter(|(key, _)| behind(key)).filter_map(|(key, entry)| Some((key, entry?))),
-        );
-        Ok(page(then.into_values(), range.limit, at, |entry| entry))
+        let objects = &state.objects;
+        let start = objects.seek(|key| key < range.prefix || (!range.after.is_empty() && key <= range.after));
+        let end = objects.seek(|key| key < range.prefix || key.starts_with(range.prefix));
+        let limit = if range.limit == 0 { usize::MAX } else { range.limit };
+        let mut total = objects.rank(end).saturating_sub(objects.rank(start));
+        let now = objects.behind(start).take(total);
+        let entries: Vec<Entry> = if at == state.revision {
+            now.take(limit).cloned().collect()
+        } else {
+            let mut undone = state.history.undo(range.prefix, at);
+            undone.retain(|key, _| range.after.is_empty() || &**key > range.after);
+            let is = undone.keys().filter(|key| objects.get(key).is_some()).count();
+            total = total + undone.values().flatten().count() - is;
+            merge(now, &undone).take(limit).cloned().collect()
+        };
+        let remaining = total - entries.len();
+        Ok(Page { entries, remaining, revision: at })
     }
 
     pub(super) fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
@@ -157,21 +183,29 @@ impl Image {
             .entry(prefix.to_owned())
             .or_insert_with(|| Topic { last: watch::Sender::new(revision), trimmed: 0 });
         let wake = topic.last.subscribe();
-        Ok(Box::new(ImageWatch { image: self.clone(), prefix: prefix.to_owned(), cursor: after, wake }))
+        let resets = state.resets;
+        Ok(Box::new(ImageWatch {
+            image: self.clone(),
+            prefix: prefix.to_owned(),
+            cursor: after,
+            wake,
+            resets,
+        }))
     }
 }
 
-/// The first `limit` entries and how many follow. Only those that are kept are copied: a long list is
-/// read in many pages, and each of them counts its rest.
-fn page<T>(
-    mut entries: impl Iterator<Item = T>,
-    limit: usize,
-    revision: Revision,
-    keep: impl Fn(T) -> Entry,
-) -> Page {
-    let limit = if limit == 0 { usize::MAX } else { limit };
-    let page = entries.by_ref().take(limit).map(keep).collect();
-    Page { entries: page, remaining: entries.count(), revision }
+/// What is there now, with what was there before in its place.
+fn merge<'a>(
+    now: impl Iterator<Item = &'a Entry>,
+    undone: &'a BTreeMap<Key, Option<Entry>>,
+) -> impl Iterator<Item = &'a Entry> {
+    let mut now = now.filter(|entry| !undone.contains_key(&entry.key)).peekable();
+    let mut then = undone.values().flatten().peekable();
+    std::iter::from_fn(move || match (now.peek(), then.peek()) {
+        (Some(a), Some(b)) if a.key < b.key => now.next(),
+        (_, Some(_)) => then.next(),
+        _ => now.next(),
+    })
 }
 
 struct ImageWatch {
@@ -180,12 +214,16 @@ struct ImageWatch {
     /// Everything up to this revision has been returned.
     cursor: Revision,
     wake: watch::Receiver<Revision>,
+    resets: u64,
 }
 
 impl ImageWatch {
     /// What is there above the cursor, which moves behind it.
     fn take(&mut self) -> Result<Vec<Arc<Change>>, Error> {
         let state = self.image.0.read();
+        if state.resets != self.resets {
+            return Err(Error::Compacted { asked: self.cursor, oldest: state.history.compacted() });
+        }
         let trimmed = state.topics.get(&self.prefix).map_or(0, |topic| topic.trimmed);
         if trimmed > self.cursor {
             return Err(Error::Compacted { asked: self.cursor, oldest: trimmed });
@@ -217,7 +255,8 @@ impl Watch for ImageWatch {
             if !batch.is_empty() {
                 return Ok(batch);
             }
-            self.wake.changed().await.map_err(|_| Error::Closed)?;
+            // An error means that the topic is gone, and `take` will say why.
+            let _ = self.wake.changed().await;
         }
     }
 
@@ -225,7 +264,7 @@ impl Watch for ImageWatch {
         let state = self.image.0.read();
         let outstanding = state.history.after(self.cursor).any(|change| change.key.starts_with(&self.prefix));
         let trimmed = state.topics.get(&self.prefix).map_or(0, |topic| topic.trimmed);
-        if !outstanding && trimmed <= self.cursor {
+        if !outstanding && trimmed <= self.cursor && state.resets == self.resets {
             self.cursor = self.cursor.max(state.revision);
         }
         Ok(self.cursor.min(state.revision))

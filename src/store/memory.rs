@@ -1,11 +1,10 @@
 //! A store that is gone with its process: for demo, tests and rehearsal.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 
 use super::history::Bounds;
 use super::image::Image;
+use super::ordered::Ordered;
 use super::stage::{Packed, Stage};
 use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, Watch};
 
@@ -21,7 +20,7 @@ impl MemoryStore {
     }
 
     pub(super) fn bounded(bounds: Bounds) -> Self {
-        Self(Image::new(BTreeMap::new(), 1, 1, Vec::new(), bounds))
+        Self(Image::new(Ordered::default(), 1, 1, Vec::new(), bounds))
     }
 }
 
@@ -61,6 +60,11 @@ impl Store for MemoryStore {
 
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
         self.0.compact(upto);
+        Ok(())
+    }
+
+    async fn raise(&self, floor: Revision) -> Result<(), Error> {
+        self.0.advance(floor);
         Ok(())
     }
 }

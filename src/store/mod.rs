@@ -3,7 +3,8 @@
 //!
 //! The contract every backend keeps, held by `conformance.rs`:
 //! - one committed transaction takes exactly one new revision, larger than all before it;
-//! - an acknowledged transaction is durable, and is seen by every later read;
+//! - an acknowledged transaction is durable (memory: as long as the process), and is seen by every
+//!   later read;
 //! - a watch reports every change under its prefix once, in revision order, with the value before it;
 //! - what a watch or a read at a revision needs is either complete or refused as [`Error::Compacted`].
 
@@ -12,9 +13,12 @@ mod blob;
 mod conformance;
 mod data_dir;
 mod disk;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod history;
 mod image;
 mod memory;
+mod ordered;
 mod stage;
 
 use std::sync::Arc;
@@ -25,6 +29,8 @@ use bytes::Bytes;
 pub use blob::Blob;
 pub use data_dir::OpenError;
 pub use disk::DiskStore;
+#[cfg(feature = "etcd")]
+pub use etcd::{EtcdOptions, EtcdStore, Plain, TlsFiles};
 pub use memory::MemoryStore;
 
 /// Position in the one order of all changes. 0 is before the first.
@@ -133,6 +139,10 @@ pub enum Error {
     Write { path: String, reason: String },
     #[error("a stored value cannot be unpacked; the data file is damaged: {0}")]
     Damaged(String),
+    #[error("{store} does not answer: {reason}; check that it runs and can be reached")]
+    Unavailable { store: String, reason: String },
+    #[error("{store} takes at most {limit} in one request: {reason}")]
+    TooLarge { store: String, limit: &'static str, reason: String },
     #[error("the store is closed")]
     Closed,
 }
@@ -151,7 +161,14 @@ pub trait Watch: Send {
     async fn progress(&mut self) -> Result<Revision, Error>;
 }
 
-/// Where an API server keeps its objects. A place for etcd beside the two in this folder.
+/// Most that one transaction may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TxnLimit {
+    pub writes: usize,
+    pub bytes: usize,
+}
+
+/// Where an API server keeps its objects.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// The last committed revision.
@@ -178,4 +195,38 @@ pub trait Store: Send + Sync + 'static {
 
     /// Forgets the history up to and including `upto`.
     async fn compact(&self, upto: Revision) -> Result<(), Error>;
+
+    /// Makes every later revision larger than `floor`, so that restored objects get none that a
+    /// client has seen before.
+    async fn raise(&self, floor: Revision) -> Result<(), Error>;
+
+    /// How large a transaction may be.
+    fn limit(&self) -> TxnLimit {
+        TxnLimit { writes: 1_000, bytes: 64 << 20 }
+    }
+}
+
+/// Commits `writes`, which do not depend on each other, in as few transactions as `store` allows.
+///
+/// # Errors
+/// Of [`Store::txn`]; transactions before the one that failed are committed.
+pub async fn write_all(store: &dyn Store, writes: Vec<Write>) -> Result<(), Error> {
+    let limit = store.limit();
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    for write in writes {
+        let size = match &write {
+            Write::Put(key, value) => key.len() + value.len(),
+            Write::Delete(key) => key.len(),
+        };
+        if !batch.is_empty() && (batch.len() == limit.writes || bytes + size > limit.bytes) {
+            store.txn(Txn { expect: Vec::new(), writes: std::mem::take(&mut batch) }).await?;
+            bytes = 0;
+        }
+        bytes += size;
+        batch.push(write);
+    }
+    if !batch.is_empty() {
+        store.txn(Txn { expect: Vec::new(), writes: batch }).await?;
+    }
+    Ok(())
 }

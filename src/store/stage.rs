@@ -52,6 +52,12 @@ impl Stage {
         self.overlay.get(key).cloned().unwrap_or_else(|| state.get(key).cloned())
     }
 
+    /// Leaves out the revisions up to `floor`.
+    pub(super) fn raise(&mut self, floor: Revision) -> Outcome {
+        self.revision = self.revision.max(floor);
+        Outcome::Committed(self.revision)
+    }
+
     /// Takes `txn` in, or says which expectation does not hold.
     pub(super) fn add(&mut self, state: &State, txn: Packed) -> Outcome {
         for (key, expected) in txn.expect {

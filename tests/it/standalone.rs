@@ -200,7 +200,11 @@ fn bad_input_gets_one_sentence_and_the_documented_code() {
             1,
             "healthy-ha",
         ),
-        (vec!["standalone".into(), "--store".into(), "floppy".into()], 1, "expected disk or memory"),
+        (
+            vec!["standalone".into(), "--store".into(), "floppy".into()],
+            1,
+            "expected disk, memory or etcd://HOST:PORT",
+        ),
         (
             vec![
                 "standalone".into(),

@@ -68,6 +68,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("hyper::", &["apiserver/"]),
     ("hyper_util::", &["apiserver/"]),
     ("redb::", &["store/"]),
+    ("etcd_client::", &["store/"]),
     ("anyhow::", &["cli/", "main.rs"]),
     ("clap::", &["cli/", "main.rs"]),
     ("kube::Client", &["client/", "workload/", "engine/", "fleet/watch"]),
@@ -345,12 +346,28 @@ fn function_lengths(code: &str) -> Vec<(String, usize)> {
     done
 }
 
+/// The description that stands in for protoc is of the version that is built; see build/README.md.
+#[test]
+fn the_etcd_descriptor_is_of_the_version_that_is_locked() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).expect(name);
+    let lock = read("Cargo.lock");
+    let locked = lock.split("name = \"etcd-client\"\nversion = \"").nth(1).expect("etcd-client is locked");
+    let version = locked.split('"').next().unwrap_or_default();
+    let name = format!("etcd-client-{version}.descriptor");
+    assert!(root().join("build").join(&name).is_file(), "build/{name} is missing; see build/README.md");
+    assert!(read("build/protoc").contains(&name), "build/protoc does not name {name}");
+    assert!(
+        read("Cargo.toml").contains(&format!("version = \"={version}\"")),
+        "Cargo.toml pins another version"
+    );
+}
+
 #[test]
 fn nothing_names_this_machine() {
     // Assembled, so that this file does not contain what it looks for.
     let machine_paths = [["/wo", "rk/"].concat(), ["/ro", "ot/"].concat(), ["/ho", "me/"].concat()];
     let mut files = Vec::new();
-    for folder in ["src", "tests", "docs", "themes", "keymaps", "benches", ".ci"] {
+    for folder in ["src", "tests", "docs", "themes", "keymaps", "benches", "build", ".cargo", ".ci"] {
         text_files(&root().join(folder), &mut files);
     }
     files.extend(["README.md", "Cargo.toml"].map(|f| root().join(f)));

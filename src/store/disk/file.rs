@@ -16,6 +16,7 @@ use redb::{
     Database, Durability, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
 };
 
+use crate::store::ordered::Ordered;
 use crate::store::{Blob, Change, Entry, Key, OpenError, Revision};
 
 const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
@@ -31,7 +32,7 @@ pub(super) struct DataFile(Database);
 /// Everything in the file.
 #[derive(Default)]
 pub(super) struct Loaded {
-    pub(super) objects: BTreeMap<Key, Entry>,
+    pub(super) objects: Ordered,
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
     pub(super) changes: Vec<Arc<Change>>,
@@ -156,17 +157,14 @@ fn load(database: &Database) -> Result<Loaded, redb::Error> {
         let (key, value) = row?;
         let key: Key = key.value().into();
         let entry = decode_entry(&key, value.value()).ok_or_else(|| damaged(&key))?;
-        loaded.objects.insert(key, entry);
+        loaded.objects.insert(entry);
     }
     loaded.changes = load_log(&txn, &loaded.objects)?;
     Ok(loaded)
 }
 
 /// Newest first, so that what a change left behind is known: the object, or what a later change found.
-fn load_log(
-    txn: &redb::ReadTransaction,
-    objects: &BTreeMap<Key, Entry>,
-) -> Result<Vec<Arc<Change>>, redb::Error> {
+fn load_log(txn: &redb::ReadTransaction, objects: &Ordered) -> Result<Vec<Arc<Change>>, redb::Error> {
     let mut changes = Vec::new();
     let mut later: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
     for row in txn.open_table(LOG)?.iter()?.rev() {
@@ -191,7 +189,7 @@ fn damaged(what: &str) -> redb::Error {
 /// The tables are written together, so they must agree.
 fn check(path: &Path, opened: (DataFile, Loaded)) -> Result<(DataFile, Loaded), OpenError> {
     let loaded = &opened.1;
-    let newest = loaded.objects.values().map(|entry| entry.modified).max().unwrap_or(0);
+    let newest = loaded.objects.iter().map(|entry| entry.modified).max().unwrap_or(0);
     if newest > loaded.revision {
         let reason = format!("an object has revision {newest}, later than the store's {}", loaded.revision);
         return Err(OpenError::Corrupt { path: path.display().to_string(), reason });

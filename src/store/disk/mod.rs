@@ -49,8 +49,15 @@ impl Drop for WriterThread {
 }
 
 struct Request {
-    txn: Packed,
+    what: Asked,
     answer: oneshot::Sender<Result<Outcome, Error>>,
+}
+
+/// What the writer may be asked.
+enum Asked {
+    Txn(Packed),
+    /// That every later revision is above this one.
+    Raise(Revision),
 }
 
 impl DiskStore {
@@ -86,6 +93,15 @@ impl DiskStore {
     }
 }
 
+impl DiskStore {
+    async fn ask(&self, what: Asked) -> Result<Outcome, Error> {
+        let (answer, answered) = oneshot::channel();
+        let requests = self.writer.requests.as_ref().ok_or(Error::Closed)?;
+        requests.send(Request { what, answer }).await.map_err(|_| Error::Closed)?;
+        answered.await.map_err(|_| Error::Closed)?
+    }
+}
+
 struct Writer {
     /// `None` after a failed write until it could be opened again.
     file: Option<DataFile>,
@@ -111,13 +127,20 @@ impl Writer {
         let stage = self.image.read(|state| {
             let mut stage = Stage::new(state.revision);
             for request in group {
-                answers.push((request.answer, stage.add(state, request.txn)));
+                let outcome = match request.what {
+                    Asked::Txn(txn) => stage.add(state, txn),
+                    Asked::Raise(floor) => stage.raise(floor),
+                };
+                answers.push((request.answer, outcome));
             }
             stage
         });
-        let result = if stage.changes().is_empty() { Ok(()) } else { self.write(&stage) };
+        let nothing = stage.revision() == self.image.revision();
+        let result = if nothing { Ok(()) } else { self.write(&stage) };
         if result.is_ok() {
+            let revision = stage.revision();
             self.image.write(|state| state.publish(stage.into_changes()));
+            self.image.advance(revision);
         }
         for (answer, outcome) in answers {
             // Whoever asked may have gone; the write stands all the same.
@@ -164,11 +187,7 @@ impl Store for DiskStore {
     }
 
     async fn txn(&self, txn: Txn) -> Result<Outcome, Error> {
-        let (answer, answered) = oneshot::channel();
-        let request = Request { txn: Packed::from(txn), answer };
-        let requests = self.writer.requests.as_ref().ok_or(Error::Closed)?;
-        requests.send(request).await.map_err(|_| Error::Closed)?;
-        answered.await.map_err(|_| Error::Closed)?
+        self.ask(Asked::Txn(Packed::from(txn))).await
     }
 
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
@@ -179,6 +198,10 @@ impl Store for DiskStore {
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
         self.image.compact(upto);
         Ok(())
+    }
+
+    async fn raise(&self, floor: Revision) -> Result<(), Error> {
+        self.ask(Asked::Raise(floor)).await.map(drop)
     }
 }
 

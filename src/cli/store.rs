@@ -1,0 +1,164 @@
+//! Which store a command works on, as its options say. Owns the words of `--store`; must not know
+//! what is kept in it.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+
+use super::args::StoreArgs;
+use super::paths;
+#[cfg(feature = "etcd")]
+use crate::apiserver::plain_form;
+use crate::store::{DiskStore, MemoryStore, Store};
+#[cfg(feature = "etcd")]
+use crate::store::{EtcdOptions, EtcdStore, TlsFiles};
+use crate::time::Clock;
+
+/// How an address of etcd begins.
+const ETCD_SCHEME: &str = "etcd://";
+
+/// Where objects are kept.
+#[derive(Clone, Debug)]
+pub enum Place {
+    Memory,
+    /// In this data directory.
+    Disk(PathBuf),
+    #[cfg(feature = "etcd")]
+    Etcd(EtcdOptions),
+}
+
+impl Place {
+    /// # Errors
+    /// A word that names no store, or a certificate that cannot be read.
+    pub fn of(args: &StoreArgs) -> anyhow::Result<Self> {
+        match args.store.as_deref().unwrap_or("disk") {
+            "memory" => Ok(Self::Memory),
+            "disk" => Ok(Self::Disk(data_dir(args)?)),
+            other => match other.strip_prefix(ETCD_SCHEME) {
+                Some(addresses) => etcd(args, addresses).with_context(|| format!("--store {other}")),
+                None => bail!("--store {other}: expected disk, memory or etcd://HOST:PORT"),
+            },
+        }
+    }
+
+    /// # Errors
+    /// A store that is held, damaged, not accessible or not reachable.
+    pub async fn open(&self, clock: &Clock) -> anyhow::Result<Arc<dyn Store>> {
+        Ok(match self {
+            Self::Memory => Arc::new(MemoryStore::new()),
+            Self::Disk(dir) => Arc::new(DiskStore::open(dir, clock.now())?),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(options) => Arc::new(EtcdStore::connect(options.clone()).await?),
+        })
+    }
+
+    /// True when other servers may be working on the same objects.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, Self::Memory | Self::Disk(_))
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Memory => f.write_str("the store in memory"),
+            Self::Disk(dir) => write!(f, "the store in {}", dir.display()),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(options) => {
+                write!(f, "etcd at {} below {}", options.endpoints.join(","), options.prefix)
+            }
+        }
+    }
+}
+
+/// The directory of the data file, the certificates and the tokens.
+///
+/// # Errors
+/// No directory was given, and none can be told from the environment.
+pub fn data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
+    match &args.data_dir {
+        Some(dir) => Ok(dir.clone()),
+        None => paths::data_dir(),
+    }
+}
+
+/// The same, made (0700) if it is not there.
+///
+/// # Errors
+/// It cannot be told or made.
+pub fn make_data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
+    let dir = data_dir(args)?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+    made.with_context(|| format!("cannot create {}", dir.display()))?;
+    Ok(dir)
+}
+
+#[cfg(not(feature = "etcd"))]
+fn etcd(_: &StoreArgs, _: &str) -> anyhow::Result<Place> {
+    bail!("this capstan was built without etcd; use disk or memory")
+}
+
+#[cfg(feature = "etcd")]
+fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<Place> {
+    let read =
+        |path: &PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let endpoints: Vec<String> = addresses.trim_end_matches('/').split(',').map(str::to_owned).collect();
+    for endpoint in &endpoints {
+        let port = endpoint
+            .rsplit_once(':')
+            .and_then(|(host, port)| port.parse::<u16>().ok().filter(|_| !host.is_empty()));
+        if port.is_none() || endpoint.contains('/') {
+            bail!("\"{endpoint}\" is not HOST:PORT");
+        }
+    }
+    let prefix = args.etcd_prefix.trim_end_matches('/').to_owned();
+    if !prefix.starts_with('/') {
+        bail!("--etcd-prefix {}: expected a path such as /registry", args.etcd_prefix);
+    }
+    let identity = match (&args.etcd_cert, &args.etcd_key) {
+        (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+        _ => None,
+    };
+    let ca = args.etcd_ca.as_ref().map(read).transpose()?;
+    let tls = ca.map(|ca| TlsFiles { ca, identity });
+    let (write, read) = plain_form();
+    let plain = crate::store::Plain { write, read };
+    Ok(Place::Etcd(EtcdOptions { endpoints, prefix, within: "/registry".to_owned(), tls, plain }))
+}
+
+#[cfg(all(test, feature = "etcd"))]
+mod tests {
+    use super::*;
+
+    fn place(store: &str, prefix: &str) -> Result<Place, String> {
+        let args = StoreArgs {
+            store: Some(store.to_owned()),
+            etcd_prefix: prefix.to_owned(),
+            ..StoreArgs::default()
+        };
+        Place::of(&args).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn addresses_of_etcd_are_checked() {
+        let Ok(Place::Etcd(options)) = place("etcd://a:2379,[::1]:2380/", "/registry/") else {
+            panic!("refused")
+        };
+        assert_eq!(options.endpoints, ["a:2379", "[::1]:2380"]);
+        assert_eq!(options.prefix, "/registry");
+        for (store, prefix, said) in [
+            ("etcd://", "/registry", "\"\" is not HOST:PORT"),
+            ("etcd://a", "/registry", "\"a\" is not HOST:PORT"),
+            ("etcd://http://a:1", "/registry", "\"http://a:1\" is not HOST:PORT"),
+            ("etcd://a:1", "registry", "--etcd-prefix registry: expected a path such as /registry"),
+            ("floppy", "/registry", "--store floppy: expected disk, memory or etcd://HOST:PORT"),
+        ] {
+            let error = place(store, prefix).unwrap_err();
+            assert!(error.contains(said), "{store}: {error}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A real etcd for tests: its own folder, ports nobody else has, gone when dropped.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::store::{EtcdOptions, Plain};
+
+/// One etcd process.
+pub(in crate::store) struct Etcd {
+    child: Child,
+    dir: tempfile::TempDir,
+    port: u16,
+}
+
+/// False, with a word, when the machine has no etcd.
+pub(in crate::store) fn is_installed() -> bool {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("etcd").is_file()));
+    if !found {
+        eprintln!("skipped: there is no etcd on this machine (Debian package etcd-server)");
+    }
+    found
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// `None`: it ended at once, perhaps because somebody took a port meanwhile.
+fn spawn(dir: &Path, port: u16, extra: &[&str]) -> Option<Child> {
+    let client = format!("http://127.0.0.1:{port}");
+    let peer = format!("http://127.0.0.1:{}", free_port());
+    let mut child = Command::new("etcd")
+        .args(["--heartbeat-interval", "20", "--election-timeout", "200"])
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("default={peer}")])
+        .args(extra)
+        .arg("--data-dir")
+        .arg(dir)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let ready = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .any(|line| line.contains("serving") && line.contains("client") && !line.contains("stopped"));
+    if !ready {
+        let _ = child.wait();
+        return None;
+    }
+    std::thread::spawn(move || lines.for_each(drop));
+    Some(child)
+}
+
+impl Etcd {
+    pub(in crate::store) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub(in crate::store) fn start_with(extra: &[&str]) -> Self {
+        for _ in 0..5 {
+            let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
+            if let Some(child) = spawn(dir.path(), port, extra) {
+                return Self { child, dir, port };
+            }
+        }
+        panic!("etcd did not start five times");
+    }
+
+    pub(in crate::store) fn endpoint(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub(in crate::store) fn options(&self, prefix: &str) -> EtcdOptions {
+        EtcdOptions {
+            endpoints: vec![self.endpoint()],
+            prefix: prefix.to_owned(),
+            within: String::new(),
+            tls: None,
+            plain: Plain::same(),
+        }
+    }
+
+    /// As a crash of its machine would.
+    pub(in crate::store) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again with what it had written.
+    pub(in crate::store) fn restart(&mut self) {
+        self.child = (0..5).find_map(|_| spawn(self.dir.path(), self.port, &[])).unwrap();
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
