@@ -57,6 +57,9 @@ pub enum WriteError {
     NotLeading { what: String },
     #[error("{what} cannot be written as JSON: {source}")]
     Encode { what: String, source: serde_json::Error },
+    /// Somebody else wrote the same thing differently; it is not for this writer to overrule them.
+    #[error("{what}: {cause}")]
+    Overtaken { what: String, cause: String },
     #[error("{verb} {what}: {source}")]
     Refused { verb: &'static str, what: String, source: kube::Error },
 }

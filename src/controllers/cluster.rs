@@ -42,7 +42,7 @@ impl Clusters {
                 machine_pools: labelled(&caches.machine_pools, &key),
                 machines: labelled(&caches.machines, &key),
             },
-            failed: false,
+            ..Observed::default()
         }
     }
 }

@@ -168,11 +168,7 @@ impl MachineSets {
 /// The control plane object as preflight sees it. `None` without a version: there is nothing to check.
 fn facts(provided: &Provided, namespace: &str) -> Option<ControlPlane> {
     let version = provided.text("/spec/version")?.to_owned();
-    let listed = provided.content["status"]["versions"].as_array().into_iter().flatten();
-    let mut reported: Vec<String> = listed.filter_map(|v| v["version"].as_str().map(str::to_owned)).collect();
-    if reported.is_empty() {
-        reported.extend(provided.text("/status/version").map(str::to_owned));
-    }
+    let reported = provided.reported_versions();
     Some(ControlPlane { name: format!("{} {namespace}/{}", provided.kind, provided.name), version, reported })
 }
 

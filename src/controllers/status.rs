@@ -10,7 +10,7 @@ use crate::api::key::ObjectRef;
 use crate::api::merge::merge_diff;
 use crate::client::write::Part;
 use crate::client::{Mode, Object, Precondition, WriteError, get};
-use crate::status::condition_ops::rebase;
+use crate::status::condition_patch::ConditionPatch;
 
 /// Conflicts that are answered by reading again.
 const ATTEMPTS: usize = 5;
@@ -26,8 +26,9 @@ pub enum Outcome {
 }
 
 /// Writes the difference between the statuses of `before` and `after` as one merge patch. Conditions
-/// in `owned` become those of `after`; all others stay as the server has them, and so does every
-/// status field that did not change. `before` is what was read (or what the last own write returned).
+/// that did not change stay as the server has them, and so does every other field; of those that did,
+/// others are overruled only for types in `owned`. `before` is what was read (or what the last own
+/// write returned).
 ///
 /// # Errors
 /// When the server refuses, or when others kept changing the object.
@@ -40,8 +41,15 @@ pub async fn write<K: Object + Conditioned>(
     let target = ObjectRef::of(before);
     let mut latest = before.clone();
     let fields = merge_diff(&status_without_conditions(before), &status_without_conditions(after));
+    let changes = ConditionPatch::between(before.conditions(), after.conditions());
     for attempt in 1.. {
-        let conditions = rebase(latest.conditions(), after.conditions(), owned);
+        let conditions = match changes.apply(latest.conditions(), owned) {
+            Ok(conditions) => conditions,
+            Err(conflict) => {
+                let what = target.to_string();
+                return Err(WriteError::Overtaken { what, cause: conflict.to_string() });
+            }
+        };
         let Some(patch) = status_patch(fields.as_ref(), latest.conditions(), &conditions) else {
             return Ok(Outcome::Unchanged);
         };

@@ -36,6 +36,8 @@ enum Why {
     DeleteControlPlane { kind: String },
     DeleteInfrastructure { kind: String },
     Completed,
+    DescendantsUnknown,
+    WaitingForHook,
     Missing { kind: String, name: String },
     Vanished { kind: String },
     Unreadable { error: String },
@@ -59,6 +61,8 @@ impl Rule for Why {
             Self::DeleteControlPlane { .. } => "delete-control-plane",
             Self::DeleteInfrastructure { .. } => "delete-infrastructure",
             Self::Completed => "deletion-completed",
+            Self::DescendantsUnknown => "descendants-unknown",
+            Self::WaitingForHook => "waiting-for-hook",
             Self::Missing { .. } => "missing-provider-object",
             Self::Vanished { .. } => "vanished-provider-object",
             Self::Unreadable { .. } => "unreadable-provider-object",
@@ -84,6 +88,8 @@ impl fmt::Display for Why {
             Self::DeleteControlPlane { kind } => write!(f, "the {kind} goes when no worker is left"),
             Self::DeleteInfrastructure { kind } => write!(f, "the {kind} goes when no machine is left"),
             Self::Completed => f.write_str("nothing of the Cluster is left"),
+            Self::DescendantsUnknown => f.write_str("what belongs to the Cluster could not be listed"),
+            Self::WaitingForHook => f.write_str("a BeforeClusterDelete extension has not agreed yet"),
             Self::Missing { kind, name } => write!(f, "{kind} {name} does not exist yet"),
             Self::Vanished { kind } => write!(f, "the {kind} was complete once and is gone"),
             Self::Unreadable { error } => f.write_str(error),
@@ -235,6 +241,8 @@ pub fn milestones(before: &Cluster, after: &Cluster) -> Vec<Step> {
 fn delete(o: &Observed, plan: &mut Plan) {
     match stage(o) {
         Stage::NotDeleting => {}
+        Stage::BeforeDeleteHook => plan.block(Why::WaitingForHook),
+        Stage::CannotTell => plan.block(Why::DescendantsUnknown),
         Stage::Workers(lines) => {
             descendants(o, plan);
             plan.block(Why::WaitingForWorkersDeletion { lines });

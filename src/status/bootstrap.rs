@@ -98,6 +98,8 @@ pub enum Token {
 pub enum Failure {
     Files(String),
     Users(String),
+    /// The kubeconfig of a discovery file.
+    Discovery(String),
     Other(String),
 }
 
@@ -191,6 +193,9 @@ fn waiting(draft: &mut Draft, o: &Observed, stage: &Stage) {
     match &o.failure {
         Some(Failure::Files(error)) => draft.set(no(&format!("Failed to prepare spec.files: {error}"))),
         Some(Failure::Users(_)) => draft.set(no("Failed to read password from secrets for spec.users")),
+        Some(Failure::Discovery(_)) => {
+            draft.set(no("Failed to create kubeconfig for spec.joinConfiguration.discovery.file"));
+        }
         Some(Failure::Other(_)) | None => {}
     }
 }
@@ -256,6 +261,39 @@ mod tests {
         o.stored = false;
         assert_eq!(stage(&o), Stage::Created);
         assert_eq!(status(&o, Timestamp::default()), after);
+    }
+
+    #[test]
+    fn every_failure_has_its_words() {
+        let no = |message: &str| ("False".to_owned(), message.to_owned());
+        for (failure, expected) in [
+            (Failure::Files("boom".into()), no("Failed to prepare spec.files: boom")),
+            (Failure::Users("boom".into()), no("Failed to read password from secrets for spec.users")),
+            (
+                Failure::Discovery("boom".into()),
+                no("Failed to create kubeconfig for spec.joinConfiguration.discovery.file"),
+            ),
+            (Failure::Other("boom".into()), no("Waiting for Cluster control plane to be initialized")),
+        ] {
+            let o = Observed { cluster: provisioned(), failure: Some(failure), ..worker() };
+            let status = status(&o, Timestamp::default());
+            assert_eq!(said(&status, DATA), expected);
+            assert_eq!(find(&status.conditions, DATA).map(|c| c.reason.as_str()), Some("NotAvailable"));
+        }
+    }
+
+    #[test]
+    fn certificates_that_cannot_be_used_are_an_internal_error() {
+        for certificates in
+            [Certificates::Missing(vec!["c-ca".into()]), Certificates::Unreadable("no".into())]
+        {
+            let o = Observed { cluster: provisioned(), certificates, ..worker() };
+            let status = status(&o, Timestamp::default());
+            let found = find(&status.conditions, CERTIFICATES).expect("set");
+            assert_eq!((found.status.as_str(), found.reason.as_str()), ("Unknown", "InternalError"));
+            let ready = find(&status.conditions, "Ready").expect("set");
+            assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "NotReady"));
+        }
     }
 
     #[test]

@@ -247,38 +247,10 @@ pub fn not_deleting() -> Condition {
     condition("Deleting", Status::False, "NotDeleting", "")
 }
 
-/// The conditions of `after` that a controller owning `owned` may write: owned types that differ from
-/// `before`, as a strategic list keyed by type is not available for every server. `None` when nothing
-/// differs.
-#[must_use]
-pub fn owned_changes(before: &[Condition], after: &[Condition], owned: &[&str]) -> Option<Vec<Condition>> {
-    let changed: Vec<Condition> = after
-        .iter()
-        .filter(|c| owned.contains(&c.type_.as_str()) && condition::find(before, &c.type_) != Some(*c))
-        .cloned()
-        .collect();
-    let removed = before
-        .iter()
-        .any(|c| owned.contains(&c.type_.as_str()) && condition::find(after, &c.type_).is_none());
-    (removed || !changed.is_empty()).then_some(changed)
-}
-
-/// The list to store when `latest` was read again: types in `owned` come from `after` (also their
-/// absence), all others stay as somebody else left them. Sorted.
-/// Source: `util/conditions/patch.go`, for owned types; types that are not owned are never written here.
-#[must_use]
-pub fn rebase(latest: &[Condition], after: &[Condition], owned: &[&str]) -> Vec<Condition> {
-    let mine = |c: &&Condition| owned.contains(&c.type_.as_str());
-    let mut list: Vec<Condition> = latest.iter().filter(|c| !mine(c)).cloned().collect();
-    list.extend(after.iter().filter(mine).cloned());
-    sort(&mut list);
-    list
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::parse_rfc3339;
+    use crate::time::{parse_rfc3339, rfc3339};
 
     fn at(text: &str) -> Timestamp {
         parse_rfc3339(text).expect("a moment")
@@ -331,13 +303,41 @@ mod tests {
     }
 
     #[test]
-    fn a_rebase_keeps_what_others_wrote() {
-        let latest = [
-            condition("HealthCheckSucceeded", Status::True, "H", ""),
-            condition("Ready", Status::False, "Old", ""),
+    fn a_list_out_of_order_stays_so_until_something_changes() {
+        let t0 = at("2026-01-01T00:00:00Z");
+        let mut list = vec![
+            condition("Deleting", Status::False, "NotDeleting", ""),
+            condition("Ready", Status::True, "Ready", ""),
         ];
-        let after = [condition("Ready", Status::True, "Ready", "")];
-        let stored = rebase(&latest, &after, &["Ready"]);
-        assert_eq!(stored.iter().map(|c| c.reason.as_str()).collect::<Vec<_>>(), ["Ready", "H"]);
+        set(&mut list, condition("Ready", Status::True, "Ready", ""), None, t0);
+        assert_eq!(list[0].type_, "Deleting");
+        set(&mut list, condition("Ready", Status::True, "Ready", "by the way"), None, t0);
+        assert_eq!(list[0].type_, "Ready");
+    }
+
+    #[test]
+    fn a_mirrored_transition_time_counts_only_when_the_status_turns() {
+        let (t0, t1, t2) =
+            (at("2026-01-01T00:00:00Z"), at("2026-01-01T01:00:00.9Z"), at("2026-01-01T02:00:00Z"));
+        let mirrored = |status, time| Condition {
+            last_transition_time: Time(jiff::Timestamp::from_second(time).expect("in range")),
+            ..condition("InfrastructureReady", status, "R", "")
+        };
+        let mut list = Vec::new();
+        set(&mut list, mirrored(Status::False, t0.timestamp()), None, t2);
+        set(&mut list, mirrored(Status::False, t1.timestamp()), None, t2);
+        assert_eq!(from_k8s(&list[0].last_transition_time), t0);
+        set(&mut list, mirrored(Status::True, t1.timestamp()), None, t2);
+        assert_eq!(rfc3339(from_k8s(&list[0].last_transition_time)), "2026-01-01T01:00:00Z");
+    }
+
+    #[test]
+    fn polarity_of_every_negative_type() {
+        for type_ in
+            ["Deleting", "Updating", "RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Paused"]
+        {
+            assert_eq!(polarity(type_), Polarity::Negative, "{type_}");
+        }
+        assert_eq!(polarity("OwnerRemediated"), Polarity::Positive);
     }
 }

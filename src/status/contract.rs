@@ -1,15 +1,18 @@
 //! What a provider's object promises: the fields and conditions Cluster API reads from infrastructure,
 //! bootstrap and control plane objects of kinds it does not know. Owns the paths; must not know any
-//! provider. Contract v1beta2, with v1beta1's fields where an object has only those.
+//! provider. Which contract an object follows says `definition`.
 //! Source: cluster-api `internal/contract/*.go`, `util/conditions/getter.go`, v1.14.0.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use serde_json::Value;
 
 use super::condition_ops::{Status, UNSTAMPED, condition, internal_error, mirror};
+use super::versions;
 use super::wording::plural;
+use crate::api::cluster::FailureDomain;
 use crate::api::condition::find;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::api::machine_set::VersionCount;
 use crate::time::{parse_rfc3339, to_k8s};
 
 /// What is known of an object that a spec refers to.
@@ -35,8 +38,30 @@ pub enum External {
 pub struct Provided {
     pub kind: String,
     pub name: String,
+    pub contract: Contract,
     /// The whole object.
     pub content: Value,
+}
+
+/// Which fields of a provider object count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Contract {
+    V1Beta2,
+    V1Beta1,
+    /// Its definition was not read: fields of v1beta2, and those of v1beta1 where they are absent.
+    #[default]
+    Unstated,
+}
+
+impl Contract {
+    /// `new` under v1beta2, `old` under v1beta1; the first of the two when nobody said.
+    fn choose<T>(self, new: impl FnOnce() -> Option<T>, old: impl FnOnce() -> Option<T>) -> Option<T> {
+        match self {
+            Self::V1Beta2 => new(),
+            Self::V1Beta1 => old(),
+            Self::Unstated => new().or_else(old),
+        }
+    }
 }
 
 impl External {
@@ -69,7 +94,14 @@ impl Provided {
     #[must_use]
     pub fn new(content: Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Self { kind: text(&content["kind"]), name: text(&content["metadata"]["name"]), content }
+        let (kind, name) = (text(&content["kind"]), text(&content["metadata"]["name"]));
+        Self { kind, name, contract: Contract::default(), content }
+    }
+
+    /// The same object, read by this contract.
+    #[must_use]
+    pub fn under(self, contract: Contract) -> Self {
+        Self { contract, ..self }
     }
 
     /// Where to write it. The plural follows from the kind, as the contract demands.
@@ -134,10 +166,99 @@ impl Provided {
 
     fn initialized_by(&self, field: &str, legacy: &str) -> bool {
         let status = &self.content["status"];
-        match status["initialization"][field].as_bool() {
-            Some(value) => value,
-            None => status[legacy].as_bool().unwrap_or(false),
+        let flag = |value: &Value| value.as_bool();
+        self.contract
+            .choose(|| flag(&status["initialization"][field]), || flag(&status[legacy]))
+            .unwrap_or(false)
+    }
+
+    /// Control plane: the field that says whether it is initialized is there and is no boolean.
+    #[must_use]
+    pub fn initialized_is_malformed(&self) -> bool {
+        let status = &self.content["status"];
+        let malformed = |value: &Value| !value.is_null() && !value.is_boolean();
+        match self.contract {
+            Contract::V1Beta1 => malformed(&status["initialized"]),
+            _ => malformed(&status["initialization"]["controlPlaneInitialized"]),
         }
+    }
+
+    /// Control plane: Machines that are available. Contract v1beta1 counts what is missing instead,
+    /// and only when it also says what is wanted.
+    #[must_use]
+    pub fn available_replicas(&self) -> Option<i32> {
+        let unavailable = || {
+            let desired = self.count("/spec/replicas")?;
+            Some(desired.saturating_sub(self.count("/status/unavailableReplicas")?).max(0))
+        };
+        self.contract.choose(|| self.count("/status/availableReplicas"), unavailable)
+    }
+
+    /// Control plane: Machines that are up to date.
+    #[must_use]
+    pub fn up_to_date_replicas(&self) -> Option<i32> {
+        self.contract
+            .choose(|| self.count("/status/upToDateReplicas"), || self.count("/status/updatedReplicas"))
+    }
+
+    /// Control plane: `status.versions`, lowest first; `None` when it lists none.
+    ///
+    /// # Errors
+    /// What is wrong with the list: an entry that is no version, an order that is not ascending, a
+    /// negative count.
+    pub fn versions(&self) -> Result<Option<Vec<VersionCount>>, String> {
+        let listed = &self.content["status"]["versions"];
+        if listed.as_array().is_none_or(Vec::is_empty) {
+            return Ok(None);
+        }
+        let list: Vec<VersionCount> = serde_json::from_value(listed.clone()).map_err(|e| e.to_string())?;
+        let mut last: Option<semver::Version> = None;
+        for entry in &list {
+            let version = versions::parse(&entry.version)
+                .ok_or_else(|| format!("{:?} is no version", entry.version))?;
+            let order = last.as_ref().and_then(|last| versions::compare(last, &version));
+            if order.is_some_and(std::cmp::Ordering::is_gt) {
+                return Err(format!("version {} is not in ascending order", entry.version));
+            }
+            if entry.replicas.is_some_and(|n| n < 0) {
+                return Err(format!("version {} has a negative number of replicas", entry.version));
+            }
+            last = Some(version);
+        }
+        Ok(Some(list))
+    }
+
+    /// The versions that a control plane reports: `status.versions`, or else its one `status.version`.
+    #[must_use]
+    pub fn reported_versions(&self) -> Vec<String> {
+        let listed = self.content["status"]["versions"].as_array().into_iter().flatten();
+        let listed: Vec<String> =
+            listed.filter_map(|entry| entry["version"].as_str().map(str::to_owned)).collect();
+        if listed.is_empty() {
+            self.text("/status/version").map(str::to_owned).into_iter().collect()
+        } else {
+            listed
+        }
+    }
+
+    /// Infrastructure of a cluster: its failure domains by name. v1beta1 has a map of them.
+    #[must_use]
+    pub fn failure_domains(&self) -> Vec<FailureDomain> {
+        let read = |value: &Value, name: Option<&String>| {
+            let mut value = value.clone();
+            if let (Some(name), Some(map)) = (name, value.as_object_mut()) {
+                map.insert("name".to_owned(), name.as_str().into());
+            }
+            let domain: FailureDomain = serde_json::from_value(value).ok()?;
+            Some(FailureDomain { control_plane: Some(domain.control_plane == Some(true)), ..domain })
+        };
+        let mut domains: Vec<FailureDomain> = match &self.content["status"]["failureDomains"] {
+            Value::Array(list) => list.iter().filter_map(|value| read(value, None)).collect(),
+            Value::Object(map) => map.iter().filter_map(|(name, value)| read(value, Some(name))).collect(),
+            _ => Vec::new(),
+        };
+        domains.sort_by(|a, b| a.name.cmp(&b.name));
+        domains
     }
 
     /// A string at a JSON pointer; `None` when absent or empty.
@@ -313,10 +434,143 @@ mod tests {
     }
 
     #[test]
+    fn every_malformed_condition_has_its_sentence() {
+        for (entry, cause) in [
+            (json!({"status": "True"}), "type must be set for all conditions"),
+            (json!({"type": "Ready"}), "status must be set for the Ready condition"),
+            (
+                json!({"type": "Other", "status": "Yes"}),
+                "status for the Other condition must be one of True, False, Unknown",
+            ),
+            (
+                json!({"type": "Ready", "status": "True", "lastTransitionTime": "noon"}),
+                "failed to unmarshal lastTransitionTime value: noon: not an RFC 3339 time",
+            ),
+        ] {
+            let good = json!({"type": "Ready", "status": "True"});
+            for (path, status) in [
+                ("status.conditions", json!({"conditions": [good, "no object", entry]})),
+                (
+                    "status.v1beta2.conditions",
+                    json!({"conditions": [good], "v1beta2": {"conditions": [entry]}}),
+                ),
+            ] {
+                let text = format!("failed to convert {path} from DevMachine to []metav1.Condition: {cause}");
+                check(&found(status), true, false, ("Unknown", "InvalidConditionReported", &text));
+            }
+        }
+    }
+
+    #[test]
+    fn a_legacy_condition_without_reason_keeps_its_mark_unless_it_is_true() {
+        let said = |status: &str| {
+            found(
+                json!({"conditions": [{"type": "Ready", "status": status, "severity": "Error", "message": "m"}]}),
+            )
+        };
+        check(&said("True"), false, false, ("True", "Ready", "m"));
+        check(&said("False"), true, false, ("False", "NoReasonReported", "m"));
+        check(&said("Unknown"), true, false, ("Unknown", "NoReasonReported", "m"));
+        let both = found(json!({
+            "conditions": [{"type": "Ready", "status": "False", "severity": "Error"}],
+            "v1beta2": {"conditions": [{"type": "Ready", "status": "True", "reason": "AllFine"}]}}));
+        check(&both, false, false, ("True", "AllFine", ""));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_internal_error() {
+        let kind = || "DevMachine".to_owned();
+        let unreadable = External::Unreadable { kind: kind(), error: "refused".to_owned() };
+        for external in [External::NotSet, unreadable] {
+            check(
+                &external,
+                true,
+                false,
+                ("Unknown", "InternalError", crate::status::condition_ops::CHECK_LOGS),
+            );
+        }
+    }
+
+    #[test]
     fn both_contracts_say_whether_it_is_provisioned() {
-        let provided = |status| found(status).found().is_some_and(Provided::provisioned);
-        assert!(provided(json!({"initialization": {"provisioned": true}})));
-        assert!(provided(json!({"ready": true})));
-        assert!(!provided(json!({"initialization": {"provisioned": false}, "ready": true})));
+        let provided = |status, contract| {
+            found(status).found().cloned().is_some_and(|p| p.under(contract).provisioned())
+        };
+        let new = || json!({"initialization": {"provisioned": true}});
+        let old = || json!({"ready": true});
+        for (status, contract, expected) in [
+            (new(), Contract::Unstated, true),
+            (old(), Contract::Unstated, true),
+            (json!({"initialization": {"provisioned": false}, "ready": true}), Contract::Unstated, false),
+            (new(), Contract::V1Beta2, true),
+            (old(), Contract::V1Beta2, false),
+            (new(), Contract::V1Beta1, false),
+            (old(), Contract::V1Beta1, true),
+            (json!({"ready": "yes"}), Contract::V1Beta1, false),
+        ] {
+            assert_eq!(provided(status.clone(), contract), expected, "{status} {contract:?}");
+        }
+    }
+
+    fn control_plane(contract: Contract, replicas: i32, status: Value) -> Provided {
+        let content = json!({"kind": "AnyControlPlane", "spec": {"replicas": replicas}, "status": status});
+        Provided::new(content).under(contract)
+    }
+
+    #[test]
+    fn counters_of_a_control_plane_follow_its_contract() {
+        let status = || {
+            json!({"availableReplicas": 3, "unavailableReplicas": 1, "upToDateReplicas": 2,
+            "updatedReplicas": 1, "initialized": true, "ready": true})
+        };
+        let new = control_plane(Contract::V1Beta2, 3, status());
+        assert_eq!((new.available_replicas(), new.up_to_date_replicas()), (Some(3), Some(2)));
+        assert!(!new.control_plane_initialized());
+        let old = control_plane(Contract::V1Beta1, 3, status());
+        assert_eq!((old.available_replicas(), old.up_to_date_replicas()), (Some(2), Some(1)));
+        assert!(old.control_plane_initialized());
+        let down = control_plane(Contract::V1Beta1, 1, json!({"unavailableReplicas": 4, "ready": true}));
+        assert_eq!((down.available_replicas(), down.control_plane_initialized()), (Some(0), false));
+        let silent = control_plane(Contract::V1Beta1, 1, json!({}));
+        assert_eq!((silent.available_replicas(), silent.up_to_date_replicas()), (None, None));
+    }
+
+    #[test]
+    fn a_list_of_versions_must_make_sense() {
+        let versions = |list: Value| {
+            control_plane(Contract::V1Beta2, 1, json!({ "versions": list }))
+                .versions()
+                .map(|found| found.map(|l| l.len()))
+        };
+        assert_eq!(versions(json!([])), Ok(None));
+        assert_eq!(
+            versions(json!([{"version": "v1.34.1"}, {"version": "1.35", "replicas": 2}])),
+            Ok(Some(2))
+        );
+        for (list, error) in [
+            (json!([{"version": "latest"}]), "\"latest\" is no version"),
+            (
+                json!([{"version": "v1.35.0"}, {"version": "v1.34.0"}]),
+                "version v1.34.0 is not in ascending order",
+            ),
+            (
+                json!([{"version": "v1.35.0", "replicas": -1}]),
+                "version v1.35.0 has a negative number of replicas",
+            ),
+        ] {
+            assert_eq!(versions(list), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn failure_domains_are_a_list_or_a_map() {
+        let domains = |value: Value| -> Vec<(String, Option<bool>)> {
+            let provided = Provided::new(json!({"status": {"failureDomains": value}}));
+            provided.failure_domains().into_iter().map(|d| (d.name, d.control_plane)).collect()
+        };
+        let expected = [("a".to_owned(), Some(false)), ("b".to_owned(), Some(true))];
+        assert_eq!(domains(json!([{"name": "b", "controlPlane": true}, {"name": "a"}])), expected);
+        assert_eq!(domains(json!({"b": {"controlPlane": true}, "a": {}})), expected);
+        assert_eq!(domains(json!("none")), []);
     }
 }

@@ -25,6 +25,8 @@ pub enum Membership {
     NoNodes,
     /// A member was reached but did not list the members; innermost cause.
     ListFailed(String),
+    /// A member was reached and listed the members, but not their alarms; innermost cause.
+    AlarmsFailed(String),
     /// The members have no leader, so there is no quorum to trust.
     NoLeader,
     Known(Members),

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::amount::{Round, literal, scaled};
 use super::condition_ops::{Draft, Status, condition, internal_error, not_deleting};
 use super::machine_set::{deleting_text, missing_text, with_stale};
 use super::{machines, selector, versions};
-use crate::api::condition::{Conditioned as _, find};
+use crate::api::condition::Conditioned as _;
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::{DeploymentStrategy, MachineDeployment, MachineDeploymentStatus};
 use crate::api::machine_set::{MachineSet, MachineSetStatus, VersionCount};
@@ -18,6 +19,7 @@ use crate::time::Timestamp;
 
 /// The condition types this kind owns.
 pub const OWNED: &[&str] = &[
+    "Paused",
     "Available",
     "RollingOut",
     "ScalingUp",
@@ -40,7 +42,7 @@ pub struct Observed {
     pub missing_templates: Vec<String>,
 }
 
-/// The status as it should be stored. `observedGeneration` is the caller's to set.
+/// The status of a MachineDeployment that is not paused. `observedGeneration` is the caller's to set.
 #[must_use]
 pub fn status(observed: &Observed, now: Timestamp) -> MachineDeploymentStatus {
     let mut status = observed.deployment.status.clone().unwrap_or_default();
@@ -55,6 +57,7 @@ pub fn status(observed: &Observed, now: Timestamp) -> MachineDeploymentStatus {
     status.phase = Some(phase(observed).to_owned());
     let mut draft =
         Draft::new(observed.deployment.conditions(), observed.deployment.metadata.generation, now);
+    draft.set(super::condition_ops::paused("MachineDeployment", false, false));
     for condition in conditions(observed, &status, now) {
         draft.set(condition);
     }
@@ -63,7 +66,7 @@ pub fn status(observed: &Observed, now: Timestamp) -> MachineDeploymentStatus {
 }
 
 fn sum(sets: &[Arc<MachineSet>], field: impl Fn(&MachineSetStatus) -> Option<i32>) -> Option<i32> {
-    sets.iter().filter_map(|s| s.status.as_ref().and_then(&field)).reduce(|a, b| a + b)
+    sets.iter().filter_map(|s| s.status.as_ref().and_then(&field)).reduce(i32::saturating_add)
 }
 
 fn versions_of(sets: &[Arc<MachineSet>]) -> Vec<VersionCount> {
@@ -72,9 +75,6 @@ fn versions_of(sets: &[Arc<MachineSet>]) -> Vec<VersionCount> {
         .flat_map(|s| s.status.iter().flat_map(|status| &status.versions))
         .map(|v| (v.version.as_str(), v.replicas.unwrap_or(0)));
     versions::count(seen)
-        .into_iter()
-        .map(|(version, replicas)| VersionCount { version, replicas: Some(replicas).filter(|n| *n > 0) })
-        .collect()
 }
 
 fn is_deleting(deployment: &MachineDeployment) -> bool {
@@ -99,7 +99,7 @@ fn conditions(observed: &Observed, status: &MachineDeploymentStatus, now: Timest
     let current = status.replicas.unwrap_or(0);
     vec![
         available(observed, status),
-        rolling_out(&machines),
+        machines::rolling_out(&machines),
         scaling_up(observed, current),
         scaling_down(observed, current, &machines, now),
         machines::ready("MachinesReady", &machines),
@@ -120,7 +120,7 @@ fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Condition
     let Some(available) = status.available_replicas else {
         return unknown("WaitingForAvailableReplicasSet", "Waiting for status.availableReplicas set");
     };
-    let needed = desired - max_unavailable(&observed.deployment);
+    let needed = desired.saturating_sub(max_unavailable(&observed.deployment));
     if available >= needed {
         return condition("Available", Status::True, "Available", "");
     }
@@ -136,27 +136,6 @@ fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Condition
         "Deletion in progress".clone_into(&mut message);
     }
     condition("Available", Status::False, "NotAvailable", message)
-}
-
-fn rolling_out(machines: &[&Machine]) -> Condition {
-    let stale: Vec<&Condition> = machines
-        .iter()
-        .filter_map(|m| find(m.conditions(), "UpToDate"))
-        .filter(|c| c.status == "False")
-        .collect();
-    if stale.is_empty() {
-        return condition("RollingOut", Status::False, "NotRollingOut", "");
-    }
-    let mut lines: Vec<&str> =
-        stale.iter().flat_map(|c| c.message.split('\n')).filter(|l| !l.is_empty()).collect();
-    lines.sort_by_key(|line| (!line.starts_with("* Version"), *line));
-    lines.dedup();
-    let mut message = format!("Rolling out {} not up-to-date replicas", stale.len());
-    for line in lines {
-        message.push('\n');
-        message.push_str(line);
-    }
-    condition("RollingOut", Status::True, "RollingOut", message)
 }
 
 /// Wanted Machines while scaling: none while deleting. `Err` is the condition to report instead.
@@ -255,40 +234,21 @@ fn fenceposts(deployment: &MachineDeployment) -> (i32, i32) {
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 
-#[derive(Clone, Copy)]
-enum Round {
-    Up,
-    Down,
-}
-
-/// A number, or a percentage of `total`. What is neither counts as 0, as admission refuses it.
+/// What is neither a number nor a percentage counts as 0, as admission refuses it; nor is anything
+/// negative.
 fn resolve(value: &IntOrString, total: i32, round: Round) -> i32 {
-    match value {
-        IntOrString::Int(n) => (*n).max(0),
-        IntOrString::String(text) => {
-            let percent =
-                text.strip_suffix('%').and_then(|p| p.parse::<i64>().ok()).unwrap_or(0).clamp(0, 100);
-            let product = percent * i64::from(total);
-            let resolved = match round {
-                Round::Up => (product + 99) / 100,
-                Round::Down => product / 100,
-            };
-            i32::try_from(resolved).unwrap_or(i32::MAX)
-        }
-    }
+    scaled(value, total, round).unwrap_or(0).max(0)
 }
 
 fn max_unavailable_text(deployment: &MachineDeployment) -> Option<String> {
     let rolling = strategy(deployment)?.rolling_update.as_ref()?;
-    Some(match rolling.max_unavailable.as_ref()? {
-        IntOrString::Int(n) => n.to_string(),
-        IntOrString::String(text) => text.clone(),
-    })
+    Some(literal(rolling.max_unavailable.as_ref()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::condition::find;
     use crate::api::machine_deployment::{DeploymentRollingUpdate, DeploymentRollout};
     use crate::time::parse_rfc3339;
 

@@ -21,11 +21,7 @@ pub fn differences(current: &MachineSpec, desired: &MachineSpec) -> Vec<Differen
     [
         field("version", "Version", current.version.as_deref(), desired.version.as_deref()),
         bootstrap(current, desired),
-        reference(
-            "spec.infrastructureRef",
-            Some(&current.infrastructure_ref),
-            Some(&desired.infrastructure_ref),
-        ),
+        infrastructure(current, desired),
         field(
             "failureDomain",
             "Failure domain",
@@ -46,37 +42,37 @@ fn field(name: &str, words: &str, current: Option<&str>, desired: Option<&str>) 
     })
 }
 
+/// The whole of it counts: with a reference, another data secret is a difference, too.
 fn bootstrap(current: &MachineSpec, desired: &MachineSpec) -> Option<Difference> {
     let (current, desired) = (&current.bootstrap, &desired.bootstrap);
-    if current.config_ref.is_some() {
-        return reference(
-            "spec.bootstrap.configRef",
-            current.config_ref.as_ref(),
-            desired.config_ref.as_ref(),
-        );
-    }
-    let secret = |name: &Option<String>| name.clone().unwrap_or_else(|| "nil".to_owned());
-    (current != desired).then(|| {
-        let text = format!(
-            "spec.bootstrap.dataSecretName {}, {} required",
-            secret(&current.data_secret_name),
-            secret(&desired.data_secret_name)
-        );
-        Difference { log: text.clone(), condition: text }
-    })
-}
-
-fn reference(path: &str, current: Option<&ContractRef>, desired: Option<&ContractRef>) -> Option<Difference> {
     if current == desired {
         return None;
     }
-    let words = |r: Option<&ContractRef>| r.map_or_else(String::new, |r| format!("{} {}", r.kind, r.name));
-    let kind =
-        current.or(desired).map(|r| r.kind.trim_end_matches("Template").to_owned()).unwrap_or_default();
-    Some(Difference {
-        log: format!("{path} {}, {} required", words(current), words(desired)),
+    if let Some(config) = &current.config_ref {
+        return Some(replaced("spec.bootstrap.configRef", config, desired.config_ref.as_ref()));
+    }
+    let secret = |name: &Option<String>| name.clone().unwrap_or_else(|| "nil".to_owned());
+    let text = format!(
+        "spec.bootstrap.dataSecretName {}, {} required",
+        secret(&current.data_secret_name),
+        secret(&desired.data_secret_name)
+    );
+    Some(Difference { log: text.clone(), condition: text })
+}
+
+fn infrastructure(current: &MachineSpec, desired: &MachineSpec) -> Option<Difference> {
+    let (current, desired) = (&current.infrastructure_ref, &desired.infrastructure_ref);
+    (current != desired).then(|| replaced("spec.infrastructureRef", current, Some(desired)))
+}
+
+fn replaced(path: &str, current: &ContractRef, desired: Option<&ContractRef>) -> Difference {
+    let words = |r: &ContractRef| format!("{} {}", r.kind, r.name);
+    let required = desired.map_or_else(String::new, words);
+    let kind = current.kind.strip_suffix("Template").unwrap_or(&current.kind);
+    Difference {
+        log: format!("{path} {}, {required} required", words(current)),
         condition: format!("{kind} is not up-to-date"),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -126,5 +122,27 @@ mod tests {
         };
         let found = differences(&secret(None), &secret(Some("s")));
         assert_eq!(found[0].condition, "spec.bootstrap.dataSecretName nil, s required");
+        let mut named = spec("v1.36.2", "b1", "i1");
+        named.bootstrap.data_secret_name = Some("s".to_owned());
+        let found = differences(&spec("v1.36.2", "b1", "i1"), &named);
+        assert_eq!(found[0].condition, "KubeadmConfig is not up-to-date");
+    }
+
+    #[test]
+    fn every_kind_of_difference_has_its_words() {
+        let mut current = spec("v1.35.4", "b1", "i1");
+        current.failure_domain = Some("a".to_owned());
+        let mut desired = spec("v1.36.2", "b2", "i2");
+        desired.version = None;
+        let words: Vec<String> = differences(&current, &desired).into_iter().map(|d| d.condition).collect();
+        assert_eq!(
+            words,
+            [
+                "Version v1.35.4,  required",
+                "KubeadmConfig is not up-to-date",
+                "DevMachine is not up-to-date",
+                "Failure domain a,  required",
+            ]
+        );
     }
 }

@@ -10,10 +10,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::condition_ops::{Polarity, Status, condition};
 use super::merge::{Aggregate, Reasons, Source};
+use super::versions;
 use super::wording::join_limited;
 use crate::api::condition::{Conditioned as _, find, is_false, is_true};
+use crate::api::key::annotation as annotation_of;
 use crate::api::machine::Machine;
-use crate::api::names::label;
+use crate::api::machine_set::VersionCount;
+use crate::api::names::{annotation, label};
 use crate::time::{Timestamp, from_k8s};
 
 /// A deletion that takes longer is reported as stale.
@@ -33,6 +36,58 @@ pub fn is_control_plane(machine: &Machine) -> bool {
 #[must_use]
 pub fn name(machine: &Machine) -> &str {
     machine.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// An update in place runs, or is being prepared: it carries the annotation or has a pending hook.
+#[must_use]
+pub fn is_updating_in_place(machine: &Machine) -> bool {
+    annotation_of(machine, annotation::UPDATE_IN_PROGRESS).is_some()
+        || annotation_of(machine, annotation::PENDING_HOOKS)
+            .is_some_and(|hooks| hooks.split(',').any(|hook| hook.trim() == "UpdateMachine"))
+}
+
+/// The version each Machine runs (its kubelet's, or else what its spec asks for), counted. Of versions
+/// that cannot be compared the one of the oldest Machine comes first.
+#[must_use]
+pub fn versions(all: &[&Machine]) -> Vec<VersionCount> {
+    let mut ordered = all.to_vec();
+    ordered.sort_by_cached_key(|m| {
+        (m.metadata.creation_timestamp.as_ref().map(|t| t.0), m.metadata.name.clone())
+    });
+    versions::count(ordered.iter().map(|m| (running_version(m), 1)))
+}
+
+fn running_version(machine: &Machine) -> &str {
+    let kubelet =
+        machine.status.as_ref().and_then(|s| s.node_info.as_ref()).map(|info| info.kubelet_version.as_str());
+    kubelet.filter(|v| !v.is_empty()).or(machine.spec.version.as_deref()).unwrap_or_default()
+}
+
+/// `RollingOut`: Machines whose `UpToDate` is false, with the distinct reasons, versions first.
+#[must_use]
+pub fn rolling_out(machines: &[&Machine]) -> Condition {
+    const TYPE: &str = "RollingOut";
+    let outdated: Vec<&Condition> = machines
+        .iter()
+        .filter_map(|m| find(m.conditions(), "UpToDate"))
+        .filter(|c| c.status == "False")
+        .collect();
+    if outdated.is_empty() {
+        return condition(TYPE, Status::False, "NotRollingOut", "");
+    }
+    let texts: BTreeSet<&str> = outdated.iter().map(|c| c.message.as_str()).collect();
+    let lines: BTreeSet<(bool, &str)> = texts
+        .into_iter()
+        .flat_map(|text| text.split('\n'))
+        .filter(|line| !line.is_empty())
+        .map(|line| (!line.starts_with("* Version"), line))
+        .collect();
+    let mut message = format!("Rolling out {} not up-to-date replicas", outdated.len());
+    for (_, line) in lines {
+        message.push('\n');
+        message.push_str(line);
+    }
+    condition(TYPE, Status::True, TYPE, message)
 }
 
 /// Machines as inputs of an aggregate, in the given order.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Polarity, Status, condition, internal_error};
+use super::condition_ops::{Polarity, Status, UNSTAMPED, condition, internal_error};
 use super::wording::{join_limited, plural};
 use crate::api::condition::find;
 
@@ -92,7 +92,7 @@ impl<'a> Summary<'a> {
     #[must_use]
     pub fn of(&self, conditions: &[Condition]) -> Condition {
         let inputs = self.inputs(conditions);
-        if self.types.contains(&self.target) || inputs.is_empty() {
+        if self.types.contains(&self.target) || inputs.is_empty() || !self.overrides_are_sound(conditions) {
             return internal_error(self.target);
         }
         let weighed: Vec<(Priority, &Condition)> = inputs.iter().map(|c| (self.weigh(c), c)).collect();
@@ -111,6 +111,13 @@ impl<'a> Summary<'a> {
             None => lines,
         };
         condition(self.target, status, self.reasons.of(worst), lines.join("\n"))
+    }
+
+    /// Each type once, and only types that the object has.
+    fn overrides_are_sound(&self, conditions: &[Condition]) -> bool {
+        self.overrides.iter().enumerate().all(|(at, c)| {
+            find(&self.overrides[..at], &c.type_).is_none() && find(conditions, &c.type_).is_some()
+        })
     }
 
     fn inputs(&self, conditions: &[Condition]) -> Vec<Condition> {
@@ -163,44 +170,42 @@ pub struct Aggregate<'a> {
 }
 
 impl Aggregate<'_> {
-    /// The aggregate over `sources`, in which equal transition times keep the given order. No sources
-    /// is `Unknown` / `InternalError`: callers say what an empty set means before they ask.
+    /// The aggregate over `sources`. Equal transition times follow the names, where upstream follows
+    /// whatever order its cache gave. No sources is `Unknown` / `InternalError`: callers say what an
+    /// empty set means before they ask.
     #[must_use]
     pub fn of(&self, sources: &[Source<'_>]) -> Condition {
         if sources.is_empty() {
             return internal_error(self.target);
         }
-        let mut inputs: Vec<(Source<'_>, Condition)> = sources
+        let missing = format!("Condition {} not yet reported", self.source_type);
+        let mut reports: Vec<(jiff::Timestamp, Report<'_>)> = sources
             .iter()
-            .map(|s| {
-                let missing = || {
-                    let message = format!("Condition {} not yet reported", self.source_type);
-                    condition(self.source_type, Status::Unknown, "NotYetReported", message)
-                };
-                (*s, find(s.conditions, self.source_type).cloned().unwrap_or_else(missing))
+            .map(|source| match find(source.conditions, self.source_type) {
+                Some(c) => {
+                    let priority = priority(c, self.polarity);
+                    (c.last_transition_time.0, Report { source, message: &c.message, priority })
+                }
+                None => (UNSTAMPED.0, Report { source, message: &missing, priority: Priority::Unknown }),
             })
             .collect();
-        inputs.sort_by_key(|(_, a)| a.last_transition_time.0);
-        let weighed: Vec<Report<'_>> = inputs
-            .iter()
-            .map(|(source, c)| Report { source, message: &c.message, priority: priority(c, self.polarity) })
-            .collect();
-        let worst = weighed.iter().map(|r| r.priority).min().unwrap_or(Priority::Info);
+        reports.sort_by_key(|(at, report)| (*at, report.source.name, report.source.kind));
+        let worst = reports.iter().map(|(_, r)| r.priority).min().unwrap_or(Priority::Info);
         condition(
             self.target,
             result_status(worst, self.polarity),
             self.reasons.of(worst),
-            aggregate_message(weighed),
+            aggregate_message(reports.into_iter().map(|(_, report)| report).collect()),
         )
     }
 }
 
-/// One object's message and weight, input of [`aggregate_message`].
+/// One object's message and weight, input of `aggregate_message`.
 #[derive(Clone, Copy, Debug)]
-pub struct Report<'a> {
-    pub source: &'a Source<'a>,
-    pub message: &'a str,
-    pub priority: Priority,
+struct Report<'a> {
+    source: &'a Source<'a>,
+    message: &'a str,
+    priority: Priority,
 }
 
 fn result_status(worst: Priority, polarity: Polarity) -> Status {
@@ -216,27 +221,23 @@ const MESSAGE_BUDGET: usize = 3;
 
 /// The message of an aggregate: same texts grouped by kind, at most three, the rest counted.
 /// Reports come in transition order.
-#[must_use]
-pub fn aggregate_message(mut reports: Vec<Report<'_>>) -> String {
+fn aggregate_message(mut reports: Vec<Report<'_>>) -> String {
     let trouble = reports.iter().any(|r| r.priority != Priority::Info);
     // Stable: issues first, each group in transition order.
     reports.sort_by_key(|r| r.priority);
     reports.retain(|r| if trouble { r.priority != Priority::Info } else { !r.message.is_empty() });
 
     let mut texts: BTreeMap<&str, (bool, Priority)> = BTreeMap::new();
-    let mut kinds: BTreeMap<&str, Vec<(&str, Vec<&Source<'_>>)>> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, BTreeMap<&str, Vec<&Source<'_>>>> = BTreeMap::new();
     for r in &reports {
         let seen = texts.entry(r.message).or_insert((false, r.priority));
         *seen = (seen.0 || r.source.control_plane_machine, seen.1.min(r.priority));
-        let groups = kinds.entry(r.source.kind).or_default();
-        match groups.iter_mut().find(|(text, _)| *text == r.message) {
-            Some((_, names)) => names.push(r.source),
-            None => groups.push((r.message, vec![r.source])),
-        }
+        kinds.entry(r.source.kind).or_default().entry(r.message).or_default().push(r.source);
     }
 
     let mut lines = Vec::new();
-    for (kind, mut groups) in kinds {
+    for (kind, groups) in kinds {
+        let mut groups: Vec<(&str, Vec<&Source<'_>>)> = groups.into_iter().collect();
         groups.sort_by_cached_key(|(text, sources)| {
             let (first, priority) = texts.get(text).copied().unwrap_or((false, Priority::Info));
             let names: Vec<_> = sources.iter().map(|s| s.name).collect();
@@ -358,8 +359,119 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_of_itself_is_an_internal_error() {
-        assert_eq!(Summary::new("Ready", vec!["Ready"], Reasons::READY).of(&[]).reason, "InternalError");
+    fn a_summary_that_cannot_be_built_is_an_internal_error() {
+        let broken = |summary: Summary<'_>, conditions: &[Condition]| {
+            assert_eq!(summary.of(conditions).reason, "InternalError");
+        };
+        broken(Summary::new("Ready", vec!["Ready"], Reasons::READY), &[]);
+        broken(Summary::new("Ready", Vec::new(), Reasons::READY), &[]);
+        let mut summary = Summary::new("Ready", vec!["A"], Reasons::READY);
+        summary.ignored_if_missing = vec!["A"];
+        broken(summary, &[]);
+        let stored = [said("A", Status::True, "R", "")];
+        let mut summary = Summary::new("Ready", vec!["A"], Reasons::READY);
+        summary.overrides = vec![said("B", Status::True, "R", "")];
+        broken(summary.clone(), &stored);
+        summary.overrides = vec![stored[0].clone(), stored[0].clone()];
+        broken(summary.clone(), &stored);
+        summary.overrides = vec![said("A", Status::False, "R", "instead")];
+        assert_eq!(summary.of(&stored).message, "* A: instead");
+    }
+
+    #[test]
+    fn priorities_follow_status_and_polarity() {
+        use Polarity::{Negative, Positive};
+        for (status, polarity, expected) in [
+            ("True", Positive, Priority::Info),
+            ("False", Positive, Priority::Issue),
+            ("Unknown", Positive, Priority::Unknown),
+            ("Perhaps", Positive, Priority::Unknown),
+            ("True", Negative, Priority::Issue),
+            ("False", Negative, Priority::Info),
+            ("Unknown", Negative, Priority::Unknown),
+            ("", Negative, Priority::Unknown),
+        ] {
+            let c = Condition { status: status.to_owned(), ..said("A", Status::True, "R", "") };
+            assert_eq!(priority(&c, polarity), expected, "{status} {polarity:?}");
+        }
+    }
+
+    fn of_machines(list: &[(&str, Status, &str)]) -> Condition {
+        let lists: Vec<Vec<Condition>> =
+            list.iter().map(|(_, status, message)| vec![said("Ready", *status, "R", message)]).collect();
+        let sources: Vec<Source<'_>> = list
+            .iter()
+            .zip(&lists)
+            .map(|((name, ..), conditions)| Source {
+                kind: "Machine",
+                name,
+                control_plane_machine: false,
+                conditions,
+            })
+            .collect();
+        let rule = Aggregate {
+            source_type: "Ready",
+            target: "MachinesReady",
+            polarity: Polarity::Positive,
+            reasons: Reasons::READY,
+        };
+        let forwards = rule.of(&sources);
+        let backwards: Vec<Source<'_>> = sources.iter().rev().copied().collect();
+        assert_eq!(rule.of(&backwards), forwards, "the order of the inputs does not matter");
+        forwards
+    }
+
+    #[test]
+    fn issues_come_before_unknowns_however_many_there_are() {
+        let got = of_machines(&[
+            ("a", Status::Unknown, "away"),
+            ("b", Status::Unknown, "away"),
+            ("c", Status::False, "down"),
+            ("d", Status::True, "fine"),
+        ]);
+        assert_eq!(got.message, "* Machine c: down\n* Machines a, b: away");
+    }
+
+    #[test]
+    fn info_shows_only_when_there_is_nothing_else() {
+        let fine = of_machines(&[
+            ("a", Status::True, "one"),
+            ("b", Status::True, ""),
+            ("c", Status::True, "two"),
+            ("d", Status::True, "three"),
+            ("e", Status::True, "four"),
+        ]);
+        assert_eq!((fine.status.as_str(), fine.reason.as_str()), ("True", "Ready"));
+        assert_eq!(
+            fine.message,
+            "* Machine a: one\n* Machine c: two\n* Machine d: three\nAnd 1 Machine with additional info"
+        );
+    }
+
+    /// Unlike a summary, an aggregate never falls back to the reason; the line ends in a space.
+    #[test]
+    fn an_empty_message_leaves_a_trailing_space() {
+        assert_eq!(of_machines(&[("a", Status::False, "")]).message, "* Machine a: ");
+    }
+
+    #[test]
+    fn the_priority_of_a_text_is_global_over_kinds() {
+        let down = [said("Ready", Status::False, "R", "same")];
+        let away = [said("Ready", Status::Unknown, "R", "same")];
+        let other = [said("Ready", Status::Unknown, "R", "other")];
+        let source = |kind, name, conditions| Source { kind, name, control_plane_machine: false, conditions };
+        let rule = Aggregate {
+            source_type: "Ready",
+            target: "T",
+            polarity: Polarity::Positive,
+            reasons: Reasons::READY,
+        };
+        let got = rule.of(&[
+            source("MachineSet", "z", &away),
+            source("MachineSet", "a", &other),
+            source("Machine", "m", &down),
+        ]);
+        assert_eq!(got.message, "* Machine m: same\n* MachineSet z: same\n* MachineSet a: other");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! What is true of an object: conditions, counters and phases as pure functions of an `Observed` value.
 //! Owns judgement; must not know a client, a runtime, a clock or what should happen next.
 
+pub mod amount;
 pub mod condition_ops;
+pub mod condition_patch;
 pub mod contract;
+pub mod definition;
 pub mod etcd;
 pub mod health;
 pub mod merge;
@@ -13,11 +16,16 @@ pub mod wording;
 
 pub mod bootstrap;
 pub mod cluster;
+pub mod cluster_class;
 pub mod control_plane;
+pub mod dev;
 pub mod drain;
 pub mod machine;
 pub mod machine_deployment;
+pub mod machine_health_check;
+pub mod machine_pool;
 pub mod machine_set;
 pub mod machine_template;
 pub mod machines;
+pub mod topology;
 pub mod up_to_date;

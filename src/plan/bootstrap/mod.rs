@@ -227,7 +227,10 @@ fn rendered(result: Result<String, Failure>, planned: &mut Planned) -> Option<St
     match result {
         Ok(text) => Some(text),
         Err(failure) => {
-            let (Failure::Files(error) | Failure::Users(error) | Failure::Other(error)) = failure.clone();
+            let (Failure::Files(error)
+            | Failure::Users(error)
+            | Failure::Discovery(error)
+            | Failure::Other(error)) = failure.clone();
             planned.plan.block(Why::Unusable { error });
             planned.plan.recheck_within(RETRY);
             planned.failure = Some(failure);

@@ -149,6 +149,7 @@ impl Pending {
             inspection: self.inspection,
             conditions: self.conditions,
             findings: self.findings,
+            deletion_failed: false,
             completed: !self.failed,
         };
         Decision { plan: self.plan, observed: self.observed, pass, paused: self.paused }

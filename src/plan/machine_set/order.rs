@@ -7,7 +7,7 @@ use crate::api::condition::{Conditioned as _, is_false};
 use crate::api::key::annotation;
 use crate::api::machine::Machine;
 use crate::api::names;
-use crate::status::machine_set::is_updating_in_place;
+use crate::status::machines::is_updating_in_place;
 use crate::time::{Timestamp, from_k8s};
 
 const DELETING: f64 = 100.0;

@@ -38,14 +38,16 @@ pub(super) fn initialized(o: &Observed, draft: &Draft) -> Option<Condition> {
     Some(match &o.control_plane {
         External::NotSet if o.has_topology() => waiting_for_topology(TYPE, Status::Unknown, o.is_deleting()),
         External::NotSet => {
+            let Some(descendants) = o.known_descendants() else { return Some(internal_error(TYPE)) };
             let joined =
                 |m: &&crate::api::machine::Machine| m.status.as_ref().is_some_and(|s| s.node_ref.is_some());
-            if o.descendants.control_plane_machines().iter().any(joined) {
+            if descendants.control_plane_machines().iter().any(joined) {
                 yes()
             } else {
                 no("Waiting for the first control plane machine to have status.nodeRef set")
             }
         }
+        External::Found(control_plane) if control_plane.initialized_is_malformed() => internal_error(TYPE),
         External::Found(control_plane) if control_plane.control_plane_initialized() => yes(),
         External::Found(_) => no("Control plane not yet initialized"),
         // Upstream asks whether the *infrastructure* is missing here; the quirk is kept.

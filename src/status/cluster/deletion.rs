@@ -5,15 +5,23 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 
-use super::Observed;
+use super::{Descendants, Observed};
+use crate::api::key::annotation;
 use crate::status::condition_ops::{self, CHECK_LOGS, Status};
 use crate::status::contract::External;
 use crate::status::wording::join_limited;
+
+/// Set when every extension has agreed to the deletion.
+const OK_TO_DELETE: &str = "runtime.cluster.x-k8s.io/ok-to-delete";
 
 /// What a deletion is waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     NotDeleting,
+    /// A runtime extension has not agreed yet.
+    BeforeDeleteHook,
+    /// What is left cannot be told: it could not be listed.
+    CannotTell,
     /// One line per kind with objects left.
     Workers(Vec<String>),
     /// `None`: it cannot be read.
@@ -29,7 +37,11 @@ pub fn stage(o: &Observed) -> Stage {
     if !o.is_deleting() {
         return Stage::NotDeleting;
     }
-    let left = descendants_left(o);
+    if o.asks_hooks && o.has_topology() && annotation(&o.cluster, OK_TO_DELETE).is_none() {
+        return Stage::BeforeDeleteHook;
+    }
+    let Some(descendants) = o.known_descendants() else { return Stage::CannotTell };
+    let left = descendants_left(o, descendants);
     if !left.is_empty() {
         return Stage::Workers(left);
     }
@@ -47,8 +59,7 @@ pub fn stage(o: &Observed) -> Stage {
 
 /// Lines of the `WaitingForWorkersDeletion` message. Control plane Machines count only when no control
 /// plane object will take them down.
-fn descendants_left(o: &Observed) -> Vec<String> {
-    let d = &o.descendants;
+fn descendants_left(o: &Observed, d: &Descendants) -> Vec<String> {
     let stand_alone =
         if o.control_plane == External::NotSet { d.control_plane_machines() } else { Vec::new() };
     [
@@ -73,8 +84,13 @@ fn names<'a, K: Resource + 'a>(objects: impl Iterator<Item = &'a K>) -> Vec<Stri
 pub(super) fn condition(o: &Observed) -> Condition {
     let (reason, message) = match stage(o) {
         Stage::NotDeleting => return condition_ops::not_deleting(),
+        Stage::BeforeDeleteHook => {
+            ("WaitingForBeforeDeleteHook", "Waiting for BeforeClusterDelete hook".to_owned())
+        }
         _ if o.failed => ("InternalError", CHECK_LOGS.to_owned()),
-        Stage::ControlPlane(None) | Stage::Infrastructure(None) => ("InternalError", CHECK_LOGS.to_owned()),
+        Stage::CannotTell | Stage::ControlPlane(None) | Stage::Infrastructure(None) => {
+            ("InternalError", CHECK_LOGS.to_owned())
+        }
         Stage::Workers(lines) => ("WaitingForWorkersDeletion", lines.join("\n")),
         Stage::ControlPlane(Some(kind)) => {
             ("WaitingForControlPlaneDeletion", format!("Waiting for {kind} to be deleted"))

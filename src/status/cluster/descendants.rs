@@ -3,7 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::Observed;
+use super::{Descendants, Observed};
 use crate::api::condition::{Conditioned as _, find};
 use crate::status::condition_ops::{Draft, Polarity, Status, condition, internal_error};
 use crate::status::contract::External;
@@ -11,22 +11,41 @@ use crate::status::machines;
 use crate::status::merge::{Aggregate, Reasons, Source};
 use crate::time::Timestamp;
 
+/// Every condition that is judged by descendants, and by nothing else when they are not known.
+const TYPES: [&str; 9] = [
+    "WorkersAvailable",
+    "ControlPlaneMachinesReady",
+    "WorkerMachinesReady",
+    "ControlPlaneMachinesUpToDate",
+    "WorkerMachinesUpToDate",
+    "RollingOut",
+    "ScalingUp",
+    "ScalingDown",
+    "Remediating",
+];
+
 pub(super) fn judge(draft: &mut Draft, o: &Observed, now: Timestamp) {
-    let (control_plane, workers) = (o.descendants.control_plane_machines(), o.descendants.worker_machines());
-    draft.set(workers_available(o));
+    let Some(descendants) = o.known_descendants() else {
+        for type_ in TYPES {
+            draft.set(internal_error(type_));
+        }
+        return;
+    };
+    let (control_plane, workers) = (descendants.control_plane_machines(), descendants.worker_machines());
+    draft.set(workers_available(descendants));
     draft.set(machines::ready("ControlPlaneMachinesReady", &control_plane));
     draft.set(machines::ready("WorkerMachinesReady", &workers));
     draft.set(machines::up_to_date("ControlPlaneMachinesUpToDate", &control_plane, now));
     draft.set(machines::up_to_date("WorkerMachinesUpToDate", &workers, now));
-    draft.set(moving(o, &ROLLING_OUT, false));
-    draft.set(moving(o, &SCALING_UP, true));
-    draft.set(moving(o, &SCALING_DOWN, true));
-    draft.set(machines::remediating(&o.descendants.machines_without_pools(), ""));
+    draft.set(moving(o, descendants, &ROLLING_OUT, false));
+    draft.set(moving(o, descendants, &SCALING_UP, true));
+    draft.set(moving(o, descendants, &SCALING_DOWN, true));
+    draft.set(machines::remediating(&descendants.machines_without_pools(), ""));
 }
 
-fn workers_available(o: &Observed) -> Condition {
+fn workers_available(descendants: &Descendants) -> Condition {
     const TYPE: &str = "WorkersAvailable";
-    let sources = deployments(o);
+    let sources = deployments(descendants);
     if sources.is_empty() {
         return condition(TYPE, Status::True, "NoWorkers", "");
     }
@@ -39,8 +58,8 @@ fn workers_available(o: &Observed) -> Condition {
     rule.of(&sources)
 }
 
-fn deployments(o: &Observed) -> Vec<Source<'_>> {
-    o.descendants
+fn deployments(descendants: &Descendants) -> Vec<Source<'_>> {
+    descendants
         .machine_deployments
         .iter()
         .map(|d| source("MachineDeployment", d.metadata.name.as_deref(), d.conditions()))
@@ -67,7 +86,7 @@ const fn movement(type_: &'static str, reasons: Reasons) -> Aggregate<'static> {
 }
 
 /// The control plane takes part only when it reports the condition; a MachineDeployment always does.
-fn moving(o: &Observed, rule: &Aggregate<'_>, with_sets: bool) -> Condition {
+fn moving(o: &Observed, descendants: &Descendants, rule: &Aggregate<'_>, with_sets: bool) -> Condition {
     if matches!(o.control_plane, External::Unreadable { .. }) {
         return internal_error(rule.target);
     }
@@ -79,9 +98,9 @@ fn moving(o: &Observed, rule: &Aggregate<'_>, with_sets: bool) -> Condition {
     {
         sources.push(source(&control_plane.kind, Some(&control_plane.name), conditions));
     }
-    sources.extend(deployments(o));
+    sources.extend(deployments(descendants));
     if with_sets {
-        let own = o.descendants.machine_sets.iter().filter(|set| o.owns(*set));
+        let own = descendants.machine_sets.iter().filter(|set| o.owns(*set));
         sources.extend(own.map(|set| source("MachineSet", set.metadata.name.as_deref(), set.conditions())));
     }
     if sources.is_empty() {

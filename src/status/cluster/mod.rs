@@ -1,8 +1,6 @@
 //! What is true of a Cluster: phase, counters and conditions over its control plane, its workers and
 //! its infrastructure. Owns judgement; must not know how the facts were read or what happens next.
 //! Source: cluster-api `core/reconcilers/cluster/cluster_controller_status.go`, v1.14.0.
-//!
-//! Intended difference: availability gates of a ClusterClass are not read.
 
 mod control_plane;
 mod counters;
@@ -18,8 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::condition_ops::{self, Draft, Status, condition};
 use super::contract::{External, Mirrored};
 use super::machine::Probe;
-use crate::api::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint, FailureDomain};
-use crate::api::machine::Machine;
+use crate::api::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint};
+use crate::api::machine::{Machine, ReadinessGate};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
@@ -57,7 +55,15 @@ pub struct Observed {
     pub infrastructure: External,
     pub control_plane: External,
     pub probe: Probe,
+    /// Means nothing when `descendants_failed`.
     pub descendants: Descendants,
+    /// They could not be listed.
+    pub descendants_failed: bool,
+    /// Gates of the Cluster's class; the Cluster's own come instead of them.
+    pub class_gates: Vec<ReadinessGate>,
+    /// Runtime extensions are asked before a topology Cluster goes (feature gates `RuntimeSDK` and
+    /// `ClusterTopology`).
+    pub asks_hooks: bool,
     /// What of a deletion failed in this run.
     pub failed: bool,
 }
@@ -108,6 +114,16 @@ impl Observed {
     #[must_use]
     pub fn has_topology(&self) -> bool {
         self.cluster.spec.topology.is_some()
+    }
+
+    /// What belongs to the Cluster; `None` when that is not known. Before a topology has made its two
+    /// references nobody looks for descendants.
+    #[must_use]
+    pub fn known_descendants(&self) -> Option<&Descendants> {
+        let spec = &self.cluster.spec;
+        let generated = spec.infrastructure_ref.is_some() && spec.control_plane_ref.is_some();
+        let looked = !self.has_topology() || generated || self.is_deleting();
+        (looked && !self.descendants_failed).then_some(&self.descendants)
     }
 
     /// Is `object` owned by this Cluster (not through somebody else)?
@@ -167,11 +183,7 @@ fn learn(status: &mut ClusterStatus, o: &Observed) {
         }
         External::Found(infrastructure) if !infrastructure.is_deleting() && infrastructure.provisioned() => {
             flags.infrastructure_provisioned = Some(true);
-            let domains = infrastructure.content.pointer("/status/failureDomains").cloned();
-            let mut domains: Vec<FailureDomain> =
-                domains.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
-            domains.sort_by(|a, b| a.name.cmp(&b.name));
-            status.failure_domains = domains;
+            status.failure_domains = infrastructure.failure_domains();
         }
         _ => {}
     }

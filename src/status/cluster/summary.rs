@@ -16,7 +16,8 @@ pub(super) fn available(o: &Observed, conditions: &[Condition]) -> Condition {
         "TopologyReconciled",
     ];
     let mut negative = vec!["Deleting"];
-    for gate in &o.cluster.spec.availability_gates {
+    let own = &o.cluster.spec.availability_gates;
+    for gate in if own.is_empty() { &o.class_gates } else { own } {
         types.push(&gate.condition_type);
         if gate.polarity.as_deref() == Some("Negative") {
             negative.push(&gate.condition_type);

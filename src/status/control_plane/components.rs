@@ -42,6 +42,8 @@ impl Aggregation<'_> {
     #[must_use]
     pub fn of(&self, machines: &[Reporter<'_>]) -> Condition {
         let mut tally = Tally { errors: !self.errors.is_empty(), ..Tally::default() };
+        let mut machines: Vec<&Reporter<'_>> = machines.iter().collect();
+        machines.sort_by_key(|m| m.name);
         for machine in machines {
             self.count(machine, &mut tally);
         }

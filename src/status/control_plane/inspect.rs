@@ -286,6 +286,7 @@ fn member_condition(machine: &OwnedMachine, membership: &Membership) -> Vec<Cond
         Membership::NotAsked | Membership::NoLeader => Vec::new(),
         Membership::NoClient(cause) => unknown(format!("Failed to connect to etcd: {cause}")),
         Membership::ListFailed(cause) => unknown(format!("Failed to get etcd members: {cause}")),
+        Membership::AlarmsFailed(cause) => unknown(format!("Failed to get etcd alarms: {cause}")),
         Membership::NoNodes | Membership::Known(_) => {
             let member = membership.members().unwrap_or_default().iter().find(|x| x.name == node);
             vec![known_member(member)]

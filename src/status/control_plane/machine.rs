@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::condition;
 use crate::api::machine::{Machine, MachineStatus};
-use crate::api::names::annotation;
 use crate::time::{Timestamp, from_k8s};
 
 /// The pods of a control plane Machine as condition types. The last one only with managed etcd.
@@ -115,10 +114,7 @@ impl OwnedMachine {
     /// An in-place update runs, or is being prepared.
     #[must_use]
     pub fn is_updating_in_place(&self) -> bool {
-        self.annotation(annotation::UPDATE_IN_PROGRESS).is_some()
-            || self
-                .annotation(annotation::PENDING_HOOKS)
-                .is_some_and(|hooks| hooks.split(',').any(|hook| hook == "UpdateMachine"))
+        crate::status::machines::is_updating_in_place(&self.machine)
     }
 
     /// A health check asked for its replacement by its owner.

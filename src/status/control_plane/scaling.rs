@@ -2,14 +2,11 @@
 //! conditions of the control plane. Must not decide whether to scale.
 //! Source: KCP `status.go` (`setScalingUpCondition` and neighbours), v1.14.0.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Observed, Template};
-use crate::api::condition;
 use crate::api::machine::Machine;
-use crate::status::condition_ops::{Status, condition as say};
+use crate::status::condition_ops::{CHECK_LOGS, Status, condition as say};
 use crate::status::machines;
 use crate::time::Timestamp;
 
@@ -106,30 +103,6 @@ fn desired(observed: &Observed) -> Option<usize> {
     Some(if observed.is_deleting() { 0 } else { usize::try_from(replicas).unwrap_or(0) })
 }
 
-/// `RollingOut`: Machines whose `UpToDate` is false, with the distinct reasons.
-#[must_use]
-pub fn rolling_out(machines: &[&Machine]) -> Condition {
-    const TYPE: &str = "RollingOut";
-    let outdated: Vec<&Condition> = machines
-        .iter()
-        .filter_map(|m| condition::find(m.status.as_ref().map_or(&[], |s| &s.conditions), "UpToDate"))
-        .filter(|c| c.status == "False")
-        .collect();
-    if outdated.is_empty() {
-        return say(TYPE, Status::False, "NotRollingOut", "");
-    }
-    let lines: BTreeSet<&str> =
-        outdated.iter().flat_map(|c| c.message.split('\n')).filter(|l| !l.is_empty()).collect();
-    let (versions, others): (Vec<&str>, Vec<&str>) =
-        lines.into_iter().partition(|l| l.starts_with("* Version"));
-    let mut message = format!("Rolling out {} not up-to-date replicas", outdated.len());
-    for line in versions.into_iter().chain(others) {
-        message.push('\n');
-        message.push_str(line);
-    }
-    say(TYPE, Status::True, TYPE, message)
-}
-
 /// What a deletion is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
@@ -153,12 +126,13 @@ pub fn deletion(observed: &Observed) -> Option<Deletion> {
     })
 }
 
-/// `Deleting`.
+/// `Deleting`. `failed`: this pass could not list or delete what is in the way.
 #[must_use]
-pub fn deleting(observed: &Observed, now: Timestamp) -> Condition {
+pub fn deleting(observed: &Observed, failed: bool, now: Timestamp) -> Condition {
     const TYPE: &str = "Deleting";
     let (reason, message) = match deletion(observed) {
         None => return say(TYPE, Status::False, "NotDeleting", ""),
+        Some(Deletion::Workers | Deletion::Machines) if failed => ("InternalError", CHECK_LOGS.to_owned()),
         Some(Deletion::Completed) => ("DeletionCompleted", "Deletion completed".to_owned()),
         Some(Deletion::Workers) => ("WaitingForWorkersDeletion", workers_message(observed)),
         Some(Deletion::Machines) => {
@@ -179,7 +153,9 @@ fn workers_message(observed: &Observed) -> String {
     for (kind, names) in [("MachinePools", &observed.machine_pools), ("Machines", &observed.worker_machines)]
     {
         if !names.is_empty() {
-            message.push_str(&format!("\n* {kind}: {}", join_limited(names, 5)));
+            let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+            names.sort_unstable();
+            message.push_str(&format!("\n* {kind}: {}", join_limited(&names, 5)));
         }
     }
     message

@@ -8,7 +8,6 @@ use super::available::available;
 use super::scaling::{self, PreflightFindings};
 use super::{Inspection, Observed, Workload};
 use crate::api::control_plane::{KubeadmControlPlaneStatus, LastRemediation};
-use crate::api::machine_set::VersionCount;
 use crate::api::names::{annotation, label};
 use crate::status::condition_ops::{Draft, Status, condition as say};
 use crate::status::machines;
@@ -24,6 +23,8 @@ pub struct Pass {
     /// Conditions that the pass set on its way, such as `CertificatesAvailable` and the two gates.
     pub conditions: Vec<Condition>,
     pub findings: PreflightFindings,
+    /// What a deletion waits for could not be listed or deleted.
+    pub deletion_failed: bool,
     /// The pass ended without an error: `observedGeneration` may move.
     pub completed: bool,
 }
@@ -67,13 +68,13 @@ fn conditions(observed: &Observed, pass: &Pass, now: Timestamp) -> Vec<Condition
     } else {
         say("Initialized", Status::False, "NotInitialized", "")
     });
-    draft.set(scaling::rolling_out(&machines));
+    draft.set(machines::rolling_out(&machines));
     draft.set(scaling::scaling_up(observed, &pass.findings));
     draft.set(scaling::scaling_down(observed, &pass.findings, now));
     draft.set(machines::ready("MachinesReady", &machines));
     draft.set(machines::up_to_date("MachinesUpToDate", &machines, now));
     draft.set(machines::remediating(&machines, "KubeadmControlPlane"));
-    draft.set(scaling::deleting(observed, now));
+    draft.set(scaling::deleting(observed, pass.deletion_failed, now));
     draft.set(available_now(observed, pass, draft.list(), now));
     draft.finish()
 }
@@ -102,10 +103,7 @@ fn initialized_now(observed: &Observed) -> bool {
 
 fn set_versions(status: &mut KubeadmControlPlaneStatus, observed: &Observed) {
     let seen = observed.machines.iter().map(|m| (m.kubelet_version().unwrap_or(m.version()), 1));
-    status.versions = versions::count(seen)
-        .into_iter()
-        .map(|(version, replicas)| VersionCount { version, replicas: Some(replicas) })
-        .collect();
+    status.versions = versions::count(seen);
     if let Some(first) = status.versions.first() {
         status.version = Some(first.version.clone());
     }

@@ -9,6 +9,7 @@ use super::scaling::{self, PreflightFindings};
 use super::*;
 use crate::status::condition_ops;
 use crate::status::etcd::Member;
+use crate::status::machines;
 use crate::time::to_k8s;
 
 fn words(c: Option<&Condition>) -> String {
@@ -54,8 +55,8 @@ fn report(change: impl FnOnce(&mut Observed)) -> Vec<Condition> {
     let pass = Pass {
         inspection: Some(inspection),
         conditions: vec![certificates],
-        findings: PreflightFindings::default(),
         completed: true,
+        ..Pass::default()
     };
     // Later than the flap tolerance, so that what is broken counts as broken.
     status(&observed, &pass, fixtures::now() + TimeDelta::seconds(11)).conditions
@@ -239,6 +240,7 @@ fn members_are_compared_with_machines() {
             "Unknown/InspectionFailed Failed to connect to etcd: refused",
         ),
         (Membership::ListFailed("slow".into()), "Unknown/InspectionFailed Failed to get etcd members: slow"),
+        (Membership::AlarmsFailed("slow".into()), "Unknown/InspectionFailed Failed to get etcd alarms: slow"),
         (Membership::NoLeader, "True/Test"),
         (Membership::NoNodes, "False/NotHealthy Etcd doesn't have an etcd member for Node node-m1"),
     ] {
@@ -393,7 +395,7 @@ fn rolling_out_lists_reasons_once_versions_first() {
         outdated("* Version 1, 2 required"),
     );
     assert_eq!(
-        words(Some(&scaling::rolling_out(&[&a, &b]))),
+        words(Some(&machines::rolling_out(&[&a, &b]))),
         "True/RollingOut Rolling out 2 not up-to-date replicas\n* Version 1, 2 required\n* KubeadmConfig is not up-to-date"
     );
 }
@@ -402,9 +404,13 @@ fn rolling_out_lists_reasons_once_versions_first() {
 fn deletion_is_told_in_stages() {
     let mut o = fixtures::three();
     o.control_plane.metadata.deletion_timestamp = Some(to_k8s(fixtures::now()));
-    let said = |o: &Observed| words(Some(&scaling::deleting(o, fixtures::now())));
+    let said = |o: &Observed| words(Some(&scaling::deleting(o, false, fixtures::now())));
     assert_eq!(said(&o), "True/WaitingForMachineDeletion Deleting 3 Machines");
-    o.worker_machines = ["a", "b", "c", "d", "e", "f"].map(str::to_owned).to_vec();
+    assert_eq!(
+        words(Some(&scaling::deleting(&o, true, fixtures::now()))),
+        "True/InternalError Please check controller logs for errors"
+    );
+    o.worker_machines = ["f", "a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
     o.machine_pools = vec!["p".into()];
     assert_eq!(
         said(&o),

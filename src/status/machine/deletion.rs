@@ -229,7 +229,7 @@ pub(super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> Conditio
         }
         Stage::Bootstrap if o.failed == Some(Failed::DeleteBootstrap) => failed_to_delete(bootstrap),
         Stage::Bootstrap => ("WaitingForBootstrapDeletion", format!("Waiting for {bootstrap} to be deleted")),
-        Stage::Node if o.failed == Some(Failed::DeleteNode) => {
+        Stage::Node if o.failed == Some(Failed::DeleteNode) && !node_deletion_expired(o, now) => {
             ("DeletingNode", "Error deleting Node, please check controller logs for errors".to_owned())
         }
         Stage::Node | Stage::Completed => ("DeletionCompleted", "Deletion completed".to_owned()),

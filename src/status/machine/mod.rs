@@ -65,8 +65,17 @@ pub struct Observed {
     pub deployment: Option<(MachineSet, MachineDeployment)>,
     /// The write of a deletion that failed in this run.
     pub failed: Option<Failed>,
-    /// What an in-place update said in this run: reason and message of `Updating`.
-    pub update: Option<(String, String)>,
+    /// What an in-place update said in this run; `None` when it was not asked.
+    pub update: Option<Update>,
+}
+
+/// The answer to an in-place update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Still running, in the extension's words (may be empty).
+    Running(String),
+    InfrastructureMissing,
+    Failed,
 }
 
 /// How the connection to the workload cluster is.
@@ -135,10 +144,7 @@ impl Observed {
     /// An update in place runs, or is being prepared.
     #[must_use]
     pub fn is_updating_in_place(&self) -> bool {
-        let annotations = self.machine.metadata.annotations.as_ref();
-        let hooks = annotations.and_then(|all| all.get(annotation::PENDING_HOOKS)).map_or("", String::as_str);
-        self.has_annotation(annotation::UPDATE_IN_PROGRESS)
-            || hooks.split(',').any(|hook| hook == "UpdateMachine")
+        super::machines::is_updating_in_place(&self.machine)
     }
 
     /// Name of the Node: recorded before, or found now.

@@ -4,7 +4,7 @@
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::Observed;
+use super::{Observed, Update};
 use crate::api::condition::{find, is_true};
 use crate::api::machine::MachineStatus;
 use crate::status::condition_ops::{Draft, Status, condition};
@@ -17,10 +17,20 @@ pub(super) fn updating(o: &Observed) -> Condition {
     if !o.is_updating_in_place() {
         return condition("Updating", Status::False, "NotUpdating", "");
     }
-    match &o.update {
-        Some((reason, message)) => condition("Updating", Status::True, reason, message.clone()),
-        None => condition("Updating", Status::True, "InPlaceUpdating", "In-place update in progress"),
-    }
+    let (reason, message) = match &o.update {
+        Some(Update::Running(words)) if !words.is_empty() => {
+            ("InPlaceUpdating", format!("In-place update in progress: {words}"))
+        }
+        Some(Update::Running(_)) | None => ("InPlaceUpdating", "In-place update in progress".to_owned()),
+        Some(Update::InfrastructureMissing) => {
+            ("InPlaceUpdateFailed", "In-place update not possible: InfraMachine not found".to_owned())
+        }
+        Some(Update::Failed) => (
+            "InPlaceUpdateFailed",
+            "UpdateMachine hook failed: please check controller logs for errors".to_owned(),
+        ),
+    };
+    condition("Updating", Status::True, reason, message)
 }
 
 /// `None` for Machines that are not workers of a MachineDeployment: others judge those, or nobody does.

@@ -136,7 +136,7 @@ pub fn next_due(owner: &KubeadmControlPlane, machine: &OwnedMachine, now: Timest
 fn certificates_due_at(owner: &KubeadmControlPlane, machine: &OwnedMachine) -> Option<Timestamp> {
     let days = owner.spec.rollout.as_ref()?.before.as_ref()?.certificates_expiry_days?;
     let expiry = machine.machine.status.as_ref()?.certificates_expiry_date.as_ref()?;
-    Some(from_k8s(expiry) - TimeDelta::days(i64::from(days)))
+    from_k8s(expiry).checked_sub_signed(TimeDelta::days(i64::from(days)))
 }
 
 /// `rollout.after` has passed, for something created before it.

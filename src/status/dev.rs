@@ -1,0 +1,173 @@
+//! What is true of a DevMachine with the in-memory backend: which of its parts are up, and what the next
+//! one waits for. Owns conditions and their order; must not know when a part comes up, nor the simulator
+//! that brings it up.
+//! Source: cluster-api `test/infrastructure/docker/internal/controllers/backends/inmemory`, v1.14.0.
+//!
+//! A DevCluster with this backend has no condition but `Paused`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::condition_ops::{Draft, Status, condition, internal_error, paused};
+use super::merge::{Reasons, Summary};
+use crate::api::condition::Conditioned as _;
+use crate::api::dev::{DevMachine, DevMachineStatus, InfrastructureInitialization};
+use crate::time::Timestamp;
+
+/// Condition types that the DevMachine controller owns.
+pub const OWNED: [&str; 6] =
+    ["Paused", "Ready", "VMProvisioned", "NodeProvisioned", "EtcdProvisioned", "APIServerProvisioned"];
+
+/// How far one part of a pretended machine is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// Its time has not come, or is not over.
+    #[default]
+    Starting,
+    Up,
+    /// Something broke while it was made.
+    Failed,
+}
+
+/// Everything a DevMachine is judged by.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    pub machine: DevMachine,
+    /// Its Machine is one of the control plane: it also has etcd and an API server.
+    pub control_plane: bool,
+    pub cluster_provisioned: bool,
+    pub control_plane_initialized: bool,
+    /// Its Machine has a bootstrap data secret.
+    pub has_bootstrap_data: bool,
+    pub vm: Part,
+    pub node: Part,
+    pub etcd: Part,
+    pub api_server: Part,
+}
+
+/// The status of a DevMachine that is not paused.
+#[must_use]
+pub fn status(o: &Observed, now: Timestamp) -> DevMachineStatus {
+    let mut status = o.machine.status.clone().unwrap_or_default();
+    if o.vm == Part::Up {
+        status.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
+    }
+    let mut draft = Draft::new(o.machine.conditions(), o.machine.metadata.generation, now);
+    draft.set(paused("DevMachine", false, false));
+    draft.set(part("VMProvisioned", o.vm, before_vm(o)));
+    draft.set(part("NodeProvisioned", o.node, before_node(o)));
+    let mut types = vec!["VMProvisioned", "NodeProvisioned"];
+    if o.control_plane {
+        draft.set(part("EtcdProvisioned", o.etcd, before_component(o)));
+        draft.set(part("APIServerProvisioned", o.api_server, before_component(o)));
+        types.extend(["EtcdProvisioned", "APIServerProvisioned"]);
+    }
+    draft.set(Summary::new("Ready", types, Reasons::READY).of(draft.list()));
+    status.conditions = draft.finish();
+    status
+}
+
+fn part(type_: &str, part: Part, waiting: Option<&str>) -> Condition {
+    match (part, waiting) {
+        (Part::Up, _) => condition(type_, Status::True, "Provisioned", ""),
+        (Part::Starting, Some(reason)) => condition(type_, Status::False, reason, ""),
+        (Part::Starting, None) => condition(type_, Status::False, "WaitingForStartupTimeout", ""),
+        (Part::Failed, _) => internal_error(type_),
+    }
+}
+
+fn before_vm(o: &Observed) -> Option<&'static str> {
+    if !o.cluster_provisioned {
+        Some("WaitingForClusterInfrastructureReady")
+    } else if o.has_bootstrap_data {
+        None
+    } else if !o.control_plane && !o.control_plane_initialized {
+        Some("WaitingForControlPlaneInitialized")
+    } else {
+        Some("WaitingForBootstrapData")
+    }
+}
+
+fn before_node(o: &Observed) -> Option<&'static str> {
+    (o.vm != Part::Up).then_some("WaitingForVMProvisioned")
+}
+
+fn before_component(o: &Observed) -> Option<&'static str> {
+    before_node(o).or_else(|| (o.node != Part::Up).then_some("WaitingForNodeProvisioned"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(o: &Observed) -> Vec<String> {
+        let all = status(o, Timestamp::default()).conditions;
+        all.iter().map(|c| format!("{}={}/{}", c.type_, c.status, c.reason)).collect()
+    }
+
+    fn ready(o: &Observed) -> String {
+        status(o, Timestamp::default()).conditions[0].message.clone()
+    }
+
+    #[test]
+    fn parts_come_up_one_after_the_other() {
+        let mut o = Observed { control_plane: true, ..Observed::default() };
+        assert_eq!(
+            told(&o),
+            [
+                "Ready=False/NotReady",
+                "APIServerProvisioned=False/WaitingForVMProvisioned",
+                "EtcdProvisioned=False/WaitingForVMProvisioned",
+                "NodeProvisioned=False/WaitingForVMProvisioned",
+                "VMProvisioned=False/WaitingForClusterInfrastructureReady",
+                "Paused=False/NotPaused"
+            ]
+        );
+        o.cluster_provisioned = true;
+        assert_eq!(
+            ready(&o),
+            "* VMProvisioned: WaitingForBootstrapData\n* NodeProvisioned: WaitingForVMProvisioned\n\
+             * EtcdProvisioned: WaitingForVMProvisioned\n* APIServerProvisioned: WaitingForVMProvisioned"
+        );
+        o.has_bootstrap_data = true;
+        assert!(ready(&o).starts_with("* VMProvisioned: WaitingForStartupTimeout\n"));
+        o.vm = Part::Up;
+        assert_eq!(
+            ready(&o),
+            "* NodeProvisioned: WaitingForStartupTimeout\n* EtcdProvisioned: WaitingForNodeProvisioned\n\
+             * APIServerProvisioned: WaitingForNodeProvisioned"
+        );
+        o.node = Part::Up;
+        o.etcd = Part::Up;
+        assert_eq!(ready(&o), "* APIServerProvisioned: WaitingForStartupTimeout");
+        o.api_server = Part::Up;
+        assert_eq!(told(&o)[0], "Ready=True/Ready");
+        o.etcd = Part::Failed;
+        assert_eq!(ready(&o), "* EtcdProvisioned: Please check controller logs for errors");
+    }
+
+    #[test]
+    fn a_worker_waits_for_the_control_plane_and_has_two_parts() {
+        let mut o = Observed { cluster_provisioned: true, ..Observed::default() };
+        assert_eq!(
+            told(&o),
+            [
+                "Ready=False/NotReady",
+                "NodeProvisioned=False/WaitingForVMProvisioned",
+                "VMProvisioned=False/WaitingForControlPlaneInitialized",
+                "Paused=False/NotPaused"
+            ]
+        );
+        o.control_plane_initialized = true;
+        assert_eq!(
+            ready(&o),
+            "* VMProvisioned: WaitingForBootstrapData\n* NodeProvisioned: WaitingForVMProvisioned"
+        );
+        o.has_bootstrap_data = true;
+        o.vm = Part::Up;
+        assert_eq!(
+            status(&o, Timestamp::default()).initialization.and_then(|i| i.provisioned),
+            Some(true),
+            "before the Node exists"
+        );
+    }
+}
