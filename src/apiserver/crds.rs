@@ -2,17 +2,19 @@
 //! resources it makes served. Must not know stores or requests.
 //!
 //! Source: apiextensions-apiserver `pkg/apis/apiextensions/{v1/defaults.go,validation}`,
-//! `pkg/controller/{status/naming_controller.go,establish}`, v0.35.
-//! Intended difference: names are accepted and the definition is established in the same write.
+//! `pkg/controller/{status/naming_controller.go,establish}`,
+//! `pkg/apiserver/customresource_handler.go`, v0.36.
+//! Intended differences: names are accepted and the definition is established in the same write; a version
+//! that cannot be converted without losing fields is not served.
 
 use std::hash::Hasher as _;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::failure::Cause;
 use super::object;
-use super::resource::{Catalog, Resource, ScalePaths};
+use super::resource::{Catalog, Resource, ScalePaths, compare_versions};
 use super::schema::{Schema, crd};
 use super::strategy::{Custom, LazySchema, Strategy};
 use super::table::Columns;
@@ -23,27 +25,31 @@ pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io"
 /// Fills in names and conversion, and what the status starts from.
 pub fn prepare(definition: &mut Value) {
     crd::default(definition);
-    definition["status"] = json!({ "conditions": [], "storedVersions": [] });
-    refresh_status(definition);
+    let names = json!({ "plural": "", "kind": "" });
+    definition["status"] = json!({ "conditions": [], "acceptedNames": names, "storedVersions": [] });
+    note_storage_version(definition);
 }
 
 /// The same for an update; the status follows a changed spec.
 pub fn prepare_update(definition: &mut Value, old: &Value) {
     crd::default(definition);
     if definition["spec"] != old["spec"] {
-        refresh_status(definition);
+        note_storage_version(definition);
     }
 }
 
-/// Accepted names and stored versions follow the spec.
-fn refresh_status(definition: &mut Value) {
+/// Versions are only ever added here: who migrated the objects may remove one.
+fn note_storage_version(definition: &mut Value) {
     let stored = storage_version(definition).to_owned();
-    definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
     let versions = &mut definition["status"]["storedVersions"];
-    match versions.as_array_mut() {
-        Some(list) if list.iter().any(|version| *version == stored.as_str()) => {}
-        Some(list) => list.push(stored.into()),
-        None => *versions = json!([stored]),
+    if !versions.is_array() {
+        *versions = json!([]);
+    }
+    if let Some(list) = versions.as_array_mut()
+        && !stored.is_empty()
+        && !list.iter().any(|version| *version == stored.as_str())
+    {
+        list.push(stored.into());
     }
 }
 
@@ -53,32 +59,65 @@ fn storage_version(definition: &Value) -> &str {
     stored.and_then(|version| version["name"].as_str()).unwrap_or_default()
 }
 
-/// Sets `NamesAccepted` and `Established` by what else is served.
+/// Accepts the names that nobody else in the group has, and sets `NamesAccepted` and `Established`.
+/// Names that were accepted before stay until better ones are free.
 pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
-    let (names, established) = match conflict(definition, catalog) {
-        None => (
-            condition("NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
-            condition(
-                "Established",
-                "True",
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
-                now,
-            ),
-        ),
-        Some((reason, name)) => {
-            let message = format!("\"{name}\" is already in use");
-            (
-                condition("NamesAccepted", "False", reason, &message, now),
-                condition("Established", "False", "NotAccepted", "not all names are accepted", now),
-            )
+    let wanted = &definition["spec"]["names"];
+    let group = definition["spec"]["group"].as_str().unwrap_or_default();
+    let mut accepted = definition["status"]["acceptedNames"].as_object().cloned().unwrap_or_default();
+    let mut conflict = None;
+    for (field, reason) in [
+        ("plural", "PluralConflict"),
+        ("singular", "SingularConflict"),
+        ("shortNames", "ShortNamesConflict"),
+        ("kind", "KindConflict"),
+        ("listKind", "ListKindConflict"),
+    ] {
+        let before = texts(accepted.get(field).unwrap_or(&Value::Null));
+        let taken = |name: &String| {
+            !before.contains(name)
+                && if field.ends_with("ind") { catalog.has_kind(group, name) } else { catalog.has_name(group, name) }
+        };
+        let complaints: Vec<String> = texts(&wanted[field])
+            .iter()
+            .filter(|name| taken(name))
+            .map(|name| format!("\"{name}\" is already in use"))
+            .collect();
+        match complaints.as_slice() {
+            [] => take(&mut accepted, field, &wanted[field]),
+            [one] => conflict = Some((reason, one.clone())),
+            several => conflict = Some((reason, format!("[{}]", several.join(", ")))),
         }
+    }
+    take(&mut accepted, "categories", &wanted["categories"]);
+    definition["status"]["acceptedNames"] = Value::Object(accepted);
+    let names = match &conflict {
+        None => condition("NamesAccepted", "True", "NoConflicts", "no conflicts found", now),
+        Some((reason, message)) => condition("NamesAccepted", "False", reason, message, now),
     };
     set_condition(definition, names);
     // Once established it stays so, whatever happens to its names.
-    if !is_true(definition, "Established") {
-        set_condition(definition, established);
+    if conflict.is_none() && !is_true(definition, "Established") {
+        let message = "the initial names have been accepted";
+        set_condition(definition, condition("Established", "True", "InitialNamesAccepted", message, now));
+    } else if !has_condition(definition, "Established") {
+        let message = "not all names are accepted";
+        set_condition(definition, condition("Established", "False", "NotAccepted", message, now));
     }
+}
+
+fn take(accepted: &mut Map<String, Value>, field: &str, value: &Value) {
+    if value.is_null() {
+        accepted.remove(field);
+    } else {
+        accepted.insert(field.to_owned(), value.clone());
+    }
+}
+
+/// Would names that are free now change what this definition has?
+#[must_use]
+pub fn waits_for_names(definition: &Value) -> bool {
+    definition["spec"]["names"] != definition["status"]["acceptedNames"]
 }
 
 fn condition(type_: &str, status: &str, reason: &str, message: &str, now: &str) -> Value {
@@ -114,60 +153,96 @@ pub fn set_terminating(definition: &mut Value, in_progress: bool, now: &str) {
 }
 
 fn is_true(definition: &Value, type_: &str) -> bool {
-    let conditions = definition["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|c| c["type"] == type_ && c["status"] == "True")
+    conditions(definition).any(|c| c["type"] == type_ && c["status"] == "True")
 }
 
-/// A name of the definition that another resource of the group has already.
-fn conflict(definition: &Value, catalog: &Catalog) -> Option<(&'static str, String)> {
-    let spec = &definition["spec"];
-    let group = spec["group"].as_str()?;
-    let own = object::name(definition);
-    let others: Vec<_> = catalog
-        .all()
-        .filter(|r| r.group == group)
-        .filter(|r| !matches!(&r.strategy, Strategy::Custom(custom) if custom.definition == own))
-        .collect();
-    let taken = |name: &str| {
-        others
-            .iter()
-            .any(|r| r.plural == name || r.singular == name || r.short_names.iter().any(|s| s == name))
-    };
-    let kind_taken = |kind: &str| others.iter().any(|r| r.kind == kind || r.list_kind == kind);
-    let text = |field: &str| spec["names"][field].as_str().unwrap_or_default().to_owned();
-    let short_names = texts(&spec["names"]["shortNames"]);
-    let checks = [
-        ("ListKindConflict", Some(text("listKind")).filter(|name| kind_taken(name))),
-        ("KindConflict", Some(text("kind")).filter(|name| kind_taken(name))),
-        ("ShortNamesConflict", short_names.into_iter().find(|name| taken(name))),
-        ("SingularConflict", Some(text("singular")).filter(|name| taken(name))),
-        ("PluralConflict", Some(text("plural")).filter(|name| taken(name))),
-    ];
-    checks.into_iter().find_map(|(reason, name)| Some((reason, name?)))
+fn has_condition(definition: &Value, type_: &str) -> bool {
+    conditions(definition).any(|c| c["type"] == type_)
 }
 
+fn conditions(definition: &Value) -> impl Iterator<Item = &Value> {
+    definition["status"]["conditions"].as_array().into_iter().flatten()
+}
+
+/// One text or a list of them.
 fn texts(list: &Value) -> Vec<String> {
-    list.as_array().into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    let items = list.as_array().map_or(std::slice::from_ref(list), Vec::as_slice);
+    items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+/// Names that a definition holds in its group, whether it is served or not: of resources, and of kinds.
+#[must_use]
+pub fn held_names(definition: &Value) -> (Vec<String>, Vec<String>) {
+    let names = &definition["status"]["acceptedNames"];
+    let of = |fields: &[&str]| {
+        let all = fields.iter().flat_map(|field| texts(&names[*field]));
+        all.filter(|name| !name.is_empty()).collect()
+    };
+    (of(&["plural", "singular", "shortNames"]), of(&["kind", "listKind"]))
 }
 
 /// The resources a definition makes served, one per version; none before it is established.
-/// With a conversion webhook, which is not called, only the storage version is served: converting
-/// by renaming alone would lose fields without a word.
 #[must_use]
 pub fn resources(definition: &Value) -> Vec<Arc<Resource>> {
     if !is_true(definition, "Established") {
         return Vec::new();
     }
-    let spec = &definition["spec"];
     let storage = storage_version(definition);
-    let webhook = spec["conversion"]["strategy"] == "Webhook";
-    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    versions
-        .iter()
-        .filter(|version| version["served"] == true)
-        .filter(|version| !webhook || version["storage"] == true)
+    let served = versions(definition).filter(|version| version["served"] == true);
+    served
+        .filter(|version| converts_without_loss(definition, version))
         .map(|version| Arc::new(resource(definition, version, storage)))
         .collect()
+}
+
+fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
+    definition["spec"]["versions"].as_array().into_iter().flatten()
+}
+
+/// Conversion only renames the version (webhooks are not called). That loses nothing when both versions
+/// have the same fields; any other version would drop fields without a word, so it is not served.
+fn converts_without_loss(definition: &Value, version: &Value) -> bool {
+    let stored = versions(definition).find(|version| version["storage"] == true);
+    stored.is_some_and(|stored| {
+        let schema = |version: &Value| fields_of(&version["schema"]["openAPIV3Schema"]);
+        stored["name"] == version["name"]
+            || (definition["spec"]["conversion"]["strategy"] != "Webhook" && schema(stored) == schema(version))
+    })
+}
+
+/// A schema without its descriptions.
+fn fields_of(schema: &Value) -> Value {
+    let Some(map) = schema.as_object() else { return schema.clone() };
+    let kept = map.iter().filter(|(key, value)| *key != "description" || !value.is_string());
+    let below = |key: &str, value: &Value| match (key, value) {
+        ("properties", Value::Object(fields)) => {
+            fields.iter().map(|(name, field)| (name.clone(), fields_of(field))).collect()
+        }
+        ("allOf" | "anyOf" | "oneOf", Value::Array(branches)) => branches.iter().map(fields_of).collect(),
+        ("items" | "additionalProperties" | "not", _) => fields_of(value),
+        _ => value.clone(),
+    };
+    kept.map(|(key, value)| (key.clone(), below(key, value))).collect()
+}
+
+/// What the writer of a definition should know although it is accepted.
+#[must_use]
+pub fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut warnings = crd::warnings(definition, old);
+    let spec = &definition["spec"];
+    let left_out = versions(definition)
+        .filter(|version| version["served"] == true && !converts_without_loss(definition, version));
+    warnings.extend(left_out.map(|version| {
+        format!(
+            "{}/{} {} is not served: its fields differ from those of the storage version {}, and this server does not \
+             call conversion webhooks",
+            spec["group"].as_str().unwrap_or_default(),
+            version["name"].as_str().unwrap_or_default(),
+            spec["names"]["kind"].as_str().unwrap_or_default(),
+            storage_version(definition),
+        )
+    }));
+    warnings
 }
 
 /// Do both mean the same to clients?
@@ -179,14 +254,11 @@ pub fn same(a: &Resource, b: &Resource) -> bool {
 
 fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
     let spec = &definition["spec"];
-    let names = &spec["names"];
+    let names = &definition["status"]["acceptedNames"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&spec["group"]), text(&names["plural"]));
     let name = text(&version["name"]);
-    let deprecation = (version["deprecated"] == true).then(|| {
-        let said = text(&version["deprecationWarning"]);
-        if said.is_empty() { format!("{group}/{name} {} is deprecated", text(&names["kind"])) } else { said }
-    });
+    let deprecation = (version["deprecated"] == true).then(|| deprecation(definition, version));
     Resource {
         prefix: format!("/registry/{group}/{plural}/"),
         version: name,
@@ -206,6 +278,23 @@ fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
         group,
         plural,
     }
+}
+
+/// What every request to a deprecated version is told.
+fn deprecation(definition: &Value, version: &Value) -> String {
+    if let Some(said) = version["deprecationWarning"].as_str() {
+        return said.to_owned();
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, kind) = (text(&definition["spec"]["group"]), text(&definition["spec"]["names"]["kind"]));
+    let name = text(&version["name"]);
+    let better = versions(definition)
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .map(|other| text(&other["name"]))
+        .filter(|other| compare_versions(other, &name).is_lt())
+        .min_by(|a, b| compare_versions(a, b));
+    let instead = better.map(|better| format!("; use {group}/{better} {kind}")).unwrap_or_default();
+    format!("{group}/{name} {kind} is deprecated{instead}")
 }
 
 fn scale(paths: &Value) -> Option<ScalePaths> {
@@ -233,7 +322,7 @@ fn custom(definition: &Value, version: &Value) -> Custom {
     let selectable = version["selectableFields"].as_array().into_iter().flatten();
     Custom {
         schema_tag,
-        version_tag: tag(&(schema_tag, rest, definition["spec"]["names"].to_string())),
+        version_tag: tag(&(schema_tag, rest, definition["status"]["acceptedNames"].to_string())),
         selectable_fields: selectable
             .filter_map(|field| Some(field["jsonPath"].as_str()?.trim_start_matches('.').to_owned()))
             .collect(),

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::crds;
 use super::failure::Failure;
-use super::object::Record;
-use super::registry::Registry;
+use super::object::{self, Record};
+use super::registry::{Registry, Subject};
 use super::resource::{CRD_GROUP, CRD_PLURAL};
+use super::routes::WriteOptions;
 use crate::store::{self, Entry, Key, Revision};
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -36,8 +38,8 @@ async fn follow_from(registry: &Registry, after: &mut Revision) -> Result<(), st
         for change in changes.next().await? {
             *after = change.revision;
             match (&change.current, &change.previous) {
-                (Some(entry), _) => serve(registry, entry),
-                (None, Some(entry)) => withdraw(registry, entry),
+                (Some(entry), before) => serve(registry, entry, before.as_ref()).await,
+                (None, Some(entry)) => withdraw(registry, entry).await,
                 (None, None) => {}
             }
         }
@@ -64,16 +66,50 @@ fn read(entry: &Entry) -> Result<Value, Failure> {
     Record::read(entry)?.value()
 }
 
-fn serve(registry: &Registry, entry: &Entry) {
+async fn serve(registry: &Registry, entry: &Entry, before: Option<&Entry>) {
+    let definition = match read(entry) {
+        Ok(definition) => definition,
+        Err(failure) => return tracing::warn!(%failure, "a definition cannot be read"),
+    };
+    registry.serve_definition(&definition);
+    let before = before.and_then(|before| read(before).ok());
+    if before.is_some_and(|before| crds::held_names(&before) != crds::held_names(&definition)) {
+        reconsider_group(registry, &definition).await;
+    }
+}
+
+async fn withdraw(registry: &Registry, entry: &Entry) {
     match read(entry) {
-        Ok(definition) => registry.serve_definition(&definition),
+        Ok(definition) => {
+            registry.withdraw_definition(&definition);
+            reconsider_group(registry, &definition).await;
+        }
         Err(failure) => tracing::warn!(%failure, "a definition cannot be read"),
     }
 }
 
-fn withdraw(registry: &Registry, entry: &Entry) {
-    match read(entry) {
-        Ok(definition) => registry.withdraw_definition(&definition),
-        Err(failure) => tracing::warn!(%failure, "a definition cannot be read"),
+/// A definition gave names back: others in its group may have waited for them.
+async fn reconsider_group(registry: &Registry, freed: &Value) {
+    let page = registry.store.range(store::Range { prefix: &prefix(), ..store::Range::default() }).await;
+    for entry in page.map(|page| page.entries).unwrap_or_default() {
+        let Ok(definition) = read(&entry) else { continue };
+        if definition["spec"]["group"] == freed["spec"]["group"]
+            && crds::waits_for_names(&definition)
+            && let Err(failure) = reconsider(registry, &entry, definition).await
+        {
+            tracing::warn!(%failure, "the names of a definition cannot be judged again");
+        }
     }
+}
+
+/// Judges the names of one definition again. Somebody else's write in between is seen by `follow`.
+async fn reconsider(registry: &Registry, entry: &Entry, mut definition: Value) -> Result<(), Failure> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find(CRD_GROUP, "v1", CRD_PLURAL) else { return Ok(()) };
+    crds::establish(&mut definition, &catalog, &registry.now());
+    let name = object::name(&definition).to_owned();
+    let subject = Subject { resource, namespace: "", name: &name };
+    let record = Record::read(entry)?;
+    registry.commit(subject, entry, &record, &mut definition, WriteOptions::default()).await?;
+    Ok(())
 }

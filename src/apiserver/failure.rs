@@ -103,6 +103,11 @@ impl Cause {
         Self::new(CauseReason::FieldValueInvalid, field, message)
     }
 
+    /// `Invalid value: detail`, for values that are not worth showing.
+    pub fn omitted(field: impl Into<String>, detail: &str) -> Self {
+        Self::new(CauseReason::FieldValueInvalid, field, with_detail("Invalid value", detail))
+    }
+
     /// A value of the wrong JSON type: same words as `invalid`, its own reason.
     pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         Self { reason: CauseReason::FieldValueTypeInvalid, ..Self::invalid(field, value, detail) }
@@ -133,12 +138,14 @@ impl Cause {
 
     /// `bytes_max` is the limit, although for schemas upstream counts characters.
     pub fn too_long(field: impl Into<String>, bytes_max: u64) -> Self {
-        let message = format!("Too long: may not be more than {bytes_max} bytes");
+        let plural = if bytes_max == 1 { "" } else { "s" };
+        let message = format!("Too long: may not be more than {bytes_max} byte{plural}");
         Self::new(CauseReason::FieldValueTooLong, field, message)
     }
 
     pub fn too_many(field: impl Into<String>, actual: usize, items_max: u64) -> Self {
-        let message = format!("Too many: {actual}: must have at most {items_max} items");
+        let plural = if items_max == 1 { "" } else { "s" };
+        let message = format!("Too many: {actual}: must have at most {items_max} item{plural}");
         Self::new(CauseReason::FieldValueTooMany, field, message)
     }
 }

@@ -19,6 +19,9 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
      and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const DNS_1035_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
+     with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used \
+     for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 /// Longest subdomain, in bytes.
 const SUBDOMAIN_BYTES_MAX: usize = 253;
@@ -41,6 +44,16 @@ pub fn dns_label(text: &str) -> Vec<String> {
     let mut complaints = too_long(text, LABEL_BYTES_MAX);
     if !is_dns_word(text) {
         complaints.push(DNS_LABEL.to_owned());
+    }
+    complaints
+}
+
+/// A DNS-1035 label: names of resources, kinds and versions.
+#[must_use]
+pub fn dns_1035_label(text: &str) -> Vec<String> {
+    let mut complaints = too_long(text, LABEL_BYTES_MAX);
+    if !is_dns_word(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        complaints.push(DNS_1035_LABEL.to_owned());
     }
     complaints
 }
@@ -134,6 +147,7 @@ mod tests {
                 vec!["", "A", "-a", "a.", "a..b", &long_subdomain],
             ),
             (dns_label, vec!["a", "a-1"], vec!["", "a.b", "a-", "ä", &long_label]),
+            (dns_1035_label, vec!["a", "a-1"], vec!["", "1a", "a.b", "A", &long_label]),
             (
                 qualified_name,
                 vec!["a", "A_b.c", "cluster.x-k8s.io/cluster-name"],

@@ -241,7 +241,7 @@ impl Registry {
             if matches!(resource.strategy, Strategy::Definition) {
                 crds::establish(&mut object, &self.catalog.load(), &self.now());
             }
-            self.validate(subject, &object, None)?;
+            self.validate(subject, Part::Main, &object, None)?;
             admission::check(&resource.group, &resource.kind, None, &object)?;
             let name = object::name(&object).to_owned();
             match self.try_insert(Subject { name: &name, ..subject }, &object, options).await? {
@@ -310,13 +310,22 @@ impl Registry {
     }
 
     /// Everything wrong with a prepared object.
-    fn validate(&self, subject: Subject<'_>, object: &Value, old: Option<&Value>) -> Result<(), Failure> {
+    fn validate(
+        &self,
+        subject: Subject<'_>,
+        part: Part,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Failure> {
         let resource = subject.resource;
         let mut causes = metadata::validate(object, resource.namespaced, resource.name_rule());
         if let Some(old) = old {
             causes.extend(metadata::validate_update(object, old));
         }
-        causes.extend(schema(resource)?.validate(object, old));
+        causes.extend(match (part, old) {
+            (Part::Status, Some(old)) => schema(resource)?.validate_status(object, old),
+            _ => schema(resource)?.validate(object, old),
+        });
         causes.extend(resource.validate(object, old));
         if causes.is_empty() {
             Ok(())
@@ -393,7 +402,7 @@ impl Registry {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             object::set(&mut object, "generation", generation.into());
         }
-        self.validate(subject, &object, Some(old))?;
+        self.validate(subject, part, &object, Some(old))?;
         if part == Part::Main {
             admission::check(&resource.group, &resource.kind, Some(old), &object)?;
         }
@@ -449,9 +458,10 @@ impl Registry {
     /// Serves what a definition describes, in place of what it described before. Nothing happens when
     /// that is the same: its watchers stay.
     pub(super) fn serve_definition(&self, definition: &Value) {
+        self.hold_names(definition);
         let versions = crds::resources(definition);
         if versions.is_empty() {
-            return self.withdraw_definition(definition);
+            return self.withdraw_resources(definition);
         }
         let same = |catalog: &Catalog| {
             let served = versions.first().map_or(0, |r| catalog.versions(&r.group, &r.plural));
@@ -473,7 +483,26 @@ impl Registry {
         self.catalog_changed.send_replace(());
     }
 
+    /// Its names are its own from now on, served or not.
+    fn hold_names(&self, definition: &Value) {
+        let group = definition["spec"]["group"].as_str().unwrap_or_default();
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.hold(object::name(definition), group, crds::held_names(definition));
+            catalog
+        });
+    }
+
     pub(super) fn withdraw_definition(&self, definition: &Value) {
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.free(object::name(definition));
+            catalog
+        });
+        self.withdraw_resources(definition);
+    }
+
+    fn withdraw_resources(&self, definition: &Value) {
         let text = |pointer| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
         self.catalog.rcu(|catalog| {

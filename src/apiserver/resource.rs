@@ -130,6 +130,17 @@ pub struct Catalog {
     resources: BTreeMap<(String, String), Vec<Arc<Resource>>>,
     /// Storage prefix to the resource in its storage version (or best served one).
     prefixes: BTreeMap<String, Arc<Resource>>,
+    /// Names that definitions hold in their group, by definition; also of those that are not served.
+    held: BTreeMap<String, HeldNames>,
+}
+
+/// See [`Catalog::hold`].
+#[derive(Clone, Debug)]
+struct HeldNames {
+    group: String,
+    /// Plurals, singulars and short names share one space.
+    resources: Vec<String>,
+    kinds: Vec<String>,
 }
 
 impl Catalog {
@@ -167,6 +178,29 @@ impl Catalog {
         for resource in self.resources.remove(&key).into_iter().flatten() {
             self.prefixes.remove(&resource.prefix);
         }
+    }
+
+    /// Notes the names that a definition holds in `group`: of resources, and of kinds.
+    pub fn hold(&mut self, definition: &str, group: &str, (resources, kinds): (Vec<String>, Vec<String>)) {
+        let names = HeldNames { group: group.to_owned(), resources, kinds };
+        self.held.insert(definition.to_owned(), names);
+    }
+
+    /// Frees the names of a definition.
+    pub fn free(&mut self, definition: &str) {
+        self.held.remove(definition);
+    }
+
+    /// Has a definition in the group a resource, singular or short name of this name?
+    #[must_use]
+    pub fn has_name(&self, group: &str, name: &str) -> bool {
+        self.held.values().any(|held| held.group == group && held.resources.iter().any(|n| n == name))
+    }
+
+    /// Has a definition in the group this kind or list kind?
+    #[must_use]
+    pub fn has_kind(&self, group: &str, name: &str) -> bool {
+        self.held.values().any(|held| held.group == group && held.kinds.iter().any(|n| n == name))
     }
 
     #[must_use]

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::admission;
-use super::failure::Failure;
+use super::failure::{Cause, Failure};
 use super::object;
 use super::resource::{Resource, ScalePaths};
 
@@ -46,7 +46,7 @@ pub fn apply(
         Value::Null => 0,
         value => value.as_i64().filter(|replicas| *replicas >= 0).ok_or_else(|| {
             let cause =
-                super::failure::Cause::invalid("spec.replicas", value, "must be greater than or equal to 0");
+                Cause::invalid("spec.replicas", value, "must be greater than or equal to 0");
             Failure::invalid("autoscaling", "Scale", name, vec![cause])
         })?,
     };
@@ -58,6 +58,46 @@ pub fn apply(
     let mut object = object.clone();
     set(&mut object, &paths.spec_replicas, replicas.into());
     Ok(object)
+}
+
+/// What is wrong with the numbers and the selector that a Scale would show.
+/// Source: apiextensions-apiserver `pkg/registry/customresource/validator.go`, v0.36.
+#[must_use]
+pub fn check(paths: &ScalePaths, object: &Value) -> Vec<Cause> {
+    let dotted = |pointer: &str| pointer.replace('/', ".");
+    let mut causes = Vec::new();
+    for pointer in [&paths.spec_replicas, &paths.status_replicas] {
+        let Some(value) = object.pointer(pointer) else { continue };
+        let detail = match value.as_i64() {
+            None => accessor(pointer, value, "int64"),
+            Some(n) if n < 0 => "should be a non-negative integer".to_owned(),
+            Some(n) if n > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
+            Some(_) => continue,
+        };
+        let shown = if value.is_i64() { value.clone() } else { 0.into() };
+        causes.push(Cause::invalid(dotted(pointer), &shown, &detail));
+    }
+    if let Some((pointer, value)) = paths.selector.as_deref().and_then(|p| Some((p, object.pointer(p)?)))
+        && !value.is_string()
+    {
+        causes.push(Cause::invalid(dotted(pointer), &"".into(), &accessor(pointer, value, "string")));
+    }
+    causes
+}
+
+/// What Go says about a field of another type.
+fn accessor(pointer: &str, value: &Value, wanted: &str) -> String {
+    let (path, found) = (pointer.replace('/', "."), match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    });
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    format!("{path} accessor error: {shown} is of the type {found}, expected {wanted}")
 }
 
 /// Sets the value at a JSON pointer, making the objects on the way.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::failure::{Cause, CauseReason};
 use super::resource::Resource;
 use super::schema::{Schema, crd};
-use super::{crds, events, naming, object};
+use super::{crds, events, naming, object, scale};
 
 /// Finalizer of a namespace's spec: its content is still being removed.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
@@ -174,6 +174,7 @@ impl Resource {
             Strategy::ConfigMap => validate_data(object, old),
             Strategy::Event => validate_event(object),
             Strategy::Definition => crd::check(object, old),
+            Strategy::Custom(_) => self.scale.as_ref().map(|paths| scale::check(paths, object)).unwrap_or_default(),
             _ => Vec::new(),
         }
     }

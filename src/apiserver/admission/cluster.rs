@@ -45,5 +45,5 @@ pub(super) fn check(old: Option<&Value>, cluster: &Value, causes: &mut Vec<Cause
 }
 
 fn is_cidr(text: &str) -> bool {
-    crate::apiserver::schema::format::Format::Cidr.accepts_text(text)
+    crate::apiserver::schema::format::is_cidr(text)
 }

@@ -1,41 +1,36 @@
-//! From the JSON of an OpenAPI v3 schema to the compact tree, with complaints about what is not
-//! structural. Must not know any object.
+//! From the JSON of an OpenAPI v3 schema to the compact tree. Complaints about the schema itself come
+//! from `structural`, `keywords` and `rules`; here only defaults are judged. Must not know any object.
 //!
-//! Source: apiextensions-apiserver `pkg/apiserver/schema/{convert,validation}.go`, v0.35.
-//! Intended difference: the deepest rules of structural schemas (every field named under a junctor
-//! is declared outside of it) are not checked; such schemas only prune more than their author meant.
+//! Source: apiextensions-apiserver `pkg/apiserver/schema/{convert.go,defaulting/validation.go}`, v0.36.
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::rules::Rules;
-use super::{Cause, Checks, ListType, Node, Type, format};
+use super::pattern::Pattern;
+use super::{Cause, Checks, ListType, Node, Type, format, keywords, structural, validate};
 
-/// Keywords that structural schemas must not use.
-const FORBIDDEN: [&str; 6] =
-    ["$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id"];
-
-/// A schema nested deeper than this is refused, so that walking it cannot exhaust the stack.
-const DEPTH_MAX: usize = 100;
-
-/// Compiles the schema of a custom resource.
+/// Compiles the schema of a custom resource. Defaults are only judged in schemas that are structural,
+/// and rules only in schemas without any other fault.
 ///
 /// # Errors
 /// One cause per violation, under `at`.
 pub fn structural(schema: &Value, at: &str) -> Result<Node, Vec<Cause>> {
+    let mut causes = structural::check(schema, at);
+    let fine = causes.is_empty();
     let mut compiler = Compiler { strict: true, ..Compiler::default() };
-    let mut root = compiler.node(schema, at, "at the root", 0);
-    if root.type_ != Type::Object && compiler.causes.is_empty() {
-        let found = schema.get("type").cloned().unwrap_or_default();
-        compiler.causes.push(Cause::invalid(format!("{at}.type"), &found, "must be object at the root"));
+    let mut root = Node::default();
+    if fine {
+        root = compiler.node(schema, 0);
+        root.embedded = true;
+        root.finish();
+        default_fits(&root, at, false, &mut causes);
     }
-    if root.nullable {
-        compiler.causes.push(Cause::forbidden(format!("{at}.nullable"), "must be false at the root"));
+    causes.extend(keywords::check(schema, at));
+    if causes.is_empty() {
+        super::rules::install(&mut root, schema, at, &mut causes);
     }
-    root.embedded = true;
-    if compiler.causes.is_empty() { Ok(root) } else { Err(compiler.causes) }
+    if causes.is_empty() { Ok(root) } else { Err(causes) }
 }
 
 /// Compiles a schema we generated ourselves; `$ref`s are looked up in `definitions`. Only what
@@ -43,44 +38,32 @@ pub fn structural(schema: &Value, at: &str) -> Result<Node, Vec<Cause>> {
 #[must_use]
 pub fn trusted(schema: &Value, definitions: &Map<String, Value>) -> Node {
     let mut compiler = Compiler { definitions: definitions.clone(), ..Compiler::default() };
-    compiler.node(schema, "", "", 0)
+    let mut root = compiler.node(schema, 0);
+    root.finish();
+    root
 }
 
 #[derive(Default)]
 struct Compiler {
     strict: bool,
     definitions: Map<String, Value>,
-    causes: Vec<Cause>,
     /// Schemas repeat few patterns often.
-    patterns: BTreeMap<String, Regex>,
+    patterns: BTreeMap<String, Option<Pattern>>,
 }
 
 impl Compiler {
-    /// `role` says what must have a type, in upstream's words.
-    fn node(&mut self, schema: &Value, at: &str, role: &str, depth: usize) -> Node {
-        if depth > DEPTH_MAX {
-            self.causes.push(Cause::forbidden(at, "schema is nested too deeply"));
-            return Node::default();
-        }
+    fn node(&mut self, schema: &Value, depth: usize) -> Node {
         if let Some(target) = schema.get("$ref").and_then(Value::as_str).filter(|_| !self.strict) {
             return self.referenced(target, depth);
         }
-        let mut node = self.shape(schema, at, role);
-        self.children(&mut node, schema, at, depth);
+        let mut node = self.shape(schema);
+        self.children(&mut node, schema, depth);
         if self.strict {
-            self.forbidden(schema, at);
-            self.list_map_keys(&node, at);
-            node.checks = self.checks(schema, at, depth).map(Box::new);
-            node.rules = Rules::compile(schema, at, &mut self.causes).map(Box::new);
-            self.default_fits(&node, at);
+            node.checks = self.checks(schema).map(Box::new);
         } else if schema.get("format").and_then(Value::as_str) == Some("date-time") {
-            node.checks =
-                Some(Box::new(Checks { format: Some(format::Format::DateTime), ..Checks::default() }));
+            let format = format::Format::named("date-time");
+            node.checks = Some(Box::new(Checks { format, ..Checks::default() }));
         }
-        let children =
-            || node.properties.values().chain(node.items.as_deref()).chain(node.additional.as_deref());
-        node.has_defaults = node.default.is_some() || children().any(|child| child.has_defaults);
-        node.has_rules = node.rules.is_some() || children().any(|child| child.has_rules);
         node
     }
 
@@ -91,15 +74,15 @@ impl Compiler {
         let name = target.rsplit('/').next().unwrap_or_default();
         match self.definitions.get(name).cloned() {
             Some(definition) if depth < DEPTH_OF_DEFINITIONS_MAX && !name.ends_with("JSONSchemaProps") => {
-                self.node(&definition, "", "", depth + 1)
+                self.node(&definition, depth + 1)
             }
             _ => Node { preserve_unknown: true, ..Node::default() },
         }
     }
 
-    fn shape(&mut self, schema: &Value, at: &str, role: &str) -> Node {
-        let flag = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or(false);
-        let type_ = self.type_of(schema, at, role);
+    fn shape(&self, schema: &Value) -> Node {
+        let flag = |key: &str| structural::flag(schema, key);
+        let type_ = type_of(schema);
         let declares_fields =
             schema.get("properties").is_some() || schema.get("additionalProperties").is_some();
         // Our own schemas say "any JSON" by saying nothing.
@@ -109,137 +92,46 @@ impl Compiler {
             nullable: flag("nullable"),
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields") || anything,
             embedded: flag("x-kubernetes-embedded-resource"),
-            atomic: schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
-            list: self.list_type(schema, at),
-            default: schema.get("default").filter(|_| self.strict).cloned(),
+            atomic: structural::word(schema, "x-kubernetes-map-type") == "atomic",
+            list: list_type(schema),
+            default: schema.get("default").filter(|default| self.strict && !default.is_null()).cloned(),
             ..Node::default()
         }
     }
 
-    fn type_of(&mut self, schema: &Value, at: &str, role: &str) -> Type {
-        let flag = |key: &str| schema.get(key).and_then(Value::as_bool).unwrap_or(false);
-        if flag("x-kubernetes-int-or-string") {
-            return Type::IntOrString;
-        }
-        let field = format!("{at}.type");
-        match schema.get("type").and_then(Value::as_str) {
-            Some("object") => Type::Object,
-            Some("array") => Type::Array,
-            Some("string") => Type::String,
-            Some("integer") => Type::Integer,
-            Some("number") => Type::Number,
-            Some("boolean") => Type::Boolean,
-            Some(other) => {
-                let known = ["array", "boolean", "integer", "number", "object", "string"];
-                self.causes.push(Cause::not_supported(field, &Value::from(other), &known));
-                Type::Any
-            }
-            None => {
-                if self.strict && !flag("x-kubernetes-preserve-unknown-fields") && !role.is_empty() {
-                    self.causes.push(Cause::required(field, &format!("must not be empty {role}")));
-                }
-                Type::Any
-            }
-        }
-    }
-
-    fn list_type(&mut self, schema: &Value, at: &str) -> ListType {
-        match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
-            None | Some("atomic") => ListType::Atomic,
-            Some("set") => ListType::Set,
-            Some("map") => {
-                let keys: Vec<String> = schema
-                    .get("x-kubernetes-list-map-keys")
-                    .and_then(Value::as_array)
-                    .map(|keys| keys.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-                    .unwrap_or_default();
-                if keys.is_empty() {
-                    let field = format!("{at}.x-kubernetes-list-map-keys");
-                    let detail = "must not be empty if x-kubernetes-list-type is map";
-                    self.causes.push(Cause::required(field, detail));
-                }
-                ListType::Map(keys)
-            }
-            Some(other) => {
-                let field = format!("{at}.x-kubernetes-list-type");
-                self.causes.push(Cause::not_supported(field, &Value::from(other), &["atomic", "set", "map"]));
-                ListType::Atomic
-            }
-        }
-    }
-
-    fn children(&mut self, node: &mut Node, schema: &Value, at: &str, depth: usize) {
-        if let Some(Value::Object(properties)) = schema.get("properties") {
-            for (name, property) in properties {
-                let path = format!("{at}.properties[{name}]");
-                let child = self.node(property, &path, "for specified object fields", depth + 1);
-                node.properties.insert(name.clone(), child);
-            }
+    fn children(&mut self, node: &mut Node, schema: &Value, depth: usize) {
+        for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            node.properties.insert(name.clone(), self.node(property, depth + 1));
         }
         match schema.get("additionalProperties") {
             Some(Value::Bool(true)) => node.preserve_unknown = true,
             Some(additional @ Value::Object(_)) => {
-                let path = format!("{at}.additionalProperties");
-                let role = "for specified object fields";
-                node.additional = Some(Box::new(self.node(additional, &path, role, depth + 1)));
+                node.additional = Some(Box::new(self.node(additional, depth + 1)));
             }
             _ => {}
         }
-        match schema.get("items") {
-            Some(items @ Value::Object(_)) => {
-                let path = format!("{at}.items");
-                node.items = Some(Box::new(self.node(items, &path, "for specified array items", depth + 1)));
-            }
-            Some(Value::Array(_)) => {
-                let detail = "items must be a schema object and not an array";
-                self.causes.push(Cause::forbidden(format!("{at}.items"), detail));
-            }
-            _ if self.strict && node.type_ == Type::Array => {
-                self.causes.push(Cause::required(format!("{at}.items"), "must be specified"));
-            }
-            _ => {}
+        if let Some(items @ Value::Object(_)) = schema.get("items") {
+            node.items = Some(Box::new(self.node(items, depth + 1)));
         }
     }
 
-    fn forbidden(&mut self, schema: &Value, at: &str) {
-        for key in FORBIDDEN.into_iter().filter(|key| schema.get(key).is_some()) {
-            self.causes.push(Cause::forbidden(format!("{at}.{key}"), &format!("{key} is not supported")));
-        }
-        if schema.get("uniqueItems").and_then(Value::as_bool) == Some(true) {
-            let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-            self.causes.push(Cause::forbidden(format!("{at}.uniqueItems"), detail));
-        }
-        let has_properties =
-            schema.get("properties").and_then(Value::as_object).is_some_and(|p| !p.is_empty());
-        if has_properties && schema.get("additionalProperties").is_some_and(|a| *a != Value::Bool(false)) {
-            let detail = "additionalProperties and properties are mutual exclusive";
-            self.causes.push(Cause::forbidden(format!("{at}.additionalProperties"), detail));
-        }
-    }
-
-    fn list_map_keys(&mut self, node: &Node, at: &str) {
-        let (ListType::Map(keys), Some(items)) = (&node.list, &node.items) else { return };
-        for key in keys {
-            if !items.properties.contains_key(key) {
-                let detail = "entries must all be names of item properties";
-                let field = format!("{at}.x-kubernetes-list-map-keys");
-                self.causes.push(Cause::invalid(field, &Value::from(key.as_str()), detail));
-            }
-        }
-    }
-
-    fn checks(&mut self, schema: &Value, at: &str, depth: usize) -> Option<Checks> {
-        let number = |key: &str| schema.get(key).and_then(Value::as_u64);
+    fn checks(&mut self, schema: &Value) -> Option<Checks> {
+        let number = |key: &str| schema.get(key).and_then(Value::as_i64).map(|n| u64::try_from(n).unwrap_or(0));
         let bound = |key: &str, exclusive: &str| {
-            let excluded = schema.get(exclusive).and_then(Value::as_bool).unwrap_or(false);
+            let excluded = structural::flag(schema, exclusive);
             schema.get(key).and_then(Value::as_f64).map(|bound| (bound, excluded))
         };
-        let int_or_string = schema.get("x-kubernetes-int-or-string").is_some();
+        let int_or_string = structural::flag(schema, "x-kubernetes-int-or-string");
+        let type_ = structural::word(schema, "type");
         let checks = Checks {
             required: strings(schema.get("required")),
             enumeration: schema.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
-            pattern: self.pattern(schema, at),
-            format: schema.get("format").and_then(Value::as_str).and_then(format::Format::named),
+            pattern: self.pattern(schema),
+            format: schema
+                .get("format")
+                .and_then(Value::as_str)
+                .filter(|format| format::is_known(type_, format))
+                .and_then(format::Format::named),
             length_min: number("minLength"),
             length_max: number("maxLength"),
             items_min: number("minItems"),
@@ -248,25 +140,18 @@ impl Compiler {
             properties_max: number("maxProperties"),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
-            multiple_of: schema.get("multipleOf").and_then(Value::as_f64).filter(|m| *m != 0.0),
-            all_of: self.junctor(schema, "allOf", at, depth, int_or_string),
-            any_of: self.junctor(schema, "anyOf", at, depth, int_or_string),
-            one_of: self.junctor(schema, "oneOf", at, depth, false),
-            not: schema.get("not").map(|not| self.branch(not, &format!("{at}.not"), depth + 1)),
+            multiple_of: schema.get("multipleOf").and_then(Value::as_f64),
+            all_of: self.junctor(schema, "allOf", int_or_string),
+            any_of: self.junctor(schema, "anyOf", int_or_string),
+            one_of: self.junctor(schema, "oneOf", false),
+            not: schema.get("not").filter(|not| not.is_object()).map(|not| self.branch(not)),
         };
         checks.is_needed().then_some(checks)
     }
 
     /// Branches of `allOf` and the like restrict values but declare no fields. The one that spells
     /// out int-or-string says nothing new.
-    fn junctor(
-        &mut self,
-        schema: &Value,
-        key: &str,
-        at: &str,
-        depth: usize,
-        int_or_string: bool,
-    ) -> Vec<Node> {
+    fn junctor(&mut self, schema: &Value, key: &str, int_or_string: bool) -> Vec<Node> {
         let branches = schema.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let spells_types = |branch: &Value| {
             branch.as_object().is_some_and(|b| b.keys().all(|k| k == "type" || k == "anyOf"))
@@ -274,67 +159,99 @@ impl Compiler {
         if int_or_string && branches.iter().all(spells_types) {
             return Vec::new();
         }
-        let path = |i: usize| format!("{at}.{key}[{i}]");
-        branches.iter().enumerate().map(|(i, branch)| self.branch(branch, &path(i), depth + 1)).collect()
+        branches.iter().map(|branch| self.branch(branch)).collect()
     }
 
-    fn branch(&mut self, schema: &Value, at: &str, depth: usize) -> Node {
-        if depth > DEPTH_MAX {
-            self.causes.push(Cause::forbidden(at, "schema is nested too deeply"));
-            return Node::default();
+    fn branch(&mut self, schema: &Value) -> Node {
+        let mut node = Node { type_: type_of(schema), ..Node::default() };
+        for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            node.properties.insert(name.clone(), self.branch(property));
         }
-        let mut node = Node { type_: self.type_of(schema, at, ""), ..Node::default() };
-        if let Some(Value::Object(properties)) = schema.get("properties") {
-            for (name, property) in properties {
-                let path = format!("{at}.properties[{name}]");
-                node.properties.insert(name.clone(), self.branch(property, &path, depth + 1));
-            }
-        }
-        node.items =
-            schema.get("items").map(|items| Box::new(self.branch(items, &format!("{at}.items"), depth + 1)));
+        node.items = schema.get("items").map(|items| Box::new(self.branch(items)));
         node.additional = schema
             .get("additionalProperties")
-            .filter(|a| a.is_object())
-            .map(|a| Box::new(self.branch(a, &format!("{at}.additionalProperties"), depth + 1)));
-        node.checks = self.checks(schema, at, depth).map(Box::new);
+            .filter(|additional| additional.is_object())
+            .map(|additional| Box::new(self.branch(additional)));
+        node.checks = self.checks(schema).map(Box::new);
         node
     }
 
-    fn pattern(&mut self, schema: &Value, at: &str) -> Option<Regex> {
+    /// One that cannot be compiled was complained about before.
+    fn pattern(&mut self, schema: &Value) -> Option<Pattern> {
         let text = schema.get("pattern").and_then(Value::as_str)?;
         if let Some(known) = self.patterns.get(text) {
-            return Some(known.clone());
+            return known.clone();
         }
-        match Regex::new(text) {
-            Ok(regex) => {
-                self.patterns.insert(text.to_owned(), regex.clone());
-                Some(regex)
-            }
-            Err(error) => {
-                let field = format!("{at}.pattern");
-                let detail = format!("must be a valid regular expression, but isn't: {error}");
-                self.causes.push(Cause::invalid(field, &Value::from(text), &detail));
-                None
-            }
-        }
+        let compiled = Pattern::new(text).ok();
+        self.patterns.insert(text.to_owned(), compiled.clone());
+        compiled
     }
+}
 
-    fn default_fits(&mut self, node: &Node, at: &str) {
-        let Some(default) = &node.default else { return };
+fn type_of(schema: &Value) -> Type {
+    if structural::flag(schema, "x-kubernetes-int-or-string") {
+        return Type::IntOrString;
+    }
+    match structural::word(schema, "type") {
+        "object" => Type::Object,
+        "array" => Type::Array,
+        "string" => Type::String,
+        "integer" => Type::Integer,
+        "number" => Type::Number,
+        "boolean" => Type::Boolean,
+        _ => Type::Any,
+    }
+}
+
+fn list_type(schema: &Value) -> ListType {
+    match structural::word(schema, "x-kubernetes-list-type") {
+        "set" => ListType::Set,
+        "map" => ListType::Map(strings(schema.get("x-kubernetes-list-map-keys"))),
+        _ => ListType::Atomic,
+    }
+}
+
+/// A default must be a value that the schema would accept as it is, with nothing to prune.
+fn default_fits(node: &Node, at: &str, in_metadata: bool, causes: &mut Vec<Cause>) {
+    if let Some(default) = node.default.as_ref().filter(|_| !in_metadata) {
         let field = format!("{at}.default");
         let mut pruned = default.clone();
-        if !node.prune(&mut pruned).is_empty() {
-            self.causes.push(Cause::invalid(
-                field,
-                default,
-                "must be pruned: it has fields that are not declared",
-            ));
-            return;
+        node.prune(&mut pruned);
+        if pruned != *default {
+            causes.push(Cause::invalid(field.clone(), default, "must be pruned"));
         }
-        node.apply_defaults(&mut pruned);
-        for cause in super::validate::value(node, &pruned) {
-            self.causes.push(Cause { field: format!("{field}.{}", cause.field), ..cause });
+        let found = validate::value(node, default);
+        causes.extend(found.into_iter().map(|cause| match cause.field.as_str() {
+            "" | "<nil>" => Cause { field: field.clone(), ..cause },
+            below => Cause { field: format!("{field}.{below}"), ..cause },
+        }));
+    }
+    if let Some(items) = &node.items {
+        default_fits(items, &format!("{at}.items"), in_metadata, causes);
+    }
+    for (name, child) in &node.properties {
+        let in_metadata = in_metadata || (node.embedded && name == "metadata");
+        default_fits(child, &format!("{at}.properties[{name}]"), in_metadata, causes);
+    }
+}
+
+impl Node {
+    /// Notes what is declared anywhere below, so that whole subtrees can be skipped later.
+    pub(super) fn finish(&mut self) {
+        let children = self.properties.values_mut();
+        let children = children.chain(self.items.as_deref_mut()).chain(self.additional.as_deref_mut());
+        let (mut defaults, mut rules, mut lists) = (
+            self.default.is_some(),
+            self.rules.is_some(),
+            self.embedded || self.list != ListType::Atomic,
+        );
+        for child in children {
+            child.finish();
+            defaults |= child.has_defaults;
+            rules |= child.has_rules;
+            lists |= child.has_keyed_lists;
         }
+        (self.has_defaults, self.has_rules, self.has_keyed_lists) = (defaults, rules, lists);
     }
 }
 

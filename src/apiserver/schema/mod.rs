@@ -9,8 +9,14 @@ pub mod crd;
 pub mod decode;
 pub mod format;
 pub mod native;
+mod embedded;
+mod field_path;
+mod keywords;
+mod lists;
+mod pattern;
 mod prune;
 mod rules;
+mod structural;
 mod validate;
 
 #[cfg(test)]
@@ -19,7 +25,6 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::failure::{Cause, Failure};
@@ -58,6 +63,8 @@ pub struct Node {
     has_defaults: bool,
     /// A rule is declared here or below.
     has_rules: bool,
+    /// A list with keys, a set or a whole object is declared here or below.
+    has_keyed_lists: bool,
 }
 
 /// The JSON types a schema can ask for.
@@ -89,8 +96,8 @@ pub enum ListType {
 struct Checks {
     required: Vec<String>,
     enumeration: Vec<Value>,
-    pattern: Option<Regex>,
-    format: Option<format::Format>,
+    pattern: Option<pattern::Pattern>,
+    format: Option<&'static format::Format>,
     length_min: Option<u64>,
     length_max: Option<u64>,
     items_min: Option<u64>,
@@ -208,6 +215,13 @@ impl Schema {
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         if self.native { Vec::new() } else { validate::object(&self.root, object, old) }
     }
+
+    /// The same for a write of the status alone: only its part of the schema is applied, but keyed
+    /// lists and rules of the whole object.
+    #[must_use]
+    pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
+        if self.native { Vec::new() } else { validate::status(&self.root, object, old) }
+    }
 }
 
 /// Where in an object we are, as a chain on the stack: paths are only spelled out for complaints.
@@ -215,12 +229,18 @@ impl Schema {
 enum Path<'a> {
     Root,
     Key(&'a Path<'a>, &'a str),
+    /// The key of a map, which is data: printed in brackets.
+    Entry(&'a Path<'a>, &'a str),
     Index(&'a Path<'a>, usize),
 }
 
 impl Path<'_> {
     fn key<'a>(&'a self, key: &'a str) -> Path<'a> {
         Path::Key(self, key)
+    }
+
+    fn entry<'a>(&'a self, key: &'a str) -> Path<'a> {
+        Path::Entry(self, key)
     }
 
     fn index(&self, index: usize) -> Path<'_> {
@@ -242,6 +262,7 @@ impl fmt::Display for Path<'_> {
             Path::Root => Ok(()),
             Path::Key(Path::Root, key) => f.write_str(key),
             Path::Key(parent, key) => write!(f, "{parent}.{key}"),
+            Path::Entry(parent, key) => write!(f, "{parent}[{key}]"),
             Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }

@@ -27,9 +27,24 @@ impl fmt::Debug for Rules {
     }
 }
 
+/// Compiles the rules of `node` and everything below it; complaints go to `causes`.
+pub(super) fn install(node: &mut Node, schema: &Value, at: &str, causes: &mut Vec<Cause>) {
+    node.rules = Rules::compile(schema, at, causes).map(Box::new);
+    for (name, child) in &mut node.properties {
+        install(child, &schema["properties"][name], &format!("{at}.properties[{name}]"), causes);
+    }
+    for (key, child) in [("items", &mut node.items), ("additionalProperties", &mut node.additional)] {
+        if let Some(child) = child {
+            install(child, &schema[key], &format!("{at}.{key}"), causes);
+        }
+    }
+    let children = node.properties.values().chain(node.items.as_deref()).chain(node.additional.as_deref());
+    node.has_rules = node.rules.is_some() || children.into_iter().any(|child| child.has_rules);
+}
+
 impl Rules {
     /// Complaints about rules that cannot be compiled go to `causes`.
-    pub(super) fn compile(schema: &Value, at: &str, causes: &mut Vec<Cause>) -> Option<Self> {
+    fn compile(schema: &Value, at: &str, causes: &mut Vec<Cause>) -> Option<Self> {
         let rules = schema.get(RULES)?.as_array().filter(|rules| !rules.is_empty())?;
         let mut own = schema.clone();
         own.as_object_mut().into_iter().flat_map(|map| map.iter_mut()).for_each(|(key, child)| {

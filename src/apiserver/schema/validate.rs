@@ -3,28 +3,50 @@
 //! Source: kube-openapi `pkg/validation/{validate,errors}`, apiextensions-apiserver
 //! `pkg/apiserver/validation/{validation,ratcheting}.go` and `schema/listtype/validation.go`, v0.35.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
-use super::{Cause, Checks, ListType, Node, Path, Type, is_integer, rules, type_word};
+use super::{Cause, Checks, ListType, Node, Path, Type, embedded, lists, rules, type_word};
 use crate::apiserver::failure::CauseReason;
 
-/// A whole object: schema first, then rules, which only run when the schema is satisfied enough.
+/// A whole object: schema first, then embedded objects and keyed lists, then rules, which only run when
+/// the rest is satisfied enough.
 pub(super) fn object(root: &Node, value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     node(root, Path::Root, value, old, &mut causes);
-    if !root.has_rules {
-        return causes;
+    if root.has_keyed_lists {
+        causes.extend(embedded::check(root, value));
+        causes.extend(lists::check(root, value, old));
     }
-    if causes.iter().any(blocks_rules) {
+    with_rules(root, value, old, causes)
+}
+
+/// A write of the status alone. Paths in messages start below `status`, as upstream's do.
+pub(super) fn status(root: &Node, value: &Value, old: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if let (Some(schema), Some(status)) = (root.properties.get("status"), value.get("status")) {
+        node(schema, Path::Root, status, old.get("status"), &mut causes);
+    }
+    for cause in &mut causes {
+        cause.field = match cause.field.as_str() {
+            "<nil>" => "status".to_owned(),
+            below => format!("status.{below}"),
+        };
+    }
+    if root.has_keyed_lists {
+        causes.extend(lists::check(root, value, Some(old)));
+    }
+    with_rules(root, value, Some(old), causes)
+}
+
+fn with_rules(root: &Node, value: &Value, old: Option<&Value>, mut causes: Vec<Cause>) -> Vec<Cause> {
+    if root.has_rules && causes.iter().any(blocks_rules) {
         causes.push(Cause::invalid(
             "<nil>",
             &Value::Null,
             "some validation rules were not checked because the object was invalid; correct the existing errors to \
              complete validation",
         ));
-    } else {
+    } else if root.has_rules {
         causes.extend(rules::check(root, value, old));
     }
     causes
@@ -92,7 +114,13 @@ fn blocks_rules(cause: &Cause) -> bool {
 }
 
 fn node(schema: &Node, path: Path<'_>, value: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
-    if old == Some(value) || (value.is_null() && (schema.nullable || schema.type_ == Type::Any)) {
+    if old == Some(value) {
+        return;
+    }
+    if value.is_null() && (schema.nullable || schema.type_ == Type::Any) {
+        if let Some(checks) = &schema.checks {
+            checks.one_of_the_values(path, value, out);
+        }
         return;
     }
     if !schema.type_.accepts(value) {
@@ -104,7 +132,6 @@ fn node(schema: &Node, path: Path<'_>, value: &Value, old: Option<&Value>, out: 
     match value {
         Value::Object(map) => fields(schema, path, map, old, out),
         Value::Array(items) => {
-            list_duplicates(schema, path, items, old, out);
             let Some(below) = &schema.items else { return };
             for (index, item) in items.iter().enumerate() {
                 node(below, path.index(index), item, schema.old_item(item, old), out);
@@ -140,40 +167,6 @@ impl Node {
     }
 }
 
-/// Two items with one key. Not told when the old list had duplicates already.
-fn list_duplicates(
-    schema: &Node,
-    path: Path<'_>,
-    items: &[Value],
-    old: Option<&Value>,
-    out: &mut Vec<Cause>,
-) {
-    let found = duplicates(&schema.list, items);
-    if found.is_empty() {
-        return;
-    }
-    let tolerated =
-        old.and_then(Value::as_array).is_some_and(|old| !duplicates(&schema.list, old).is_empty());
-    if !tolerated {
-        let causes = found.into_iter().map(|(i, key)| Cause::duplicate(path.index(i).to_string(), &key));
-        out.extend(causes);
-    }
-}
-
-fn duplicates(list: &ListType, items: &[Value]) -> Vec<(usize, Value)> {
-    let mut seen = BTreeSet::new();
-    let key = |item: &Value| match list {
-        ListType::Atomic => None,
-        ListType::Set => Some(item.clone()),
-        ListType::Map(keys) => {
-            let pairs = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
-            Some(Value::Object(pairs.collect()))
-        }
-    };
-    let keyed = items.iter().enumerate().filter_map(|(index, item)| Some((index, key(item)?)));
-    keyed.filter(|(_, key)| !seen.insert(key.to_string())).collect()
-}
-
 fn wrong_type(path: Path<'_>, wanted: &str, value: &Value) -> Cause {
     let found = type_word(value);
     let detail = format!("{path} in body must be of type {wanted}: \"{found}\"");
@@ -189,16 +182,20 @@ impl Checks {
             Value::Object(map) => self.object(path, map, out),
             _ => {}
         }
-        if !self.enumeration.is_empty() && !self.enumeration.contains(value) {
-            let supported: Vec<String> = self
-                .enumeration
-                .iter()
-                .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
-                .collect();
-            out.push(Cause::not_supported(path.or_nil(), value, &supported));
-        }
+        self.one_of_the_values(path, value, out);
         self.junctors(path, value, out);
         debug_assert!(schema.type_.accepts(value), "types are checked first");
+    }
+
+    fn one_of_the_values(&self, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
+        // 1 and 1.0 are one value here.
+        let same = |known: &Value| known == value || (known.is_number() && known.as_f64() == value.as_f64());
+        if self.enumeration.is_empty() || self.enumeration.iter().any(same) {
+            return;
+        }
+        let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+        let supported: Vec<String> = self.enumeration.iter().map(text).collect();
+        out.push(Cause::not_supported(path.or_nil(), value, &supported));
     }
 
     fn string(&self, path: Path<'_>, text: &str, out: &mut Vec<Cause>) {
@@ -214,7 +211,7 @@ impl Checks {
             out.push(invalid(path, &value(), &format!("should match '{pattern}'")));
         }
         if let Some(format) = self.format.as_ref().filter(|format| !format.accepts_text(text)) {
-            let detail = format!("{path} in body must be of type {}: {}", format.word(), value());
+            let detail = format!("{path} in body must be of type {}: {}", format.word, value());
             out.push(Cause::type_invalid(path.or_nil(), &value(), &detail));
         }
     }
@@ -222,9 +219,9 @@ impl Checks {
     fn number(&self, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
         let number = value.as_f64().unwrap_or(f64::NAN);
         if let Some(format) = self.format.as_ref().filter(|format| !format.accepts_number(value)) {
-            let type_ = if is_integer(value) { "integer" } else { "number" };
-            let detail = format!("Checked value must be of type {type_} with format {}", format.word());
-            out.push(Cause::invalid(path.or_nil(), value, &detail));
+            let type_ = if format.word.starts_with("int") { "integer" } else { "number" };
+            let detail = format!("Checked value must be of type {type_} with format {} in {path}", format.word);
+            out.push(of_the_whole(&detail));
         }
         if let Some((min, excluded)) =
             self.minimum.filter(|(min, out)| number < *min || (*out && number <= *min))
@@ -238,8 +235,15 @@ impl Checks {
             let or_equal = if excluded { "" } else { " or equal to" };
             out.push(invalid(path, value, &format!("should be less than{or_equal} {max}")));
         }
-        if let Some(factor) = self.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
-            out.push(invalid(path, value, &format!("should be a multiple of {factor}")));
+        match self.multiple_of {
+            Some(factor) if factor <= 0.0 => {
+                let detail = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+                out.push(Cause::invalid(path.or_nil(), value, &detail));
+            }
+            Some(factor) if (number / factor).fract() != 0.0 => {
+                out.push(invalid(path, value, &format!("should be a multiple of {factor}")));
+            }
+            _ => {}
         }
     }
 
@@ -271,31 +275,44 @@ impl Checks {
             node(branch, path, value, None, &mut causes);
             causes
         };
-        let complain = |what: &str| {
-            let field = path.or_nil();
-            Cause::invalid(field, &json!(""), &format!("\"{path}\" {what}"))
-        };
-        let mut all: Vec<Cause> = self.all_of.iter().flat_map(problems).collect();
-        if !all.is_empty() {
-            out.append(&mut all);
-            out.push(complain("must validate all the schemas (allOf)"));
-        }
-        if !self.any_of.is_empty() && !self.any_of.iter().any(|branch| problems(branch).is_empty()) {
-            out.push(complain("must validate at least one schema (anyOf)"));
+        let complain = |what: &str| of_the_whole(&format!("\"{path}\" {what}"));
+        // The branch with the fewest problems says most about what was meant.
+        let least = |found: Vec<Vec<Cause>>| found.into_iter().min_by_key(Vec::len).unwrap_or_default();
+        if !self.any_of.is_empty() {
+            let found: Vec<_> = self.any_of.iter().map(problems).collect();
+            if !found.iter().any(Vec::is_empty) {
+                out.push(complain("must validate at least one schema (anyOf)"));
+                out.append(&mut least(found));
+            }
         }
         if !self.one_of.is_empty() {
-            match self.one_of.iter().filter(|branch| problems(branch).is_empty()).count() {
+            let found: Vec<_> = self.one_of.iter().map(problems).collect();
+            match found.iter().filter(|causes| causes.is_empty()).count() {
                 1 => {}
-                0 => out.push(complain("must validate one and only one schema (oneOf). Found none valid")),
+                0 => {
+                    out.push(complain("must validate one and only one schema (oneOf). Found none valid"));
+                    out.append(&mut least(found));
+                }
                 n => out.push(complain(&format!(
                     "must validate one and only one schema (oneOf). Found {n} valid alternatives"
                 ))),
             }
         }
+        let found: Vec<_> = self.all_of.iter().map(problems).collect();
+        if found.iter().any(|causes| !causes.is_empty()) {
+            let none = if found.iter().any(Vec::is_empty) { "" } else { ". None validated" };
+            out.extend(found.into_iter().flatten());
+            out.push(complain(&format!("must validate all the schemas (allOf){none}")));
+        }
         if self.not.as_ref().is_some_and(|not| problems(not).is_empty()) {
             out.push(complain("must not validate the schema (not)"));
         }
     }
+}
+
+/// A complaint that upstream cannot place: it names the path in its words only.
+fn of_the_whole(detail: &str) -> Cause {
+    Cause::invalid("<nil>", &json!(""), detail)
 }
 
 fn invalid(path: Path<'_>, value: &Value, what: &str) -> Cause {

@@ -1,0 +1,145 @@
+//! Regular expressions as Go understands them, run by Rust's engine. Knows no schemas.
+//!
+//! Both are RE2 in spirit; they differ where this file translates: `\d`, `\w`, `\s` and `\b` are ASCII
+//! in Go, and `[`, `&&`, `--`, `~~` mean nothing special inside of its brackets.
+
+use std::fmt;
+
+use regex::Regex;
+
+/// A compiled pattern that prints as its author wrote it.
+#[derive(Clone)]
+pub(super) struct Pattern {
+    regex: Regex,
+    text: Box<str>,
+}
+
+impl Pattern {
+    /// # Errors
+    /// What is wrong with the expression.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        let wrong = |error: regex::Error| {
+            // The last line says it; those before draw arrows.
+            let said = error.to_string();
+            said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        };
+        Ok(Self { regex: Regex::new(&translate(text)).map_err(wrong)?, text: text.into() })
+    }
+
+    pub(super) fn is_match(&self, value: &str) -> bool {
+        self.regex.is_match(value)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text)
+    }
+}
+
+/// From Go's syntax to Rust's.
+fn translate(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut chars = text.chars().peekable();
+    // Inside of brackets; how many characters of them were read.
+    let mut class: Option<usize> = None;
+    while let Some(c) = chars.next() {
+        let first = class == Some(0);
+        class = class.map(|read| read + usize::from(!(first && c == '^')));
+        match (c, class) {
+            ('\\', _) => escape(chars.next(), class.is_some(), &mut out),
+            ('[', None) => {
+                out.push('[');
+                class = Some(0);
+            }
+            // A named class: `[:alpha:]`.
+            ('[', Some(_)) if chars.peek() == Some(&':') => {
+                out.push('[');
+                for c in chars.by_ref() {
+                    out.push(c);
+                    if c == ']' {
+                        break;
+                    }
+                }
+            }
+            ('[', Some(_)) => out.push_str("\\["),
+            (']', Some(read)) if read > 1 => {
+                out.push(']');
+                class = None;
+            }
+            (']', Some(_)) => out.push_str("\\]"),
+            ('&' | '~', Some(_)) => {
+                out.push('\\');
+                out.push(c);
+            }
+            ('-', Some(_)) if chars.peek() == Some(&'-') => out.push_str("\\-"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// What follows a backslash.
+fn escape(c: Option<char>, in_class: bool, out: &mut String) {
+    let (plain, set) = match c {
+        Some('d') => ("[0-9]", "0-9"),
+        Some('D') => ("[^0-9]", "[^0-9]"),
+        Some('w') => ("[0-9A-Za-z_]", "0-9A-Za-z_"),
+        Some('W') => ("[^0-9A-Za-z_]", "[^0-9A-Za-z_]"),
+        Some('s') => (r"[\t\n\f\r ]", r"\t\n\f\r "),
+        Some('S') => (r"[^\t\n\f\r ]", r"[^\t\n\f\r ]"),
+        Some('b') if !in_class => (r"(?-u:\b)", ""),
+        Some('B') if !in_class => (r"(?-u:\B)", ""),
+        Some(c) => {
+            out.push('\\');
+            return out.push(c);
+        }
+        None => return out.push('\\'),
+    };
+    out.push_str(if in_class { set } else { plain });
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn patterns_mean_what_they_mean_in_go() {
+        for (pattern, good, bad) in [
+            (r"^\d+$", "12", "٣"),
+            (r"^[\w.]+$", "a_1.", "ä"),
+            (r"^[^\s]$", "\u{a0}", " "),
+            (r"^[[a]+$", "[a", "b"),
+            (r"^[]a]+$", "]a", "b"),
+            (r"^[^]a]+$", "b", "]"),
+            (r"^[a&&b]+$", "&ab", "c"),
+            (r"^[+--]+$", "+,-", "."),
+            (r"^[[:alpha:]]+$", "ab", "1"),
+            (r"\bx\b", "äx", "ax"),
+            (r"^[a-z\-]+$", "a-b", "A"),
+        ] {
+            let compiled = Pattern::new(pattern).expect(pattern);
+            assert!(compiled.is_match(good), "{pattern} {good}");
+            assert!(!compiled.is_match(bad), "{pattern} {bad}");
+            assert_eq!(compiled.to_string(), pattern);
+        }
+        assert_eq!(Pattern::new("(").map(|_| ()), Err("unclosed group".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(text in r"[\[\]\\^a-c&~:dwsDWSbB(){}|*+?0-9-]{0,16}") {
+            if let Ok(pattern) = Pattern::new(&text) {
+                let _ = pattern.is_match("ab-1");
+            }
+        }
+    }
+}
