@@ -76,7 +76,11 @@ pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
         let before = texts(accepted.get(field).unwrap_or(&Value::Null));
         let taken = |name: &String| {
             !before.contains(name)
-                && if field.ends_with("ind") { catalog.has_kind(group, name) } else { catalog.has_name(group, name) }
+                && if field.ends_with("ind") {
+                    catalog.has_kind(group, name)
+                } else {
+                    catalog.has_name(group, name)
+                }
         };
         let complaints: Vec<String> = texts(&wanted[field])
             .iter()
@@ -206,7 +210,8 @@ fn converts_without_loss(definition: &Value, version: &Value) -> bool {
     stored.is_some_and(|stored| {
         let schema = |version: &Value| fields_of(&version["schema"]["openAPIV3Schema"]);
         stored["name"] == version["name"]
-            || (definition["spec"]["conversion"]["strategy"] != "Webhook" && schema(stored) == schema(version))
+            || (definition["spec"]["conversion"]["strategy"] != "Webhook"
+                && schema(stored) == schema(version))
     })
 }
 

@@ -219,7 +219,9 @@ impl Registry {
         object::unset(&mut object, "managedFields");
         resource.to_stored(&mut object);
         admission::mutate(&resource.group, &resource.kind, None, &mut object);
-        self.insert(subject, object, options).await.map(|object| Written { object, created: true, warnings })
+        let object = self.insert(subject, object, options).await?;
+        warnings.extend(resource.warnings(&object, None));
+        Ok(Written { object, created: true, warnings })
     }
 
     /// Names, fills in, checks and stores a new object.
@@ -347,11 +349,12 @@ impl Registry {
             let entry = self.entry(subject).await?;
             let record = Record::read(&entry)?;
             let shown = present(subject.resource, &record)?;
-            let (draft, warnings) = self.accept(subject, change(&shown)?, options)?;
+            let (draft, mut warnings) = self.accept(subject, change(&shown)?, options)?;
             check_precondition(subject, &draft, &shown)?;
             let old = record.value()?;
             let mut object = self.revise(subject, part, draft, &shown, &old)?;
             if let Some(object) = self.commit(subject, &entry, &record, &mut object, options).await? {
+                warnings.extend(subject.resource.warnings(&object, Some(&old)));
                 return Ok(Written { object, created: false, warnings });
             }
         }

@@ -45,8 +45,7 @@ pub fn apply(
     let replicas = match &scale["spec"]["replicas"] {
         Value::Null => 0,
         value => value.as_i64().filter(|replicas| *replicas >= 0).ok_or_else(|| {
-            let cause =
-                Cause::invalid("spec.replicas", value, "must be greater than or equal to 0");
+            let cause = Cause::invalid("spec.replicas", value, "must be greater than or equal to 0");
             Failure::invalid("autoscaling", "Scale", name, vec![cause])
         })?,
     };
@@ -87,15 +86,18 @@ pub fn check(paths: &ScalePaths, object: &Value) -> Vec<Cause> {
 
 /// What Go says about a field of another type.
 fn accessor(pointer: &str, value: &Value, wanted: &str) -> String {
-    let (path, found) = (pointer.replace('/', "."), match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(n) if n.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    });
+    let (path, found) = (
+        pointer.replace('/', "."),
+        match value {
+            Value::Null => "<nil>",
+            Value::Bool(_) => "bool",
+            Value::Number(n) if n.is_f64() => "float64",
+            Value::Number(_) => "int64",
+            Value::String(_) => "string",
+            Value::Array(_) => "[]interface {}",
+            Value::Object(_) => "map[string]interface {}",
+        },
+    );
     let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     format!("{path} accessor error: {shown} is of the type {found}, expected {wanted}")
 }

@@ -174,7 +174,20 @@ impl Resource {
             Strategy::ConfigMap => validate_data(object, old),
             Strategy::Event => validate_event(object),
             Strategy::Definition => crd::check(object, old),
-            Strategy::Custom(_) => self.scale.as_ref().map(|paths| scale::check(paths, object)).unwrap_or_default(),
+            Strategy::Custom(_) => {
+                self.scale.as_ref().map(|paths| scale::check(paths, object)).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Resource {
+    /// What a writer should know although the object is accepted.
+    #[must_use]
+    pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        match self.strategy {
+            Strategy::Definition => crds::warnings(object, old),
             _ => Vec::new(),
         }
     }

@@ -116,7 +116,8 @@ impl Compiler {
     }
 
     fn checks(&mut self, schema: &Value) -> Option<Checks> {
-        let number = |key: &str| schema.get(key).and_then(Value::as_i64).map(|n| u64::try_from(n).unwrap_or(0));
+        let number =
+            |key: &str| schema.get(key).and_then(Value::as_i64).map(|n| u64::try_from(n).unwrap_or(0));
         let bound = |key: &str, exclusive: &str| {
             let excluded = structural::flag(schema, exclusive);
             schema.get(key).and_then(Value::as_f64).map(|bound| (bound, excluded))
@@ -240,11 +241,8 @@ impl Node {
     pub(super) fn finish(&mut self) {
         let children = self.properties.values_mut();
         let children = children.chain(self.items.as_deref_mut()).chain(self.additional.as_deref_mut());
-        let (mut defaults, mut rules, mut lists) = (
-            self.default.is_some(),
-            self.rules.is_some(),
-            self.embedded || self.list != ListType::Atomic,
-        );
+        let (mut defaults, mut rules, mut lists) =
+            (self.default.is_some(), self.rules.is_some(), self.embedded || self.list != ListType::Atomic);
         for child in children {
             child.finish();
             defaults |= child.has_defaults;

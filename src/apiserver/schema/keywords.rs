@@ -171,7 +171,8 @@ fn map_items(schema: &Value, at: &str, has_keys: bool, causes: &mut Vec<Cause>) 
     let keys: Vec<&str> = schema[KEYS].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (index, key) in keys.iter().enumerate() {
         let field = format!("{at}.items.properties[{key}]");
-        let mut wrong = |detail: &str| causes.push(Cause::invalid(format!("{at}.{KEYS}"), &schema[KEYS], detail));
+        let mut wrong =
+            |detail: &str| causes.push(Cause::invalid(format!("{at}.{KEYS}"), &schema[KEYS], detail));
         if keys[..index].contains(key) {
             wrong("must not contain duplicate entries");
         }
@@ -208,7 +209,11 @@ fn rules(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
             let detail = "must be non-empty if specified";
             causes.push(Cause::invalid(format!("{at}.message"), &json!(message), detail));
         } else if broken(message.trim()) {
-            causes.push(Cause::invalid(format!("{at}.message"), &json!(message), "must not contain line breaks"));
+            causes.push(Cause::invalid(
+                format!("{at}.message"),
+                &json!(message),
+                "must not contain line breaks",
+            ));
         } else if broken(expression) && message.trim().is_empty() {
             let detail = "message must be specified if rule contains line breaks";
             causes.push(Cause::required(format!("{at}.message"), detail));

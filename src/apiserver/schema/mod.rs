@@ -7,12 +7,12 @@
 pub mod compile;
 pub mod crd;
 pub mod decode;
-pub mod format;
-pub mod native;
 mod embedded;
 mod field_path;
+pub mod format;
 mod keywords;
 mod lists;
+pub mod native;
 mod pattern;
 mod prune;
 mod rules;

@@ -78,7 +78,8 @@ fn translate(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            ('-', Some(_)) if chars.peek() == Some(&'-') => out.push_str("\\-"),
+            // A range that ends in a dash.
+            ('-', Some(_)) if chars.next_if_eq(&'-').is_some() => out.push_str("-\\-"),
             _ => out.push(c),
         }
     }

@@ -137,7 +137,9 @@ impl Checker {
         let type_ = word(s, "type");
         match s.get("items") {
             Some(items) if items.is_object() => self.invariants(items, Level::Items, &format!("{at}.items")),
-            _ if type_ == "array" => self.causes.push(Cause::required(format!("{at}.items"), "must be specified")),
+            _ if type_ == "array" => {
+                self.causes.push(Cause::required(format!("{at}.items"), "must be specified"))
+            }
             _ => {}
         }
         for (name, child) in s.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -298,7 +300,9 @@ impl Checker {
 fn restricts_names_only(metadata: &Value) -> bool {
     metadata.as_object().into_iter().flatten().all(|(key, value)| match key.as_str() {
         "type" | "default" => true,
-        "properties" => value.as_object().is_none_or(|p| p.keys().all(|k| k == "name" || k == "generateName")),
+        "properties" => {
+            value.as_object().is_none_or(|p| p.keys().all(|k| k == "name" || k == "generateName"))
+        }
         _ => !is_set(metadata.as_object().unwrap_or(&Map::new()), key),
     })
 }

@@ -220,7 +220,8 @@ impl Checks {
         let number = value.as_f64().unwrap_or(f64::NAN);
         if let Some(format) = self.format.as_ref().filter(|format| !format.accepts_number(value)) {
             let type_ = if format.word.starts_with("int") { "integer" } else { "number" };
-            let detail = format!("Checked value must be of type {type_} with format {} in {path}", format.word);
+            let detail =
+                format!("Checked value must be of type {type_} with format {} in {path}", format.word);
             out.push(of_the_whole(&detail));
         }
         if let Some((min, excluded)) =

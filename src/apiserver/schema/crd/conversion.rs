@@ -45,7 +45,10 @@ fn client(config: &Value, causes: &mut Vec<Cause>) {
     }
     for key in ["name", "namespace"] {
         if url.is_null() && text(service, &format!("/{key}")).is_empty() {
-            causes.push(Cause::required(format!("{CLIENT}.service.{key}"), &format!("service {key} is required")));
+            causes.push(Cause::required(
+                format!("{CLIENT}.service.{key}"),
+                &format!("service {key} is required"),
+            ));
         }
     }
     if url.as_str().is_some_and(|url| !url.starts_with("https://")) {

@@ -112,9 +112,28 @@ fn schema(definition: &Value, old: Option<&Value>, version: &Value, at: &str, ca
 /// With a status subresource the schema of `status` must say everything that holds for it.
 fn root_with_status(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     const ALLOWED: [&str; 23] = [
-        "description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",
-        "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items",
-        "properties", "externalDocs", "example", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
+        "description",
+        "type",
+        "format",
+        "title",
+        "maximum",
+        "exclusiveMaximum",
+        "minimum",
+        "exclusiveMinimum",
+        "maxLength",
+        "minLength",
+        "pattern",
+        "maxItems",
+        "minItems",
+        "uniqueItems",
+        "multipleOf",
+        "required",
+        "items",
+        "properties",
+        "externalDocs",
+        "example",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
         "$schema",
     ];
     const WORDS: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
@@ -126,8 +145,9 @@ fn root_with_status(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
                       enabled";
         causes.push(Cause::invalid(format!("{at}.type"), type_, detail));
     } else if schema.as_object().into_iter().flatten().any(|(key, _)| !ALLOWED.contains(&key.as_str())) {
-        let detail =
-            format!("only [{WORDS}] fields are allowed at the root of the schema if the status subresource is enabled");
+        let detail = format!(
+            "only [{WORDS}] fields are allowed at the root of the schema if the status subresource is enabled"
+        );
         causes.push(Cause::omitted(at, &detail));
     }
 }
