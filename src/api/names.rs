@@ -24,6 +24,8 @@ pub mod label {
     /// On a CustomResourceDefinition: the versions that fulfil the v1beta2 contract, joined by `_`.
     pub const CONTRACT: &str = "cluster.x-k8s.io/v1beta2";
     pub const PROVIDER: &str = "cluster.x-k8s.io/provider";
+    /// On a CustomResourceDefinition: `clusterctl move` takes its objects along.
+    pub const CLUSTERCTL: &str = "clusterctl.cluster.x-k8s.io";
 }
 
 /// Annotations.

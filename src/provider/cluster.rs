@@ -77,8 +77,7 @@ impl DevClusters {
         if !finalizers.iter().any(|f| f == FINALIZER) {
             finalizers.push(FINALIZER.to_owned());
         }
-        let annotated = crate::api::key::annotation(dev, annotation::PAUSED).is_some();
-        let pause = paused("DevCluster", cluster.spec.paused == Some(true), annotated);
+        let pause = pause(dev, cluster);
         let status = after.status.get_or_insert_default();
         set(&mut status.conditions, &pause, generation, now);
         if pause.holds {
@@ -118,6 +117,11 @@ impl DevClusters {
     }
 }
 
+fn pause(dev: &DevCluster, cluster: &Cluster) -> Verdict {
+    let annotated = crate::api::key::annotation(dev, annotation::PAUSED).is_some();
+    paused("DevCluster", cluster.spec.paused == Some(true), annotated)
+}
+
 fn owner_name(dev: &DevCluster) -> Option<String> {
     let owners = dev.metadata.owner_references.as_ref()?;
     owners.iter().find(|owner| refers_to(owner, CORE_GROUP, "Cluster")).map(|owner| owner.name.clone())
@@ -146,13 +150,15 @@ impl Controller for DevClusters {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let Some(dev) = self.dev_clusters.get(key) else { return Ok(Outcome::Done) };
+        let cluster_key = owner_name(&dev).map(|name| ObjectKey::new(&key.namespace, name));
+        let cluster = cluster_key.as_ref().and_then(|key| self.clusters.get(key));
         if dev.metadata.deletion_timestamp.is_some() {
-            return self.delete(key, &dev).await;
+            // `clusterctl move` deletes what it has paused: the cluster lives on for its new manager.
+            let held = cluster.is_some_and(|cluster| pause(&dev, &cluster).holds);
+            return if held { Ok(Outcome::Done) } else { self.delete(key, &dev).await };
         }
         // The Cluster controller sets the owner; its write wakes us.
-        let Some(name) = owner_name(&dev) else { return Ok(Outcome::Done) };
-        let cluster_key = ObjectKey::new(&key.namespace, name);
-        let Some(cluster) = self.clusters.get(&cluster_key) else { return Ok(Outcome::Done) };
+        let (Some(cluster_key), Some(cluster)) = (cluster_key, cluster) else { return Ok(Outcome::Done) };
         let after = self.desired(key, &dev, &cluster)?;
         if after.status.as_ref().and_then(|s| s.initialization.as_ref()).is_some() {
             self.world.change(&cluster_key, |_| ());

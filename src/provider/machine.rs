@@ -50,6 +50,13 @@ struct Scope {
     cluster_key: ObjectKey,
 }
 
+impl Scope {
+    fn pause(&self) -> Verdict {
+        let annotated = annotation_of(self.dev.as_ref(), annotation::PAUSED).is_some();
+        paused("DevMachine", self.cluster.spec.paused == Some(true), annotated)
+    }
+}
+
 /// What the world says about one machine.
 struct Seen {
     boot: Boot,
@@ -133,8 +140,7 @@ impl DevMachines {
         if !finalizers.iter().any(|f| f == FINALIZER) {
             finalizers.push(FINALIZER.to_owned());
         }
-        let annotated = annotation_of(scope.dev.as_ref(), annotation::PAUSED).is_some();
-        let pause = paused("DevMachine", scope.cluster.spec.paused == Some(true), annotated);
+        let pause = scope.pause();
         set(&mut after.status.get_or_insert_default().conditions, &pause, generation, now);
         if pause.holds {
             return (after, Outcome::Done);
@@ -366,10 +372,13 @@ impl Controller for DevMachines {
             self.world.forget_machine(key);
             return Ok(Outcome::Done);
         };
+        let scope = self.scope(key, &dev);
         if dev.metadata.deletion_timestamp.is_some() {
-            return self.delete(key, &dev).await;
+            // `clusterctl move` deletes what it has paused: the machine lives on for its new manager.
+            let held = scope.is_some_and(|scope| scope.pause().holds);
+            return if held { Ok(Outcome::Done) } else { self.delete(key, &dev).await };
         }
-        let Some(scope) = self.scope(key, &dev) else { return Ok(Outcome::Done) };
+        let Some(scope) = scope else { return Ok(Outcome::Done) };
         let (after, outcome) = self.desired(&scope);
         self.writer.patch(dev.as_ref(), &after, &Precondition::unchanged(dev.as_ref()), Mode::Real).await?;
         Ok(outcome)

@@ -489,3 +489,23 @@ async fn a_cluster_can_go_at_any_time() {
         assert!(sim.list::<DevMachine>().await.is_empty(), "seed {seed}");
     }
 }
+
+/// `clusterctl move` pauses a fleet and deletes its objects; the machines go on for their new manager.
+#[tokio::test(start_paused = true)]
+async fn deleted_infrastructure_stays_while_its_cluster_is_paused() {
+    let sim = Sim::start(13).await;
+    sim.create(manifest(1, 1)).await;
+    sim.until("1 + 1 machines up", 180, async |s| settled(s, 1, 1, "v1.34.1").await).await;
+    sim.patch::<Cluster>("harbor", json!({"spec": {"paused": true}})).await;
+    let name = worker_names(&sim).await.remove(0);
+    sim.delete::<DevMachine>(&name).await;
+    sim.delete::<DevCluster>("harbor").await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let machine: DevMachine = sim.get(&name).await.expect("still there");
+    let cluster: DevCluster = sim.get("harbor").await.expect("still there");
+    for meta in [machine.metadata, cluster.metadata] {
+        assert!(meta.deletion_timestamp.is_some() && meta.finalizers.is_some_and(|f| !f.is_empty()));
+    }
+    sim.patch::<Cluster>("harbor", json!({"spec": {"paused": null}})).await;
+    sim.until("the DevMachine gone", 60, async |s| s.get::<DevMachine>(&name).await.is_none()).await;
+}

@@ -13,15 +13,21 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 const BINARY: &str = env!("CARGO_BIN_EXE_capstan");
 
 /// A server of its own in a folder of its own; killed when dropped.
-struct Standalone {
+pub struct Standalone {
     child: Child,
     folder: PathBuf,
+    /// Where it listens.
+    pub address: String,
 }
 
 impl Standalone {
-    fn start(folder: &std::path::Path, extra: &[&str]) -> Self {
+    pub fn start(folder: &std::path::Path, extra: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", folder, extra)
+    }
+
+    pub fn start_at(address: &str, folder: &std::path::Path, extra: &[&str]) -> Self {
         let mut child = Command::new(BINARY)
-            .args(["standalone", "--headless", "--listen", "127.0.0.1:0", "--time-scale", "1000"])
+            .args(["standalone", "--headless", "--listen", address, "--time-scale", "1000"])
             .arg("--data-dir")
             .arg(folder.join("data"))
             .arg("--kubeconfig-out")
@@ -34,11 +40,12 @@ impl Standalone {
         let mut said = String::new();
         let stdout = child.stdout.take().expect("its output");
         BufReader::new(stdout).read_line(&mut said).expect("a line");
-        assert!(said.starts_with("capstan serves the Kubernetes API on https://127.0.0.1:"), "{said:?}");
-        Self { child, folder: folder.to_owned() }
+        let address = said.trim().strip_prefix("capstan serves the Kubernetes API on https://");
+        let address = address.unwrap_or_else(|| panic!("it does not serve: {said:?}")).to_owned();
+        Self { child, folder: folder.to_owned(), address }
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
 
@@ -62,17 +69,21 @@ impl Standalone {
         text
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("gone");
     }
 
     async fn clusters(&self) -> Api<Cluster> {
+        Api::namespaced(self.client().await, "default")
+    }
+
+    pub async fn client(&self) -> Client {
         let config = Kubeconfig::read_from(self.kubeconfig()).expect("a kubeconfig");
         let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default())
             .await
             .expect("a config");
-        Api::namespaced(Client::try_from(config).expect("a client"), "default")
+        Client::try_from(config).expect("a client")
     }
 }
 

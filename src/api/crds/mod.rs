@@ -107,7 +107,10 @@ fn labels(group: &str) -> BTreeMap<String, String> {
         names::INFRASTRUCTURE_GROUP => "infrastructure-docker",
         _ => "cluster-api",
     };
-    let mut labels = BTreeMap::from([(names::label::PROVIDER.to_owned(), provider.to_owned())]);
+    let mut labels = BTreeMap::from([
+        (names::label::PROVIDER.to_owned(), provider.to_owned()),
+        (names::label::CLUSTERCTL.to_owned(), String::new()),
+    ]);
     if group != names::CORE_GROUP {
         labels.insert(names::label::CONTRACT.to_owned(), names::VERSION.to_owned());
     }

@@ -1,19 +1,10 @@
-//! kubectl against the server over TLS, as a person would use it on Cluster API kinds. Each test has
-//! its own server, folder and discovery cache. Skips, saying so, where kubectl is not installed.
+//! What a person does with Cluster API kinds in one sitting: apply, look, change, be refused, wait.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
-
-use capstan::api::crds;
-use capstan::apiserver::{ApiServer, Options, Tokens, serve, tls};
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
-use capstan::time::Clock;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
+
+use super::Kubectl;
+use crate::running::Running;
 
 const CLUSTER: &str = r"
 apiVersion: cluster.x-k8s.io/v1beta2
@@ -39,86 +30,7 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: t1}
 ";
 
-/// The oldest kubectl whose output and flags the tests know.
-const MINOR_MIN: u32 = 28;
-
-/// `1.N` of the installed kubectl.
-fn minor_version() -> Option<u32> {
-    let output = Command::new("kubectl").args(["version", "--client", "-o", "json"]).output().ok()?;
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-    answer["clientVersion"]["minor"].as_str()?.trim_end_matches('+').parse().ok()
-}
-
-struct Kubectl {
-    folder: tempfile::TempDir,
-    _listening: serve::Listening,
-    server: ApiServer,
-}
-
 impl Kubectl {
-    /// A server on a port of its own; `None` where there is no kubectl.
-    async fn start() -> Option<Self> {
-        match minor_version() {
-            Some(minor) if minor >= MINOR_MIN => {}
-            Some(minor) => {
-                println!("skipped: kubectl 1.{minor} is too old for what is tested; 1.{MINOR_MIN} is needed");
-                return None;
-            }
-            None => {
-                println!("skipped: kubectl is not installed");
-                return None;
-            }
-        }
-        let clock = Clock::system();
-        let authority = tls::Authority::generate(clock.now()).expect("an authority");
-        let tokens = Tokens::random();
-        let options =
-            Options { clock, rng: Rng::seeded(3), definitions: crds::all(), tokens: tokens.clone() };
-        let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
-        let address = "127.0.0.1:0".parse().expect("an address");
-        let listening = serve::listen(server.guarded(), address, &authority).await.expect("a port");
-        let folder = tempfile::tempdir().expect("a folder");
-        for (name, token) in [("admin", &tokens.admin), ("viewer", &tokens.read_only)] {
-            let config = serve::kubeconfig(listening.address(), &authority, token);
-            tls::write_private(&folder.path().join(name), &config).expect("a kubeconfig");
-        }
-        Some(Self { folder, _listening: listening, server })
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
-        std::fs::write(&path, text).expect("a file");
-        path
-    }
-
-    fn command(&self, who: &str, args: &[&str]) -> Command {
-        let mut command = Command::new("kubectl");
-        command.env("KUBECONFIG", self.folder.path().join(who)).env("HOME", self.folder.path());
-        command.arg("--cache-dir").arg(self.folder.path().join("cache")).args(args).stdin(Stdio::null());
-        command
-    }
-
-    async fn output(&self, who: &str, args: &[&str]) -> Output {
-        let mut command = self.command(who, args);
-        let run = tokio::task::spawn_blocking(move || command.output().expect("kubectl runs"));
-        tokio::time::timeout(Duration::from_secs(60), run).await.expect("in time").expect("joined")
-    }
-
-    /// What it prints when all is well.
-    async fn ok(&self, args: &[&str]) -> String {
-        let output = self.output("admin", args).await;
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "kubectl {}\n{out}{err}", args.join(" "));
-        out.into_owned()
-    }
-
-    /// What it complains about when all is not.
-    async fn refused(&self, who: &str, args: &[&str]) -> String {
-        let output = self.output(who, args).await;
-        assert!(!output.status.success(), "kubectl {} went through", args.join(" "));
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    }
-
     async fn applied(&self) {
         self.ok(&["create", "namespace", "team"]).await;
         let path = self.file("cluster.yaml", CLUSTER);
@@ -126,41 +38,9 @@ impl Kubectl {
     }
 }
 
-/// A kubectl that keeps running, and what it prints.
-struct Watching {
-    child: std::process::Child,
-    lines: tokio::sync::mpsc::UnboundedReceiver<String>,
-}
-
-impl Watching {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("kubectl runs");
-        let output = BufReader::new(child.stdout.take().expect("output"));
-        let (sender, lines) = tokio::sync::mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Self { child, lines }
-    }
-
-    async fn line(&mut self) -> String {
-        tokio::time::timeout(Duration::from_secs(30), self.lines.recv())
-            .await
-            .expect("in time")
-            .expect("a line")
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn people_apply_read_change_and_delete() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let Some(kubectl) = Kubectl::start() else { return };
     kubectl.applied().await;
     let path = kubectl.folder.path().join("cluster.yaml").display().to_string();
     let again = kubectl.ok(&["apply", "-f", &path]).await;
@@ -196,7 +76,7 @@ async fn people_apply_read_change_and_delete() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn built_in_kinds_come_as_protobuf_and_strategic_patches() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let Some(kubectl) = Kubectl::start() else { return };
     kubectl.ok(&["create", "namespace", "team"]).await;
     kubectl.ok(&["create", "secret", "generic", "s", "-n", "team", "--from-literal=k=v"]).await;
     kubectl.ok(&["create", "configmap", "m", "-n", "team", "--from-literal=a=b"]).await;
@@ -222,7 +102,7 @@ async fn built_in_kinds_come_as_protobuf_and_strategic_patches() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_read_as_they_do_elsewhere() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let Some(kubectl) = Kubectl::start() else { return };
     kubectl.applied().await;
     let missing = kubectl.refused("admin", &["get", "md", "nope", "-n", "team"]).await;
     assert_eq!(
@@ -247,10 +127,10 @@ async fn refusals_read_as_they_do_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watching_and_waiting_end_when_they_should() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let Some(kubectl) = Kubectl::start() else { return };
     kubectl.applied().await;
     let watch = kubectl.command("admin", &["get", "md", "-n", "team", "-w", "-o", "name"]);
-    let mut watching = Watching::start(watch);
+    let mut watching = Running::start(watch);
     let first = watching.line().await;
     assert_eq!(first, "machinedeployment.cluster.x-k8s.io/md1");
     let condition = r#"{"status":{"conditions":[{"type":"Available","status":"True","reason":"Fine","message":"",
@@ -270,7 +150,7 @@ async fn watching_and_waiting_end_when_they_should() {
 /// The listener itself, through the kubeconfig it writes and the client everything else uses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_kubeconfig_opens_the_door_and_nothing_else_does() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let Some(kubectl) = Kubectl::start() else { return };
     let read = |name: &str| std::fs::read_to_string(kubectl.folder.path().join(name)).expect("a kubeconfig");
     let client = async |text: &str| {
         let config = kube::config::Kubeconfig::from_yaml(text).expect("a kubeconfig");
@@ -284,5 +164,4 @@ async fn the_kubeconfig_opens_the_door_and_nothing_else_does() {
     forged["users"][0]["user"]["token"] = "x".repeat(64).into();
     let refused = Api::<Namespace>::all(client(&forged.to_string()).await).list(&ListParams::default()).await;
     assert!(matches!(refused, Err(kube::Error::Api(status)) if status.code == 401));
-    drop(kubectl.server);
 }

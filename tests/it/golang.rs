@@ -1,0 +1,233 @@
+//! Programs in Go from public modules (`tests/go`) against the real binary: client-go informers and a
+//! controller-runtime manager. Built on first use; skipped, saying so, where Go is missing or cannot
+//! get its modules.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::events::v1::Event;
+use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::runtime::wait::{await_condition, conditions};
+use serde_json::{Value, json};
+
+use crate::running::Running;
+use crate::standalone::Standalone;
+
+/// Modules that have not come by then do not come.
+const MODULES_MAX: Duration = Duration::from_secs(180);
+const BUILD_MAX: Duration = Duration::from_secs(900);
+
+/// The program of `tests/go`; `None` where it cannot be had.
+fn program() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = PROGRAM.get_or_init(|| match build() {
+        Ok(path) => Some(path),
+        Err(why) => {
+            println!("skipped: {why}");
+            None
+        }
+    });
+    built.as_deref()
+}
+
+fn build() -> Result<PathBuf, String> {
+    let go = |args: &[&str], limit| {
+        let mut command = Command::new("go");
+        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go"));
+        command.args(args).env("GOFLAGS", "-mod=readonly -buildvcs=false");
+        complaints(command, limit)
+    };
+    go(&["version"], MODULES_MAX).map_err(|why| format!("Go is not installed: {why}"))?;
+    go(&["list", "-deps", "."], MODULES_MAX).map_err(|why| format!("Go cannot get the modules: {why}"))?;
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients");
+    let built = go(&["build", "-o", &path.display().to_string(), "."], BUILD_MAX);
+    built.unwrap_or_else(|why| panic!("tests/go does not build: {why}"));
+    Ok(path)
+}
+
+/// Runs to its end; what it complained about when that was a bad one.
+fn complaints(mut command: Command, limit: Duration) -> Result<(), String> {
+    let mut child =
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    let mut stderr = child.stderr.take().expect("complaints");
+    let (sender, complaints) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stderr.read_to_string(&mut text);
+        sender.send(text)
+    });
+    let Ok(text) = complaints.recv_timeout(limit) else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(format!("no end within {} s", limit.as_secs()));
+    };
+    if child.wait().expect("an end").success() { Ok(()) } else { Err(text) }
+}
+
+fn start(program: &Path, server: &Standalone, what: &str, watch_list: bool) -> Running {
+    let mut command = Command::new(program);
+    command.arg("--kubeconfig").arg(server.kubeconfig()).arg(what).stdin(Stdio::piped());
+    command.env("KUBE_FEATURE_WatchListClient", watch_list.to_string());
+    Running::start(command)
+}
+
+fn config_maps() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"))
+}
+
+fn machine_deployments() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "MachineDeployment"))
+}
+
+/// An object whose label says something.
+fn noted(resource: &ApiResource, name: &str, note: &str) -> DynamicObject {
+    let spec = if resource.kind == "ConfigMap" { json!({}) } else { json!({ "spec": workers() }) };
+    let mut object = DynamicObject::new(name, resource).data(spec);
+    object.labels_mut().insert("note".to_owned(), note.to_owned());
+    object
+}
+
+fn workers() -> Value {
+    json!({
+        "clusterName": "blue", "replicas": 1, "selector": { "matchLabels": { "role": "web" } },
+        "template": {
+            "metadata": { "labels": { "role": "web" } },
+            "spec": {
+                "clusterName": "blue", "bootstrap": { "dataSecretName": "data" },
+                "infrastructureRef": {
+                    "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachineTemplate", "name": "t",
+                },
+            },
+        },
+    })
+}
+
+async fn note(objects: &Api<DynamicObject>, name: &str, note: &str) {
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "note": note } } }));
+    objects.patch(name, &PatchParams::default(), &patch).await.expect("patched");
+}
+
+/// An informer, and the objects it follows.
+struct Informer {
+    running: Running,
+    objects: Api<DynamicObject>,
+    resource: ApiResource,
+    name: String,
+}
+
+impl Informer {
+    /// Sees what is there, then every change, once.
+    async fn syncs_and_follows(&mut self, watch_list: bool) {
+        let first = format!("{}-first", self.name);
+        let asks = self.running.line().await;
+        assert_eq!(asks, if watch_list { "asks watch-list" } else { "asks list" }, "{}", self.name);
+        let mut seen = self.running.until("synced").await;
+        if !seen.contains(&format!("add {first} old")) {
+            seen.extend(self.running.until(&format!("add {first} old")).await);
+        }
+        note(&self.objects, &first, "new").await;
+        self.tells(&format!("update {first} new")).await;
+        self.objects.delete(&first, &DeleteParams::default()).await.expect("deleted");
+        self.tells(&format!("delete {first} new")).await;
+        let second = noted(&self.resource, &format!("{}-second", self.name), "old");
+        self.objects.create(&PostParams::default(), &second).await.expect("created");
+        self.tells(&format!("add {}-second old", self.name)).await;
+    }
+
+    /// Says this next about objects of its own; asks and other tests' objects are nobody's news.
+    async fn tells(&mut self, wanted: &str) {
+        let mut seen = self.running.until(wanted).await;
+        seen.pop();
+        let mine = format!(" {}-", self.name);
+        seen.retain(|line| line.contains(&mine));
+        assert_eq!(seen, [""; 0], "before {wanted}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s157_s158_informers_sync_follow_and_survive_a_restart() {
+    let Some(program) = program() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Standalone::start(folder.path(), &["--no-engine"]);
+    let client = server.client().await;
+    let mut informers = Vec::new();
+    for (what, resource) in [("typed", config_maps()), ("dynamic", machine_deployments())] {
+        let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
+        for watch_list in [true, false] {
+            let name = format!("{what}-{watch_list}");
+            let first = noted(&resource, &format!("{name}-first"), "old");
+            objects.create(&PostParams::default(), &first).await.expect("created");
+            let running = start(program, &server, what, watch_list);
+            let (objects, resource) = (objects.clone(), resource.clone());
+            let mut informer = Informer { running, objects, resource, name };
+            informer.syncs_and_follows(watch_list).await;
+            informers.push(informer);
+        }
+    }
+    let address = server.address.clone();
+    server.kill();
+    let server = Standalone::start_at(&address, folder.path(), &["--no-engine"]);
+    for informer in &mut informers {
+        let name = format!("{}-second", informer.name);
+        note(&informer.objects, &name, "after").await;
+        informer.tells(&format!("update {name} after")).await;
+    }
+    for informer in informers {
+        assert!(informer.running.end().success(), "{}", informer.name);
+    }
+    drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s159_a_manager_leads_and_reconciles() {
+    let Some(program) = program() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Standalone::start(folder.path(), &["--no-engine"]);
+    let client = server.client().await;
+    let mut manager = start(program, &server, "manager", true);
+    manager.until("leader").await;
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    let lease = leases.get("capstan-clients").await.expect("a lease").spec.expect("a spec");
+    assert!(lease.holder_identity.is_some_and(|holder| !holder.is_empty()));
+
+    let resource = machine_deployments();
+    let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
+    objects.create(&PostParams::default(), &noted(&resource, "web", "one")).await.expect("created");
+    manager.until("reconciled web one created").await;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let map = maps.get("web").await.expect("a map");
+    assert_eq!(map.owner_references().len(), 1);
+    assert_eq!(map.data.expect("data")["note"], "one");
+    let object = objects.get("web").await.expect("an object");
+    assert_eq!(object.finalizers(), ["clients.example.io/seen"]);
+    assert_eq!(object.data["status"]["observedGeneration"], json!(object.metadata.generation));
+    note(&objects, "web", "two").await;
+    manager.until("reconciled web two updated").await;
+    maps.delete("web", &DeleteParams::default()).await.expect("deleted");
+    manager.until("reconciled web two created").await;
+    let uid = maps.get("web").await.expect("a map").metadata.uid.unwrap_or_default();
+
+    let mut second = start(program, &server, "manager", false);
+    second.until("started").await;
+    assert!(manager.end().success());
+    let seen = second.until("leader").await;
+    assert_eq!(seen, ["leader"], "nothing is reconciled without leading");
+    second.until("reconciled web two unchanged").await;
+    objects.delete("web", &DeleteParams::default()).await.expect("deleted");
+    second.until("deleting web").await;
+    second.until("gone web").await;
+    let gone = await_condition(maps, "web", conditions::is_deleted(&uid));
+    tokio::time::timeout(MODULES_MAX, gone).await.expect("in time").expect("gone with its owner");
+
+    let events: Api<Event> = Api::namespaced(client, "default");
+    let events = events.list(&ListParams::default()).await.expect("events").items;
+    assert!(events.iter().any(|event| event.reason.as_deref() == Some("Seen")), "{events:?}");
+    assert!(second.end().success());
+}

@@ -1,0 +1,57 @@
+//! A program that keeps running while a test reads what it prints. Owns the process; ended when dropped.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// A line that takes longer never comes.
+const LINE_MAX: Duration = Duration::from_secs(60);
+
+pub struct Running {
+    child: Child,
+    lines: UnboundedReceiver<String>,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it runs");
+        let output = BufReader::new(child.stdout.take().expect("output"));
+        let (sender, lines) = unbounded_channel();
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines }
+    }
+
+    pub async fn line(&mut self) -> String {
+        let line = tokio::time::timeout(LINE_MAX, self.lines.recv()).await;
+        line.expect("a line in time").expect("a line before the end")
+    }
+
+    /// Reads until `wanted` was printed; all lines up to it.
+    pub async fn until(&mut self, wanted: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        while seen.last().is_none_or(|line| line != wanted) {
+            match tokio::time::timeout(LINE_MAX, self.lines.recv()).await {
+                Ok(Some(line)) => seen.push(line),
+                _ => panic!("never said: {wanted}\nbut: {seen:#?}"),
+            }
+        }
+        seen
+    }
+
+    /// Closes its input, which asks it to end, and waits until it has.
+    pub fn end(mut self) -> ExitStatus {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("an end")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
