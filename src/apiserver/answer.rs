@@ -108,7 +108,7 @@ pub fn value(resource: &Resource, object: &Value, form: Form, now: Timestamp) ->
 /// 500 when a stored object cannot be read.
 pub fn list(resource: &Resource, listing: &Listing, form: Form, now: Timestamp) -> Result<Bytes, Failure> {
     let metadata = list_metadata(listing).to_string();
-    let mut items = Vec::with_capacity(listing.records.iter().map(Record::len).sum::<usize>() + 256);
+    let mut items = Vec::new();
     let (kind, api_version) = match form {
         Form::Object => (resource.list_kind.as_str(), resource.api_version()),
         _ => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
@@ -120,10 +120,11 @@ pub fn list(resource: &Resource, listing: &Listing, form: Form, now: Timestamp) 
         );
         items.extend_from_slice(head.as_bytes());
     }
-    for (index, record) in listing.records.iter().enumerate() {
+    for (index, entry) in listing.entries.iter().enumerate() {
         if index > 0 {
             items.push(b',');
         }
+        let record = &Record::read(entry)?;
         match form {
             // Upstream encodes the items of built-in lists without their type.
             Form::Object => write_whole(&mut items, resource, record, !resource.is_custom())?,

@@ -4,18 +4,27 @@
 //! Source: apiserver `pkg/registry/generic/registry/store.go` (`Delete`, `deletionFinalizersForGarbageCollection`),
 //! `pkg/registry/rest/delete.go`, v0.35.
 
+use std::sync::Arc;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::crds;
-use super::failure::{self, Cause, Failure};
-use super::object::{self, Record};
+use super::failure::{self, Cause, Failure, Reason};
+use super::list::Listing;
+use super::object::{self, Metadata, Record};
 use super::registry::{Registry, Subject};
-use super::routes::{Query, WriteOptions, dry_run};
+use super::resource::Resource;
+use super::routes::{ListOptions, Query, WriteOptions, dry_run};
 use super::strategy::Strategy;
-use crate::store::{Entry, Outcome, Txn};
+use crate::store::{Entry, Outcome, Revision, Txn};
 
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
+
+/// Deletions of a collection under way at the same time: enough to fill a group commit.
+const DELETES_AT_ONCE: usize = 256;
 
 /// Namespaces that the server itself needs.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -36,49 +45,107 @@ pub struct DeleteOptions {
     pub propagation: Option<Propagation>,
     pub uid: Option<String>,
     pub resource_version: Option<String>,
+    /// Dependents were asked to go in the words of old: what has to wait is answered with 202.
+    pub says_accepted: bool,
+}
+
+/// The options as a client writes them, in a body or in the query.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Wire {
+    kind: String,
+    dry_run: Vec<String>,
+    propagation_policy: Option<String>,
+    orphan_dependents: Option<bool>,
+    preconditions: Preconditions,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Preconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Wire {
+    fn of_query(query: &Query) -> Self {
+        let text = |name: &str| Some(query.text(name).to_owned()).filter(|text| !text.is_empty());
+        Self {
+            dry_run: text("dryRun").into_iter().collect(),
+            propagation_policy: text("propagationPolicy"),
+            orphan_dependents: query.has("orphanDependents").then(|| query.truthy("orphanDependents")),
+            ..Self::default()
+        }
+    }
+
+    /// What of it cannot be honoured.
+    fn causes(&self) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if let Some(policy) = &self.propagation_policy {
+            const FIELD: &str = "propagationPolicy";
+            let value = policy.as_str().into();
+            if self.orphan_dependents.is_some() {
+                let detail = "orphanDependents and deletionPropagation cannot be both set";
+                causes.push(Cause::invalid(FIELD, &value, detail));
+            }
+            if Propagation::read(policy).is_none() {
+                let known = ["Foreground", "Background", "Orphan", "nil"];
+                causes.push(Cause::not_supported(FIELD, &value, &known));
+            }
+        }
+        dry_run(&self.dry_run, &mut causes);
+        causes
+    }
+}
+
+impl Propagation {
+    fn read(text: &str) -> Option<Self> {
+        Some(match text {
+            "Background" => Self::Background,
+            "Foreground" => Self::Foreground,
+            "Orphan" => Self::Orphan,
+            _ => return None,
+        })
+    }
 }
 
 impl DeleteOptions {
-    /// From the body, or from the query when there is none.
+    /// From the body, or from the query when there is none. Intended difference: `dryRun` in the query
+    /// counts beside a body too, where upstream would delete.
     ///
     /// # Errors
-    /// 422 for values that mean nothing, or two ways of saying different things.
-    pub fn parse(query: &Query, body: Option<&Value>) -> Result<Self, Failure> {
-        let mut causes = Vec::new();
-        let null = Value::Null;
-        let body = body.unwrap_or(&null);
-        let text = |field: &str| match body[field].as_str() {
-            Some(text) => text.to_owned(),
-            None => query.text(field).to_owned(),
-        };
-        let dry = body["dryRun"][0].as_str().map_or_else(|| query.text("dryRun").to_owned(), str::to_owned);
-        let orphan = body["orphanDependents"]
-            .as_bool()
-            .or_else(|| query.has("orphanDependents").then(|| query.truthy("orphanDependents")));
-        let policy = text("propagationPolicy");
-        if orphan.is_some() && !policy.is_empty() {
-            let detail = "orphanDependents and deletionPropagation cannot be both set";
-            causes.push(Cause::invalid("propagationPolicy", &policy.as_str().into(), detail));
-        }
-        let propagation = match (policy.as_str(), orphan) {
-            ("", None) => None,
-            ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
-            ("Foreground", _) => Some(Propagation::Foreground),
-            ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
-            (other, _) => {
-                let known = ["Background", "Foreground", "Orphan"];
-                causes.push(Cause::not_supported("propagationPolicy", &other.into(), &known));
-                None
+    /// 400 for a body that is something else; 422 for values that mean nothing, or two ways of saying
+    /// different things.
+    pub fn parse(query: &Query, body: Option<Value>) -> Result<Self, Failure> {
+        let asked = Wire::of_query(query);
+        let wire = match body {
+            None => asked,
+            Some(body) => {
+                let mut wire: Wire = serde_json::from_value(body).map_err(|error| {
+                    Failure::bad_request(format!("error decoding DeleteOptions: {error}"))
+                })?;
+                if !matches!(wire.kind.as_str(), "" | "DeleteOptions") {
+                    return Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions"));
+                }
+                wire.dry_run.extend(asked.dry_run);
+                wire
             }
         };
-        let precondition = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
-        let options = Self {
-            dry_run: dry_run(&dry, &mut causes),
-            propagation,
-            uid: precondition("uid"),
-            resource_version: precondition("resourceVersion"),
-        };
-        if causes.is_empty() { Ok(options) } else { Err(Failure::invalid_options("DeleteOptions", causes)) }
+        let causes = wire.causes();
+        if !causes.is_empty() {
+            return Err(Failure::invalid_options("DeleteOptions", causes));
+        }
+        let of_old = wire.orphan_dependents.map(|orphan| match orphan {
+            true => Propagation::Orphan,
+            false => Propagation::Background,
+        });
+        Ok(Self {
+            dry_run: !wire.dry_run.is_empty(),
+            propagation: wire.propagation_policy.as_deref().and_then(Propagation::read).or(of_old),
+            uid: wire.preconditions.uid,
+            resource_version: wire.preconditions.resource_version,
+            says_accepted: wire.orphan_dependents == Some(false),
+        })
     }
 }
 
@@ -103,12 +170,22 @@ impl Registry {
         loop {
             let entry = self.entry(subject).await?;
             let record = Record::read(&entry)?;
+            let metadata = record.metadata()?;
+            check_preconditions(subject, &metadata.uid, record.revision, options)?;
+            if holds_nothing(subject, &metadata, options) {
+                if self.remove(&entry, options).await? {
+                    return Ok(removed(subject, &metadata.uid));
+                }
+                continue;
+            }
             let old = record.value()?;
-            check_preconditions(subject, &old, options)?;
             let mut object = self.mark(subject, &old, options);
             if is_due(&object) {
-                if let Some(answer) = self.remove(subject, &entry, &old, options).await? {
-                    return Ok(answer);
+                if self.remove(&entry, options).await? {
+                    if !options.dry_run {
+                        self.after_delete(subject.resource, &old);
+                    }
+                    return Ok(removed(subject, &metadata.uid));
                 }
                 continue;
             }
@@ -157,32 +234,68 @@ impl Registry {
         object
     }
 
-    /// Removes the object; `None` when it changed meanwhile.
-    async fn remove(
-        &self,
-        subject: Subject<'_>,
-        entry: &Entry,
-        old: &Value,
-        options: &DeleteOptions,
-    ) -> Result<Option<Value>, Failure> {
-        if !options.dry_run {
-            match self.store.txn(Txn::delete(entry.key.clone(), entry.modified)).await? {
-                Outcome::Committed(_) => self.after_delete(subject.resource, old),
-                Outcome::Conflict { .. } => return Ok(None),
-            }
+    /// Removes the object; false when it changed meanwhile.
+    async fn remove(&self, entry: &Entry, options: &DeleteOptions) -> Result<bool, Failure> {
+        if options.dry_run {
+            return Ok(true);
         }
-        let resource = subject.resource;
-        Ok(Some(failure::success(&resource.group, &resource.plural, subject.name, object::text(old, "uid"))))
+        let outcome = self.store.txn(Txn::delete(entry.key.clone(), entry.modified)).await?;
+        Ok(matches!(outcome, Outcome::Committed(_)))
+    }
+
+    /// Deletes every object a list finds, each on its own, many at once so that they share commits: one
+    /// transaction for all would give several changes one resource version, and a watch that resumes
+    /// between them would lose some. Answers with the list.
+    ///
+    /// # Errors
+    /// The first failure; an object that is gone already is none.
+    pub async fn delete_collection(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<Listing, Failure> {
+        let listing = self.list(resource, namespace, list).await?;
+        futures::stream::iter(&listing.entries)
+            .map(Ok)
+            .try_for_each_concurrent(DELETES_AT_ONCE, |entry| async move {
+                let metadata = Record::read(entry)?.metadata()?;
+                let subject = Subject { resource, namespace: &metadata.namespace, name: &metadata.name };
+                match self.delete(subject, options).await {
+                    Err(failure) if failure.reason != Reason::NotFound => Err(failure),
+                    _ => Ok(()),
+                }
+            })
+            .await?;
+        Ok(listing)
     }
 }
 
-fn check_preconditions(subject: Subject<'_>, old: &Value, options: &DeleteOptions) -> Result<(), Failure> {
+/// Nothing stands between this object and its end: most deletions need to read no more of it.
+fn holds_nothing(subject: Subject<'_>, metadata: &Metadata, options: &DeleteOptions) -> bool {
+    let plain = !matches!(subject.resource.strategy, Strategy::Namespace | Strategy::Definition);
+    plain
+        && metadata.finalizers.is_empty()
+        && matches!(options.propagation, None | Some(Propagation::Background))
+}
+
+fn removed(subject: Subject<'_>, uid: &str) -> Value {
     let resource = subject.resource;
-    for (wanted, field, what, change) in [
-        (&options.uid, "uid", "UID", "deleted and then recreated"),
-        (&options.resource_version, "resourceVersion", "ResourceVersion", "modified"),
+    failure::success(&resource.group, &resource.plural, subject.name, uid)
+}
+
+fn check_preconditions(
+    subject: Subject<'_>,
+    uid: &str,
+    revision: Revision,
+    options: &DeleteOptions,
+) -> Result<(), Failure> {
+    let resource = subject.resource;
+    for (wanted, found, what, change) in [
+        (&options.uid, uid, "UID", "deleted and then recreated"),
+        (&options.resource_version, revision.to_string().as_str(), "ResourceVersion", "modified"),
     ] {
-        let found = object::text(old, field);
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
             let why = format!(
                 "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \

@@ -21,10 +21,10 @@ use super::object::Record;
 use super::patch::Patch;
 use super::registry::{Draft, Part, Registry, Subject, Written, present};
 use super::resource::Resource;
-use super::routes::{ListOptions, Query, Route, Target, Verb, WriteOptions, route};
+use super::routes::{ListOptions, Query, Route, Target, Verb, WriteOptions, resource_version, route};
 use super::strategy::Strategy;
 use super::watch::Watcher;
-use super::{Body, answer, content, review, scale};
+use super::{Body, answer, content, identity, review, scale};
 
 /// An answer on its way out.
 pub struct Reply {
@@ -200,8 +200,7 @@ impl Call<'_> {
 
     async fn get(&self) -> Result<Reply, Failure> {
         let form = self.form(false)?;
-        let options = ListOptions::parse(self.query, false)?;
-        self.registry.wait_for(options.resource_version.unwrap_or(0)).await?;
+        self.registry.wait_for(resource_version(self.query)?.unwrap_or(0)).await?;
         let record = Record::read(&self.registry.entry(self.subject()).await?)?;
         answer::one(&self.resource, &record, form, self.registry.clock.now()).map(Reply::json)
     }
@@ -257,7 +256,9 @@ impl Call<'_> {
                     Err(failure)
                         if failure.reason == Reason::NotFound && resource.allows_create_on_update() =>
                     {
-                        self.registry.create(self.subject(), self.draft()?, options).await?
+                        let mut draft = self.draft()?;
+                        identity::check_upsert(self.subject(), &mut draft.object)?;
+                        self.registry.create(self.subject(), draft, options).await?
                     }
                     other => other?,
                 };
@@ -291,8 +292,14 @@ impl Call<'_> {
 
     async fn delete(&self) -> Result<Reply, Failure> {
         let form = self.form(false)?;
-        let deleted = self.registry.delete(self.subject(), &self.delete_options()?).await?;
-        answer::value(&self.resource, &deleted, form, self.registry.clock.now()).map(Reply::json)
+        let options = self.delete_options()?;
+        let deleted = self.registry.delete(self.subject(), &options).await?;
+        let mut reply =
+            answer::value(&self.resource, &deleted, form, self.registry.clock.now()).map(Reply::json)?;
+        if options.says_accepted && deleted["kind"] != "Status" {
+            reply.code = StatusCode::ACCEPTED;
+        }
+        Ok(reply)
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Failure> {
@@ -300,23 +307,15 @@ impl Call<'_> {
             return DeleteOptions::parse(self.query, None);
         }
         let (body, _) = content::decode(self.header(header::CONTENT_TYPE), &self.body)?;
-        DeleteOptions::parse(self.query, Some(&body))
+        DeleteOptions::parse(self.query, Some(body))
     }
 
     async fn delete_collection(&self) -> Result<Reply, Failure> {
         let form = self.form(true)?;
-        let options = ListOptions::parse(self.query, false)?;
-        let delete = self.delete_options()?;
-        let listing = self.registry.list(&self.resource, &self.target.namespace, &options).await?;
-        for record in &listing.records {
-            let metadata = record.metadata()?;
-            let subject =
-                Subject { resource: &self.resource, namespace: &metadata.namespace, name: &metadata.name };
-            match self.registry.delete(subject, &delete).await {
-                Err(failure) if failure.reason != Reason::NotFound => return Err(failure),
-                _ => {}
-            }
-        }
+        let which = ListOptions::parse(self.query, false)?;
+        let options = self.delete_options()?;
+        let namespace = &self.target.namespace;
+        let listing = self.registry.delete_collection(&self.resource, namespace, &which, &options).await?;
         answer::list(&self.resource, &listing, form, self.registry.clock.now()).map(Reply::json)
     }
 
@@ -326,16 +325,18 @@ impl Call<'_> {
         let change: Box<dyn Fn(&Value) -> Result<Value, Failure> + Send + Sync> = match verb {
             Verb::Get => {
                 let record = Record::read(&self.registry.entry(self.subject()).await?)?;
-                let view = scale::view(paths, &present(resource, &record)?);
-                return Ok(Reply::json(view.to_string()));
+                let object = present(resource, &record)?;
+                scale::check_replicas(paths, &object)?;
+                return Ok(Reply::json(scale::view(paths, &object).to_string()));
             }
             Verb::Update => {
                 let wanted = self.draft()?.object;
+                identity::check_name(self.subject(), &wanted)?;
                 Box::new(move |_| Ok(wanted.clone()))
             }
             Verb::Patch => {
                 let patch = self.patch()?;
-                Box::new(move |old| patch.apply("Scale", scale::view(paths, old)))
+                Box::new(move |old| patch.apply("Scale", scale::patched_view(paths, old)))
             }
             _ => return Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word())),
         };

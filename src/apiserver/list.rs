@@ -19,7 +19,7 @@ use super::resource::Resource;
 use super::routes::{ListOptions, Match};
 use super::select::{FieldSelector, LabelSelector, field_value, is_supported_field};
 use super::strategy::Strategy;
-use crate::store::{self, Range, Revision};
+use crate::store::{self, Entry, Range, Revision};
 
 /// Objects read from the store at once while looking for matches.
 const CHUNK: usize = 1_000;
@@ -30,7 +30,8 @@ const FUTURE_POLL: Duration = Duration::from_millis(50);
 /// Objects of one list answer.
 #[derive(Debug, Default)]
 pub struct Listing {
-    pub records: Vec<Record>,
+    /// As they are stored: unpacked one by one while the answer is written.
+    pub entries: Vec<Entry>,
     pub revision: Revision,
     pub continue_token: Option<String>,
     /// How many are left; `None` when it was not counted.
@@ -75,10 +76,19 @@ impl Selection {
     /// # Errors
     /// 500 when the stored object cannot be read.
     pub fn matches(&self, resource: &Resource, record: &Record) -> Result<bool, Failure> {
-        if self.is_empty() {
-            return Ok(true);
-        }
-        let metadata = record.metadata()?;
+        Ok(self.is_empty() || self.matches_known(resource, record, &record.metadata()?)?)
+    }
+
+    /// The same when the metadata of the record was read before.
+    ///
+    /// # Errors
+    /// 500 when the stored object cannot be read.
+    pub fn matches_known(
+        &self,
+        resource: &Resource,
+        record: &Record,
+        metadata: &Metadata,
+    ) -> Result<bool, Failure> {
         if !self.labels.matches(|key| metadata.labels.get(key).map(String::as_str)) {
             return Ok(false);
         }
@@ -86,7 +96,7 @@ impl Selection {
             let object = present(resource, record)?;
             return Ok(self.fields.matches(|field| field_value(&object, field)));
         }
-        Ok(self.fields.matches(|field| light_field(&metadata, field)))
+        Ok(self.fields.matches(|field| light_field(metadata, field)))
     }
 }
 
@@ -118,10 +128,31 @@ fn decode_token(text: &str, prefix: &str) -> Result<(Option<Revision>, String), 
     let bytes = BASE64.decode(text).map_err(|_| bad("it is not base64url"))?;
     let token: Token = serde_json::from_slice(&bytes).map_err(|_| bad("its content is unknown"))?;
     let start = token.start.strip_suffix('\0').ok_or_else(|| bad("its start is unknown"))?;
+    // Upstream's tokens begin with a slash or do not, depending on its release.
+    let start = start.strip_prefix('/').unwrap_or(start);
     if token.v != "meta.k8s.io/v1" || start.contains("..") || token.rv == 0 {
         return Err(bad("its content is unknown"));
     }
     Ok((Revision::try_from(token.rv).ok(), format!("{prefix}{start}")))
+}
+
+/// Why there is no list.
+enum Unlisted {
+    Store(store::Error),
+    /// An object cannot be read.
+    Damaged(Failure),
+}
+
+impl From<store::Error> for Unlisted {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Failure> for Unlisted {
+    fn from(failure: Failure) -> Self {
+        Self::Damaged(failure)
+    }
 }
 
 /// Where a list starts, and how far a page goes.
@@ -148,11 +179,12 @@ impl Registry {
             return self.list_one(resource, namespace, name, &selection, start.at).await;
         }
         match self.collect(resource, &prefix, &selection, &start).await {
-            Err(store::Error::Compacted { .. }) if !options.continue_token.is_empty() => {
-                Err(self.expired_token(&start, &prefix))
+            Err(Unlisted::Store(store::Error::Compacted { .. })) if !options.continue_token.is_empty() => {
+                Err(expired_token(&start, &prefix))
             }
-            Err(error) => Err(error.into()),
-            Ok(listing) => listing,
+            Err(Unlisted::Store(error)) => Err(error.into()),
+            Err(Unlisted::Damaged(failure)) => Err(failure),
+            Ok(listing) => Ok(listing),
         }
     }
 
@@ -175,7 +207,7 @@ impl Registry {
             self.wait_for(version).await?;
         }
         // Any state will do for "0", so all of it is as good as a page.
-        let any = options.resource_version == Some(0) && options.version_match == Match::Unset;
+        let any = options.resource_version == Some(0);
         Ok(Start {
             at: options.resource_version.filter(|_| exact),
             after: String::new(),
@@ -204,34 +236,36 @@ impl Registry {
         prefix: &str,
         selection: &Selection,
         start: &Start,
-    ) -> Result<Result<Listing, Failure>, store::Error> {
+    ) -> Result<Listing, Unlisted> {
         let mut listing = Listing::default();
-        let (mut at, mut after) = (start.at, start.after.clone());
+        let (mut at, mut last) = (start.at, None::<store::Key>);
         let wanted = if start.limit == 0 { usize::MAX } else { start.limit };
         loop {
-            let missing = wanted - listing.records.len();
-            let limit = if selection.is_empty() { if start.limit == 0 { 0 } else { missing } } else { CHUNK };
-            let page = self.store.range(Range { prefix, after: &after, limit, at }).await?;
+            let limit = match (start.limit, selection.is_empty()) {
+                (0, _) => 0,
+                (_, true) => wanted - listing.entries.len(),
+                (_, false) => CHUNK,
+            };
+            let after = last.as_deref().unwrap_or(&start.after);
+            let page = self.store.range(Range { prefix, after, limit, at }).await?;
             at = Some(page.revision);
             listing.revision = page.revision;
             let total = page.entries.len();
             for (index, entry) in page.entries.into_iter().enumerate() {
-                after = entry.key.to_string();
-                let record = match matching(resource, selection, &entry) {
-                    Ok(Some(record)) => record,
-                    Ok(None) => continue,
-                    Err(failure) => return Ok(Err(failure)),
-                };
-                listing.records.push(record);
+                last = Some(entry.key.clone());
+                match selection.is_empty() || matching(resource, selection, &entry)? {
+                    true => listing.entries.push(entry),
+                    false => continue,
+                }
                 let left = total - index - 1 + page.remaining;
-                if listing.records.len() == wanted && left > 0 {
+                if listing.entries.len() == wanted && left > 0 {
                     listing.remaining = selection.is_empty().then_some(left);
-                    listing.continue_token = Some(encode_token(at, &after, prefix));
-                    return Ok(Ok(listing));
+                    listing.continue_token = last.map(|key| encode_token(at, &key, prefix));
+                    return Ok(listing);
                 }
             }
             if page.remaining == 0 {
-                return Ok(Ok(listing));
+                return Ok(listing);
             }
         }
     }
@@ -245,26 +279,28 @@ impl Registry {
         at: Option<Revision>,
     ) -> Result<Listing, Failure> {
         let key = resource.key(namespace, name);
-        let page = self.store.range(Range { prefix: &key, at, ..Range::default() }).await?;
+        let page = self.store.range(Range { prefix: &key, limit: 1, at, ..Range::default() }).await?;
         let mut listing = Listing { revision: page.revision, ..Listing::default() };
-        if let Some(entry) = page.entries.first().filter(|entry| entry.key == key) {
-            listing.records.extend(matching(resource, selection, entry)?);
+        for entry in page.entries.into_iter().filter(|entry| entry.key == key) {
+            if matching(resource, selection, &entry)? {
+                listing.entries.push(entry);
+            }
         }
         Ok(listing)
     }
+}
 
-    /// 410 with a token that goes on from the same key at the current revision.
-    fn expired_token(&self, start: &Start, prefix: &str) -> Failure {
-        let mut failure = Failure::expired(
-            "The provided continue parameter is too old to display a consistent list result. You can start a new \
-             list without the continue parameter, or use the continue token in this response to retrieve the \
-             remainder of the results. Continuing with the provided token results in an inconsistent list - \
-             objects that were created, modified, or deleted between the time the first chunk was returned and \
-             now may show up in the list.",
-        );
-        failure.details.continue_token = encode_token(None, &start.after, prefix);
-        failure
-    }
+/// 410 with a token that goes on from the same key at the current revision.
+fn expired_token(start: &Start, prefix: &str) -> Failure {
+    let mut failure = Failure::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new \
+         list without the continue parameter, or use the continue token in this response to retrieve the \
+         remainder of the results. Continuing with the provided token results in an inconsistent list - \
+         objects that were created, modified, or deleted between the time the first chunk was returned and \
+         now may show up in the list.",
+    );
+    failure.details.continue_token = encode_token(None, &start.after, prefix);
+    failure
 }
 
 /// The namespace that a single key would be in, when the request fixes it.
@@ -272,13 +308,8 @@ fn single_namespace<'a>(resource: &Resource, namespace: &'a str) -> Option<&'a s
     (!resource.namespaced || !namespace.is_empty()).then_some(namespace)
 }
 
-fn matching(
-    resource: &Resource,
-    selection: &Selection,
-    entry: &store::Entry,
-) -> Result<Option<Record>, Failure> {
-    let record = Record::read(entry)?;
-    Ok(selection.matches(resource, &record)?.then_some(record))
+fn matching(resource: &Resource, selection: &Selection, entry: &Entry) -> Result<bool, Failure> {
+    selection.matches(resource, &Record::read(entry)?)
 }
 
 /// `metadata` of a list answer.
@@ -309,6 +340,8 @@ mod tests {
             decode_token(&encode_token(None, "/p/a", "/p/"), "/p/").unwrap(),
             (None, "/p/a".to_owned())
         );
+        let upstream = BASE64.encode(r#"{"v":"meta.k8s.io/v1","rv":591,"start":"/c1\u0000"}"#);
+        assert_eq!(decode_token(&upstream, "/p/").unwrap(), (Some(591), "/p/c1".to_owned()));
         for bad in ["x", "%%%", "e30", &BASE64.encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../x"}"#)] {
             assert_eq!(decode_token(bad, "/p/").unwrap_err().code(), 400, "{bad}");
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::deletion::{FOREGROUND, ORPHAN};
 use super::failure::Cause;
 use super::{naming, object};
 
@@ -19,11 +20,29 @@ pub const SUFFIX_CHARS: usize = 5;
 const SYSTEM: [&str; 5] =
     ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
+const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner \
+     references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate \
+     UID(s) observed: ";
+/// Finalizers of the API itself.
+const STANDARD_FINALIZERS: [&str; 3] = [ORPHAN, FOREGROUND, "kubernetes"];
+
 /// Removes what clients may not set on create.
 pub fn wipe_system_fields(object: &mut Value) {
     for field in SYSTEM.iter().chain(&["generation"]) {
         object::unset(object, field);
     }
+}
+
+/// Leaves out lists, maps and texts with nothing in them, as Go does: to have no labels and to have an
+/// empty map of them is the same object.
+pub fn drop_empty(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.retain(|_, value| match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    });
 }
 
 /// Carries over what an update may not change or need not repeat.
@@ -36,15 +55,38 @@ pub fn carry_over(new: &mut Value, old: &Value) {
     }
 }
 
-/// Keeps the first owner reference of each uid; true when one was dropped.
-pub fn dedupe_owners(object: &mut Value) -> bool {
-    let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
-        return false;
+/// Keeps the first owner reference of each uid. A warning when one was dropped.
+pub fn dedupe_owners(object: &mut Value) -> Option<String> {
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut)?;
+    let (mut seen, mut repeated) = (BTreeSet::new(), Vec::new());
+    owners.retain(|owner| {
+        let uid = owner["uid"].as_str().unwrap_or_default().to_owned();
+        let first = seen.insert(uid.clone());
+        if !first {
+            repeated.push(uid);
+        }
+        first
+    });
+    (!repeated.is_empty()).then(|| format!("{DUPLICATE_OWNERS}{}", repeated.join(", ")))
+}
+
+/// Warnings about finalizers that only the new object has and whose names others may use too.
+/// Upstream says so of custom resources only.
+#[must_use]
+pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let before = old.map(|old| object::strings(old, "finalizers")).unwrap_or_default();
+    let added: BTreeSet<String> = object::strings(new, "finalizers").into_iter().collect();
+    let unqualified = |name: &&String| {
+        !before.contains(name) && !name.contains('/') && !STANDARD_FINALIZERS.contains(&name.as_str())
     };
-    let before = owners.len();
-    let mut seen = BTreeSet::new();
-    owners.retain(|owner| seen.insert(owner["uid"].as_str().unwrap_or_default().to_owned()));
-    owners.len() < before
+    let warn = |name: &String| {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name{path} to avoid accidental \
+             conflicts with other finalizer writers"
+        )
+    };
+    added.iter().filter(unqualified).map(warn).collect()
 }
 
 /// What a generated name starts with.
@@ -58,6 +100,11 @@ pub fn name_prefix(generate_name: &str) -> String {
 pub fn validate(object: &Value, namespaced: bool, name_rule: fn(&str) -> Vec<String>) -> Vec<Cause> {
     let metadata = &object["metadata"];
     let mut causes = Vec::new();
+    let prefix = object::text(object, "generateName");
+    if !prefix.is_empty() {
+        let complaints = name_rule(&without_trailing_dash(prefix));
+        causes.extend(complaints.iter().map(|c| Cause::invalid("metadata.generateName", &prefix.into(), c)));
+    }
     let name = object::name(object);
     if name.is_empty() {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
@@ -68,23 +115,32 @@ pub fn validate(object: &Value, namespaced: bool, name_rule: fn(&str) -> Vec<Str
     if namespaced && object::text(object, "namespace").is_empty() {
         causes.push(Cause::required("metadata.namespace", ""));
     }
-    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-        let field = "metadata.labels";
-        causes.extend(
-            naming::qualified_name(key).iter().map(|c| Cause::invalid(field, &key.as_str().into(), c)),
-        );
-        let text = value.as_str().unwrap_or_default();
-        causes.extend(naming::label_value(text).iter().map(|c| Cause::invalid(field, value, c)));
-    }
+    validate_labels(&metadata["labels"], &mut causes);
     validate_annotations(&metadata["annotations"], &mut causes);
     validate_owners(&metadata["ownerReferences"], &mut causes);
-    for finalizer in object::strings(object, "finalizers") {
-        let complaints = naming::qualified_name(&finalizer);
-        causes.extend(
-            complaints.iter().map(|c| Cause::invalid("metadata.finalizers", &finalizer.as_str().into(), c)),
-        );
-    }
+    validate_finalizers(&object::strings(object, "finalizers"), &mut causes);
     causes
+}
+
+/// A prefix is judged as a name that goes on: a dash at its end is no mistake.
+fn without_trailing_dash(prefix: &str) -> String {
+    match prefix.strip_suffix('-') {
+        Some(rest) if !rest.is_empty() => {
+            let kept: String = rest.chars().take(rest.chars().count() - 1).collect();
+            kept + "a"
+        }
+        _ => prefix.to_owned(),
+    }
+}
+
+fn validate_labels(labels: &Value, causes: &mut Vec<Cause>) {
+    let field = "metadata.labels";
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        let complaints = naming::qualified_name(key);
+        causes.extend(complaints.iter().map(|c| Cause::invalid(field, &key.as_str().into(), c)));
+        let complaints = naming::label_value(value.as_str().unwrap_or_default());
+        causes.extend(complaints.iter().map(|c| Cause::invalid(field, value, c)));
+    }
 }
 
 fn validate_annotations(annotations: &Value, causes: &mut Vec<Cause>) {
@@ -101,20 +157,49 @@ fn validate_annotations(annotations: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// Upstream names the list, not the place in it.
 fn validate_owners(owners: &Value, causes: &mut Vec<Cause>) {
-    let mut controllers = 0;
-    for (index, owner) in owners.as_array().into_iter().flatten().enumerate() {
+    const FIELD: &str = "metadata.ownerReferences";
+    let mut controller: Option<String> = None;
+    for owner in owners.as_array().into_iter().flatten() {
+        let text = |field: &str| owner[field].as_str().unwrap_or_default();
         for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner[field].as_str().unwrap_or_default().is_empty() {
-                let path = format!("metadata.ownerReferences[{index}].{field}");
-                causes.push(Cause::invalid(path, &"".into(), "must not be empty"));
+            if text(field).is_empty() {
+                let detail =
+                    if field == "apiVersion" { "version must not be empty" } else { "must not be empty" };
+                causes.push(Cause::invalid(format!("{FIELD}.{field}"), &"".into(), detail));
             }
         }
-        controllers += usize::from(owner["controller"] == true);
+        if (text("apiVersion"), text("kind")) == ("v1", "Event") {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid(FIELD, owner, detail));
+        }
+        if owner["controller"] == true {
+            let this = format!("{}/{}", text("kind"), text("name"));
+            match &controller {
+                None => controller = Some(this),
+                Some(first) => {
+                    let detail = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for \
+                         {first} and {this}"
+                    );
+                    causes.push(Cause::invalid(FIELD, owners, &detail));
+                }
+            }
+        }
     }
-    if controllers > 1 {
-        let detail = "Only one reference can have Controller set to true";
-        causes.push(Cause::invalid("metadata.ownerReferences", owners, detail));
+}
+
+fn validate_finalizers(finalizers: &[String], causes: &mut Vec<Cause>) {
+    const FIELD: &str = "metadata.finalizers";
+    for finalizer in finalizers {
+        let complaints = naming::qualified_name(finalizer);
+        causes.extend(complaints.iter().map(|c| Cause::invalid(FIELD, &finalizer.as_str().into(), c)));
+    }
+    let has = |wanted: &str| finalizers.iter().any(|name| name == wanted);
+    if has(FOREGROUND) && has(ORPHAN) {
+        let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        causes.push(Cause::invalid(FIELD, &finalizers.to_vec().into(), &detail));
     }
 }
 
@@ -125,13 +210,14 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
         return Vec::new();
     }
     let before = object::strings(old, "finalizers");
-    let added: Vec<String> =
+    let added: BTreeSet<String> =
         object::strings(new, "finalizers").into_iter().filter(|name| !before.contains(name)).collect();
     if added.is_empty() {
         return Vec::new();
     }
+    // The list as Go prints it.
     let detail = format!(
-        "no new finalizers can be added if the object is being deleted, found new finalizers [{}]",
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
         added.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ")
     );
     vec![Cause::forbidden("metadata.finalizers", &detail)]

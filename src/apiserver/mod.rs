@@ -8,6 +8,7 @@
 pub mod admission;
 mod answer;
 mod auth;
+mod config_data;
 mod content;
 mod crds;
 mod definitions;
@@ -19,6 +20,7 @@ pub mod failure;
 mod gc;
 mod handler;
 mod housekeeping;
+mod identity;
 mod import;
 mod lines;
 mod list;

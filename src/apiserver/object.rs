@@ -25,6 +25,7 @@ pub struct Record {
     metadata_at: usize,
     /// Which schema it was pruned and defaulted by.
     pub schema_tag: u32,
+    /// Shown as its resource version. A deletion shows the last state at its own.
     pub revision: Revision,
 }
 
@@ -156,13 +157,6 @@ impl Record {
             schema_tag: u32::from_le_bytes(*tag),
             revision: entry.modified,
         })
-    }
-
-    /// The same object at another revision: what a deletion event shows.
-    #[must_use]
-    pub fn at(mut self, revision: Revision) -> Self {
-        self.revision = revision;
-        self
     }
 
     /// Appends the object as clients see it; without `apiVersion` and `kind` when `bare`.

@@ -70,7 +70,7 @@ fn json_operations(body: &[u8]) -> Result<Vec<PatchOperation>, Failure> {
     if operations.len() > OPERATIONS_MAX {
         let mut failure = Failure::too_large(OPERATIONS_MAX);
         failure.message = format!(
-            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
+            "Request entity too large: The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
             operations.len()
         );
         return Err(failure);

@@ -10,7 +10,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::deletion;
-use super::failure::{Cause, CauseReason, Failure};
+use super::failure::{Cause, Failure};
+use super::identity::{check_precondition, check_type, set_namespace};
 use super::object::{self, Record};
 use super::resource::{Catalog, Resource};
 use super::routes::{FieldValidation, WriteOptions};
@@ -176,6 +177,8 @@ impl Registry {
         let mut object = draft.object;
         check_type(resource, &object)?;
         let unknown = schema(resource)?.decode(&mut object)?;
+        resource.check_decoded(&object)?;
+        resource.drop_empty(&mut object);
         let findings = Findings { unknown, duplicate: draft.duplicates };
         if findings.is_empty() || options.field_validation == FieldValidation::Ignore {
             return Ok((object, Vec::new()));
@@ -211,9 +214,7 @@ impl Registry {
             object::set(&mut object, "name", subject.name.into());
         }
         metadata::wipe_system_fields(&mut object);
-        if metadata::dedupe_owners(&mut object) {
-            warnings.push(DUPLICATE_OWNERS.to_owned());
-        }
+        warnings.extend(metadata::dedupe_owners(&mut object));
         object::set(&mut object, "creationTimestamp", self.now().into());
         object::set(&mut object, "uid", self.rng.uuid().to_string().into());
         object::unset(&mut object, "managedFields");
@@ -234,6 +235,8 @@ impl Registry {
         let resource = subject.resource;
         let prefix = object::text(&object, "generateName").to_owned();
         let generated = object::name(&object).is_empty() && !prefix.is_empty();
+        // Whoever creates in a missing namespace hears of that first, whatever else is wrong.
+        let mut namespace = self.open_namespace(Subject { name: object::name(&object), ..subject }).await?;
         for _ in 0..NAMES_MAX {
             if generated {
                 let name = metadata::name_prefix(&prefix) + &self.rng.suffix(metadata::SUFFIX_CHARS);
@@ -246,7 +249,8 @@ impl Registry {
             self.validate(subject, Part::Main, &object, None)?;
             admission::check(&resource.group, &resource.kind, None, &object)?;
             let name = object::name(&object).to_owned();
-            match self.try_insert(Subject { name: &name, ..subject }, &object, options).await? {
+            let subject = Subject { name: &name, ..subject };
+            match self.try_insert(subject, &object, options, &mut namespace).await? {
                 Inserted::At(revision) => {
                     if let Some(revision) = revision {
                         object::set(&mut object, "resourceVersion", revision.to_string().into());
@@ -270,12 +274,13 @@ impl Registry {
         subject: Subject<'_>,
         object: &Value,
         options: WriteOptions,
+        namespace: &mut Option<(Key, Revision)>,
     ) -> Result<Inserted, Failure> {
         let key = subject.key();
         let encoded = object::encode(object, schema_tag(subject.resource))?;
         for _ in 0..RACES_MAX {
             let mut expect = vec![(key.clone(), 0)];
-            expect.extend(self.open_namespace(subject).await?);
+            expect.extend(namespace.clone());
             if options.dry_run {
                 return match self.store.get(&key).await? {
                     Some(taken) => Ok(Inserted::Taken(already_exists(subject, &taken)?)),
@@ -289,7 +294,7 @@ impl Registry {
                     return Ok(Inserted::Taken(already_exists(subject, &taken)?));
                 }
                 // The namespace changed meanwhile: look again.
-                Outcome::Conflict { .. } => {}
+                Outcome::Conflict { .. } => *namespace = self.open_namespace(subject).await?,
             }
         }
         Err(Failure::too_many_requests("the namespace changes too fast; try again", 1))
@@ -349,9 +354,12 @@ impl Registry {
             let entry = self.entry(subject).await?;
             let record = Record::read(&entry)?;
             let shown = present(subject.resource, &record)?;
-            let (draft, mut warnings) = self.accept(subject, change(&shown)?, options)?;
+            let (mut draft, mut warnings) = self.accept(subject, change(&shown)?, options)?;
             check_precondition(subject, &draft, &shown)?;
             let old = record.value()?;
+            if part == Part::Main {
+                warnings.extend(metadata::dedupe_owners(&mut draft));
+            }
             let mut object = self.revise(subject, part, draft, &shown, &old)?;
             if let Some(object) = self.commit(subject, &entry, &record, &mut object, options).await? {
                 warnings.extend(subject.resource.warnings(&object, Some(&old)));
@@ -376,7 +384,6 @@ impl Registry {
         match part {
             Part::Main => {
                 metadata::carry_over(&mut object, shown);
-                metadata::dedupe_owners(&mut object);
             }
             Part::Status => {
                 let mut whole = shown.clone();
@@ -525,9 +532,6 @@ impl Registry {
     }
 }
 
-const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner \
-     references in 1.20+, and may reject such requests as early as 1.24; please fix your requests";
-
 enum Inserted {
     /// At this revision; `None` for a dry run.
     At(Option<Revision>),
@@ -541,85 +545,4 @@ fn already_exists(subject: Subject<'_>, taken: &Entry) -> Result<Failure, Failur
         failure.message = format!("object is being deleted: {}", failure.message);
     }
     Ok(failure)
-}
-
-/// `apiVersion` and `kind` must be the endpoint's.
-fn check_type(resource: &Resource, object: &Value) -> Result<(), Failure> {
-    let text = |field: &str| object[field].as_str().unwrap_or_default();
-    if !object.is_object() || text("kind").is_empty() || text("apiVersion").is_empty() {
-        return Err(Failure::bad_request("Object 'Kind' or 'apiVersion' is missing in the request body"));
-    }
-    if text("apiVersion") != resource.api_version() {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({}) does not match the expected API version ({})",
-            text("apiVersion"),
-            resource.api_version()
-        )));
-    }
-    if text("kind") == resource.kind {
-        return Ok(());
-    }
-    if resource.is_custom() {
-        let detail = format!("must be {}", resource.kind);
-        let cause = Cause::invalid("kind", &object["kind"], &detail);
-        return Err(Failure::invalid(&resource.group, &resource.kind, object::name(object), vec![cause]));
-    }
-    Err(Failure::bad_request(format!(
-        "{} in version \"{}\" cannot be handled as a {}",
-        text("kind"),
-        resource.version,
-        resource.kind
-    )))
-}
-
-/// The namespace of the object is the one of the URL.
-fn set_namespace(subject: Subject<'_>, object: &mut Value) -> Result<(), Failure> {
-    let given = object::text(object, "namespace");
-    if !subject.resource.namespaced {
-        if !given.is_empty() {
-            object::unset(object, "namespace");
-        }
-        return Ok(());
-    }
-    if !given.is_empty() && given != subject.namespace {
-        return Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    object::set(object, "namespace", subject.namespace.into());
-    Ok(())
-}
-
-/// Name, namespace, resource version and uid of an update must be those of the stored object, as
-/// far as the client said them.
-fn check_precondition(subject: Subject<'_>, object: &Value, old: &Value) -> Result<(), Failure> {
-    let resource = subject.resource;
-    let name = object::name(object);
-    if !name.is_empty() && name != subject.name {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            subject.name
-        )));
-    }
-    let namespace = object::text(object, "namespace");
-    if resource.namespaced && !namespace.is_empty() && namespace != subject.namespace {
-        return Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    let version = object::text(object, "resourceVersion");
-    if version.is_empty() && !resource.allows_unconditional_update() {
-        let message = "Invalid value: 0: must be specified for an update";
-        let cause = Cause::new(CauseReason::FieldValueInvalid, "metadata.resourceVersion", message);
-        return Err(subject.invalid(vec![cause]));
-    }
-    if !version.is_empty() && version != object::text(old, "resourceVersion") {
-        return Err(subject.stale());
-    }
-    let (uid, old_uid) = (object::text(object, "uid"), object::text(old, "uid"));
-    if !uid.is_empty() && uid != old_uid {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
-        return Err(Failure::conflict(&resource.group, &resource.plural, subject.name, &why));
-    }
-    Ok(())
 }

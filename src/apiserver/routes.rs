@@ -185,7 +185,8 @@ impl WriteOptions {
     /// 422 for a value that is not one of the few allowed.
     pub fn parse(query: &Query, kind: &str) -> Result<Self, Failure> {
         let mut causes = Vec::new();
-        let dry_run = dry_run(query.text("dryRun"), &mut causes);
+        let asked = Some(query.text("dryRun").to_owned()).filter(|text| !text.is_empty());
+        let dry_run = dry_run(asked.as_slice(), &mut causes);
         let field_validation = match query.text("fieldValidation") {
             "Ignore" => FieldValidation::Ignore,
             "" | "Warn" => FieldValidation::Warn,
@@ -204,12 +205,12 @@ impl WriteOptions {
     }
 }
 
-/// True for `All`; anything else that is not empty is a cause.
-pub fn dry_run(text: &str, causes: &mut Vec<Cause>) -> bool {
-    if !matches!(text, "" | "All") {
-        causes.push(Cause::not_supported("dryRun", &text.into(), &["All"]));
+/// True for `All`; anything else is a cause.
+pub fn dry_run(given: &[String], causes: &mut Vec<Cause>) -> bool {
+    if given.iter().any(|text| text != "All") {
+        causes.push(Cause::not_supported("dryRun", &given.to_vec().into(), &["All"]));
     }
-    text == "All"
+    !given.is_empty()
 }
 
 /// How the given resource version of a list or watch is to be understood.
@@ -236,26 +237,28 @@ pub struct ListOptions {
     pub timeout_s: Option<u64>,
 }
 
+/// The resource version that is asked for; `None`: not given.
+///
+/// # Errors
+/// 400 when it is no number.
+pub fn resource_version(query: &Query) -> Result<Option<u64>, Failure> {
+    match query.text("resourceVersion") {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| {
+            Failure::bad_request(format!("Invalid value: \"{text}\": invalid resource version"))
+        }),
+    }
+}
+
 impl ListOptions {
     /// # Errors
     /// 400 for numbers that are none, 422 for combinations upstream refuses.
     pub fn parse(query: &Query, watch: bool) -> Result<Self, Failure> {
-        let mut causes = Vec::new();
-        let resource_version = match query.text("resourceVersion") {
-            "" => None,
-            text => Some(text.parse().map_err(|_| {
-                Failure::bad_request(format!("Invalid value: \"{text}\": invalid resource version"))
-            })?),
-        };
-        let version_match = match query.text("resourceVersionMatch") {
-            "" => Match::Unset,
+        let given = query.text("resourceVersionMatch");
+        let version_match = match given {
             "Exact" => Match::Exact,
             "NotOlderThan" => Match::NotOlderThan,
-            other => {
-                let known = ["Exact", "NotOlderThan", ""];
-                causes.push(Cause::not_supported("resourceVersionMatch", &other.into(), &known));
-                Match::Unset
-            }
+            _ => Match::Unset,
         };
         let send_initial_events = query.has("sendInitialEvents").then(|| query.truthy("sendInitialEvents"));
         let options = Self {
@@ -263,63 +266,66 @@ impl ListOptions {
             field_selector: query.text("fieldSelector").to_owned(),
             limit: usize::try_from(query.number("limit")?.unwrap_or(0)).unwrap_or(usize::MAX),
             continue_token: query.text("continue").to_owned(),
-            resource_version,
+            resource_version: resource_version(query)?,
             version_match,
             allow_bookmarks: query.truthy("allowWatchBookmarks"),
             send_initial_events,
             timeout_s: query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0),
         };
-        causes.extend(if watch { options.watch_causes() } else { options.list_causes() });
+        let causes = if watch { options.watch_causes(given) } else { options.list_causes(given) };
         if causes.is_empty() { Ok(options) } else { Err(Failure::invalid_options("ListOptions", causes)) }
     }
 
+    /// `given` is `resourceVersionMatch` as the client wrote it.
     /// Source: apimachinery `pkg/apis/meta/internalversion/validation/validation.go`, v0.35.
-    fn list_causes(&self) -> Vec<Cause> {
+    fn list_causes(&self, given: &str) -> Vec<Cause> {
         let mut causes = Vec::new();
-        let field = "resourceVersionMatch";
+        let mut forbid = |detail| causes.push(Cause::forbidden(MATCH, detail));
+        if !given.is_empty() {
+            if self.resource_version.is_none() {
+                forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if !self.continue_token.is_empty() {
+                forbid(CONTINUED);
+            }
+            if (self.version_match, self.resource_version) == (Match::Exact, Some(0)) {
+                forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+            if self.version_match == Match::Unset {
+                let known = ["Exact", "NotOlderThan", ""];
+                causes.push(Cause::not_supported(MATCH, &given.into(), &known));
+            }
+        }
         if self.send_initial_events.is_some() {
             causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
-        }
-        if self.version_match == Match::Unset {
-            return causes;
-        }
-        if !self.continue_token.is_empty() {
-            causes
-                .push(Cause::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
-        }
-        match (self.version_match, self.resource_version) {
-            (_, None) => {
-                let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-                causes.push(Cause::forbidden(field, detail));
-            }
-            (Match::Exact, Some(0)) => {
-                let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                causes.push(Cause::forbidden(field, detail));
-            }
-            _ => {}
         }
         causes
     }
 
-    fn watch_causes(&self) -> Vec<Cause> {
-        let field = "resourceVersionMatch";
-        match (self.send_initial_events, self.version_match) {
-            (None, Match::Unset) | (Some(_), Match::NotOlderThan) => Vec::new(),
-            (None, _) => {
-                let detail =
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-                vec![Cause::forbidden(field, detail)]
+    fn watch_causes(&self, given: &str) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        let as_wanted = self.version_match == Match::NotOlderThan;
+        let mut forbid = |detail| causes.push(Cause::forbidden(MATCH, detail));
+        if self.send_initial_events.is_some() && !as_wanted {
+            forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        }
+        if !given.is_empty() {
+            if self.send_initial_events.is_none() {
+                forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
             }
-            (Some(_), Match::Unset) => {
-                let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-                vec![Cause::forbidden(field, detail)]
+            if !self.continue_token.is_empty() {
+                forbid(CONTINUED);
             }
-            (Some(_), Match::Exact) => {
-                vec![Cause::not_supported(field, &"Exact".into(), &["NotOlderThan"])]
+            if !as_wanted {
+                causes.push(Cause::not_supported(MATCH, &given.into(), &["NotOlderThan"]));
             }
         }
+        causes
     }
 }
+
+const MATCH: &str = "resourceVersionMatch";
+const CONTINUED: &str = "resourceVersionMatch is forbidden when continue is provided";
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,11 @@ use super::failure::{Cause, Failure};
 use super::object;
 use super::resource::{Resource, ScalePaths};
 
-/// The Scale of an object.
+const API_VERSION: &str = "autoscaling/v1";
+/// What a patch finds where an object says no replicas; upstream marks it so too.
+const UNSET: i64 = i32::MIN as i64;
+
+/// The Scale of an object. What is not said is 0.
 #[must_use]
 pub fn view(paths: &ScalePaths, object: &Value) -> Value {
     let number = |path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or(0);
@@ -25,30 +29,63 @@ pub fn view(paths: &ScalePaths, object: &Value) -> Value {
         status["selector"] = selector.into();
     }
     json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
+        "kind": "Scale", "apiVersion": API_VERSION, "metadata": metadata,
         "spec": { "replicas": number(&paths.spec_replicas) }, "status": status,
     })
+}
+
+/// The Scale that a patch changes.
+#[must_use]
+pub fn patched_view(paths: &ScalePaths, object: &Value) -> Value {
+    let mut view = view(paths, object);
+    if object.pointer(&paths.spec_replicas).is_none() {
+        view["spec"]["replicas"] = UNSET.into();
+    }
+    view
+}
+
+/// A Scale is only shown of an object that says how many replicas it wants.
+///
+/// # Errors
+/// 500, as upstream.
+pub fn check_replicas(paths: &ScalePaths, object: &Value) -> Result<(), Failure> {
+    if object.pointer(&paths.spec_replicas).is_some() {
+        return Ok(());
+    }
+    let path = dotted(&paths.spec_replicas);
+    Err(Failure::internal(format!("the spec replicas field \"{path}\" does not exist")))
+}
+
+fn dotted(pointer: &str) -> String {
+    pointer.replace('/', ".")
 }
 
 /// The object with the replicas that `scale` wants. A resource version in it is a precondition.
 ///
 /// # Errors
-/// 422 for replicas that are no number or below zero, 409 for a stale resource version, 403 when the
-/// kind refuses such replicas.
+/// 400 for what is no Scale, 409 for a stale resource version, 403 when the kind refuses such
+/// replicas. Too few or too many replicas are found by [`check`].
 pub fn apply(
     resource: &Resource,
     paths: &ScalePaths,
     object: &Value,
     scale: &Value,
 ) -> Result<Value, Failure> {
+    if scale["kind"] != "Scale" || scale["apiVersion"] != API_VERSION {
+        let given = format!("{} {}", scale["apiVersion"], scale["kind"]);
+        return Err(Failure::bad_request(format!("{given} cannot be handled as a Scale of {API_VERSION}")));
+    }
     let name = object::name(object);
     let replicas = match &scale["spec"]["replicas"] {
         Value::Null => 0,
-        value => value.as_i64().filter(|replicas| *replicas >= 0).ok_or_else(|| {
-            let cause = Cause::invalid("spec.replicas", value, "must be greater than or equal to 0");
-            Failure::invalid("autoscaling", "Scale", name, vec![cause])
+        value => value.as_i64().filter(|count| i32::try_from(*count).is_ok()).ok_or_else(|| {
+            Failure::bad_request(format!("Scale: spec.replicas: {value} is not a 32-bit integer"))
         })?,
     };
+    if replicas == UNSET {
+        let path = dotted(&paths.spec_replicas);
+        return Err(Failure::bad_request(format!("the spec replicas field \"{path}\" cannot be empty")));
+    }
     let version = object::text(scale, "resourceVersion");
     if !version.is_empty() && version != object::text(object, "resourceVersion") {
         return Err(Failure::stale(&resource.group, &resource.plural, name));
@@ -63,7 +100,6 @@ pub fn apply(
 /// Source: apiextensions-apiserver `pkg/registry/customresource/validator.go`, v0.36.
 #[must_use]
 pub fn check(paths: &ScalePaths, object: &Value) -> Vec<Cause> {
-    let dotted = |pointer: &str| pointer.replace('/', ".");
     let mut causes = Vec::new();
     for pointer in [&paths.spec_replicas, &paths.status_replicas] {
         let Some(value) = object.pointer(pointer) else { continue };

@@ -1,25 +1,21 @@
 //! The only per-kind rules: what is filled in before a write, and what is checked beyond the schema.
 //! Must not know stores, routes or answers.
 //!
-//! Source: kubernetes `pkg/registry/core/{namespace,secret,configmap,event,node}/strategy.go`,
+//! Source: kubernetes `pkg/registry/core/{namespace,event,node}/strategy.go`,
 //! apiextensions-apiserver `pkg/registry/customresource/strategy.go`, v1.35.
 
 use std::fmt;
 use std::sync::LazyLock;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::failure::{Cause, CauseReason};
+use super::failure::{Cause, CauseReason, Failure};
 use super::resource::Resource;
 use super::schema::{Schema, crd};
-use super::{crds, events, naming, object, scale};
+use super::{config_data, crds, events, metadata, naming, object, scale};
 
 /// Finalizer of a namespace's spec: its content is still being removed.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
-/// Largest Secret or ConfigMap content, in bytes.
-const DATA_BYTES_MAX: usize = 1 << 20;
 
 /// Which rules a resource follows.
 #[derive(Debug)]
@@ -108,6 +104,27 @@ impl Resource {
         }
     }
 
+    /// Refuses what upstream cannot decode, beyond the schema.
+    ///
+    /// # Errors
+    /// 400.
+    pub fn check_decoded(&self, object: &Value) -> Result<(), Failure> {
+        match self.strategy {
+            Strategy::Secret | Strategy::ConfigMap => config_data::check_bytes(&self.kind, object),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a Go client does not write, because there is nothing in it, is not kept.
+    pub fn drop_empty(&self, object: &mut Value) {
+        metadata::drop_empty(object);
+        if let (Strategy::Secret | Strategy::ConfigMap, Some(fields)) =
+            (&self.strategy, object.as_object_mut())
+        {
+            fields.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
+        }
+    }
+
     /// From what the client speaks to what is kept.
     pub fn to_stored(&self, object: &mut Value) {
         if matches!(self.strategy, Strategy::Event) && !self.group.is_empty() {
@@ -135,7 +152,7 @@ impl Resource {
         }
         match self.strategy {
             Strategy::Namespace => prepare_namespace(object),
-            Strategy::Secret => prepare_secret(object),
+            Strategy::Secret => config_data::prepare_secret(object),
             Strategy::Definition => crds::prepare(object),
             _ => {}
         }
@@ -154,7 +171,7 @@ impl Resource {
                 copy_field(object, old, "spec");
                 label_namespace(object);
             }
-            Strategy::Secret => prepare_secret(object),
+            Strategy::Secret => config_data::prepare_secret(object),
             Strategy::Definition => crds::prepare_update(object, old),
             _ => {}
         }
@@ -164,14 +181,8 @@ impl Resource {
     #[must_use]
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         match self.strategy {
-            Strategy::Secret => {
-                let mut causes = validate_data(object, old);
-                if old.is_some_and(|old| old["type"] != object["type"]) {
-                    causes.push(Cause::invalid("type", &object["type"], "field is immutable"));
-                }
-                causes
-            }
-            Strategy::ConfigMap => validate_data(object, old),
+            Strategy::Secret => config_data::validate_secret(object, old),
+            Strategy::ConfigMap => config_data::validate_config_map(object, old),
             Strategy::Event => validate_event(object),
             Strategy::Definition => crd::check(object, old),
             Strategy::Custom(_) => {
@@ -188,6 +199,7 @@ impl Resource {
     pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         match self.strategy {
             Strategy::Definition => crds::warnings(object, old),
+            Strategy::Custom(_) => metadata::finalizer_warnings(object, old),
             _ => Vec::new(),
         }
     }
@@ -217,48 +229,6 @@ fn label_namespace(object: &mut Value) {
     let mut labels = object["metadata"]["labels"].as_object().cloned().unwrap_or_default();
     labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
     object::set(object, "labels", Value::Object(labels));
-}
-
-/// `stringData` is only for writing; it ends up in `data`.
-fn prepare_secret(object: &mut Value) {
-    let Some(fields) = object.as_object_mut() else { return };
-    if let Some(Value::Object(texts)) = fields.remove("stringData") {
-        let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
-        for (key, text) in texts {
-            data[key] = BASE64.encode(text.as_str().unwrap_or_default()).into();
-        }
-    }
-    if fields.get("type").and_then(Value::as_str).unwrap_or_default().is_empty() {
-        fields.insert("type".to_owned(), "Opaque".into());
-    }
-}
-
-fn validate_data(object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let mut bytes = 0;
-    for field in ["data", "binaryData"] {
-        for (key, value) in object[field].as_object().into_iter().flatten() {
-            bytes += value.as_str().map_or(0, str::len);
-            let legal = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-            if key.is_empty() || key.len() > 253 || !key.chars().all(legal) {
-                let detail = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
-                              'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
-                              '[-._a-zA-Z0-9]+')";
-                causes.push(Cause::invalid(format!("{field}[{key}]"), &key.as_str().into(), detail));
-            }
-        }
-    }
-    if bytes > DATA_BYTES_MAX {
-        causes.push(Cause::too_long("data", DATA_BYTES_MAX as u64));
-    }
-    if let Some(old) = old.filter(|old| old["immutable"] == true) {
-        for field in ["immutable", "data", "binaryData"] {
-            if old[field] != object[field] {
-                causes.push(Cause::forbidden(field, "field is immutable when `immutable` is set"));
-            }
-        }
-    }
-    causes
 }
 
 /// An event lives beside the object it is about.

@@ -6,6 +6,7 @@
 //!
 //! Source: apiserver `pkg/storage/cacher/cacher.go`, `pkg/endpoints/handlers/watch.go`, v0.35.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const LIFE_MIN_S: u64 = 1_800;
 /// Initial objects written per chunk.
 const CHUNK: usize = 200;
+/// Later events are written together up to this size, and large ones alone.
+const CHUNK_BYTES: usize = 32 * 1024;
 
 /// One watch that was accepted and has not been answered yet.
 pub struct Watcher {
@@ -46,6 +49,9 @@ pub struct Watcher {
     initial: std::vec::IntoIter<Entry>,
     phase: Phase,
     changes: Box<dyn Watch>,
+    /// Taken from `changes` and not written yet. They are shared with the history; lines are made as
+    /// the reader takes them, so that one that stops reading holds no text.
+    pending: VecDeque<Arc<Change>>,
     bookmarks: Option<Instant>,
     /// Said when a definition changed: this resource may not be served any more.
     catalog: watch::Receiver<()>,
@@ -75,6 +81,40 @@ enum Start {
     After(Revision),
 }
 
+/// What a watch reads: everything under a prefix, or one key of it.
+struct Source<'a> {
+    prefix: &'a str,
+    only: Option<&'a str>,
+}
+
+impl Source<'_> {
+    /// The objects to begin with, what they are followed by, and the changes. A failure inside is the
+    /// first and only event.
+    async fn open(
+        &self,
+        registry: &Registry,
+        options: &ListOptions,
+    ) -> Result<Result<(Vec<Entry>, Phase, Box<dyn Watch>), Failure>, Failure> {
+        let (start, mark_end) = start(options);
+        let after = match start {
+            Start::After(0) => registry.store.revision().await?,
+            Start::After(revision) => revision,
+            Start::State => {
+                if let Err(failure) = registry.wait_for(options.resource_version.unwrap_or(0)).await {
+                    return Ok(Err(failure));
+                }
+                let (prefix, limit) = self.only.map_or((self.prefix, 0), |key| (key, 1));
+                let page = registry.store.range(Range { prefix, limit, ..Range::default() }).await?;
+                let changes = registry.store.watch(self.prefix, page.revision).await?;
+                let phase = Phase::Initial { revision: page.revision, mark_end };
+                return Ok(Ok((page.entries, phase, changes)));
+            }
+        };
+        let changes = registry.store.watch(self.prefix, after).await;
+        Ok(changes.map(|changes| (Vec::new(), Phase::Live, changes)).map_err(too_old))
+    }
+}
+
 impl Watcher {
     /// Accepts a watch. Being too late is not an error here: it is the first and only event.
     ///
@@ -89,39 +129,14 @@ impl Watcher {
         form: Form,
     ) -> Result<Result<Self, Failure>, Failure> {
         let selection = Selection::parse(&resource, options)?;
-        let prefix = resource.range_prefix(namespace);
         let only = selection
             .name()
             .filter(|_| !resource.namespaced || !namespace.is_empty())
             .map(|name| resource.key(namespace, name));
-        let (start, mark_end) = start(options);
-        let opened = match start {
-            Start::State => {
-                if let Err(failure) = registry.wait_for(options.resource_version.unwrap_or(0)).await {
-                    return Ok(Err(failure));
-                }
-                let page = registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
-                let changes = registry.store.watch(&prefix, page.revision).await?;
-                let phase = Phase::Initial { revision: page.revision, mark_end };
-                Ok((page.entries, phase, changes))
-            }
-            Start::After(0) => {
-                let revision = registry.store.revision().await?;
-                registry
-                    .store
-                    .watch(&prefix, revision)
-                    .await
-                    .map(|changes| (Vec::new(), Phase::Live, changes))
-            }
-            Start::After(revision) => registry
-                .store
-                .watch(&prefix, revision)
-                .await
-                .map(|changes| (Vec::new(), Phase::Live, changes)),
-        };
-        let (initial, phase, changes) = match opened {
+        let source = Source { prefix: &resource.range_prefix(namespace), only: only.as_deref() };
+        let (initial, phase, changes) = match source.open(&registry, options).await? {
             Ok(opened) => opened,
-            Err(error) => return Ok(Err(too_old(error))),
+            Err(too_late) => return Ok(Err(too_late)),
         };
         let catalog = registry.catalog_changed.subscribe();
         let now = Instant::now();
@@ -137,6 +152,7 @@ impl Watcher {
             initial: initial.into_iter(),
             phase,
             changes,
+            pending: VecDeque::new(),
             bookmarks: None,
             catalog,
             bookmarked: 0,
@@ -200,19 +216,13 @@ impl Watcher {
     }
 
     async fn next_live(&mut self) -> Result<Bytes, Failure> {
+        if !self.pending.is_empty() && Instant::now() < self.end {
+            return self.write_pending();
+        }
         let wake = self.bookmarks.map_or(self.end, |at| at.min(self.end));
         tokio::select! {
             biased;
-            changes = self.changes.next() => {
-                let changes = changes.map_err(too_old)?;
-                self.write_changes(&changes)
-            }
-            Ok(()) = self.catalog.changed() => {
-                if !self.registry.still_serves(&self.resource) {
-                    self.phase = Phase::Over;
-                }
-                Ok(Bytes::new())
-            }
+            // First, or a busy watch would never end.
             () = tokio::time::sleep_until(wake) => {
                 let now = Instant::now();
                 if now >= self.end {
@@ -223,29 +233,48 @@ impl Watcher {
                 self.bookmarks = Some(self.next_bookmark(now));
                 Ok(self.bookmark(revision, false))
             }
+            changes = self.changes.next() => {
+                self.pending.extend(changes.map_err(too_old)?);
+                Ok(Bytes::new())
+            }
+            Ok(()) = self.catalog.changed() => {
+                if !self.registry.still_serves(&self.resource) {
+                    self.phase = Phase::Over;
+                }
+                Ok(Bytes::new())
+            }
         }
     }
 
-    fn write_changes(&mut self, changes: &[Arc<Change>]) -> Result<Bytes, Failure> {
-        let mut lines = Vec::new();
-        for change in changes {
-            if self.only.as_ref().is_some_and(|only| *only != change.key) {
-                continue;
+    /// Some of what is pending: one line as everybody shares it, or several small ones together.
+    fn write_pending(&mut self) -> Result<Bytes, Failure> {
+        let mut out = Vec::new();
+        while let Some(change) = self.pending.pop_front() {
+            let Some(line) = self.write_change(&change)? else { continue };
+            if out.is_empty() && (self.pending.is_empty() || line.len() >= CHUNK_BYTES) {
+                return Ok(line);
             }
-            let shown = self.lines.of(&self.resource, change)?;
-            let Some((type_, record)) = shown.event(&self.resource, &self.selection)? else { continue };
-            lines.push(if matches!(self.form, Form::Table(_)) {
-                let mut line = Vec::new();
-                self.write_event(&mut line, type_, record)?;
-                line.into()
-            } else {
-                shown.line(&self.resource, self.form, type_, record)?
-            });
+            out.extend_from_slice(&line);
+            if out.len() >= CHUNK_BYTES {
+                break;
+            }
         }
-        Ok(match lines.as_slice() {
-            [one] => one.clone(),
-            many => many.concat().into(),
-        })
+        Ok(out.into())
+    }
+
+    /// The line of a change; `None` when it is nothing to this watcher.
+    fn write_change(&mut self, change: &Change) -> Result<Option<Bytes>, Failure> {
+        if self.only.as_ref().is_some_and(|only| *only != change.key) {
+            return Ok(None);
+        }
+        let shown = self.lines.of(&self.resource, change)?;
+        let Some((type_, record)) = shown.event(&self.resource, &self.selection)? else { return Ok(None) };
+        if !matches!(self.form, Form::Table(_)) {
+            return shown.line(&self.resource, self.form, type_, record).map(Some);
+        }
+        let mut line = Vec::new();
+        self.write_event(&mut line, type_, record)?;
+        Ok(Some(line.into()))
     }
 
     fn write_event(&mut self, out: &mut Vec<u8>, type_: EventType, record: &Record) -> Result<(), Failure> {

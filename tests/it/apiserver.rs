@@ -215,6 +215,7 @@ async fn invalid_objects_are_refused_with_causes() {
     let status = status_of(things.create(&PostParams::default(), &wrong).await.expect_err("invalid"));
     assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
     let causes = status.details.map(|details| details.causes).unwrap_or_default();
+    // Replicas below zero are wrong twice: for the schema, and for the scale subresource.
     assert_eq!(causes.len(), 4, "{causes:?}");
     assert!(status.message.starts_with("Thing.example.io \"a\" is invalid: ["), "{}", status.message);
     for (name, expected) in [("Upper", 422), ("", 422), ("with/slash", 422)] {

@@ -1,7 +1,7 @@
 //! Who owns whom, by uid, as of the last change that was seen. Plain data; must not know the store's
 //! contents beyond metadata.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -9,14 +9,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::is_definition;
 use crate::apiserver::deletion::{FOREGROUND, ORPHAN};
 use crate::apiserver::object::{Metadata, Record};
-use crate::store::{Change, Entry, Key};
+use crate::store::{Change, Entry, Key, Revision};
 
 type Uid = Arc<str>;
+
+/// Owners remembered after they are gone: their kind may be withdrawn before their dependents are judged.
+const GONE_MAX: usize = 4_096;
 
 /// What the collector knows of one object.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) uid: Uid,
+    pub(super) revision: Revision,
     pub(super) terminating: bool,
     pub(super) foreground: bool,
     pub(super) orphan: bool,
@@ -49,6 +53,8 @@ pub(super) struct Graph {
     dependents: FxHashMap<Uid, BTreeSet<Key>>,
     /// Terminating namespaces and definitions by the prefix or name that brings them back.
     draining: FxHashSet<Key>,
+    /// Owners that were seen and are no more, the latest of them.
+    gone: VecDeque<Uid>,
     /// Repeated texts.
     kinds: FxHashSet<Arc<str>>,
 }
@@ -70,7 +76,7 @@ impl Graph {
             tracing::warn!(key = %entry.key, "garbage collection cannot read an object");
             return;
         };
-        let node = self.node(&metadata);
+        let node = self.node(&metadata, entry.modified);
         for edge in &node.owners {
             self.dependents.entry(edge.owner.clone()).or_default().insert(entry.key.clone());
         }
@@ -81,7 +87,7 @@ impl Graph {
         self.nodes.insert(entry.key.clone(), node);
     }
 
-    fn node(&mut self, metadata: &Metadata) -> Node {
+    fn node(&mut self, metadata: &Metadata, revision: Revision) -> Node {
         let has = |finalizer: &str| metadata.finalizers.iter().any(|name| name == finalizer);
         let owners = metadata.owner_references.iter().map(|owner| {
             let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
@@ -101,6 +107,7 @@ impl Graph {
         });
         Node {
             uid: metadata.uid.as_str().into(),
+            revision,
             terminating: metadata.deletion_timestamp.is_some(),
             foreground: has(FOREGROUND),
             orphan: has(ORPHAN),
@@ -137,14 +144,29 @@ impl Graph {
                 due.extend(self.dependents_of(&node.uid).cloned());
             }
         }
+        // Owners on their way out wait for it to go, or to let go of them.
+        for edge in before.iter().chain(after).flat_map(|node| &node.owners) {
+            let owner = self.keys.get(&edge.owner);
+            due.extend(owner.filter(|key| self.nodes.get(*key).is_some_and(|n| n.terminating)).cloned());
+        }
         // Gone, or replaced by another object of the same name.
         if let Some(before) = before.filter(|before| after.is_none_or(|after| after.uid != before.uid)) {
             due.extend(self.dependents_of(&before.uid).cloned());
-            let owners = before.owners.iter().filter_map(|edge| self.keys.get(&edge.owner));
-            due.extend(owners.filter(|key| self.nodes.get(*key).is_some_and(|n| n.terminating)).cloned());
             due.extend(self.draining.iter().filter(|holder| holds(holder, &change.key)).cloned());
+            if self.dependents.contains_key(&before.uid) {
+                self.gone.push_back(before.uid);
+                if self.gone.len() > GONE_MAX {
+                    self.gone.pop_front();
+                }
+            }
         }
         due
+    }
+
+    /// Objects with an owner that is not known to exist.
+    pub(super) fn unresolved(&self) -> impl Iterator<Item = Key> {
+        let unknown = |node: &Node| node.owners.iter().any(|edge| !self.keys.contains_key(&edge.owner));
+        self.nodes.iter().filter(move |(_, node)| unknown(node)).map(|(key, _)| key.clone())
     }
 
     fn dependents_of(&self, uid: &str) -> impl Iterator<Item = &Key> {
@@ -159,17 +181,18 @@ impl Graph {
         self.dependents(key).next().is_some()
     }
 
-    /// Does a dependent that blocks its owner's deletion still exist? One that waits for this very
-    /// object does not count, or a circle would wait for ever.
+    /// Does a dependent that blocks its owner's deletion still exist? Nothing waits for itself.
     pub(super) fn has_blocking_dependents(&self, key: &str) -> bool {
         let Some(owner) = self.nodes.get(key) else { return false };
-        self.dependents_of(&owner.uid).filter_map(|dependent| self.nodes.get(dependent)).any(|dependent| {
-            let blocks = dependent.owners.iter().any(|edge| edge.owner == owner.uid && edge.blocks);
-            let circle = dependent.terminating
-                && dependent.foreground
-                && owner.owners.iter().any(|edge| edge.owner == dependent.uid);
-            blocks && !circle
-        })
+        let blocks = |node: &Node| node.owners.iter().any(|edge| edge.owner == owner.uid && edge.blocks);
+        let others = self.dependents_of(&owner.uid).filter(|dependent| ***dependent != *key);
+        others.filter_map(|dependent| self.nodes.get(dependent)).any(blocks)
+    }
+
+    /// Does a dependent already wait for its own dependents, which this may be one of, round a circle?
+    pub(super) fn is_in_circle(&self, key: &str) -> bool {
+        let waits = |node: &Node| node.terminating && node.foreground;
+        self.dependents(key).filter_map(|dependent| self.nodes.get(dependent)).any(waits)
     }
 
     /// `serves` says whether a kind is served: an owner of an unknown kind may exist elsewhere.
@@ -180,7 +203,7 @@ impl Graph {
         let (mut solid, mut waiting, mut lost) = (false, false, Vec::new());
         for edge in &node.owners {
             match self.keys.get(&edge.owner).filter(|owner| may_own(owner, key)) {
-                None if !serves(&edge.kind) => solid = true,
+                None if !serves(&edge.kind) && !self.gone.contains(&edge.owner) => solid = true,
                 None => lost.push(edge.owner.to_string()),
                 Some(owner) => match self.nodes.get(owner) {
                     Some(owner) if owner.terminating && owner.foreground => {
@@ -302,6 +325,33 @@ mod tests {
         let gone = Change { revision: 2, key: parent.key.clone(), current: None, previous: Some(parent) };
         let due = graph.change(&gone);
         assert_eq!(due.iter().map(|key| &**key).collect::<Vec<_>>(), ["/registry/g.io/b/ns/child"]);
+    }
+
+    #[test]
+    fn an_owner_that_waits_is_judged_when_a_dependent_lets_go() {
+        let parent = entry(
+            "/registry/g.io/a/ns/parent",
+            json!({ "uid": "p", "deletionTimestamp": "x", "finalizers": [FOREGROUND] }),
+        );
+        let key = "/registry/g.io/b/ns/child";
+        let held = entry(key, json!({ "uid": "c", "ownerReferences": [owner("p", "A", true)] }));
+        let free = entry(key, json!({ "uid": "c", "ownerReferences": [owner("p", "A", false)] }));
+        let mut graph = graph(&[parent, held.clone()]);
+        let change = Change { revision: 2, key: key.into(), current: Some(free), previous: Some(held) };
+        assert!(graph.change(&change).contains("/registry/g.io/a/ns/parent"));
+        assert!(!graph.has_blocking_dependents("/registry/g.io/a/ns/parent"));
+    }
+
+    #[test]
+    fn an_owner_that_was_seen_to_go_is_gone_even_when_its_kind_is_withdrawn() {
+        let parent = entry("/registry/g.io/a/ns/parent", json!({ "uid": "p" }));
+        let key = "/registry/g.io/b/ns/child";
+        let child = entry(key, json!({ "uid": "c", "ownerReferences": [owner("p", "A", true)] }));
+        let mut graph = graph(&[parent.clone(), child]);
+        let gone = Change { revision: 2, key: parent.key.clone(), current: None, previous: Some(parent) };
+        graph.change(&gone);
+        assert_eq!(graph.unresolved().count(), 1);
+        assert_eq!(graph.ownership(key, |_| false), Ownership::Lost { waiting: false });
     }
 
     #[test]

@@ -15,13 +15,15 @@ use futures::StreamExt as _;
 use serde_json::Value;
 
 mod graph;
+mod namespace;
 
-use graph::{Graph, Ownership};
+use graph::{Graph, Node, Ownership};
+use namespace::Remaining;
 
 use super::crds;
 use super::deletion::{DeleteOptions, FOREGROUND, ORPHAN, Propagation};
 use super::failure::{Failure, Reason};
-use super::object;
+use super::object::{self, Record};
 use super::registry::{Draft, Part, Registry, Subject};
 use super::resource::{CRD_GROUP, CRD_PLURAL, Resource};
 use super::routes::WriteOptions;
@@ -57,17 +59,21 @@ async fn follow(registry: &Registry) -> Result<(), store::Error> {
         }
     }
     let mut watch = registry.store.watch("/registry/", at.unwrap_or(0)).await?;
+    let mut catalog = registry.catalog_changed.subscribe();
     let mut due = graph.all_due();
     loop {
-        let failed = Collector { registry, graph: &graph }.judge_all(due).await;
-        let changes = if failed.is_empty() {
-            watch.next().await?
-        } else {
-            tokio::time::timeout(RETRY_AFTER, watch.next()).await.unwrap_or_else(|_| Ok(Vec::new()))?
-        };
-        due = failed;
-        for change in &changes {
-            due.extend(graph.change(change));
+        due = Collector { registry, graph: &graph }.judge_all(due).await;
+        let retry = if due.is_empty() { Duration::MAX } else { RETRY_AFTER };
+        tokio::select! {
+            biased;
+            changes = watch.next() => {
+                for change in &changes? {
+                    due.extend(graph.change(change));
+                }
+            }
+            // Owners of a kind that was not served could not be judged.
+            Ok(()) = catalog.changed() => due.extend(graph.unresolved()),
+            () = tokio::time::sleep(retry) => {}
         }
     }
 }
@@ -127,15 +133,35 @@ impl Collector<'_> {
             Ownership::Partly { lost } => self.drop_owners(subject, &lost).await,
             Ownership::Lost { waiting } if !node.terminating => {
                 let foreground = waiting && self.graph.has_dependents(key);
-                let options = DeleteOptions {
-                    propagation: foreground.then_some(Propagation::Foreground),
-                    uid: Some(node.uid.to_string()),
-                    ..DeleteOptions::default()
-                };
-                self.registry.delete(subject, &options).await.map(|_| ())
+                if foreground && self.graph.is_in_circle(key) {
+                    self.unblock(subject).await?;
+                }
+                self.collect(subject, node, foreground).await
             }
             Ownership::Lost { .. } => Ok(()),
         }
+    }
+
+    /// Deletes what nobody owns any more, unless it changed since it was judged.
+    async fn collect(&self, subject: Subject<'_>, node: &Node, foreground: bool) -> Result<(), Failure> {
+        let options = DeleteOptions {
+            propagation: foreground.then_some(Propagation::Foreground),
+            uid: Some(node.uid.to_string()),
+            resource_version: Some(node.revision.to_string()).filter(|_| !foreground),
+            ..DeleteOptions::default()
+        };
+        self.registry.delete(subject, &options).await.map(|_| ())
+    }
+
+    /// One that waits for its own owner, round a circle, must not hold it up.
+    async fn unblock(&self, subject: Subject<'_>) -> Result<(), Failure> {
+        self.edit(subject, Part::Main, |object| {
+            let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+            for owner in owners.into_iter().flatten().filter(|owner| owner["blockOwnerDeletion"] == true) {
+                owner["blockOwnerDeletion"] = false.into();
+            }
+        })
+        .await
     }
 
     /// Takes the owner out of its dependents, then lets it go.
@@ -191,18 +217,50 @@ impl Collector<'_> {
         self.registry.update(subject, part, WriteOptions::default(), &change).await.map(|_| ())
     }
 
-    /// Deletes what is in a namespace, and the namespace once it is empty.
+    /// Deletes what is in a namespace, and the namespace once it is empty; until then it says why.
     async fn drain_namespace(&self, subject: Subject<'_>) -> Result<(), Failure> {
         let catalog = self.registry.catalog.load_full();
-        let mut left = 0;
+        let mut left = Remaining::default();
+        let mut failed = None;
         for resource in catalog.stored().filter(|resource| resource.namespaced) {
-            left += self.drain(resource, subject.name).await?;
+            if let Err(failure) = self.drain(resource, subject.name).await {
+                left.failures.push(failure.to_string());
+                failed = Some(failure);
+            }
+            self.take_stock(resource, subject.name, &mut left).await?;
         }
-        if left > 0 {
+        if left.is_empty() {
+            let empty = |object: &mut Value| object["spec"]["finalizers"] = Value::Array(Vec::new());
+            return self.edit(subject, Part::Finalize, empty).await;
+        }
+        let now = self.registry.now();
+        let conditions = left.conditions(&now);
+        self.edit(subject, Part::Status, |object| {
+            conditions.iter().for_each(|condition| crds::set_condition(object, condition.clone()));
+        })
+        .await?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Counts what a namespace still holds of a resource, and what holds it.
+    async fn take_stock(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        left: &mut Remaining,
+    ) -> Result<(), Failure> {
+        let prefix = resource.range_prefix(namespace);
+        let page = self.registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
+        if page.entries.is_empty() {
             return Ok(());
         }
-        self.edit(subject, Part::Finalize, |object| object["spec"]["finalizers"] = Value::Array(Vec::new()))
-            .await
+        left.objects.insert(format!("{}.{}", resource.plural, resource.group), page.entries.len());
+        for entry in &page.entries {
+            for finalizer in Record::read(entry)?.metadata()?.finalizers {
+                *left.finalizers.entry(finalizer).or_default() += 1;
+            }
+        }
+        Ok(())
     }
 
     /// Deletes the objects of a definition, and the definition once there are none.
@@ -210,26 +268,27 @@ impl Collector<'_> {
         let catalog = self.registry.catalog.load_full();
         let (plural, group) = subject.name.split_once('.').unwrap_or((subject.name, ""));
         let kept = catalog.all().find(|r| r.group == group && r.plural == plural);
-        let left = match kept {
-            Some(resource) => self.drain(resource, "").await?,
-            None => 0,
-        };
-        if left > 0 {
-            return Ok(());
+        if let Some(resource) = kept {
+            self.drain(resource, "").await?;
+            let prefix = resource.range_prefix("");
+            let rest =
+                self.registry.store.range(Range { prefix: &prefix, limit: 1, ..Range::default() }).await?;
+            if !rest.entries.is_empty() {
+                return Ok(());
+            }
         }
         let now = self.registry.now();
         self.edit(subject, Part::Status, |object| crds::set_terminating(object, false, &now)).await?;
         self.drop_finalizer(subject, crds::CLEANUP_FINALIZER).await
     }
 
-    /// Asks for the deletion of everything under a resource; answers with how much is still there.
-    async fn drain(&self, resource: &Arc<Resource>, namespace: &str) -> Result<usize, Failure> {
+    /// Asks for the deletion of everything under a resource that nobody has asked for yet: what is on
+    /// its way out already waits for somebody else.
+    async fn drain(&self, resource: &Arc<Resource>, namespace: &str) -> Result<(), Failure> {
         let prefix = resource.range_prefix(namespace);
         let page = self.registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
-        // What is on its way out already waits for somebody else.
         let leaving = |key: &Key| self.graph.get(key).is_some_and(|node| node.terminating);
-        let keys: Vec<Key> =
-            page.entries.into_iter().map(|entry| entry.key).filter(|key| !leaving(key)).collect();
+        let keys = page.entries.into_iter().map(|entry| entry.key).filter(|key| !leaving(key));
         let background = Some(Propagation::Background);
         let options = &DeleteOptions { propagation: background, ..DeleteOptions::default() };
         let results: Vec<_> = futures::stream::iter(keys)
@@ -240,14 +299,8 @@ impl Collector<'_> {
             .buffer_unordered(WORKERS)
             .collect()
             .await;
-        for result in results {
-            match result {
-                Err(failure) if failure.reason != Reason::NotFound => return Err(failure),
-                _ => {}
-            }
-        }
-        let rest = self.registry.store.range(Range { prefix: &prefix, limit: 1, ..Range::default() }).await?;
-        Ok(rest.entries.len() + rest.remaining)
+        let failed = results.into_iter().filter_map(Result::err);
+        failed.filter(|failure| failure.reason != Reason::NotFound).map(Err).next().unwrap_or(Ok(()))
     }
 }
 

@@ -8,6 +8,7 @@ mod apply;
 mod auth;
 mod clients;
 mod definitions;
+mod deletion;
 mod discovery;
 mod document;
 mod errors;
@@ -18,6 +19,7 @@ mod patches;
 mod scale;
 mod storage;
 mod watches;
+mod writing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
