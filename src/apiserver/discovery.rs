@@ -171,7 +171,7 @@ pub fn version() -> Value {
 #[must_use]
 pub fn paths(catalog: &Catalog) -> Value {
     let mut paths: Vec<String> =
-        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]
+        ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
             .map(str::to_owned)
             .to_vec();
     for (group, versions) in catalog.groups().iter().filter(|(group, _)| !group.is_empty()) {

@@ -1,6 +1,7 @@
 //! Paths that are no resources: discovery, OpenAPI, version, health. Owns their headers and caching;
 //! the documents themselves are made in `discovery` and `openapi`.
 
+use chrono::TimeDelta;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
@@ -16,6 +17,8 @@ use super::resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};
 use super::routes::Query;
 use super::strategy::Strategy;
 
+/// How long a document may be kept whose URL changes with it.
+const IMMUTABLE_DAYS: i64 = 365;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The verb of authorisation for a path that is no resource.
@@ -48,33 +51,73 @@ pub async fn answer(registry: &Registry, path: &str, parts: &Parts, query: &Quer
     let known = header(header::IF_NONE_MATCH);
     let catalog = &registry.catalog.load_full();
     let steps: Vec<&str> = path.split('/').collect();
+    let mut vary = false;
     let document = match steps.as_slice() {
         [""] => Some(discovery::paths(catalog)),
         ["version"] => Some(discovery::version()),
-        ["healthz" | "livez" | "readyz", ..] => return Ok(health(query)),
+        [probe @ ("healthz" | "livez" | "readyz")] => return Ok(health(registry, probe, "", query).await),
+        [probe @ ("healthz" | "livez" | "readyz"), check] if CHECKS.contains(check) => {
+            return Ok(health(registry, probe, check, query).await);
+        }
+        ["metrics"] => {
+            let text = registry.metrics.text(registry.store.revision().await?, catalog.all().count());
+            return Ok(Reply::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text));
+        }
         ["api"] if aggregated => return Ok(tagged(discovery::aggregated(catalog, true), AGGREGATED, known)),
         ["apis"] if aggregated => {
             return Ok(tagged(discovery::aggregated(catalog, false), AGGREGATED, known));
         }
-        ["api"] => Some(discovery::core_versions(header(header::HOST))),
-        ["apis"] => Some(discovery::group_list(catalog)),
+        ["api" | "apis"] => {
+            vary = true;
+            let host = header(header::HOST);
+            Some(if path == "api" { discovery::core_versions(host) } else { discovery::group_list(catalog) })
+        }
         ["api", version] => discovery::resource_list(catalog, "", version),
         ["apis", group] => discovery::group(catalog, group),
         ["apis", group, version] => discovery::resource_list(catalog, group, version),
         ["openapi", "v3"] => return Ok(openapi_index(catalog)),
-        ["openapi", "v3", "api", version] => return openapi_document(registry, "", version, query).await,
+        ["openapi", "v3", "api", version] => {
+            return openapi_document(registry, "", version, query, known).await;
+        }
         ["openapi", "v3", "apis", group, version] => {
-            return openapi_document(registry, group, version, query).await;
+            return openapi_document(registry, group, version, query, known).await;
         }
         _ => None,
     };
-    Ok(document.map_or_else(not_found, |document| Reply::json(document.to_string())))
+    let mut reply = document.map_or_else(not_found, |document| Reply::json(document.to_string()));
+    if vary {
+        reply.headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    }
+    Ok(reply)
 }
 
-/// The store is in this process and opened before anything is served, so alive means ready.
-fn health(query: &Query) -> Reply {
-    let text = if query.has("verbose") { "[+]ping ok\n[+]store ok\nhealthz check passed\n" } else { "ok" };
-    Reply::new(StatusCode::OK, "text/plain; charset=utf-8", text)
+/// What health is made of.
+const CHECKS: [&str; 2] = ["ping", "store"];
+
+/// The answer of a probe: of one check, or of all that are not excluded. Nothing is served before
+/// everything has started, so alive means ready; what can fail later is the store.
+async fn health(registry: &Registry, probe: &str, only: &str, query: &Query) -> Reply {
+    let store_works = registry.store.revision().await.is_ok();
+    let excluded = query.text("exclude");
+    let (mut lines, mut healthy) = (String::new(), true);
+    for check in CHECKS.into_iter().filter(|check| only.is_empty() || *check == only) {
+        let fine = check != "store" || store_works;
+        let line = match (check == excluded, fine) {
+            (true, _) => format!("[+]{check} excluded: ok\n"),
+            (_, true) => format!("[+]{check} ok\n"),
+            (_, false) => format!("[-]{check} failed: reason withheld\n"),
+        };
+        healthy &= fine || check == excluded;
+        lines.push_str(&line);
+    }
+    let (code, end) =
+        if healthy { (StatusCode::OK, "passed") } else { (StatusCode::INTERNAL_SERVER_ERROR, "failed") };
+    let text = if healthy && !query.has("verbose") {
+        "ok".to_owned()
+    } else {
+        format!("{lines}{probe} check {end}\n")
+    };
+    Reply::new(code, "text/plain; charset=utf-8", text)
 }
 
 /// A document that clients keep until its tag changes.
@@ -133,6 +176,7 @@ async fn openapi_document(
     group: &str,
     version: &str,
     query: &Query,
+    known: &str,
 ) -> Result<Reply, Failure> {
     let catalog = registry.catalog.load_full();
     let hash = openapi_hash(&catalog, group, version);
@@ -165,9 +209,13 @@ async fn openapi_document(
             schema: schema.as_ref(),
         })
         .collect();
-    let mut reply = tagged(openapi::document(&served), "application/json", "");
+    let mut reply = tagged(openapi::document(&served), "application/json", known);
     if asked == hash {
         reply.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        let end = registry.clock.now() + TimeDelta::days(IMMUTABLE_DAYS);
+        if let Ok(end) = HeaderValue::from_str(&end.format("%a, %d %b %Y %H:%M:%S GMT").to_string()) {
+            reply.headers.insert(header::EXPIRES, end);
+        }
     }
     Ok(reply)
 }

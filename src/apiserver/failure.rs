@@ -187,6 +187,8 @@ pub struct Failure {
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
+const INTERNAL: &str = "Internal error occurred: ";
+
 impl Failure {
     fn new(reason: Reason, message: impl Into<String>, details: Details) -> Self {
         Self { reason, message: message.into(), details: Box::new(details) }
@@ -370,7 +372,7 @@ impl Failure {
     }
 
     pub fn internal(why: impl fmt::Display) -> Self {
-        Self::new(Reason::InternalError, format!("Internal error occurred: {why}"), Details::default())
+        Self::new(Reason::InternalError, format!("{INTERNAL}{why}"), Details::default())
     }
 
     /// A plain 500 without a reason, as upstream answers for a few client mistakes.
@@ -399,12 +401,15 @@ impl Failure {
         if *self.details != Details::default() || self.has_empty_details() {
             status["details"] = self.details.json();
         }
+        if let (Reason::InternalError, Some(why)) = (self.reason, self.message.strip_prefix(INTERNAL)) {
+            status["details"]["causes"] = json!([{ "message": why }]);
+        }
         status
     }
 
     /// Upstream sends `details: {}` where it knew a resource but had nothing to say about it.
     fn has_empty_details(&self) -> bool {
-        matches!(self.reason, Reason::NotFound | Reason::Invalid)
+        matches!(self.reason, Reason::NotFound | Reason::Invalid | Reason::Forbidden)
     }
 }
 
@@ -539,6 +544,13 @@ mod tests {
              b: Unsupported value: \"C\": supported values: \"A\", \"B\"]"
         );
         assert_eq!(many.status()["details"]["causes"][2]["reason"], "FieldValueNotSupported");
+    }
+
+    #[test]
+    fn an_internal_error_tells_its_cause() {
+        let status = Failure::internal("disk").status();
+        assert_eq!(status["details"], json!({ "causes": [{ "message": "disk" }] }));
+        assert_eq!(Failure::forbidden("", "", "", "no").status()["details"], json!({}));
     }
 
     #[test]

@@ -30,7 +30,15 @@ use super::{Body, answer, content, identity, review, scale};
 pub struct Reply {
     pub code: StatusCode,
     pub headers: HeaderMap,
-    pub body: Body,
+    pub body: Payload,
+}
+
+/// What an answer carries.
+pub enum Payload {
+    /// All of it; may still be indented or compressed on its way out.
+    Whole(Bytes),
+    /// Events as they happen.
+    Events(Body),
 }
 
 impl Reply {
@@ -39,7 +47,7 @@ impl Reply {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        Self { code, headers, body: Full::new(body.into()).boxed_unsync() }
+        Self { code, headers, body: Payload::Whole(body.into()) }
     }
 
     #[must_use]
@@ -162,7 +170,7 @@ impl Call<'_> {
         if let Strategy::Review(kind) = resource.strategy {
             let draft = self.draft()?;
             let catalog = self.registry.catalog.load();
-            let reviewed = review::answer(kind, draft.object, self.who, &catalog)?;
+            let reviewed = review::answer(kind, draft.object, &self.who, &catalog)?;
             return Ok(Reply::json(reviewed.to_string()).created(true));
         }
         match (self.target.subresource.as_str(), verb) {
@@ -171,6 +179,7 @@ impl Call<'_> {
             ("", Verb::Create) => self.create().await,
             ("", Verb::Delete) => self.delete().await,
             ("", Verb::DeleteCollection) => self.delete_collection().await,
+            ("", _) if self.target.name.is_empty() => Err(Failure::bad_request("name must be provided")),
             ("", _) => self.part(Part::Main, verb).await,
             ("status", _) if resource.has_status => self.part(Part::Status, verb).await,
             ("finalize", Verb::Update) if matches!(resource.strategy, Strategy::Namespace) => {
@@ -222,9 +231,9 @@ impl Call<'_> {
         reply.body = match opened {
             Ok(watcher) => {
                 let frames = watcher.into_stream().map(|chunk| Ok(Frame::data(chunk)));
-                StreamBody::new(frames).boxed_unsync()
+                Payload::Events(StreamBody::new(frames).boxed_unsync())
             }
-            Err(failure) => Full::new(value_line("ERROR", &failure.status())).boxed_unsync(),
+            Err(failure) => Payload::Events(Full::new(value_line("ERROR", &failure.status())).boxed_unsync()),
         };
         Ok(reply)
     }

@@ -72,7 +72,8 @@ pub(super) fn check_precondition(subject: Subject<'_>, object: &Value, old: &Val
     if version.is_empty() && !resource.allows_unconditional_update() {
         let message = "Invalid value: 0: must be specified for an update";
         let cause = Cause::new(CauseReason::FieldValueInvalid, "metadata.resourceVersion", message);
-        return Err(subject.invalid(vec![cause]));
+        // Upstream names the resource here, not the kind.
+        return Err(Failure::invalid(&resource.group, &resource.plural, subject.name, vec![cause]));
     }
     if !version.is_empty() && version != object::text(old, "resourceVersion") {
         return Err(subject.stale());

@@ -15,6 +15,8 @@ mod definitions;
 mod deletion;
 mod discovery;
 mod documents;
+mod door;
+mod encoding;
 mod events;
 pub mod failure;
 mod gc;
@@ -25,6 +27,7 @@ mod import;
 mod lines;
 mod list;
 mod metadata;
+mod metrics;
 pub mod naming;
 mod negotiate;
 mod object;
@@ -34,11 +37,13 @@ pub mod protobuf;
 mod registry;
 mod resource;
 mod review;
+pub mod rotation;
 mod routes;
 mod scale;
 pub mod schema;
 pub mod select;
 pub mod serve;
+mod socket;
 pub mod strategic;
 mod strategy;
 pub mod table;
@@ -50,9 +55,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use arc_swap::ArcSwap;
 use bytes::{Buf, Bytes};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Limited};
@@ -122,17 +129,17 @@ pub struct ApiServer {
 }
 
 /// Whom requests through a handle come from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Caller {
     Known(Identity),
-    /// Whoever the bearer token says.
-    ByToken,
+    /// Whoever the bearer token says, and this one without a token.
+    ByToken(Identity),
 }
 
 struct Server {
     registry: Arc<Registry>,
     lines: Arc<Lines>,
-    tokens: Tokens,
+    tokens: ArcSwap<Tokens>,
     /// Garbage collection and housekeeping; they end with the last handle.
     tasks: Vec<JoinHandle<()>>,
 }
@@ -163,6 +170,7 @@ impl ApiServer {
             tokio::spawn(gc::run(registry.clone())),
             tokio::spawn(housekeeping::run(registry.clone())),
         ];
+        let tokens = ArcSwap::from_pointee(tokens);
         let server = Server { registry, lines: Arc::default(), tokens, tasks };
         Ok(Self { server: Arc::new(server), caller: Caller::Known(Identity::ADMIN) })
     }
@@ -170,7 +178,19 @@ impl ApiServer {
     /// A handle whose requests need a token: what a socket serves.
     #[must_use]
     pub fn guarded(&self) -> Self {
-        Self { server: self.server.clone(), caller: Caller::ByToken }
+        self.known_as(Identity::ANONYMOUS)
+    }
+
+    /// A handle for a connection that proved who it is; a token that comes with a request decides for
+    /// that request.
+    #[must_use]
+    pub fn known_as(&self, identity: Identity) -> Self {
+        Self { server: self.server.clone(), caller: Caller::ByToken(identity) }
+    }
+
+    /// From now on only these tokens open the door.
+    pub fn replace_tokens(&self, tokens: Tokens) {
+        self.server.tokens.store(Arc::new(tokens));
     }
 
     /// A handle whose requests come from `identity`.
@@ -186,14 +206,7 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        let who = match self.caller {
-            Caller::Known(identity) => Ok(identity),
-            Caller::ByToken => {
-                let given = parts.headers.get(header::AUTHORIZATION).map(|v| v.to_str().unwrap_or_default());
-                self.server.tokens.authenticate(given)
-            }
-        };
-        let mut reply = match who {
+        let mut reply = match self.who(&parts) {
             Err(failure) => failure.into(),
             Ok(who) => {
                 let body = collect(body).await;
@@ -203,10 +216,20 @@ impl ApiServer {
         if let Ok(id) = HeaderValue::from_str(&self.server.registry.rng.uuid().to_string()) {
             reply.headers.insert("audit-id", id);
         }
-        let mut response = Response::new(reply.body);
-        *response.status_mut() = reply.code;
-        *response.headers_mut() = reply.headers;
-        response
+        self.server.registry.metrics.count(&parts.method, reply.code);
+        encoding::response(reply, &parts).await
+    }
+
+    /// Whom a request is from, or is made as.
+    fn who(&self, parts: &Parts) -> Result<Identity, Failure> {
+        let identity = match &self.caller {
+            Caller::Known(identity) => identity.clone(),
+            Caller::ByToken(otherwise) => {
+                let given = parts.headers.get(header::AUTHORIZATION).map(|v| v.to_str().unwrap_or_default());
+                self.server.tokens.load().authenticate(given)?.unwrap_or_else(|| otherwise.clone())
+            }
+        };
+        identity.impersonating(&parts.headers)
     }
 }
 

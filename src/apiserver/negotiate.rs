@@ -17,7 +17,7 @@ pub enum Form {
     Table(Include),
 }
 
-const ACCEPTED: [&str; 1] = ["application/json"];
+const ACCEPTED: [&str; 2] = ["application/json", "application/yaml"];
 
 /// The form for a resource; `list` is true for a list answer (not for a watch).
 ///
@@ -28,11 +28,12 @@ pub fn form(accept: &str, query: &Query, list: bool) -> Result<Form, Failure> {
         return Ok(Form::Object);
     }
     for clause in clauses(accept) {
-        if !clause.is_json() {
+        if !clause.is_json() && !clause.is_yaml() {
             continue;
         }
         match clause.parameter("as") {
             None => return Ok(Form::Object),
+            Some(_) if clause.is_yaml() => {}
             Some(_) if clause.parameter("g") != Some("meta.k8s.io") => {}
             Some("Table") if matches!(clause.parameter("v"), Some("v1" | "v1beta1")) => {
                 return include(query).map(Form::Table);
@@ -67,6 +68,21 @@ pub fn wants_aggregated(accept: &str) -> bool {
         .is_some_and(|clause| clause.is_aggregated())
 }
 
+/// True when the first clause this server can serve asks for YAML.
+#[must_use]
+pub fn wants_yaml(accept: &str) -> bool {
+    let clauses = clauses(accept);
+    let first = clauses.iter().find(|clause| clause.is_json() || clause.is_yaml());
+    first.is_some_and(|clause| !clause.is_json() && clause.parameter("as").is_none())
+}
+
+/// True when the first clause this server can serve asks for indentation.
+#[must_use]
+pub fn wants_indent(accept: &str) -> bool {
+    let clauses = clauses(accept);
+    clauses.iter().find(|clause| clause.is_json()).is_some_and(|c| c.parameter("pretty") == Some("1"))
+}
+
 struct Clause<'a> {
     media_type: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
@@ -77,6 +93,10 @@ struct Clause<'a> {
 impl Clause<'_> {
     fn is_json(&self) -> bool {
         matches!(self.media_type, "application/json" | "application/*" | "*/*")
+    }
+
+    fn is_yaml(&self) -> bool {
+        self.media_type == "application/yaml"
     }
 
     fn is_aggregated(&self) -> bool {

@@ -7,6 +7,7 @@
 use json_patch::PatchOperation;
 use serde_json::Value;
 
+use super::content;
 use super::failure::Failure;
 use super::strategic;
 
@@ -94,6 +95,7 @@ fn undecodable(error: serde_json::Error) -> Failure {
 /// One operation at a time, so that an object cannot be made to grow without bound in between.
 fn apply_operations(mut object: Value, operations: &[PatchOperation]) -> Result<Value, Failure> {
     for operation in operations {
+        check_depth(&object, operation)?;
         json_patch::patch_unsafe(&mut object, std::slice::from_ref(operation))
             .map_err(|_| Failure::unpatchable())?;
         let may_double = matches!(operation, PatchOperation::Copy(_));
@@ -102,6 +104,21 @@ fn apply_operations(mut object: Value, operations: &[PatchOperation]) -> Result<
         }
     }
     if object.is_object() { Ok(object) } else { Err(Failure::unpatchable()) }
+}
+
+/// An operation puts a value where a path leads: the result is no deeper than both together.
+fn check_depth(object: &Value, operation: &PatchOperation) -> Result<(), Failure> {
+    let (path, value) = match operation {
+        PatchOperation::Add(add) => (&add.path, Some(&add.value)),
+        PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
+        PatchOperation::Copy(copy) => (&copy.path, copy.from.resolve(object).ok()),
+        PatchOperation::Move(moved) => (&moved.path, moved.from.resolve(object).ok()),
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+    };
+    if path.count() + value.map_or(0, content::depth) > content::DEPTH_MAX {
+        return Err(Failure::unpatchable());
+    }
+    Ok(())
 }
 
 /// Rough size in bytes of the JSON text.
@@ -147,6 +164,17 @@ mod tests {
             {"op": "remove", "path": "/l/0"},
         ]);
         assert_eq!(applied(JSON_PATCH, &patch, object), Ok(json!({"a": 2, "c": 2, "l": [2, 3]})));
+    }
+
+    #[test]
+    fn a_patch_cannot_dig_without_end() {
+        let object = json!({"a": {"a": {"a": {}}}});
+        let deeper = |levels: usize| json!({"op": "copy", "from": "/a", "path": "/a".repeat(levels)});
+        // Each copy doubles the depth: 4 levels become thousands in a dozen operations.
+        let operations: Vec<Value> = (2..14).map(|n| deeper(3 * (n - 1) + 1)).collect();
+        assert_eq!(applied(JSON_PATCH, &json!(operations), object.clone()).map_err(|f| f.code()), Err(422));
+        let added = json!([{"op": "add", "path": "/a/a/a/b", "value": {"c": {}}}]);
+        assert!(applied(JSON_PATCH, &added, object).is_ok());
     }
 
     #[test]

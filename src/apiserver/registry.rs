@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::deletion;
 use super::failure::{Cause, Failure};
 use super::identity::{check_precondition, check_type, set_namespace};
+use super::metrics::Metrics;
 use super::object::{self, Record};
 use super::resource::{Catalog, Resource};
 use super::routes::{FieldValidation, WriteOptions};
@@ -37,6 +38,7 @@ pub struct Registry {
     pub catalog: ArcSwap<Catalog>,
     /// Wakes whoever serves a resource that may be served differently from now on.
     pub catalog_changed: watch::Sender<()>,
+    pub metrics: Metrics,
 }
 
 /// Which object a request is about.
@@ -154,7 +156,14 @@ impl Registry {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, rng: Rng) -> Self {
         let catalog = ArcSwap::from_pointee(Catalog::built_in());
-        Self { store, clock, rng, catalog, catalog_changed: watch::Sender::new(()) }
+        Self {
+            store,
+            clock,
+            rng,
+            catalog,
+            catalog_changed: watch::Sender::new(()),
+            metrics: Metrics::default(),
+        }
     }
 
     pub(super) fn now(&self) -> String {

@@ -9,6 +9,10 @@ use super::failure::{Cause, Failure};
 use super::resource::Catalog;
 use super::strategy::Review;
 
+const REVIEWS: [&str; 2] = ["authorization.k8s.io", "authentication.k8s.io"];
+const OPEN_TO_GUESTS: [&str; 10] =
+    ["/", "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi/*", "/readyz", "/version"];
+
 /// The review with its status.
 ///
 /// # Errors
@@ -16,7 +20,7 @@ use super::strategy::Review;
 pub fn answer(
     review: Review,
     mut request: Value,
-    who: Identity,
+    who: &Identity,
     catalog: &Catalog,
 ) -> Result<Value, Failure> {
     match review {
@@ -32,7 +36,7 @@ pub fn answer(
     Ok(request)
 }
 
-fn allowed(spec: &Value, who: Identity) -> Result<bool, Failure> {
+fn allowed(spec: &Value, who: &Identity) -> Result<bool, Failure> {
     let text = |attributes: &Value, field: &str| attributes[field].as_str().unwrap_or_default().to_owned();
     match (&spec["resourceAttributes"], &spec["nonResourceAttributes"]) {
         (resource, Value::Null) if !resource.is_null() => {
@@ -57,13 +61,17 @@ fn allowed(spec: &Value, who: Identity) -> Result<bool, Failure> {
     }
 }
 
-fn rules(who: Identity, catalog: &Catalog) -> Value {
+fn rules(who: &Identity, catalog: &Catalog) -> Value {
     let (resources, paths) = match who.role {
         Role::Admin => (
             json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }]),
             json!([{ "verbs": ["*"], "nonResourceURLs": ["*"] }]),
         ),
         Role::ReadOnly => (read_only_rules(catalog), json!([{ "verbs": ["get"], "nonResourceURLs": ["*"] }])),
+        Role::Guest => (
+            json!([{ "verbs": ["create"], "apiGroups": REVIEWS, "resources": ["*"] }]),
+            json!([{ "verbs": ["get"], "nonResourceURLs": OPEN_TO_GUESTS }]),
+        ),
         Role::Anonymous => (
             json!([]),
             json!([{ "verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"] }]),
@@ -86,7 +94,7 @@ fn read_only_rules(catalog: &Catalog) -> Value {
     json!([
         { "verbs": reads, "apiGroups": [""], "resources": core },
         { "verbs": reads, "apiGroups": groups, "resources": ["*"] },
-        { "verbs": ["create"], "apiGroups": ["authorization.k8s.io", "authentication.k8s.io"], "resources": ["*"] },
+        { "verbs": ["create"], "apiGroups": REVIEWS, "resources": ["*"] },
     ])
 }
 
@@ -96,8 +104,8 @@ mod tests {
 
     #[test]
     fn access_reviews_tell_the_truth() {
-        let ask = |who, spec: Value| {
-            answer(Review::Access, json!({ "spec": spec }), who, &Catalog::built_in())
+        let ask = |who: Identity, spec: Value| {
+            answer(Review::Access, json!({ "spec": spec }), &who, &Catalog::built_in())
                 .map(|review| review["status"]["allowed"] == true)
         };
         let delete =

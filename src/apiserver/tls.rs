@@ -13,15 +13,22 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use x509_parser::x509::AttributeTypeAndValue;
 
-use super::auth::Tokens;
+use super::auth::{Identity, Tokens};
+use super::door;
 use crate::time::Timestamp;
 
 const CA_DAYS: i64 = 3650;
 const SERVER_DAYS: i64 = 825;
+const CLIENT_DAYS: i64 = 365;
+/// Where [`kept_in`] keeps the administrator's and the reader's token.
+pub(super) const TOKEN_FILES: [&str; 2] = ["admin.token", "read-only.token"];
 /// Clocks of machines differ.
 const BACKDATE_MINUTES: i64 = 5;
 
@@ -70,14 +77,40 @@ impl Authority {
         &self.certificate_pem
     }
 
-    /// A TLS configuration with a fresh certificate for `address` and the loopback names.
+    fn issuer(&self) -> Result<Issuer<'_, KeyPair>, rcgen::Error> {
+        Issuer::from_ca_cert_pem(&self.certificate_pem, KeyPair::from_pem(&self.key_pem)?)
+    }
+
+    /// A certificate that makes its holder `user` in `group`, valid for a year. Without a group it
+    /// gives a name and no rights. (The server reads several groups; this writes at most one.)
+    ///
+    /// # Errors
+    /// [`IdentityError::Generate`].
+    pub fn client_certificate(
+        &self,
+        user: &str,
+        group: Option<&str>,
+    ) -> Result<ClientCertificate, IdentityError> {
+        let failed = |source| IdentityError::Generate { what: "a client certificate", source };
+        let key = KeyPair::generate().map_err(failed)?;
+        let mut params = params(user, self.now, CLIENT_DAYS);
+        if let Some(group) = group {
+            params.distinguished_name.push(DnType::OrganizationName, group);
+        }
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer().map_err(failed)?).map_err(failed)?;
+        Ok(ClientCertificate { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+
+    /// A TLS configuration with a fresh certificate for `address` and the loopback names. Clients may
+    /// show a certificate of this authority; one of another authority ends the handshake.
     ///
     /// # Errors
     /// [`IdentityError`].
     pub fn server_config(&self, address: SocketAddr) -> Result<Arc<ServerConfig>, IdentityError> {
         let failed = |source| IdentityError::Generate { what: "a server certificate", source };
-        let ca_key = KeyPair::from_pem(&self.key_pem).map_err(failed)?;
-        let issuer = Issuer::from_ca_cert_pem(&self.certificate_pem, ca_key).map_err(failed)?;
+        let issuer = self.issuer().map_err(failed)?;
         let key = KeyPair::generate().map_err(failed)?;
         let mut params = params("capstan-apiserver", self.now, SERVER_DAYS);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -85,13 +118,43 @@ impl Authority {
         let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
         let chain = vec![CertificateDer::from(certificate.der().to_vec())];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        let provider = Arc::new(default_provider());
+        let damaged = |reason: String| IdentityError::Damaged { path: "ca.crt".to_owned(), reason };
+        let mut roots = RootCertStore::empty();
+        let trusted = CertificateDer::from_pem_slice(self.certificate_pem.as_bytes())
+            .map_err(|e| damaged(e.to_string()))?;
+        roots.add(trusted)?;
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| damaged(error.to_string()))?;
+        let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
+}
+
+/// What a client shows to be somebody, PEM.
+#[derive(Clone)]
+pub struct ClientCertificate {
+    pub certificate_pem: String,
+    pub key_pem: String,
+}
+
+/// Whom a verified certificate names: the user is its common name, the groups are its organisations.
+/// `None` without a common name.
+///
+/// Source: apiserver `pkg/authentication/request/x509/x509.go`, `CommonNameUserConversion`, v0.35.
+#[must_use]
+pub fn identity_of(certificate: &[u8]) -> Option<Identity> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let text = |part: &AttributeTypeAndValue<'_>| part.as_str().ok().map(str::to_owned);
+    let subject = parsed.subject();
+    let user = subject.iter_common_name().find_map(text).filter(|name| !name.is_empty())?;
+    Some(Identity::of(user, subject.iter_organization().filter_map(text).collect()))
 }
 
 fn params(name: &str, now: Timestamp, days: i64) -> CertificateParams {
@@ -109,10 +172,12 @@ fn params(name: &str, now: Timestamp, days: i64) -> CertificateParams {
 
 fn alternative_names(address: SocketAddr) -> Result<Vec<SanType>, rcgen::Error> {
     let mut names = vec![
-        SanType::DnsName("localhost".try_into()?),
         SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         SanType::IpAddress(IpAddr::V6(Ipv6Addr::LOCALHOST)),
     ];
+    for name in door::NAMES {
+        names.push(SanType::DnsName(name.try_into()?));
+    }
     if !address.ip().is_loopback() && !address.ip().is_unspecified() {
         names.push(SanType::IpAddress(address.ip()));
     }
@@ -141,9 +206,16 @@ pub fn kept_in(folder: &Path, now: Timestamp) -> Result<(Authority, Tokens), Ide
             made
         }
     };
-    let (admin, read_only) =
-        (kept_token(&folder.join("admin.token"))?, kept_token(&folder.join("read-only.token"))?);
-    Ok((authority, Tokens { admin, read_only }))
+    Ok((authority, tokens_in(folder)?))
+}
+
+/// The tokens kept in `folder`; made and written when they are not there.
+///
+/// # Errors
+/// [`IdentityError`].
+pub fn tokens_in(folder: &Path) -> Result<Tokens, IdentityError> {
+    let [admin, read_only] = TOKEN_FILES.map(|name| kept_token(&folder.join(name)));
+    Ok(Tokens { admin: admin?, read_only: read_only? })
 }
 
 fn kept_token(path: &Path) -> Result<String, IdentityError> {
@@ -207,6 +279,22 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }
         second.server_config("127.0.0.1:0".parse().expect("an address")).expect("a configuration");
+    }
+
+    #[test]
+    fn certificates_name_users_and_groups() {
+        let mut params = params("alice", Timestamp::default(), 1);
+        params.distinguished_name.push(DnType::OrganizationName, "one");
+        // The same attribute again, by its number.
+        params.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, 10]), "two");
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let identity = identity_of(certificate.der()).expect("somebody");
+        assert_eq!(
+            (identity.user.as_ref(), identity.groups()),
+            ("alice", vec!["one", "two", "system:authenticated"])
+        );
+        assert!(identity_of(b"no certificate").is_none());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What can be typed: every command, option and its help. Owns words and defaults; must not know how
 //! anything is done.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::apiserver::serve::Address;
 
 /// Dashboard and lifecycle engine for Cluster API.
 ///
@@ -162,15 +163,18 @@ pub struct StoreArgs {
 pub struct StandaloneArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Serve the API over TLS on this loopback address; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub listen: Option<SocketAddr>,
+    /// Serve the API over TLS on this loopback address (port 0 picks a free one), or on a socket file
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
+    pub listen: Option<Address>,
     /// Allow an address that other machines can reach
     #[arg(long, requires = "listen")]
     pub listen_beyond_loopback: bool,
     /// Write a kubeconfig (admin) with mode 0600
     #[arg(long, value_name = "FILE")]
     pub kubeconfig_out: Option<PathBuf>,
+    /// Write a kubeconfig that may only read, with mode 0600
+    #[arg(long, value_name = "FILE")]
+    pub read_only_kubeconfig_out: Option<PathBuf>,
     /// Start with these objects when the store is empty: a scenario's name, or `synthetic:clusters=C,machines=M`
     #[arg(long, value_name = "NAME")]
     pub sample: Option<String>,

@@ -8,10 +8,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs, StoreArgs};
+use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
 use super::store::Place;
-use super::{dashboard, output, store};
-use crate::apiserver::{OpenError, Tokens, serve, tls};
+use super::{dashboard, listen, output};
+use crate::apiserver::{OpenError, Tokens};
 use crate::client::{Connection, in_process};
 use crate::controllers;
 use crate::engine::lease::LeaseOptions;
@@ -86,16 +86,12 @@ fn tell(scenario: Scenario, connection: Connection, clock: &Clock, time_scale: f
 /// # Errors
 /// A store that is held, damaged or not writable; an address that cannot be listened on.
 pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit> {
-    if args.kubeconfig_out.is_some() && args.listen.is_none() {
-        bail!(
-            "--kubeconfig-out needs --listen: without a listener there is no address to write (try --listen 127.0.0.1:0)"
-        );
-    }
+    listen::check(args)?;
     let scenario = args.sample.as_deref().map(Scenario::parse).transpose()?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let place = Place::of(&args.store)?;
     let store = place.open(&clock).await?;
-    let identity = ServerIdentity::of(&place, &args.store, &clock)?;
+    let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
     let is_new = store
         .range(Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() })
         .await?
@@ -122,7 +118,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         Some(scenario) => Some(tell(scenario, stack.connection("scenario", false), &clock, args.time_scale)),
         None => None,
     };
-    let _listener = listen(args, &stack, &identity).await?;
+    let _served = listen::listen(args, stack.server(), &identity).await?;
     let exit = if args.headless {
         stopped().await?
     } else {
@@ -131,48 +127,6 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     };
     stack.stop().await;
     Ok(exit)
-}
-
-/// Certificates and tokens of a server: kept with the store, or made for one run.
-struct ServerIdentity {
-    tokens: Tokens,
-    authority: tls::Authority,
-}
-
-impl ServerIdentity {
-    /// A store that outlives the process has an identity that does, in the data directory.
-    fn of(place: &Place, args: &StoreArgs, clock: &Clock) -> anyhow::Result<Self> {
-        let (authority, tokens) = match place {
-            Place::Memory => (tls::Authority::generate(clock.now())?, Tokens::random()),
-            _ => tls::kept_in(&store::make_data_dir(args)?, clock.now())?,
-        };
-        Ok(Self { tokens, authority })
-    }
-}
-
-async fn listen(
-    args: &StandaloneArgs,
-    stack: &Stack,
-    identity: &ServerIdentity,
-) -> anyhow::Result<Option<serve::Listening>> {
-    let Some(address) = args.listen else { return Ok(None) };
-    if !address.ip().is_loopback() && !args.listen_beyond_loopback {
-        bail!(
-            "--listen {address}: other machines could reach that address; use a loopback one such as 127.0.0.1:0, \
-             or add --listen-beyond-loopback"
-        );
-    }
-    let listening = serve::listen(stack.server().guarded(), address, &identity.authority).await?;
-    let mut said = format!("capstan serves the Kubernetes API on https://{}\n", listening.address());
-    if let Some(path) = &args.kubeconfig_out {
-        let text = serve::kubeconfig(listening.address(), &identity.authority, &identity.tokens.admin);
-        tls::write_private(path, &text)?;
-        said.push_str(&format!("  kubectl --kubeconfig {} get clusters -A\n", path.display()));
-    }
-    if args.headless {
-        output::print(&said)?;
-    }
-    Ok(Some(listening))
 }
 
 /// Waits for SIGINT, SIGTERM or SIGHUP.

@@ -128,7 +128,11 @@ fn a_fleet_comes_up_scales_rolls_and_survives_kill_9() {
 async fn a_store_belongs_to_one_process_and_its_files_to_one_person() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().expect("a folder");
-    let server = Standalone::start(folder.path(), &["--no-engine"]);
+    let viewer = folder.path().join("viewer").display().to_string();
+    let server =
+        Standalone::start(folder.path(), &["--no-engine", "--read-only-kubeconfig-out", viewer.as_str()]);
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
+    assert!(read("viewer").contains(read("data/read-only.token").trim()));
     let second = Command::new(BINARY)
         .args(["standalone", "--headless", "--data-dir"])
         .arg(folder.path().join("data"))
@@ -136,7 +140,7 @@ async fn a_store_belongs_to_one_process_and_its_files_to_one_person() {
         .expect("it runs");
     let said = failure(&second);
     assert!(said.contains(&format!("process {}", server.child.id())), "{said}");
-    for file in ["kubeconfig", "data/store.redb", "data/ca.key", "data/admin.token"] {
+    for file in ["kubeconfig", "viewer", "data/store.redb", "data/ca.key", "data/admin.token"] {
         let mode = std::fs::metadata(folder.path().join(file)).expect(file).permissions().mode();
         assert_eq!(mode & 0o077, 0, "{file}");
     }
@@ -227,6 +231,20 @@ fn bad_input_gets_one_sentence_and_the_documented_code() {
             1,
             "loopback",
         ),
+        (
+            vec![
+                "standalone".into(),
+                "--listen".into(),
+                "unix:socket".into(),
+                "--kubeconfig-out".into(),
+                "k".into(),
+                "--store".into(),
+                "memory".into(),
+            ],
+            1,
+            "cannot use a socket file",
+        ),
+        (vec!["standalone".into(), "--listen".into(), "here".into()], 2, "unix:PATH"),
     ] {
         let words: Vec<&str> = args.iter().map(String::as_str).collect();
         let output = run(&words);

@@ -3,6 +3,7 @@
 //! Source: `generated.proto` of k8s.io/api `core/v1`, `events/v1`, `coordination/v1`,
 //! `authorization/v1`, `authentication/v1` and of apimachinery `meta/v1`, v0.35.
 
+use super::definition::DEFINITION;
 use super::{Field, Fields, Kind};
 
 const OWNER: Fields = &[
@@ -41,7 +42,7 @@ const METADATA: Fields = &[
     Field(17, "managedFields", Kind::Messages(MANAGED)),
 ];
 
-const META: Field = Field(1, "metadata", Kind::Message(METADATA));
+pub(super) const META: Field = Field(1, "metadata", Kind::Message(METADATA));
 
 const NAMESPACE_CONDITION: Fields = &[
     Field(1, "type", Kind::Text),
@@ -173,6 +174,23 @@ const NODE_INFO: Fields = &[
     Field(8, "kubeProxyVersion", Kind::Text),
     Field(9, "operatingSystem", Kind::Text),
     Field(10, "architecture", Kind::Text),
+    Field(11, "swap", Kind::Message(&[Field(1, "capacity", Kind::OptionalInteger)])),
+];
+
+const DAEMON_ENDPOINTS: Fields =
+    &[Field(1, "kubeletEndpoint", Kind::Message(&[Field(1, "Port", Kind::OptionalInteger)]))];
+
+const RUNTIME_HANDLER: Fields = &[
+    // Empty for the default handler, and written all the same.
+    Field(1, "name", Kind::OptionalText),
+    Field(
+        2,
+        "features",
+        Kind::Message(&[
+            Field(1, "recursiveReadOnlyMounts", Kind::OptionalBool),
+            Field(2, "userNamespaces", Kind::OptionalBool),
+        ]),
+    ),
 ];
 
 const NODE: Fields = &[
@@ -182,6 +200,7 @@ const NODE: Fields = &[
         "spec",
         Kind::Message(&[
             Field(1, "podCIDR", Kind::Text),
+            Field(2, "externalID", Kind::Text),
             Field(3, "providerID", Kind::Text),
             Field(4, "unschedulable", Kind::Bool),
             Field(5, "taints", Kind::Messages(TAINT)),
@@ -194,13 +213,29 @@ const NODE: Fields = &[
         Kind::Message(&[
             Field(1, "capacity", Kind::QuantityMap),
             Field(2, "allocatable", Kind::QuantityMap),
+            Field(3, "phase", Kind::Text),
             Field(4, "conditions", Kind::Messages(NODE_CONDITION)),
             Field(
                 5,
                 "addresses",
                 Kind::Messages(&[Field(1, "type", Kind::Text), Field(2, "address", Kind::Text)]),
             ),
+            Field(6, "daemonEndpoints", Kind::Message(DAEMON_ENDPOINTS)),
             Field(7, "nodeInfo", Kind::Message(NODE_INFO)),
+            Field(
+                8,
+                "images",
+                Kind::Messages(&[Field(1, "names", Kind::Texts), Field(2, "sizeBytes", Kind::Integer)]),
+            ),
+            Field(9, "volumesInUse", Kind::Texts),
+            Field(
+                10,
+                "volumesAttached",
+                Kind::Messages(&[Field(1, "name", Kind::Text), Field(2, "devicePath", Kind::Text)]),
+            ),
+            Field(12, "runtimeHandlers", Kind::Messages(RUNTIME_HANDLER)),
+            Field(13, "features", Kind::Message(&[Field(1, "supplementalGroupsPolicy", Kind::OptionalBool)])),
+            Field(14, "declaredFeatures", Kind::Texts),
         ]),
     ),
 ];
@@ -213,6 +248,21 @@ const RESOURCE_ATTRIBUTES: Fields = &[
     Field(5, "resource", Kind::Text),
     Field(6, "subresource", Kind::Text),
     Field(7, "name", Kind::Text),
+    Field(8, "fieldSelector", Kind::Message(SELECTOR)),
+    Field(9, "labelSelector", Kind::Message(SELECTOR)),
+];
+
+const SELECTOR: Fields = &[
+    Field(1, "rawSelector", Kind::Text),
+    Field(
+        2,
+        "requirements",
+        Kind::Messages(&[
+            Field(1, "key", Kind::Text),
+            Field(2, "operator", Kind::Text),
+            Field(3, "values", Kind::Texts),
+        ]),
+    ),
 ];
 
 const ACCESS_REVIEW: Fields = &[
@@ -257,7 +307,7 @@ pub(super) const ENVELOPE: Fields = &[
 ];
 
 /// The kinds that are understood, by apiVersion and kind.
-pub(super) const KINDS: [(&str, &str, Fields); 10] = [
+pub(super) const KINDS: [(&str, &str, Fields); 11] = [
     ("v1", "Namespace", NAMESPACE),
     ("v1", "ConfigMap", CONFIG_MAP),
     ("v1", "Secret", SECRET),
@@ -265,6 +315,7 @@ pub(super) const KINDS: [(&str, &str, Fields); 10] = [
     ("v1", "Node", NODE),
     ("events.k8s.io/v1", "Event", NEW_EVENT),
     ("coordination.k8s.io/v1", "Lease", LEASE),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition", DEFINITION),
     ("authorization.k8s.io/v1", "SelfSubjectAccessReview", ACCESS_REVIEW),
     ("authorization.k8s.io/v1", "SelfSubjectRulesReview", RULES_REVIEW),
     ("authentication.k8s.io/v1", "SelfSubjectReview", SELF_REVIEW),

@@ -3,6 +3,7 @@
 //!
 //! Source: apimachinery `pkg/runtime/serializer/protobuf/protobuf.go`, v0.35.
 
+mod definition;
 mod kinds;
 
 use base64::Engine as _;
@@ -17,8 +18,9 @@ pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// Starts every body.
 const MAGIC: &[u8] = b"k8s\0";
-/// Messages nested deeper than this are refused; real ones need five levels.
-const DEPTH_MAX: usize = 16;
+/// Messages nested deeper than this are refused: each level is one or two of the JSON that it becomes,
+/// and definitions have schemas of some thirty levels.
+const DEPTH_MAX: usize = 64;
 
 /// One field of a message. Senders write every plain field, zero or not: a zero is left out, unless
 /// the field is one of those whose presence means something.
@@ -36,13 +38,23 @@ enum Kind {
     OptionalBool,
     Time,
     MicroTime,
+    OptionalDouble,
     /// JSON in bytes (`FieldsV1`).
     Raw,
+    Raws,
+    /// Base64 in JSON.
+    Bytes,
     TextMap,
     BytesMap,
     QuantityMap,
     Message(Fields),
+    /// A message that says something by being there, even when it is empty.
+    Present(Fields),
     Messages(Fields),
+    MessageMap(Fields),
+    /// A message that is only one of its fields in JSON.
+    Either(Fields),
+    EitherMap(Fields),
 }
 
 type Fields = &'static [Field];
@@ -91,7 +103,8 @@ fn raw(envelope: &[u8]) -> Result<&[u8], Failure> {
 enum Content<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// Fixed-width numbers: none of our fields, but they must be skipped.
+    Double(f64),
+    /// Four bytes: none of our fields, but they must be skipped.
     Fixed,
 }
 
@@ -107,7 +120,10 @@ impl<'a> Reader<'a> {
         let number = u32::try_from(tag >> 3).map_err(|_| malformed("field number out of range"))?;
         let content = match tag & 7 {
             0 => Content::Number(self.varint()?),
-            1 => self.bytes(8).map(|_| Content::Fixed)?,
+            1 => {
+                let bytes = self.bytes(8)?.try_into().map_err(|_| malformed("a number is too short"))?;
+                Content::Double(f64::from_le_bytes(bytes))
+            }
             2 => {
                 let length = self.varint()?;
                 Content::Bytes(self.bytes(length)?)
@@ -153,8 +169,14 @@ fn message(bytes: &[u8], fields: Fields, depth: usize) -> Result<Value, Failure>
             (Kind::Messages(fields), Content::Bytes(bytes)) => {
                 append(&mut out, name, message(bytes, fields, depth + 1)?);
             }
-            (Kind::TextMap | Kind::BytesMap | Kind::QuantityMap, Content::Bytes(bytes)) => {
-                let (key, value) = entry(bytes, *kind)?;
+            (Kind::Raws, Content::Bytes(bytes)) => {
+                append(&mut out, name, raw_json(bytes)?.unwrap_or(Value::Null));
+            }
+            (
+                Kind::TextMap | Kind::BytesMap | Kind::QuantityMap | Kind::MessageMap(_) | Kind::EitherMap(_),
+                Content::Bytes(bytes),
+            ) => {
+                let (key, value) = entry(bytes, *kind, depth)?;
                 let map = out.entry((*name).to_owned()).or_insert_with(|| Value::Object(Map::new()));
                 map[&key] = value;
             }
@@ -185,13 +207,33 @@ fn single(kind: Kind, content: Content<'_>, depth: usize) -> Result<Option<Value
         (Kind::OptionalBool, Content::Number(number)) => Some(Value::Bool(number != 0)),
         (Kind::Time, Content::Bytes(bytes)) => time(bytes, SecondsFormat::Secs)?,
         (Kind::MicroTime, Content::Bytes(bytes)) => time(bytes, SecondsFormat::Micros)?,
+        (Kind::OptionalDouble, Content::Double(number)) => Some(double(number)?),
         (Kind::Raw, Content::Bytes(bytes)) => raw_json(bytes)?,
+        (Kind::Bytes, Content::Bytes(bytes)) => (!bytes.is_empty()).then(|| BASE64.encode(bytes).into()),
+        (Kind::Present(fields), Content::Bytes(bytes)) => Some(message(bytes, fields, depth + 1)?),
+        (Kind::Either(fields), Content::Bytes(bytes)) => either(bytes, fields, depth)?,
         (Kind::Message(fields), Content::Bytes(bytes)) => {
             let value = message(bytes, fields, depth + 1)?;
             (value != Value::Object(Map::new())).then_some(value)
         }
         _ => return Err(malformed("a field has the wrong wire type")),
     })
+}
+
+/// The field that counts: the last of those that are there.
+fn either(bytes: &[u8], fields: Fields, depth: usize) -> Result<Option<Value>, Failure> {
+    let mut all = message(bytes, fields, depth + 1)?;
+    Ok(fields.iter().rev().find_map(|field| all.get_mut(field.1).map(Value::take)))
+}
+
+/// Whole numbers are integers in JSON.
+fn double(number: f64) -> Result<Value, Failure> {
+    #[allow(clippy::cast_possible_truncation, reason = "checked: it is whole and small enough")]
+    let whole = (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
+    whole
+        .map(Value::from)
+        .or_else(|| serde_json::Number::from_f64(number).map(Value::Number))
+        .ok_or_else(|| malformed("a number is not finite"))
 }
 
 fn text(bytes: &[u8]) -> Result<Value, Failure> {
@@ -228,7 +270,7 @@ fn raw_json(bytes: &[u8]) -> Result<Option<Value>, Failure> {
     Ok(None)
 }
 
-fn entry(bytes: &[u8], kind: Kind) -> Result<(String, Value), Failure> {
+fn entry(bytes: &[u8], kind: Kind, depth: usize) -> Result<(String, Value), Failure> {
     let mut reader = Reader(bytes);
     let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
     while let Some((number, content)) = reader.field()? {
@@ -241,6 +283,8 @@ fn entry(bytes: &[u8], kind: Kind) -> Result<(String, Value), Failure> {
     let key = std::str::from_utf8(key).map_err(|_| malformed("a key is not UTF-8"))?;
     let value = match kind {
         Kind::BytesMap => Value::from(BASE64.encode(value)),
+        Kind::MessageMap(fields) => message(value, fields, depth + 1)?,
+        Kind::EitherMap(fields) => either(value, fields, depth)?.unwrap_or(Value::Null),
         Kind::QuantityMap => {
             message(value, &[Field(1, "string", Kind::OptionalText)], DEPTH_MAX)?["string"].take()
         }
@@ -284,6 +328,47 @@ mod tests {
         [MAGIC.to_vec(), bytes(1, &type_), bytes(2, object), bytes(3, b""), bytes(4, b"")].concat()
     }
 
+    fn double(field: u64, value: f64) -> Vec<u8> {
+        let mut out = Vec::new();
+        varint(field << 3 | 1, &mut out);
+        out.extend_from_slice(&value.to_le_bytes());
+        out
+    }
+
+    /// As Go's encoder writes it: zero values included.
+    fn definition_version() -> Vec<u8> {
+        let property =
+            |name: &str, schema: &[u8]| bytes(29, &[bytes(1, name.as_bytes()), bytes(2, schema)].concat());
+        let raw = |field, json: &[u8]| bytes(field, &bytes(1, json));
+        let number_schema = [
+            bytes(5, b"integer"),
+            raw(8, b"1"),
+            double(9, 1.5),
+            number(10, 0),
+            double(11, 0.0),
+            raw(20, b"1"),
+            raw(20, b"2"),
+        ];
+        let schema = [
+            bytes(4, b""),
+            bytes(5, b"object"),
+            property("n", &number_schema.concat()),
+            property("l", &bytes(24, &bytes(1, &bytes(5, b"string")))),
+            property("m", &bytes(30, &number(1, 1))),
+            property("o", &bytes(30, &[number(1, 1), bytes(2, &number(37, 1))].concat())),
+            property("any", &number(38, 1)),
+        ];
+        [
+            bytes(1, b"v1"),
+            number(2, 1),
+            number(3, 0),
+            bytes(4, &bytes(1, &schema.concat())),
+            bytes(5, &bytes(1, b"")),
+            number(7, 0),
+        ]
+        .concat()
+    }
+
     #[test]
     fn objects_become_json() {
         let entry = |key: &str, value: &[u8]| [bytes(1, key.as_bytes()), bytes(2, value)].concat();
@@ -314,6 +399,21 @@ mod tests {
                 "DeleteOptions",
                 [number(1, 0), bytes(4, b"Background")].concat(),
                 json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
+            ),
+            (
+                "apiextensions.k8s.io/v1",
+                "CustomResourceDefinition",
+                bytes(2, &[bytes(1, b"g.io"), bytes(7, &definition_version())].concat()),
+                json!({"spec": {"group": "g.io", "versions": [{
+                    "name": "v1", "served": true, "storage": false,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                        "n": {"type": "integer", "minimum": 0, "maximum": 1.5, "enum": [1, 2], "default": 1},
+                        "l": {"items": {"type": "string"}}, "m": {"additionalProperties": true},
+                        "o": {"additionalProperties": {"nullable": true}},
+                        "any": {"x-kubernetes-preserve-unknown-fields": true},
+                    }}},
+                    "subresources": {"status": {}},
+                }]}}),
             ),
             (
                 "v1",

@@ -16,9 +16,11 @@ mod lifecycle;
 mod lists;
 mod negotiation;
 mod patches;
+mod protobuf;
 mod scale;
 mod storage;
 mod watches;
+mod wire;
 mod writing;
 
 use std::collections::VecDeque;

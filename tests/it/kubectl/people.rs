@@ -39,7 +39,7 @@ impl Kubectl {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_apply_read_change_and_delete() {
+async fn s019_people_apply_read_explain_change_and_delete() {
     let Some(kubectl) = Kubectl::start() else { return };
     kubectl.applied().await;
     let path = kubectl.folder.path().join("cluster.yaml").display().to_string();
@@ -68,8 +68,10 @@ async fn people_apply_read_change_and_delete() {
     assert!(read.starts_with("7 ") && read.ends_with(" 4"), "{read}");
     let selected = kubectl.ok(&["get", "clusters", "-A", "-l", "a=b", "-o", "name"]).await;
     assert_eq!(selected.trim(), "cluster.cluster.x-k8s.io/c1");
-    let explained = kubectl.ok(&["explain", "md.spec.template.spec.version"]).await;
-    assert!(explained.contains("FIELD: version"), "{explained}");
+    let field = "kubeadmconfigtemplate.spec.template.spec.joinConfiguration.nodeRegistration";
+    let explained = kubectl.ok(&["explain", field]).await;
+    assert!(explained.contains("FIELD: nodeRegistration <Object>"), "{explained}");
+    assert!(explained.contains("How a machine becomes a Node."), "{explained}");
     kubectl.ok(&["delete", "-f", &path, "--timeout=20s"]).await;
     assert!(kubectl.ok(&["get", "md,clusters", "-A", "-o", "name"]).await.is_empty());
 }

@@ -1,0 +1,127 @@
+//! Where `capstan standalone` serves its API to others, and what it says about it: address or socket
+//! file, kubeconfigs, tokens. Must not know what is served.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::args::{StandaloneArgs, StoreArgs};
+use super::output;
+use super::store::{self, Place};
+use crate::apiserver::rotation::follow_tokens;
+use crate::apiserver::serve::{self, Address};
+use crate::apiserver::{ApiServer, Tokens, tls};
+use crate::time::Clock;
+
+/// Certificates and tokens of a server: kept with the store, or made for one run.
+pub struct ServerIdentity {
+    pub tokens: Tokens,
+    authority: tls::Authority,
+    /// Where they are kept.
+    folder: Option<PathBuf>,
+}
+
+impl ServerIdentity {
+    /// A store that outlives the process has an identity that does, in the data directory.
+    ///
+    /// # Errors
+    /// Files that cannot be read, written or understood.
+    pub fn of(place: &Place, args: &StoreArgs, clock: &Clock) -> anyhow::Result<Self> {
+        if matches!(place, Place::Memory) {
+            let authority = tls::Authority::generate(clock.now())?;
+            return Ok(Self { tokens: Tokens::random(), authority, folder: None });
+        }
+        let folder = store::make_data_dir(args)?;
+        let (authority, tokens) = tls::kept_in(&folder, clock.now())?;
+        Ok(Self { tokens, authority, folder: Some(folder) })
+    }
+}
+
+/// Options that do not go together, before anything is opened.
+///
+/// # Errors
+/// A kubeconfig without an address; an address that others can reach without saying so.
+pub fn check(args: &StandaloneArgs) -> anyhow::Result<()> {
+    let files = [
+        ("--kubeconfig-out", &args.kubeconfig_out),
+        ("--read-only-kubeconfig-out", &args.read_only_kubeconfig_out),
+    ];
+    for (flag, path) in files {
+        if path.is_some() && !matches!(args.listen, Some(Address::Tcp(_))) {
+            bail!(
+                "{flag} needs --listen with an address: without one there is nothing to write (try --listen \
+                 127.0.0.1:0; programs with a kubeconfig cannot use a socket file)"
+            );
+        }
+    }
+    match &args.listen {
+        Some(Address::Tcp(address)) if !address.ip().is_loopback() && !args.listen_beyond_loopback => bail!(
+            "--listen {address}: other machines could reach that address; use a loopback one such as 127.0.0.1:0, \
+             or add --listen-beyond-loopback"
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// What is being served; ends when dropped.
+pub struct Served {
+    _listening: Listening,
+    _tokens: Option<AbortOnDropHandle<()>>,
+}
+
+enum Listening {
+    Address { _listening: serve::Listening },
+    Socket { _listening: AbortOnDropHandle<()> },
+}
+
+/// Serves `server` where the options say, and prints where that is when nothing else is on the screen.
+///
+/// # Errors
+/// An address or socket that cannot be listened on; a kubeconfig that cannot be written.
+pub async fn listen(
+    args: &StandaloneArgs,
+    server: &ApiServer,
+    identity: &ServerIdentity,
+) -> anyhow::Result<Option<Served>> {
+    let (listening, said) = match &args.listen {
+        None => return Ok(None),
+        Some(Address::Unix(path)) => {
+            let listening = serve::listen_on_socket(server.clone(), path).await?;
+            let path = path.display();
+            let said = format!(
+                "capstan serves the Kubernetes API on the socket {path}\n  curl --unix-socket {path} \
+                 http://localhost/version\n"
+            );
+            (Listening::Socket { _listening: listening }, said)
+        }
+        Some(Address::Tcp(address)) => {
+            let listening = serve::listen(server.guarded(), *address, &identity.authority).await?;
+            let said = announce(args, listening.address(), identity)?;
+            (Listening::Address { _listening: listening }, said)
+        }
+    };
+    if args.headless {
+        output::print(&said)?;
+    }
+    let tokens = identity.folder.clone().map(|folder| follow_tokens(folder, server.clone()));
+    Ok(Some(Served { _listening: listening, _tokens: tokens }))
+}
+
+/// Writes the kubeconfigs that were asked for, and says where the server is.
+fn announce(args: &StandaloneArgs, address: SocketAddr, identity: &ServerIdentity) -> anyhow::Result<String> {
+    let mut said = format!("capstan serves the Kubernetes API on https://{address}\n");
+    if !address.ip().is_loopback() {
+        let warning = "other machines can reach this address; only its tokens and certificates keep them out";
+        tracing::warn!("{address}: {warning}");
+        said.push_str(&format!("  {warning}\n"));
+    }
+    let Tokens { admin, read_only } = &identity.tokens;
+    for (path, token) in [(&args.kubeconfig_out, admin), (&args.read_only_kubeconfig_out, read_only)] {
+        let Some(path) = path else { continue };
+        tls::write_private(path, &serve::kubeconfig(address, &identity.authority, token))?;
+        said.push_str(&format!("  kubectl --kubeconfig {} get clusters -A\n", path.display()));
+    }
+    Ok(said)
+}
