@@ -123,7 +123,12 @@ fn encode_token(revision: Option<Revision>, after: &str, prefix: &str) -> String
     BASE64.encode(serde_json::to_vec(&token).unwrap_or_default())
 }
 
-fn decode_token(text: &str, prefix: &str) -> Result<(Option<Revision>, String), Failure> {
+/// The revision and the key to go on behind; no revision means the current one. `prefix` is that of
+/// the list.
+///
+/// # Errors
+/// 400 for anything that [`list_metadata`] did not write.
+pub fn decode_token(text: &str, prefix: &str) -> Result<(Option<Revision>, String), Failure> {
     let bad = |why: &str| Failure::bad_request(format!("invalid continue token: {why}"));
     let bytes = BASE64.decode(text).map_err(|_| bad("it is not base64url"))?;
     let token: Token = serde_json::from_slice(&bytes).map_err(|_| bad("its content is unknown"))?;

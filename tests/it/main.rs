@@ -18,6 +18,7 @@ mod documents;
 mod engine;
 mod fleet_fixture;
 mod golang;
+mod hostile;
 mod kubectl;
 mod oneshot;
 mod rollout;
