@@ -52,8 +52,9 @@ fn operations() -> impl Strategy<Value = String> {
         "(/(spec|deep|a|0|-|~1|~2)){0,6}",
     ];
     let name = prop::sample::select(vec!["add", "copy", "move", "remove", "replace", "test", "fly"]);
-    let operation = (name, path.clone(), path)
-        .prop_map(|(op, from, path)| format!("{{\"op\":\"{op}\",\"from\":\"{from}\",\"path\":\"{path}\",\"value\":{{}}}}"));
+    let operation = (name, path.clone(), path).prop_map(|(op, from, path)| {
+        format!("{{\"op\":\"{op}\",\"from\":\"{from}\",\"path\":\"{path}\",\"value\":{{}}}}")
+    });
     prop::collection::vec(operation, 0..30).prop_map(|all| format!("[{}]", all.join(",")))
 }
 
