@@ -13,6 +13,7 @@ use super::pause::Pause;
 use super::status::write;
 use super::{Context, finalizer, pause};
 use crate::api::cluster::Cluster;
+use crate::api::condition::Condition;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{ObjectKey, cluster_label, refers_to};
 use crate::api::names::{self, CONTROL_PLANE_GROUP, CORE_GROUP, label};
@@ -72,7 +73,11 @@ impl ControlPlaneController {
             let key = ObjectKey::new(namespace.clone(), name);
             let Some(before) = self.context.caches.machines.get(&key) else { continue };
             let mut after = (*before).clone();
-            after.status.get_or_insert_default().conditions.clone_from(conditions);
+            // The inspection saw an older Machine: what others have said since is theirs.
+            let owned = |condition: &Condition| OWNED_ON_MACHINES.contains(&condition.type_.as_str());
+            let list = &mut after.status.get_or_insert_default().conditions;
+            list.retain(|condition| !owned(condition));
+            list.extend(conditions.iter().filter(|condition| owned(condition)).cloned());
             write(&self.context, &*before, &after, &OWNED_ON_MACHINES).await?;
         }
         Ok(())
