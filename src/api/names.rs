@@ -6,6 +6,9 @@ pub const CORE_GROUP: &str = "cluster.x-k8s.io";
 pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
+pub const ADDONS_GROUP: &str = "addons.cluster.x-k8s.io";
+pub const RUNTIME_GROUP: &str = "runtime.cluster.x-k8s.io";
+pub const IPAM_GROUP: &str = "ipam.cluster.x-k8s.io";
 pub const VERSION: &str = "v1beta2";
 
 /// Type of secrets that Cluster API makes.
@@ -59,6 +62,14 @@ pub mod annotation {
     pub const REVISION_HISTORY: &str = "machinedeployment.clusters.x-k8s.io/revision-history";
     /// Written by `kubectl rollout restart` style actions on templates' metadata.
     pub const RESTARTED_AT: &str = "cluster.x-k8s.io/restartedAt";
+    pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
+    pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
+    pub const SKIP_COREDNS: &str = "controlplane.cluster.x-k8s.io/skip-coredns";
+    /// On templates in dry runs of the topology controller: they may differ from what is stored.
+    pub const TOPOLOGY_DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
+    pub const TOPOLOGY_UPGRADE_CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
+    pub const UNSAFE_CLASS_NAME: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check";
+    pub const UNSAFE_VERSION: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check";
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 }
 

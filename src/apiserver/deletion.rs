@@ -172,6 +172,7 @@ impl Registry {
             let record = Record::read(&entry)?;
             let metadata = record.metadata()?;
             check_preconditions(subject, &metadata.uid, record.revision, options)?;
+            self.admit_delete(subject, &record).await?;
             if holds_nothing(subject, &metadata, options) {
                 if self.remove(&entry, options).await? {
                     return Ok(removed(subject, &metadata.uid));

@@ -136,6 +136,11 @@ impl Cause {
         Self::new(CauseReason::FieldValueNotFound, field, format!("Not found: {value}"))
     }
 
+    /// Something could not be checked.
+    pub fn internal(field: impl Into<String>, why: &str) -> Self {
+        Self::new(CauseReason::InternalError, field, with_detail("Internal error", why))
+    }
+
     /// `bytes_max` is the limit, although for schemas upstream counts characters.
     pub fn too_long(field: impl Into<String>, bytes_max: u64) -> Self {
         let plural = if bytes_max == 1 { "" } else { "s" };
@@ -285,6 +290,19 @@ impl Failure {
             _ => format!("{} \"{name}\" is forbidden: {why}", qualified(resource, group)),
         };
         Self::about(Reason::Forbidden, group, resource, name, message)
+    }
+
+    /// Refused by a webhook in a sentence of its own: nothing is said about the object.
+    pub fn denied(why: impl Into<String>) -> Self {
+        Self::new(Reason::Forbidden, why, Details::default())
+    }
+
+    /// The same refusal as the answer of a webhook: its status stays, its sentence is introduced.
+    /// Source: apiserver `pkg/admission/plugin/webhook/errors/statuserror.go` (`ToStatusErr`), v0.35.
+    #[must_use]
+    pub fn by_webhook(mut self, name: &str) -> Self {
+        self.message = format!("admission webhook \"{name}\" denied the request: {}", self.message);
+        self
     }
 
     /// Nothing may be created in a namespace that is going away.

@@ -354,7 +354,7 @@ impl Call<'_> {
             let object = scale::apply(resource, paths, old, &change(old)?)?;
             Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
         };
-        let written = self.registry.update(self.subject(), Part::Main, options, &change).await?;
+        let written = self.registry.update(self.subject(), Part::Scale, options, &change).await?;
         Ok(Reply::json(scale::view(paths, &written.object).to_string()))
     }
 }

@@ -115,8 +115,8 @@ pub fn validate(object: &Value, namespaced: bool, name_rule: fn(&str) -> Vec<Str
     if namespaced && object::text(object, "namespace").is_empty() {
         causes.push(Cause::required("metadata.namespace", ""));
     }
-    validate_labels(&metadata["labels"], &mut causes);
-    validate_annotations(&metadata["annotations"], &mut causes);
+    validate_labels(&metadata["labels"], "metadata.labels", &mut causes);
+    validate_annotations(&metadata["annotations"], "metadata.annotations", &mut causes);
     validate_owners(&metadata["ownerReferences"], &mut causes);
     validate_finalizers(&object::strings(object, "finalizers"), &mut causes);
     causes
@@ -133,27 +133,27 @@ fn without_trailing_dash(prefix: &str) -> String {
     }
 }
 
-fn validate_labels(labels: &Value, causes: &mut Vec<Cause>) {
-    let field = "metadata.labels";
+/// The spelling of labels; `field` is where they are.
+pub(super) fn validate_labels(labels: &Value, field: &str, causes: &mut Vec<Cause>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
-        let complaints = naming::qualified_name(key);
-        causes.extend(complaints.iter().map(|c| Cause::invalid(field, &key.as_str().into(), c)));
-        let complaints = naming::label_value(value.as_str().unwrap_or_default());
-        causes.extend(complaints.iter().map(|c| Cause::invalid(field, value, c)));
+        causes.extend(
+            naming::qualified_name(key).iter().map(|c| Cause::invalid(field, &key.as_str().into(), c)),
+        );
+        let text = value.as_str().unwrap_or_default();
+        causes.extend(naming::label_value(text).iter().map(|c| Cause::invalid(field, value, c)));
     }
 }
 
-fn validate_annotations(annotations: &Value, causes: &mut Vec<Cause>) {
+/// The spelling of annotation keys, and the size of all; `field` is where they are.
+pub(super) fn validate_annotations(annotations: &Value, field: &str, causes: &mut Vec<Cause>) {
     let mut bytes = 0;
     for (key, value) in annotations.as_object().into_iter().flatten() {
         bytes += key.len() + value.as_str().unwrap_or_default().len();
         let complaints = naming::qualified_name(&key.to_lowercase());
-        causes.extend(
-            complaints.iter().map(|c| Cause::invalid("metadata.annotations", &key.as_str().into(), c)),
-        );
+        causes.extend(complaints.iter().map(|c| Cause::invalid(field, &key.as_str().into(), c)));
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
-        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX as u64));
+        causes.push(Cause::too_long(field, ANNOTATIONS_BYTES_MAX as u64));
     }
 }
 

@@ -6,6 +6,7 @@
 //! and `schema` (what is special about a kind), `object` (the stored form), then the store.
 
 pub mod admission;
+mod admit;
 mod answer;
 mod auth;
 mod config_data;

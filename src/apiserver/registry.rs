@@ -75,6 +75,8 @@ impl Subject<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Main,
+    /// The main part, through the scale subresource: admission was asked about the replicas alone.
+    Scale,
     Status,
     /// A namespace's finalizers.
     Finalize,
@@ -228,8 +230,8 @@ impl Registry {
         object::set(&mut object, "uid", self.rng.uuid().to_string().into());
         object::unset(&mut object, "managedFields");
         resource.to_stored(&mut object);
-        admission::mutate(&resource.group, &resource.kind, None, &mut object);
-        let object = self.insert(subject, object, options).await?;
+        admission::mutate(&subject.request(None, options.dry_run), &mut object)?;
+        let object = self.insert(subject, object, options, &mut warnings).await?;
         warnings.extend(resource.warnings(&object, None));
         Ok(Written { object, created: true, warnings })
     }
@@ -240,6 +242,7 @@ impl Registry {
         subject: Subject<'_>,
         mut object: Value,
         options: WriteOptions,
+        warnings: &mut Vec<String>,
     ) -> Result<Value, Failure> {
         let resource = subject.resource;
         let prefix = object::text(&object, "generateName").to_owned();
@@ -256,7 +259,7 @@ impl Registry {
                 crds::establish(&mut object, &self.catalog.load(), &self.now());
             }
             self.validate(subject, Part::Main, &object, None)?;
-            admission::check(&resource.group, &resource.kind, None, &object)?;
+            let admitted = self.admit(subject, None, &object, options.dry_run).await?;
             let name = object::name(&object).to_owned();
             let subject = Subject { name: &name, ..subject };
             match self.try_insert(subject, &object, options, &mut namespace).await? {
@@ -266,6 +269,7 @@ impl Registry {
                         self.after_write(resource, &object);
                     }
                     resource.read_stored(&mut object);
+                    warnings.extend(admitted);
                     return Ok(object);
                 }
                 Inserted::Taken(failure) if !generated => return Err(failure),
@@ -366,10 +370,13 @@ impl Registry {
             let (mut draft, mut warnings) = self.accept(subject, change(&shown)?, options)?;
             check_precondition(subject, &draft, &shown)?;
             let old = record.value()?;
-            if part == Part::Main {
+            if matches!(part, Part::Main | Part::Scale) {
                 warnings.extend(metadata::dedupe_owners(&mut draft));
             }
-            let mut object = self.revise(subject, part, draft, &shown, &old)?;
+            let mut object = self.revise(subject, part, draft, (&shown, &old), options)?;
+            if part == Part::Main {
+                warnings.extend(self.admit(subject, Some(&old), &object, options.dry_run).await?);
+            }
             if let Some(object) = self.commit(subject, &entry, &record, &mut object, options).await? {
                 warnings.extend(subject.resource.warnings(&object, Some(&old)));
                 return Ok(Written { object, created: false, warnings });
@@ -385,13 +392,14 @@ impl Registry {
         subject: Subject<'_>,
         part: Part,
         mut object: Value,
-        shown: &Value,
-        old: &Value,
+        (shown, old): (&Value, &Value),
+        options: WriteOptions,
     ) -> Result<Value, Failure> {
         let resource = subject.resource;
+        let whole = matches!(part, Part::Main | Part::Scale);
         object::unset(&mut object, "managedFields");
         match part {
-            Part::Main => {
+            Part::Main | Part::Scale => {
                 metadata::carry_over(&mut object, shown);
             }
             Part::Status => {
@@ -406,9 +414,11 @@ impl Registry {
             }
         }
         resource.to_stored(&mut object);
-        if part == Part::Main {
+        if whole {
             resource.prepare_update(&mut object, old);
-            admission::mutate(&resource.group, &resource.kind, Some(old), &mut object);
+        }
+        if part == Part::Main {
+            admission::mutate(&subject.request(Some(old), options.dry_run), &mut object)?;
         }
         if matches!(resource.strategy, Strategy::Definition)
             && part == Part::Main
@@ -417,14 +427,11 @@ impl Registry {
             crds::establish(&mut object, &self.catalog.load(), &self.now());
         }
         let changed = || !object::same_content(&object, old, resource.has_status);
-        if part == Part::Main && resource.counts_generations() && changed() {
+        if whole && resource.counts_generations() && changed() {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             object::set(&mut object, "generation", generation.into());
         }
         self.validate(subject, part, &object, Some(old))?;
-        if part == Part::Main {
-            admission::check(&resource.group, &resource.kind, Some(old), &object)?;
-        }
         Ok(object)
     }
 

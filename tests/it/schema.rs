@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use capstan::api::crds;
-use capstan::apiserver::admission;
+use capstan::apiserver::admission::{self, Found, Known, Request};
 use capstan::apiserver::failure::Cause;
 use capstan::apiserver::schema::{Schema, crd};
 use serde_json::{Value, json};
@@ -73,7 +73,8 @@ fn definitions_are_structural() {
 fn sample_objects_fit_both_sets_of_schemas() {
     for (whose, schemas) in [("upstream", compiled(upstream())), ("ours", compiled(ours()))] {
         for file in shared("samples") {
-            for mut object in documents(&file) {
+            let peers = documents(&file);
+            for mut object in peers.clone() {
                 let kind = object["kind"].as_str().unwrap_or_default().to_owned();
                 let Some(schema) = schemas.get(&kind) else { continue };
                 let what =
@@ -87,10 +88,24 @@ fn sample_objects_fit_both_sets_of_schemas() {
                 let group = group.to_owned();
                 let admitted = {
                     let mut admitted = object.clone();
-                    admission::mutate(&group, &kind, None, &mut admitted);
+                    let request = Request { group: &group, kind: &kind, old: None, dry_run: false };
+                    assert_eq!(admission::mutate(&request, &mut admitted), Ok(()), "{what}");
                     admitted
                 };
-                assert_eq!(admission::check(&group, &kind, Some(&admitted), &admitted), Ok(()), "{what}");
+                for old in [None, Some(&admitted)] {
+                    let request = Request { group: &group, kind: &kind, old, dry_run: false };
+                    let mut known = Known::default();
+                    for need in admission::needs(&request, &admitted) {
+                        let wanted = |peer: &&Value| {
+                            peer["kind"] == need.kind.as_str()
+                                && (need.name.is_empty() || peer["metadata"]["name"] == need.name.as_str())
+                        };
+                        let found = peers.iter().filter(wanted).cloned().collect();
+                        known.add(need, Found::Objects(found));
+                    }
+                    let answer = admission::check(&request, &admitted, &known);
+                    assert!(answer.is_ok(), "{what}: {answer:?}");
+                }
                 assert_eq!(schema.validate(&admitted, Some(&object)), Vec::<Cause>::new(), "{what}");
             }
         }

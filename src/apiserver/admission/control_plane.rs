@@ -1,14 +1,21 @@
-//! KubeadmControlPlane. Source: `controlplane/kubeadm/webhooks/admission/
-//! {kubeadmcontrolplane,scale}.go`.
+//! KubeadmControlPlane, its scale subresource and its template.
+//!
+//! Source: cluster-api `controlplane/kubeadm/webhooks/admission/{kubeadmcontrolplane,
+//! kubeadmcontrolplane_scale,kubeadmcontrolplanetemplate}.go`, v1.14.0.
+
+use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
 
-use super::bootstrap;
-use super::value::{check_naming, check_taints, check_version, fill, prefix_version, set, text};
-use crate::apiserver::failure::Cause;
+use super::finding::{Denial, Findings};
+use super::naming_template::check_machine_naming;
+use super::parts::{check_metadata, check_taints};
+use super::value::{annotation, at, fill, is_defined, set, text};
+use super::{Request, Review, bootstrap, coredns, infrastructure, version};
+use crate::api::names::annotation as key;
 
-/// Paths that may change after creation; `*` stands for anything below.
-const CHANGEABLE: [&str; 48] = [
+/// Paths that may change after creation; `.*` stands for the path and anything below.
+const CHANGEABLE: [&str; 49] = [
     "metadata.*",
     "spec.kubeadmConfigSpec.clusterConfiguration.etcd",
     "spec.kubeadmConfigSpec.clusterConfiguration.etcd.*",
@@ -57,135 +64,237 @@ const CHANGEABLE: [&str; 48] = [
     "spec.version",
     "spec.remediation.*",
     "spec.machineNaming.*",
+    "spec.rollout.*",
 ];
 
-const CONFIG: &str = "/spec/kubeadmConfigSpec/clusterConfiguration";
+const CONFIG: &str = "kubeadmConfigSpec.clusterConfiguration";
+/// Validity of a certificate authority that says nothing else.
+const CA_DAYS: i64 = 3650;
 
-pub(super) fn default(_: Option<&Value>, plane: &mut Value) {
+pub(super) fn default(_: &Request<'_>, plane: &mut Value) -> Result<(), Denial> {
     fill(plane, &["spec"], "replicas", json!(1));
-    prefix_version(plane, "/spec/version");
-    let strategy = ["spec", "rollout", "strategy"];
-    set(plane, &strategy, "type", json!("RollingUpdate"));
+    // Also an empty version gets its letter, and is refused for the rest.
+    let version = text(plane, "/spec/version");
+    if !version.starts_with('v') {
+        let version = format!("v{version}");
+        set(plane, &["spec"], "version", json!(version));
+    }
+    set(plane, &["spec", "rollout", "strategy"], "type", json!("RollingUpdate"));
     fill(plane, &["spec", "rollout", "strategy", "rollingUpdate"], "maxSurge", json!(1));
+    Ok(())
 }
 
-/// `Err` is the end of the sentence of a denied request.
+/// The sentence of a denied request to scale.
 pub(super) fn check_scale(plane: &Value, replicas: i64) -> Result<(), &'static str> {
     if replicas <= 0 {
         return Err("replicas should be greater than zero");
     }
-    if replicas % 2 == 0 && !has_external_etcd(plane) {
+    if replicas % 2 == 0 && !has_external_etcd(&plane["spec"]) {
         return Err("replicas cannot be an even number when etcd is stacked");
     }
     Ok(())
 }
 
-fn etcd<'a>(plane: &'a Value, which: &str) -> Option<&'a Value> {
-    plane.pointer(&format!("{CONFIG}/etcd/{which}")).filter(|etcd| !etcd.is_null())
+fn configuration(spec: &Value) -> &Value {
+    at(spec, "/kubeadmConfigSpec/clusterConfiguration")
 }
 
-fn has_external_etcd(plane: &Value) -> bool {
-    etcd(plane, "external").is_some()
+fn has_external_etcd(spec: &Value) -> bool {
+    is_defined(&configuration(spec)["etcd"]["external"])
 }
 
-pub(super) fn check(old: Option<&Value>, plane: &Value, causes: &mut Vec<Cause>) {
-    check_replicas(plane, causes);
-    let reference = "/spec/machineTemplate/spec/infrastructureRef";
+pub(super) fn check(review: &Review<'_>, out: &mut Findings) {
+    let (plane, spec) = (review.new, &review.new["spec"]);
+    check_replicas(spec, out);
     for field in ["apiGroup", "kind", "name"] {
-        let pointer = format!("{reference}/{field}");
-        if text(plane, &pointer).is_empty() {
-            causes.push(Cause::invalid(super::value::dotted(&pointer), &json!(""), "cannot be empty"));
+        if text(spec, &format!("/machineTemplate/spec/infrastructureRef/{field}")).is_empty() {
+            // Not where the field is, but upstream's path.
+            out.invalid(format!("spec.machineTemplate.infrastructure.{field}"), &json!(""), "cannot be empty");
         }
     }
-    check_version(plane, "/spec/version", causes);
-    check_strategy(plane, causes);
-    check_certificates(plane, causes);
-    check_naming(plane, "/spec/machineNaming/template", causes);
-    check_taints(plane, "/spec/machineTemplate/spec/taints", false, causes);
-    check_etcd(old, plane, causes);
-    bootstrap::check_spec(&plane["spec"]["kubeadmConfigSpec"], "spec.kubeadmConfigSpec", causes);
-    if let Some(old) = old {
-        check_changes(old, plane, causes);
-        check_upgrade(old, plane, causes);
+    check_version(spec, out);
+    check_shared(spec, "spec", out);
+    if let Some(old) = review.old {
+        check_changes(old, plane, out);
+        check_upgrade(&old["spec"], spec, out);
     }
+    check_images(spec, "spec", out);
+    check_etcd(review.old.map(|old| &old["spec"]), spec, "spec", out);
+    if let Some(old) = review.old {
+        check_dns_upgrade(&old["spec"], plane, out);
+    }
+    check_kubeadm(spec, "spec", out);
 }
 
-fn check_replicas(plane: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn check_template(review: &Review<'_>, out: &mut Findings) {
+    const SPEC: &str = "spec.template.spec";
+    let spec = at(review.new, "/spec/template/spec");
+    if let Some(old) = review.old {
+        let historic = |spec: &Value| {
+            let mut spec = spec.clone();
+            fill(&mut spec, &[], "kubeadmConfigSpec", json!({}));
+            spec.pointer_mut("/kubeadmConfigSpec").into_iter().for_each(bootstrap::fill_history);
+            spec
+        };
+        let (old, mut new) = (historic(at(old, "/spec/template/spec")), historic(spec));
+        // Once filled in by a webhook: a template from then may be applied without it.
+        let strategy = at(&old, "/rollout/strategy");
+        if *strategy == json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}})
+            && !is_defined(at(&new, "/rollout/strategy"))
+        {
+            set(&mut new, &["rollout"], "strategy", strategy.clone());
+        }
+        let request = "Please create new resource instead.";
+        return infrastructure::refuse_difference("KubeadmControlPlaneTemplate", &old, &new, request, out);
+    }
+    check_shared(spec, SPEC, out);
+    check_images(spec, SPEC, out);
+    check_etcd(None, spec, SPEC, out);
+    check_kubeadm(spec, SPEC, out);
+    check_metadata(at(review.new, "/spec/template/metadata"), "spec.template.metadata", out);
+}
+
+/// What control planes and their templates have in common, besides kubeadm's configuration.
+fn check_shared(spec: &Value, field: &str, out: &mut Findings) {
+    let template = &spec["machineTemplate"];
+    check_taints(&template["spec"]["taints"], &format!("{field}.machineTemplate.spec.taints"), out);
+    check_metadata(&template["metadata"], &format!("{field}.machineTemplate.metadata"), out);
+    if is_defined(&spec["rollout"]["strategy"]) {
+        check_strategy(spec, field, out);
+        check_certificates(spec, field, out);
+    }
+    let naming = &spec["machineNaming"]["template"];
+    check_machine_naming(naming, &format!("{field}.machineNaming.template"), ".kubeadmControlPlane.name", out);
+}
+
+fn check_kubeadm(spec: &Value, field: &str, out: &mut Findings) {
+    let (config, field) = (&spec["kubeadmConfigSpec"], format!("{field}.kubeadmConfigSpec"));
+    bootstrap::check_spec(config, &field, out);
+    bootstrap::check_timeouts(config, &field, out);
+}
+
+fn check_replicas(spec: &Value, out: &mut Findings) {
     let field = "spec.replicas";
-    match plane["spec"]["replicas"].as_i64() {
-        None => causes.push(Cause::required(field, "is required")),
-        Some(n) if n <= 0 => {
-            causes.push(Cause::forbidden(field, "cannot be less than or equal to 0"));
-        }
-        Some(n) if n % 2 == 0 && !has_external_etcd(plane) => {
-            causes.push(Cause::forbidden(field, "cannot be an even number when etcd is stacked"));
-        }
-        Some(_) => {}
+    let Some(replicas) = spec["replicas"].as_i64() else { return out.required(field, "is required") };
+    if replicas <= 0 {
+        out.forbidden(field, "cannot be less than or equal to 0");
+    }
+    if replicas % 2 == 0 && !has_external_etcd(spec) {
+        out.forbidden(field, "cannot be an even number when etcd is stacked");
     }
 }
 
-fn check_strategy(plane: &Value, causes: &mut Vec<Cause>) {
-    let strategy = &plane["spec"]["rollout"]["strategy"];
+fn check_version(spec: &Value, out: &mut Findings) {
+    let version = text(spec, "/version");
+    if !version.starts_with('v') {
+        out.invalid("spec.version", &json!(version), "must start with v");
+    }
+    if !version::is_strict(version) {
+        out.invalid("spec.version", &json!(version), "must be a valid semantic version");
+    }
+}
+
+fn check_strategy(spec: &Value, field: &str, out: &mut Findings) {
+    let strategy = &spec["rollout"]["strategy"];
     if strategy["type"] != "RollingUpdate" {
-        causes.push(Cause::required("spec.rollout.strategy.type", "only RollingUpdate is supported"));
+        out.required(format!("{field}.rollout.strategy.type"), "only RollingUpdate is supported");
     }
-    let field = "spec.rollout.strategy.rollingUpdate.maxSurge";
-    let surge = &strategy["rollingUpdate"]["maxSurge"];
-    match surge.as_i64() {
-        Some(0) if plane["spec"]["replicas"].as_i64().unwrap_or(0) < 3 => {
-            let detail =
-                "when KubeadmControlPlane is configured to scale-in, replica count needs to be at least 3";
-            causes.push(Cause::required("spec.rollout", detail));
-        }
-        Some(0 | 1) => {}
-        _ => causes.push(Cause::required(field, "value must be 1 or 0")),
+    let rolling = format!("{field}.rollout.strategy.rollingUpdate");
+    let surge = match &strategy["rollingUpdate"]["maxSurge"] {
+        Value::Null => return,
+        Value::String(text) => text.parse().unwrap_or(0),
+        number => number.as_i64().unwrap_or(0),
+    };
+    if surge == 0 && spec["replicas"].as_i64().is_some_and(|replicas| replicas < 3) {
+        let detail =
+            "when KubeadmControlPlane is configured to scale-in, replica count needs to be at least 3";
+        out.required(rolling.clone(), detail);
+    }
+    if surge != 0 && surge != 1 {
+        out.required(format!("{rolling}.maxSurge"), "value must be 1 or 0");
     }
 }
 
-/// Certificates must not outlive their CA.
-fn check_certificates(plane: &Value, causes: &mut Vec<Cause>) {
-    const CA_DAYS_DEFAULT: i64 = 3650;
-    let config = plane.pointer(CONFIG).unwrap_or(&Value::Null);
-    let Some(days) = config["certificateValidityPeriodDays"].as_i64().filter(|days| *days > 0) else {
+/// Certificates must not outlive their authority, nor be renewed before they are made.
+fn check_certificates(spec: &Value, field: &str, out: &mut Findings) {
+    let config = configuration(spec);
+    let Some(days) = config["certificateValidityPeriodDays"].as_i64().filter(|days| *days != 0) else {
         return;
     };
-    let field = format!("{}.certificateValidityPeriodDays", super::value::dotted(CONFIG));
-    match config["caCertificateValidityPeriodDays"].as_i64() {
-        Some(ca) if days > ca => {
-            let detail = format!("must be less than or equal to caCertificateValidityPeriodDays ({ca})");
-            causes.push(Cause::invalid(field, &json!(days), &detail));
-        }
-        None if days > CA_DAYS_DEFAULT => {
-            let detail = format!(
-                "must be less than or equal to the default value of caCertificateValidityPeriodDays ({CA_DAYS_DEFAULT})"
-            );
-            causes.push(Cause::invalid(field, &json!(days), &detail));
-        }
-        _ => {}
+    let (what, ca) = match config["caCertificateValidityPeriodDays"].as_i64().filter(|days| *days != 0) {
+        Some(ca) => ("caCertificateValidityPeriodDays", ca),
+        None => ("the default value of caCertificateValidityPeriodDays", CA_DAYS),
+    };
+    if days > ca {
+        let detail = format!("must be less than or equal to {what} ({ca})");
+        out.invalid(format!("{field}.{CONFIG}.certificateValidityPeriodDays"), &json!(days), &detail);
     }
-    let expiry = &plane["spec"]["rollout"]["before"]["certificatesExpiryDays"];
-    if expiry.as_i64().is_some_and(|expiry| expiry >= days) {
+    let expiry = &spec["rollout"]["before"]["certificatesExpiryDays"];
+    if expiry.as_i64().is_some_and(|expiry| expiry != 0 && expiry >= days) {
         let detail = format!("must be less than certificateValidityPeriodDays ({days})");
-        causes.push(Cause::invalid("spec.rollout.before.certificatesExpiryDays", expiry, &detail));
+        out.invalid(format!("{field}.rollout.before.certificatesExpiryDays"), expiry, &detail);
     }
 }
 
-fn check_etcd(old: Option<&Value>, plane: &Value, causes: &mut Vec<Cause>) {
-    let field = format!("{}.etcd", super::value::dotted(CONFIG));
-    let (local, external) = (etcd(plane, "local"), etcd(plane, "external"));
-    if local.is_some() && external.is_some() {
-        causes.push(Cause::forbidden(format!("{field}.local"), "cannot have both external and local etcd"));
-    }
-    if let Some(old) = old {
-        let switched = |from: &str, to: &str| etcd(old, from).is_some() && etcd(plane, to).is_some();
-        if switched("local", "external") || switched("external", "local") {
-            causes.push(Cause::forbidden(field, "cannot change between external and local etcd"));
+fn is_image_tag(tag: &str) -> bool {
+    tag.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn check_images(spec: &Value, field: &str, out: &mut Findings) {
+    let config = configuration(spec);
+    let dns = text(config, "/dns/imageTag");
+    for (tag, place) in [(dns, "dns"), (text(config, "/etcd/local/imageTag"), "etcd.local")] {
+        if !is_image_tag(tag) {
+            out.forbidden(format!("{field}.{CONFIG}.{place}.imageTag"), &format!("tag {tag} is invalid"));
         }
+    }
+    if let Some(Err(why)) = (!dns.is_empty()).then(|| version::tolerant_tag(dns)) {
+        // Upstream's path begins here.
+        out.invalid("dns.imageTag", &json!(dns), &format!("failed to parse CoreDNS version: {why}"));
+    }
+}
+
+fn check_etcd(old: Option<&Value>, spec: &Value, field: &str, out: &mut Findings) {
+    let field = format!("{field}.{CONFIG}.etcd");
+    let external = has_external_etcd(spec);
+    if external && is_defined(&configuration(spec)["etcd"]["local"]) {
+        out.forbidden(format!("{field}.local"), "cannot have both external and local etcd");
+    }
+    if old.is_some_and(|old| has_external_etcd(old) != external) {
+        out.forbidden(format!("{field}.external"), "cannot change between external and local etcd");
+    }
+}
+
+/// CoreDNS is migrated along the versions that its migration library knows.
+fn check_dns_upgrade(old: &Value, plane: &Value, out: &mut Findings) {
+    let field = format!("spec.{CONFIG}.dns.imageTag");
+    let tag = |spec| text(configuration(spec), "/dns/imageTag");
+    let (from, to) = (tag(old), tag(&plane["spec"]));
+    if from.is_empty() || to.is_empty() {
+        return;
+    }
+    let mut parse = |tag: &str, which: &str| {
+        version::tolerant_tag(tag)
+            .map_err(|why| {
+                let detail = format!("failed to parse {which} CoreDNS version: {why}");
+                out.invalid(field.clone(), &json!(tag), &detail);
+            })
+            .ok()
+    };
+    let Some(from) = parse(from, "current") else { return };
+    let Some(to) = parse(to, "target") else { return };
+    let skipped = annotation(plane, key::SKIP_COREDNS).is_some();
+    if skipped || version::compare_release(&to, &from) == Ordering::Equal {
+        return;
+    }
+    let release = |v: &semver::Version| format!("{}.{}.{}", v.major, v.minor, v.patch);
+    if let Err(why) = coredns::check_migration(&release(&from), &release(&to)) {
+        out.forbidden(field, &format!("cannot migrate CoreDNS up to '{to}' from '{from}': {why}"));
     }
 }
 
 /// Everything that changed must be on the list.
-fn check_changes(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+fn check_changes(old: &Value, new: &Value, out: &mut Findings) {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return };
     let mut paths = Vec::new();
     changed(&mut Vec::new(), old, new, &mut paths);
@@ -193,9 +302,9 @@ fn check_changes(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         let first = path.first().map_or("", String::as_str);
         // The status cannot change here: it was carried over before.
         if first != "status"
-            && !CHANGEABLE.iter().chain(&["spec.rollout.*"]).any(|allowed| covers(allowed, &path))
+            && !CHANGEABLE.iter().any(|allowed| covers(allowed, &path))
         {
-            causes.push(Cause::forbidden(path.join("."), "cannot be modified"));
+            out.forbidden(path.join("."), "cannot be modified");
         }
     }
 }
@@ -231,17 +340,24 @@ fn covers(allowed: &str, path: &[String]) -> bool {
             _ => return false,
         }
     }
-    // `a.*` covers `a` itself too: upstream compares lengths this way.
     matches!((allowed.next(), allowed.next()), (None | Some("*"), None))
 }
 
-/// At most one minor version at a time.
-fn check_upgrade(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
-    let version =
-        |object: &Value| semver::Version::parse(text(object, "/spec/version").trim_start_matches('v')).ok();
-    let (Some(from), Some(to)) = (version(old), version(new)) else { return };
-    if to.major > from.major || to.minor > from.minor.saturating_add(1) {
-        let detail = format!("cannot update Kubernetes version from {from} to {to}");
-        causes.push(Cause::forbidden("spec.version", &detail));
+/// At most one minor version at a time. Going back is not refused.
+fn check_upgrade(old: &Value, new: &Value, out: &mut Findings) {
+    let field = "spec.version";
+    let (from, to) = (text(old, "/version"), text(new, "/version"));
+    let mut parse = |version: &str, which: &str| {
+        version::tolerant(version)
+            .map_err(|why| {
+                let why = format!("failed to parse {which} kubeadmcontrolplane version: {version}: {why}");
+                out.internal(field, &why);
+            })
+            .ok()
+    };
+    let Some(current) = parse(from, "current") else { return };
+    let Some(updated) = parse(to, "updated") else { return };
+    if version::skips_minor(&current, &updated) {
+        out.forbidden(field, &format!("cannot update Kubernetes version from {from} to {to}"));
     }
 }

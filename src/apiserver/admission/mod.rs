@@ -1,16 +1,30 @@
-//! What Cluster API's webhooks do on create and update, in code: defaults its controllers rely on, and
-//! the checks that need nothing but the object and its predecessor. Owns those rules per kind; must
-//! not know stores, requests or schemas.
+//! What Cluster API's webhooks do, in code: the defaults its controllers rely on, and the rules for
+//! create, update, delete and scale, answered as an API server answers for its webhooks. Owns those
+//! rules per kind; must not know stores or schemas. Rules that look at other objects say which
+//! ([`needs`]) and get them passed in.
 //!
-//! Source: cluster-api `core/webhooks/admission`, `controlplane/kubeadm/webhooks/admission`,
-//! `test/infrastructure/docker/webhooks`, v1.14.0. Left out, with their ground: Cluster topology
-//! variables (need the ClusterClass), CoreDNS migration paths, Ignition rules.
+//! Every feature gate counts as open. `docs/admission.md` lists all defaults and rules.
+//! Source: cluster-api `core/webhooks/admission`, `{bootstrap,controlplane}/kubeadm/webhooks/admission`,
+//! `test/infrastructure/docker/internal/webhooks`, v1.14.0; controller-runtime
+//! `pkg/webhook/admission/{validator,defaulter}_custom.go`.
 
+mod add_ons;
+mod addresses;
 mod bootstrap;
+mod class;
+mod class_patches;
 mod cluster;
 mod control_plane;
+mod coredns;
+mod finding;
 mod infrastructure;
+mod naming_template;
+mod parts;
+mod peers;
+mod selector;
+mod topology;
 mod value;
+mod version;
 mod workers;
 
 #[cfg(test)]
@@ -19,85 +33,243 @@ mod tests;
 use serde_json::Value;
 
 use super::failure::{Cause, Failure};
-use crate::api::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP};
+use crate::api::names::{
+    ADDONS_GROUP, BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, IPAM_GROUP,
+    RUNTIME_GROUP, VERSION, annotation,
+};
+use finding::{Denial, Findings};
+pub use peers::{Found, Known, Need};
 
-/// Defaults and checks of one kind. `old` is `None` on create.
-type Mutate = fn(old: Option<&Value>, new: &mut Value);
-type Check = fn(old: Option<&Value>, new: &Value, causes: &mut Vec<Cause>);
+/// A write of an object through its main endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub group: &'a str,
+    pub kind: &'a str,
+    /// The stored object; `None` on create.
+    pub old: Option<&'a Value>,
+    pub dry_run: bool,
+}
 
-/// Group, kind, and what its webhooks do.
-const KINDS: [(&str, &str, Mutate, Check); 18] = [
-    (CORE_GROUP, "Cluster", cluster::default, cluster::check),
-    (CORE_GROUP, "MachineDeployment", workers::default_deployment, workers::check_deployment),
-    (CORE_GROUP, "MachineSet", workers::default_set, workers::check_set),
-    (CORE_GROUP, "Machine", workers::default_machine, workers::check_machine),
-    (CORE_GROUP, "MachinePool", workers::default_pool, workers::check_pool),
-    (CORE_GROUP, "MachineHealthCheck", workers::default_health_check, workers::check_health_check),
-    (CONTROL_PLANE_GROUP, "KubeadmControlPlane", control_plane::default, control_plane::check),
-    (CONTROL_PLANE_GROUP, "KubeadmControlPlaneTemplate", nothing, infrastructure::check_template),
-    (BOOTSTRAP_GROUP, "KubeadmConfig", nothing, bootstrap::check_config),
-    (BOOTSTRAP_GROUP, "KubeadmConfigTemplate", nothing, bootstrap::check_template),
-    (INFRASTRUCTURE_GROUP, "DevCluster", infrastructure::default_backend, unchecked),
-    (
-        INFRASTRUCTURE_GROUP,
-        "DevClusterTemplate",
-        infrastructure::default_template,
-        infrastructure::check_template,
-    ),
-    (INFRASTRUCTURE_GROUP, "DevMachine", infrastructure::default_backend, infrastructure::check_machine),
-    (
-        INFRASTRUCTURE_GROUP,
-        "DevMachineTemplate",
-        infrastructure::default_template,
-        infrastructure::check_template,
-    ),
-    (INFRASTRUCTURE_GROUP, "DevMachinePool", nothing, unchecked),
-    (INFRASTRUCTURE_GROUP, "DockerClusterTemplate", nothing, infrastructure::check_template),
-    (INFRASTRUCTURE_GROUP, "DockerMachineTemplate", nothing, infrastructure::check_template),
-    (INFRASTRUCTURE_GROUP, "DockerMachine", nothing, infrastructure::check_machine),
+impl Request<'_> {
+    /// A dry run by which a topology controller finds out what would change.
+    fn compares_topology(&self, new: &Value) -> bool {
+        self.dry_run && value::annotation(new, annotation::TOPOLOGY_DRY_RUN).is_some()
+    }
+}
+
+/// What the rules of a kind look at.
+struct Review<'a> {
+    kind: &'a str,
+    old: Option<&'a Value>,
+    new: &'a Value,
+    compares_topology: bool,
+    known: &'a Known,
+}
+
+/// How refusals of a kind are answered.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// 422 with causes. The group is the one upstream's answers name.
+    Invalid { group: &'static str },
+    /// 403 with one sentence.
+    Denied,
+}
+
+/// What is done to objects of one kind.
+struct Rules {
+    group: &'static str,
+    kind: &'static str,
+    default: fn(&Request<'_>, &mut Value) -> Result<(), Denial>,
+    needs: fn(&Request<'_>, &Value) -> Vec<Need>,
+    check: fn(&Review<'_>, &mut Findings),
+    answer: Answer,
+}
+
+const fn rules(group: &'static str, kind: &'static str, check: fn(&Review<'_>, &mut Findings)) -> Rules {
+    let answer = Answer::Invalid { group };
+    Rules { group, kind, default: |_, _| Ok(()), needs: |_, _| Vec::new(), check, answer }
+}
+
+/// Webhooks of KubeadmControlPlanes answer in the name of the core group.
+const AS_CORE: Answer = Answer::Invalid { group: CORE_GROUP };
+
+const KINDS: [Rules; 25] = [
+    Rules {
+        default: cluster::default,
+        needs: topology::needs,
+        ..rules(CORE_GROUP, "Cluster", cluster::check)
+    },
+    Rules { needs: class::needs, ..rules(CORE_GROUP, topology::CLASS, class::check) },
+    Rules {
+        default: workers::default_deployment,
+        ..rules(CORE_GROUP, "MachineDeployment", workers::check_deployment)
+    },
+    Rules { default: workers::default_set, ..rules(CORE_GROUP, "MachineSet", workers::check_set) },
+    Rules { default: workers::default_machine, ..rules(CORE_GROUP, "Machine", workers::check_machine) },
+    Rules { default: workers::default_pool, ..rules(CORE_GROUP, "MachinePool", workers::check_pool) },
+    Rules {
+        default: workers::default_health_check,
+        ..rules(CORE_GROUP, "MachineHealthCheck", workers::check_health_check)
+    },
+    rules(CORE_GROUP, "MachineDrainRule", add_ons::check_drain_rule),
+    Rules {
+        default: control_plane::default,
+        answer: AS_CORE,
+        ..rules(CONTROL_PLANE_GROUP, "KubeadmControlPlane", control_plane::check)
+    },
+    Rules {
+        answer: AS_CORE,
+        ..rules(CONTROL_PLANE_GROUP, "KubeadmControlPlaneTemplate", control_plane::check_template)
+    },
+    rules(BOOTSTRAP_GROUP, "KubeadmConfig", bootstrap::check_config),
+    Rules {
+        default: bootstrap::default_template,
+        ..rules(BOOTSTRAP_GROUP, "KubeadmConfigTemplate", bootstrap::check_template)
+    },
+    Rules {
+        default: add_ons::default_resource_set,
+        ..rules(ADDONS_GROUP, "ClusterResourceSet", add_ons::check_resource_set)
+    },
+    rules(ADDONS_GROUP, "ClusterResourceSetBinding", add_ons::check_binding),
+    Rules {
+        default: add_ons::default_extension,
+        ..rules(RUNTIME_GROUP, "ExtensionConfig", add_ons::check_extension)
+    },
+    Rules {
+        needs: addresses::needs,
+        answer: Answer::Denied,
+        ..rules(IPAM_GROUP, "IPAddress", addresses::check_address)
+    },
+    Rules { answer: Answer::Denied, ..rules(IPAM_GROUP, "IPAddressClaim", addresses::check_fixed) },
+    Rules {
+        default: infrastructure::default_cluster,
+        ..rules(INFRASTRUCTURE_GROUP, "DevCluster", infrastructure::check_cluster)
+    },
+    Rules {
+        default: infrastructure::default_cluster_template,
+        ..rules(INFRASTRUCTURE_GROUP, "DevClusterTemplate", infrastructure::check_cluster_template)
+    },
+    Rules {
+        default: infrastructure::default_machine,
+        ..rules(INFRASTRUCTURE_GROUP, "DevMachine", infrastructure::check_machine)
+    },
+    Rules {
+        default: infrastructure::default_machine_template,
+        ..rules(INFRASTRUCTURE_GROUP, "DevMachineTemplate", infrastructure::check_machine_template)
+    },
+    Rules {
+        default: infrastructure::default_docker_cluster,
+        ..rules(INFRASTRUCTURE_GROUP, "DockerCluster", infrastructure::check_docker_cluster)
+    },
+    Rules {
+        default: infrastructure::default_docker_template,
+        ..rules(INFRASTRUCTURE_GROUP, "DockerClusterTemplate", infrastructure::check_cluster_template)
+    },
+    rules(INFRASTRUCTURE_GROUP, "DockerMachine", infrastructure::check_docker_machine),
+    rules(INFRASTRUCTURE_GROUP, "DockerMachineTemplate", infrastructure::check_machine_template),
 ];
 
-fn nothing(_: Option<&Value>, _: &mut Value) {}
+/// The rules for an object. They are written for one version; an object of another one is left alone.
+fn rules_for(group: &str, kind: &str, object: &Value) -> Option<&'static Rules> {
+    static ALL: &[Rules] = &KINDS;
+    let version = object["apiVersion"].as_str().and_then(|text| text.rsplit_once('/')).map(|(_, version)| version);
+    if version.is_some_and(|version| version != VERSION) {
+        return None;
+    }
+    ALL.iter().find(|rules| rules.group == group && rules.kind == kind)
+}
 
-fn unchecked(_: Option<&Value>, _: &Value, _: &mut Vec<Cause>) {}
+impl Rules {
+    /// `default.machine.cluster.x-k8s.io`: how upstream's webhook of this purpose is called.
+    fn webhook(&self, purpose: &str) -> String {
+        format!("{purpose}.{}.{}", self.kind.to_lowercase(), self.group)
+    }
 
-/// Fills in what the kind's mutating webhook would: after decoding, before validation. Only the main
-/// endpoint is admitted; writes of `status` are not.
-pub fn mutate(group: &str, kind: &str, old: Option<&Value>, new: &mut Value) {
-    if let Some((.., mutate, _)) = KINDS.iter().find(|(g, k, ..)| *g == group && *k == kind) {
-        mutate(old, new);
+    fn refuse(&self, purpose: &str, object: &Value, causes: Vec<Cause>) -> Failure {
+        let failure = match self.answer {
+            Answer::Invalid { group } => Failure::invalid(group, self.kind, name_of(object), causes),
+            Answer::Denied => {
+                let texts: Vec<String> = causes.iter().map(Cause::to_string).collect();
+                Failure::denied(match texts.as_slice() {
+                    [one] => one.clone(),
+                    many => format!("[{}]", many.join(", ")),
+                })
+            }
+        };
+        failure.by_webhook(&self.webhook(purpose))
     }
 }
 
-/// Refuses what the kind's validating webhook would: after schema validation.
+fn name_of(object: &Value) -> &str {
+    value::text(object, "/metadata/name")
+}
+
+/// Fills in what the kind's mutating webhook would: after decoding, before validation.
 ///
 /// # Errors
-/// 422 with one cause per finding.
-pub fn check(group: &str, kind: &str, old: Option<&Value>, new: &Value) -> Result<(), Failure> {
-    let Some((.., check)) = KINDS.iter().find(|(g, k, ..)| *g == group && *k == kind) else { return Ok(()) };
-    // Upstream lets updates of terminating objects through, so that finalizers can always be removed.
+/// What the webhook denies: 403 in a sentence, or 422 with a cause.
+pub fn mutate(request: &Request<'_>, new: &mut Value) -> Result<(), Failure> {
+    let Some(rules) = rules_for(request.group, request.kind, new) else { return Ok(()) };
+    (rules.default)(request, new).map_err(|denial| match denial {
+        Denial::Sentence(why) => Failure::denied(why).by_webhook(&rules.webhook("default")),
+        Denial::Cause(cause) => rules.refuse("default", new, vec![cause]),
+    })
+}
+
+/// The objects that [`check`] has to know for this write.
+#[must_use]
+pub fn needs(request: &Request<'_>, new: &Value) -> Vec<Need> {
+    rules_for(request.group, request.kind, new).map_or_else(Vec::new, |rules| (rules.needs)(request, new))
+}
+
+/// Refuses what the kind's validating webhook would: after schema validation. Answers with warnings.
+///
+/// # Errors
+/// 422 with one cause per finding, or 403 in a sentence, as the webhook answers.
+pub fn check(request: &Request<'_>, new: &Value, known: &Known) -> Result<Vec<String>, Failure> {
+    let Some(rules) = rules_for(request.group, request.kind, new) else { return Ok(Vec::new()) };
+    // Unlike upstream, which can lock an object in: finalizers can always be removed.
     if !new["metadata"]["deletionTimestamp"].is_null() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let mut causes = Vec::new();
-    check(old, new, &mut causes);
-    if causes.is_empty() {
-        return Ok(());
+    let compares_topology = request.compares_topology(new);
+    let review = Review { kind: rules.kind, old: request.old, new, compares_topology, known };
+    let mut findings = Findings::default();
+    (rules.check)(&review, &mut findings);
+    if findings.causes.is_empty() {
+        return Ok(findings.warnings);
     }
-    let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    Err(Failure::invalid(group, kind, name, causes))
+    Err(rules.refuse("validation", new, findings.causes))
 }
 
-/// Refuses a change through the scale subresource.
+/// The objects that [`check_delete`] has to know.
+#[must_use]
+pub fn needs_for_delete(group: &str, kind: &str) -> Vec<Need> {
+    if (group, kind) == (CORE_GROUP, topology::CLASS) { topology::clusters() } else { Vec::new() }
+}
+
+/// Refuses the deletion of what is in use.
 ///
 /// # Errors
-/// 403, as a denied request, with upstream's sentence.
+/// 403 with the users' names.
+pub fn check_delete(group: &str, kind: &str, object: &Value, known: &Known) -> Result<(), Failure> {
+    let Some(rules) = rules_for(group, kind, object).filter(|rules| rules.kind == topology::CLASS) else {
+        return Ok(());
+    };
+    class::deletion_refusal(object, known.all("Cluster")).map_or(Ok(()), |why| {
+        let failure = Failure::forbidden(group, kind, name_of(object), &why);
+        Err(failure.by_webhook(&rules.webhook("validation")))
+    })
+}
+
+/// Refuses a change through the scale subresource, which no other rule is asked about.
+///
+/// # Errors
+/// 403 in upstream's sentence.
 pub fn check_scale(group: &str, kind: &str, object: &Value, replicas: i64) -> Result<(), Failure> {
     if (group, kind) != (CONTROL_PLANE_GROUP, "KubeadmControlPlane") {
         return Ok(());
     }
-    control_plane::check_scale(object, replicas).map_err(|why| {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        Failure::forbidden(group, "kubeadmcontrolplanes", name, why)
-    })
+    let webhook = "validation-scale.kubeadmcontrolplane.controlplane.cluster.x-k8s.io";
+    control_plane::check_scale(object, replicas).map_err(|why| Failure::denied(why).by_webhook(webhook))
 }

@@ -1,14 +1,43 @@
-//! Reading and filling objects as JSON, and the checks several kinds share.
+//! Reading and filling objects as JSON, whatever shape they have. Must not know a kind.
 
 use serde_json::{Map, Value, json};
 
 use crate::api::names::label;
-use crate::apiserver::failure::Cause;
-use crate::apiserver::naming;
 
 /// The text at a JSON pointer; empty when missing.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The value at a JSON pointer; null when missing.
+pub(super) fn at<'a>(object: &'a Value, pointer: &str) -> &'a Value {
+    object.pointer(pointer).unwrap_or(&Value::Null)
+}
+
+/// The items of a list; none when it is something else.
+pub(super) fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The items at a JSON pointer.
+pub(super) fn items_at<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    items(at(object, pointer))
+}
+
+/// The value of an annotation, also an empty one.
+pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"].get(key).and_then(Value::as_str)
+}
+
+/// Is anything set in here? What upstream's `IsDefined` of a struct tells: empty objects and empty
+/// texts are as good as missing.
+pub(super) fn is_defined(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Object(map) => map.values().any(is_defined),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => true,
+    }
 }
 
 /// The map at these fields, created when missing. `None` when something else is in the way: the schema
@@ -53,105 +82,4 @@ pub(super) fn prefix_version(object: &mut Value, pointer: &str) {
     {
         version.insert(0, 'v');
     }
-}
-
-pub(super) fn check_version(object: &Value, pointer: &str, causes: &mut Vec<Cause>) {
-    let version = text(object, pointer);
-    if version.is_empty() {
-        return;
-    }
-    let field = dotted(pointer);
-    match version.strip_prefix('v') {
-        None => causes.push(Cause::invalid(field, &json!(version), "must start with v")),
-        Some(rest) if semver::Version::parse(rest).is_err() => {
-            causes.push(Cause::invalid(field, &json!(version), "must be a valid semantic version"));
-        }
-        Some(_) => {}
-    }
-}
-
-/// `/spec/version` as `spec.version`.
-pub(super) fn dotted(pointer: &str) -> String {
-    pointer.trim_start_matches('/').replace('/', ".")
-}
-
-pub(super) fn immutable(old: Option<&Value>, new: &Value, pointer: &str, causes: &mut Vec<Cause>) {
-    let Some(old) = old else { return };
-    if old.pointer(pointer) != new.pointer(pointer) {
-        causes.push(Cause::forbidden(dotted(pointer), "field is immutable"));
-    }
-}
-
-/// Names that become label values must be spelled like them.
-pub(super) fn check_name(object: &Value, causes: &mut Vec<Cause>) {
-    let name = text(object, "/metadata/name");
-    if let Some(complaint) = naming::label_value(name).first() {
-        let detail = format!("must be a valid label value: {complaint}");
-        causes.push(Cause::invalid("metadata.name", &json!(name), &detail));
-    }
-}
-
-/// `3` or `25%`.
-pub(super) fn check_int_or_percent(object: &Value, pointer: &str, causes: &mut Vec<Cause>) {
-    let Some(Value::String(value)) = object.pointer(pointer) else { return };
-    let percent = value.strip_suffix('%').and_then(|digits| digits.parse::<u32>().ok());
-    if percent.is_none() {
-        let detail = "must be either an int or a percentage: invalid value for IntOrString: \
-                      invalid type: string is not a percentage";
-        causes.push(Cause::invalid(dotted(pointer), &json!(value), detail));
-    }
-}
-
-/// Names are generated from templates; the random part keeps them apart.
-pub(super) fn check_naming(object: &Value, pointer: &str, causes: &mut Vec<Cause>) {
-    let template = text(object, pointer);
-    if template.is_empty() {
-        return;
-    }
-    let compact: String = template.chars().filter(|c| !c.is_whitespace()).collect();
-    if !compact.contains("{{.random}}") {
-        let detail = "invalid template, {{ .random }} is missing";
-        causes.push(Cause::invalid(dotted(pointer), &json!(template), detail));
-    }
-}
-
-/// Taints that Cluster API or Kubernetes itself sets and removes.
-pub(super) fn check_taints(object: &Value, pointer: &str, worker: bool, causes: &mut Vec<Cause>) {
-    const RESERVED: [&str; 2] =
-        ["node.cluster.x-k8s.io/uninitialized", "node.cluster.x-k8s.io/outdated-revision"];
-    let taints = object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for (index, taint) in taints.iter().enumerate() {
-        let key = text(taint, "/key");
-        let reserved = RESERVED.contains(&key)
-            || key.starts_with("node.cloudprovider.kubernetes.io/")
-            || (key.starts_with("node.kubernetes.io/") && key != "node.kubernetes.io/out-of-service");
-        let complaint = match key {
-            _ if reserved => "taint key is not allowed",
-            "node-role.kubernetes.io/master" => {
-                "taint is deprecated since 1.24 and should not be used anymore"
-            }
-            "node-role.kubernetes.io/control-plane" if worker => "taint is not allowed for worker Machines",
-            _ => continue,
-        };
-        causes.push(Cause::invalid(format!("{}[{index}].key", dotted(pointer)), &json!(key), complaint));
-    }
-}
-
-/// Replicas when they are not given: what the autoscaler's bounds allow, or one.
-pub(super) fn default_replicas(old: Option<&Value>, new: &mut Value) {
-    if new.pointer("/spec/replicas").is_some_and(|replicas| !replicas.is_null()) {
-        return;
-    }
-    let bound = |which: &str| {
-        let key = format!("cluster.x-k8s.io/cluster-api-autoscaler-node-group-{which}-size");
-        new["metadata"]["annotations"][key].as_str().and_then(|text| text.parse::<i64>().ok())
-    };
-    let replicas = match (bound("min"), bound("max")) {
-        (Some(min), Some(max)) => {
-            let before = old.and_then(|old| old["spec"]["replicas"].as_i64());
-            before.map_or(min, |before| if before < min { min } else { before.min(max) })
-        }
-        _ => 1,
-    };
-    set(new, &["spec"], "replicas", json!(replicas));
 }

@@ -1,0 +1,125 @@
+//! Versions as Cluster API reads them: with a leading `v`, sometimes shortened, with build metadata
+//! that counts. Must not know a kind.
+//!
+//! Source: cluster-api `util/version/version.go` v1.14.0; blang/semver `semver.go` v4.
+
+use std::cmp::Ordering;
+
+use semver::Version;
+
+/// Is this a whole semantic version behind an optional `v`?
+pub(super) fn is_strict(text: &str) -> bool {
+    Version::parse(text.strip_prefix('v').unwrap_or(text)).is_ok()
+}
+
+/// Reads `v1.35`, ` 1.035.0` and the like, as `ParseTolerant` does.
+///
+/// # Errors
+/// What is wrong, in the library's words where it has short ones.
+pub(super) fn tolerant(text: &str) -> Result<Version, String> {
+    let text = text.trim();
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let mut parts: Vec<String> = text.splitn(3, '.').map(trim_zeros).collect();
+    if parts.len() < 3 && parts.last().is_some_and(|last| last.contains(['+', '-'])) {
+        return Err("Short version cannot contain PreRelease/Build meta data".to_owned());
+    }
+    parts.resize(3, "0".to_owned());
+    for (part, name) in parts.iter().zip(["major", "minor"]) {
+        if !part.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(format!("Invalid character(s) found in {name} number {part:?}"));
+        }
+    }
+    Version::parse(&parts.join(".")).map_err(|error| error.to_string())
+}
+
+/// Image tags have `_` where versions have `+`.
+pub(super) fn tolerant_tag(tag: &str) -> Result<Version, String> {
+    tolerant(&tag.replace('_', "+"))
+}
+
+fn trim_zeros(part: &str) -> String {
+    if part.len() < 2 {
+        return part.to_owned();
+    }
+    let rest = part.trim_start_matches('0');
+    if rest.starts_with(|c: char| c.is_ascii_digit()) { rest.to_owned() } else { format!("0{rest}") }
+}
+
+/// Order without pre-release and build.
+pub(super) fn compare_release(a: &Version, b: &Version) -> Ordering {
+    (a.major, a.minor, a.patch).cmp(&(b.major, b.minor, b.patch))
+}
+
+/// Order with build metadata; `None` when only random build words differ.
+pub(super) fn compare_build(a: &Version, b: &Version) -> Option<Ordering> {
+    let order = a.cmp_precedence(b);
+    if order != Ordering::Equal {
+        return Some(order);
+    }
+    let (a, b) = (a.build.as_str(), b.build.as_str());
+    let (mut left, mut right) = (a.split('.'), b.split('.'));
+    if a.is_empty() || b.is_empty() {
+        return Some(a.is_empty().cmp(&b.is_empty()).reverse());
+    }
+    loop {
+        let (l, r) = match (left.next(), right.next()) {
+            (None, None) => return Some(Ordering::Equal),
+            (None, Some(_)) => return Some(Ordering::Less),
+            (Some(_), None) => return Some(Ordering::Greater),
+            (Some(l), Some(r)) => (l, r),
+        };
+        match (l.parse::<u64>().ok(), r.parse::<u64>().ok()) {
+            (Some(l), Some(r)) if l != r => return Some(l.cmp(&r)),
+            (Some(_), None) => return Some(Ordering::Less),
+            (None, Some(_)) => return Some(Ordering::Greater),
+            (None, None) if l != r => return None,
+            _ => {}
+        }
+    }
+}
+
+/// Two or more minor versions up: more than one step.
+pub(super) fn skips_minor(from: &Version, to: &Version) -> bool {
+    compare_release(to, &Version::new(from.major, from.minor + 2, 0)) != Ordering::Less
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_padded_versions_are_read() {
+        for (text, expected) in [
+            ("v1.35", Ok("1.35.0")),
+            (" v1.035.00 ", Ok("1.35.0")),
+            ("1.2.3-rc.1+b", Ok("1.2.3-rc.1+b")),
+            ("latest", Err("Invalid character(s) found in major number \"0latest\"")),
+            ("1.2-rc", Err("Short version cannot contain PreRelease/Build meta data")),
+        ] {
+            let found = tolerant(text).map(|version| version.to_string());
+            assert_eq!(found.as_deref(), expected.map_err(str::to_owned).as_ref().map(|t| *t), "{text}");
+        }
+        assert_eq!(tolerant_tag("v1.11.1_x").map(|v| v.to_string()), Ok("1.11.1+x".to_owned()));
+    }
+
+    #[test]
+    fn build_metadata_counts_where_it_is_asked_to() {
+        let version = |text: &str| tolerant(text).expect(text);
+        for (a, b, expected) in [
+            ("1.2.3", "1.2.3", Some(Ordering::Equal)),
+            ("1.2.3+b", "1.2.3", Some(Ordering::Greater)),
+            ("1.2.3", "1.2.3+b", Some(Ordering::Less)),
+            ("1.2.3+2", "1.2.3+10", Some(Ordering::Less)),
+            ("1.2.3+2", "1.2.3+x", Some(Ordering::Less)),
+            ("1.2.3+x.1", "1.2.3+x", Some(Ordering::Greater)),
+            ("1.2.3+x", "1.2.3+y", None),
+            ("1.2.3-rc.1", "1.2.3", Some(Ordering::Less)),
+        ] {
+            assert_eq!(compare_build(&version(a), &version(b)), expected, "{a} {b}");
+        }
+        assert!(skips_minor(&version("1.34.9"), &version("1.36.0-rc.0")));
+        assert!(skips_minor(&version("1.34.9"), &version("2.0.0")));
+        assert!(!skips_minor(&version("1.34.0"), &version("1.35.9")));
+        assert!(!skips_minor(&version("1.34.0"), &version("1.30.0")));
+    }
+}
