@@ -107,7 +107,9 @@ fn request_uri(text: &str) -> Result<String, String> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')));
     let (scheme, rest) = match end {
         Some(0) if text.starts_with(':') => return Err(why("missing protocol scheme")),
-        Some(at) if at > 0 && text[at..].starts_with(':') && text.starts_with(|c: char| c.is_alphabetic()) => {
+        Some(at)
+            if at > 0 && text[at..].starts_with(':') && text.starts_with(|c: char| c.is_alphabetic()) =>
+        {
             (text[..at].to_ascii_lowercase(), &text[at + 1..])
         }
         _ => (String::new(), text),

@@ -49,7 +49,8 @@ pub(super) fn check_address(review: &Review<'_>, out: &mut Findings) {
     }
     let (namespace, name) = (text(review.new, "/metadata/namespace"), text(spec, "/claimRef/name"));
     if let Sought::Here(claim) = review.known.one(CLAIM, namespace, name) {
-        let same = |part| at(claim, &format!("/spec/poolRef/{part}")) == at(spec, &format!("/poolRef/{part}"));
+        let same =
+            |part| at(claim, &format!("/spec/poolRef/{part}")) == at(spec, &format!("/poolRef/{part}"));
         if !["apiGroup", "kind", "name"].into_iter().all(same) {
             let detail = "the referenced pool is different from the pool referenced by the claim this address \
                           should fulfill";

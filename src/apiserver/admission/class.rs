@@ -21,7 +21,8 @@ use super::{Request, Review, class_patches, topology, version};
 use crate::api::names::annotation as key;
 
 /// Lists of worker classes, with the word for one member.
-const WORKERS: [(&str, &str); 2] = [("machineDeployments", "MachineDeployment"), ("machinePools", "MachinePool")];
+const WORKERS: [(&str, &str); 2] =
+    [("machineDeployments", "MachineDeployment"), ("machinePools", "MachinePool")];
 /// Clusters named in a refusal.
 const CLUSTERS_SHOWN: usize = 3;
 
@@ -116,8 +117,9 @@ fn check_unique(class: &Value, out: &mut Findings) {
         for (index, member) in workers(class, list).iter().enumerate() {
             let name = text(member, "/class");
             if !seen.insert(name) {
-                let detail =
-                    format!("{word} class must be unique. {word} with class \"{name}\" is defined more than once");
+                let detail = format!(
+                    "{word} class must be unique. {word} with class \"{name}\" is defined more than once"
+                );
                 out.invalid(format!("spec.workers.{list}[{index}].class"), &json!(name), &detail);
             }
         }
@@ -149,8 +151,11 @@ fn check_naming(class: &Value, out: &mut Findings) {
         check_topology_naming(template, &format!("spec.{part}.naming.template"), what, None, out);
     }
     for (list, what) in WORKERS {
-        let variable =
-            if what == "MachinePool" { ".machinePool.topologyName" } else { ".machineDeployment.topologyName" };
+        let variable = if what == "MachinePool" {
+            ".machinePool.topologyName"
+        } else {
+            ".machineDeployment.topologyName"
+        };
         for member in workers(class, list) {
             let field = format!("{}.naming.template", keyed(list, member));
             check_topology_naming(at(member, "/naming/template"), &field, what, Some(variable), out);
@@ -241,8 +246,9 @@ fn check_use(old: &Value, new: &Value, clusters: &[&Value], out: &mut Findings) 
         let version = at(cluster, "/spec/topology/version");
         if !versions.is_empty() && !versions.contains(version) {
             let (version, name) = (version.as_str().unwrap_or_default(), text(cluster, "/metadata/name"));
-            let detail =
-                format!("Kubernetes Version {version} is used by Cluster \"{name}\" but not set in ClusterClass");
+            let detail = format!(
+                "Kubernetes Version {version} is used by Cluster \"{name}\" but not set in ClusterClass"
+            );
             out.forbidden("spec.kubernetesVersions", &detail);
         }
     }
@@ -271,14 +277,19 @@ fn check_health_check_use(old: &Value, new: &Value, clusters: &[&Value], out: &m
     let mut refuse = |field: String, users: Vec<&str>| {
         if !users.is_empty() {
             let users = users.join(",");
-            let detail = format!("healthCheck cannot be deleted because it is used by Cluster(s) \"{users}\"");
+            let detail =
+                format!("healthCheck cannot be deleted because it is used by Cluster(s) \"{users}\"");
             out.forbidden(field, &detail);
         }
     };
     let dropped = |old: &Value, new: &Value| has_health_check(old) && !has_health_check(new);
     let of_plane = |class| at(class, "/spec/controlPlane/healthCheck");
     let user_names = |relies: &dyn Fn(&Value) -> bool| {
-        clusters.iter().filter(|cluster| relies(cluster)).map(|cluster| text(cluster, "/metadata/name")).collect()
+        clusters
+            .iter()
+            .filter(|cluster| relies(cluster))
+            .map(|cluster| text(cluster, "/metadata/name"))
+            .collect()
     };
     if dropped(of_plane(old), of_plane(new)) {
         let users = user_names(&|cluster| relies(at(cluster, "/spec/topology/controlPlane/healthCheck")));

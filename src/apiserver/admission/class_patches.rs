@@ -129,8 +129,12 @@ fn check_value(change: &Value, class: &Value, field: &str, out: &mut Findings) {
     let from = &change["valueFrom"];
     // A value of null is a value.
     match (change.get("value").is_some(), !from.is_null()) {
-        (false, false) => out.invalid(field, &pretty(change), "jsonPatch must define one of value or valueFrom"),
-        (true, true) => out.invalid(field, &pretty(change), "jsonPatch can not define both value and valueFrom"),
+        (false, false) => {
+            out.invalid(field, &pretty(change), "jsonPatch must define one of value or valueFrom")
+        }
+        (true, true) => {
+            out.invalid(field, &pretty(change), "jsonPatch can not define both value and valueFrom")
+        }
         _ => {}
     }
     if from.is_null() {
@@ -139,8 +143,12 @@ fn check_value(change: &Value, class: &Value, field: &str, out: &mut Findings) {
     let field = format!("{field}.valueFrom");
     let variable = text(from, "/variable");
     match (!text(from, "/template").is_empty(), !variable.is_empty()) {
-        (false, false) => out.invalid(field.clone(), &pretty(from), "valueFrom must set either template or variable"),
-        (true, true) => out.invalid(field.clone(), &pretty(from), "valueFrom can not set both template and variable"),
+        (false, false) => {
+            out.invalid(field.clone(), &pretty(from), "valueFrom must set either template or variable")
+        }
+        (true, true) => {
+            out.invalid(field.clone(), &pretty(from), "valueFrom can not set both template and variable")
+        }
         _ => {}
     }
     if variable.is_empty() {
@@ -160,7 +168,8 @@ fn check_value(change: &Value, class: &Value, field: &str, out: &mut Findings) {
 }
 
 fn is_builtin(variable: &str) -> bool {
-    let group = ["machineDeployment", "machinePool"].into_iter().find_map(|group| variable.strip_prefix(group));
+    let group =
+        ["machineDeployment", "machinePool"].into_iter().find_map(|group| variable.strip_prefix(group));
     BUILTIN.contains(&variable)
         || group.is_some_and(|rest| BUILTIN.iter().any(|known| known.strip_prefix('*') == Some(rest)))
 }
@@ -174,7 +183,9 @@ fn check_selector(selector: &Value, class: &Value, field: &str, out: &mut Findin
         ("machineDeploymentClass", "machineDeployments", "MachineDeployment"),
         ("machinePoolClass", "machinePools", "MachinePool"),
     ];
-    if !on("infrastructureCluster") && !on("controlPlane") && lists.iter().all(|(name, ..)| wanted(name).is_empty())
+    if !on("infrastructureCluster")
+        && !on("controlPlane")
+        && lists.iter().all(|(name, ..)| wanted(name).is_empty())
     {
         return out.invalid(field, &pretty(selector), "no selector enabled");
     }
@@ -218,7 +229,8 @@ fn check_selector(selector: &Value, class: &Value, field: &str, out: &mut Findin
 
 /// Same kind in the same version.
 fn selects(selector: &Value, template: &Value) -> bool {
-    is_defined(template) && ["/kind", "/apiVersion"].iter().all(|field| text(selector, field) == text(template, field))
+    is_defined(template)
+        && ["/kind", "/apiVersion"].iter().all(|field| text(selector, field) == text(template, field))
 }
 
 /// One `*` stands for anything, at the start or the end.

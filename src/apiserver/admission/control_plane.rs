@@ -109,7 +109,11 @@ pub(super) fn check(review: &Review<'_>, out: &mut Findings) {
     for field in ["apiGroup", "kind", "name"] {
         if text(spec, &format!("/machineTemplate/spec/infrastructureRef/{field}")).is_empty() {
             // Not where the field is, but upstream's path.
-            out.invalid(format!("spec.machineTemplate.infrastructure.{field}"), &json!(""), "cannot be empty");
+            out.invalid(
+                format!("spec.machineTemplate.infrastructure.{field}"),
+                &json!(""),
+                "cannot be empty",
+            );
         }
     }
     check_version(spec, out);
@@ -164,7 +168,12 @@ fn check_shared(spec: &Value, field: &str, out: &mut Findings) {
         check_certificates(spec, field, out);
     }
     let naming = &spec["machineNaming"]["template"];
-    check_machine_naming(naming, &format!("{field}.machineNaming.template"), ".kubeadmControlPlane.name", out);
+    check_machine_naming(
+        naming,
+        &format!("{field}.machineNaming.template"),
+        ".kubeadmControlPlane.name",
+        out,
+    );
 }
 
 fn check_kubeadm(spec: &Value, field: &str, out: &mut Findings) {
@@ -301,9 +310,7 @@ fn check_changes(old: &Value, new: &Value, out: &mut Findings) {
     for path in paths {
         let first = path.first().map_or("", String::as_str);
         // The status cannot change here: it was carried over before.
-        if first != "status"
-            && !CHANGEABLE.iter().any(|allowed| covers(allowed, &path))
-        {
+        if first != "status" && !CHANGEABLE.iter().any(|allowed| covers(allowed, &path)) {
             out.forbidden(path.join("."), "cannot be modified");
         }
     }

@@ -172,7 +172,8 @@ const KINDS: [Rules; 25] = [
 /// The rules for an object. They are written for one version; an object of another one is left alone.
 fn rules_for(group: &str, kind: &str, object: &Value) -> Option<&'static Rules> {
     static ALL: &[Rules] = &KINDS;
-    let version = object["apiVersion"].as_str().and_then(|text| text.rsplit_once('/')).map(|(_, version)| version);
+    let version =
+        object["apiVersion"].as_str().and_then(|text| text.rsplit_once('/')).map(|(_, version)| version);
     if version.is_some_and(|version| version != VERSION) {
         return None;
     }

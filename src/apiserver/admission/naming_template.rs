@@ -92,7 +92,9 @@ fn lookup<'a>(action: &str, start: usize, variables: &[(&str, &'a str)]) -> Resu
         return Err(format!("only plain variables are known here, not {{{{{action}}}}}"));
     }
     // Go points at the second field of a chain, and names the first one that is missing.
-    let at = start + action.find(path).unwrap_or(0) + steps.first().filter(|_| steps.len() > 1).map_or(0, |s| s.len() + 1);
+    let at = start
+        + action.find(path).unwrap_or(0)
+        + steps.first().filter(|_| steps.len() > 1).map_or(0, |s| s.len() + 1);
     let first = format!(".{}.", steps.first().copied().unwrap_or_default());
     let known = variables.iter().any(|(known, _)| known.starts_with(&first));
     let missing = steps.get(usize::from(known)).or(steps.first()).copied().unwrap_or_default();

@@ -43,7 +43,11 @@ pub(super) fn dotted(pointer: &str) -> String {
 /// Labels and annotations of a template.
 pub(super) fn check_metadata(template: &Value, field: &str, out: &mut Findings) {
     metadata::validate_labels(&template["labels"], &format!("{field}.labels"), &mut out.causes);
-    metadata::validate_annotations(&template["annotations"], &format!("{field}.annotations"), &mut out.causes);
+    metadata::validate_annotations(
+        &template["annotations"],
+        &format!("{field}.annotations"),
+        &mut out.causes,
+    );
 }
 
 /// `3` or `25%`.

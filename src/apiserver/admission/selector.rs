@@ -89,7 +89,11 @@ impl Requirement {
         let mut wrong = Vec::new();
         let mut complain = |path: String, value: &str, complaints: Vec<String>| {
             if !complaints.is_empty() {
-                wrong.push(format!("{path}: Invalid value: {}: {}", Value::from(value), complaints.join("; ")));
+                wrong.push(format!(
+                    "{path}: Invalid value: {}: {}",
+                    Value::from(value),
+                    complaints.join("; ")
+                ));
             }
         };
         complain("key".to_owned(), key, naming::qualified_name(key));
@@ -103,7 +107,8 @@ impl Requirement {
         }
         if values.is_empty() && matches!(test, Test::In(_) | Test::NotIn(_)) {
             wrong.push(
-                "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty".to_owned(),
+                "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
+                    .to_owned(),
             );
         }
         match wrong.as_slice() {

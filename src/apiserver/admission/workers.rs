@@ -186,11 +186,7 @@ fn check_bootstrap(object: &Value, pointer: &str, out: &mut Findings) {
 
 /// The machines that are made must be the ones that are selected. The two kinds of owners refuse it
 /// with different types of causes.
-fn check_selector(
-    owner: &Value,
-    out: &mut Findings,
-    refuse: fn(&mut Findings, &'static str, &Value, &str),
-) {
+fn check_selector(owner: &Value, out: &mut Findings, refuse: fn(&mut Findings, &'static str, &Value, &str)) {
     let selector = at(owner, "/spec/selector");
     match Selector::of(selector) {
         Err(why) => out.invalid("spec.selector", selector, &why),

@@ -127,6 +127,69 @@ async fn refusals_read_as_they_do_elsewhere() {
     assert!(unnamed.contains("the server doesn't have a resource type \"pods\""), "{unnamed}");
 }
 
+const CONTROL_PLANE: &str = r"
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlane
+metadata: {name: cp, namespace: team}
+spec:
+  replicas: 3
+  version: 1.34.0
+  kubeadmConfigSpec: {clusterConfiguration: {certificatesDir: /a}}
+  machineTemplate:
+    spec:
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: t1}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn denials_of_admission_read_as_those_of_webhooks() {
+    let Some(kubectl) = Kubectl::start().await else { return };
+    kubectl.applied().await;
+    let plane = kubectl.file("cp.yaml", CONTROL_PLANE).display().to_string();
+    kubectl.ok(&["apply", "-f", &plane]).await;
+    let version = kubectl.ok(&["get", "kcp", "cp", "-n", "team", "-o", "jsonpath={.spec.version}"]).await;
+    assert_eq!(version, "v1.34.0", "defaulted");
+
+    let even = kubectl.refused("admin", &["scale", "kcp", "cp", "-n", "team", "--replicas=2"]).await;
+    assert_eq!(
+        even.trim(),
+        "Error from server (Forbidden): admission webhook \
+         \"validation-scale.kubeadmcontrolplane.controlplane.cluster.x-k8s.io\" denied the request: replicas cannot be \
+         an even number when etcd is stacked"
+    );
+    kubectl.ok(&["scale", "kcp", "cp", "-n", "team", "--replicas=5"]).await;
+
+    let patch = |patch| ["patch", "kcp", "cp", "-n", "team", "--type=merge", "-p", patch];
+    let bad = kubectl.refused("admin", &patch(r#"{"spec":{"version":"v1.35"}}"#)).await;
+    assert_eq!(
+        bad.trim(),
+        "The KubeadmControlPlane \"cp\" is invalid: spec.version: Invalid value: \"v1.35\": must be a valid semantic \
+         version"
+    );
+    let fixed = r#"{"spec":{"version":"v1.36.0","kubeadmConfigSpec":{"clusterConfiguration":{"certificatesDir":"/b"}}}}"#;
+    let fixed = kubectl.refused("admin", &patch(fixed)).await;
+    assert_eq!(
+        fixed.lines().map(str::trim_end).collect::<Vec<_>>(),
+        [
+            "The KubeadmControlPlane \"cp\" is invalid:",
+            "* spec.kubeadmConfigSpec.clusterConfiguration.certificatesDir: Forbidden: cannot be modified",
+            "* spec.version: Forbidden: cannot update Kubernetes version from v1.34.0 to v1.36.0",
+        ]
+    );
+    let moved = kubectl.file("moved.yaml", &CLUSTER.replace("clusterName: c1", "clusterName: c2"));
+    let moved = kubectl.refused("admin", &["apply", "-f", &moved.display().to_string()]).await;
+    assert!(
+        moved.contains(
+            "The MachineDeployment \"md1\" is invalid: spec.clusterName: Forbidden: field is immutable"
+        ),
+        "{moved}"
+    );
+    for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+        let unknown = kubectl.refused("admin", &["get", kind]).await;
+        let expected = format!("the server doesn't have a resource type \"{kind}\"");
+        assert!(unknown.contains(&expected), "{unknown}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watching_and_waiting_end_when_they_should() {
     let Some(kubectl) = Kubectl::start() else { return };

@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    Known, Row, annotation, change, checked, complaints, create, good, patched, request, update,
-};
+use super::{Known, Row, annotation, change, checked, complaints, create, good, patched, request, update};
 
 const CL: &str = "Cluster";
 
@@ -66,7 +64,8 @@ fn alone() -> Vec<Row> {
 
 fn topology() -> Vec<Row> {
     let spec = |topology: Value| json!({"spec": {"topology": topology}});
-    let concurrency = |value: &str| json!({"metadata": {"annotations": {annotation::TOPOLOGY_UPGRADE_CONCURRENCY: value}}});
+    let concurrency =
+        |value: &str| json!({"metadata": {"annotations": {annotation::TOPOLOGY_UPGRADE_CONCURRENCY: value}}});
     vec![
         create(
             "CL-7",
@@ -95,9 +94,11 @@ fn topology() -> Vec<Row> {
         create(
             "MD-10",
             CL,
-            spec(json!({"workers": {"machineDeployments": [{"class": "w", "name": "md", "rollout": {"strategy": {
-                "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0},
-            }}}]}})),
+            spec(
+                json!({"workers": {"machineDeployments": [{"class": "w", "name": "md", "rollout": {"strategy": {
+                    "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0},
+                }}}]}}),
+            ),
             "spec.topology.workers.machineDeployments[md].rollout.strategy.rollingUpdate: Invalid value: \"0\": \
              maxUnavailable and maxSurge cannot both be 0",
         ),
@@ -418,7 +419,8 @@ fn classes_that_are_not_there_or_not_ready_are_warned_about() {
     assert_eq!(warned(Some(good("ClusterClass"))), unready);
     let mut class = good("ClusterClass");
     class["metadata"]["generation"] = json!(2);
-    class["status"] = json!({"observedGeneration": 2, "conditions": [{"type": "VariablesReady", "status": "True"}]});
+    class["status"] =
+        json!({"observedGeneration": 2, "conditions": [{"type": "VariablesReady", "status": "True"}]});
     assert_eq!(warned(Some(class.clone())), Vec::<String>::new());
     class["status"]["observedGeneration"] = json!(1);
     assert_eq!(warned(Some(class)), unready);

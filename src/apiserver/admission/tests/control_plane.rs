@@ -9,7 +9,10 @@ const KCPT: &str = "KubeadmControlPlaneTemplate";
 const KC: &str = "KubeadmConfig";
 
 pub fn rows() -> Vec<Row> {
-    [created(), rollouts(), updated(), dns(), templates(), configs(), ignition()].into_iter().flatten().collect()
+    [created(), rollouts(), updated(), dns(), templates(), configs(), ignition()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn config(configuration: Value) -> Value {
@@ -17,11 +20,15 @@ fn config(configuration: Value) -> Value {
 }
 
 fn created() -> Vec<Row> {
-    let reference = |field: &str| {
-        json!({"spec": {"machineTemplate": {"spec": {"infrastructureRef": {field: null}}}}})
-    };
+    let reference =
+        |field: &str| json!({"spec": {"machineTemplate": {"spec": {"infrastructureRef": {field: null}}}}});
     vec![
-        create("KCP-1", KCP, json!({"spec": {"replicas": null}}), "spec.replicas: Required value: is required"),
+        create(
+            "KCP-1",
+            KCP,
+            json!({"spec": {"replicas": null}}),
+            "spec.replicas: Required value: is required",
+        ),
         create(
             "KCP-2",
             KCP,
@@ -250,7 +257,9 @@ fn templates() -> Vec<Row> {
         create(
             "KCP-10",
             KCPT,
-            spec(json!({"kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"external": {"caFile": "x"}}}}})),
+            spec(
+                json!({"kubeadmConfigSpec": {"clusterConfiguration": {"etcd": {"external": {"caFile": "x"}}}}}),
+            ),
             "spec.template.spec.kubeadmConfigSpec.clusterConfiguration.etcd.local: Forbidden: cannot have both external \
              and local etcd",
         ),

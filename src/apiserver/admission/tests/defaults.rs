@@ -64,7 +64,12 @@ fn other_kinds_get_their_defaults() {
             json!(0),
         ),
         ("MachineSet", json!({}), "/selector/matchLabels", json!({"cluster.x-k8s.io/set-name": "it"})),
-        ("MachineSet", json!({"template": {"spec": {"version": "1"}}}), "/template/spec/version", json!("v1")),
+        (
+            "MachineSet",
+            json!({"template": {"spec": {"version": "1"}}}),
+            "/template/spec/version",
+            json!("v1"),
+        ),
         ("MachinePool", json!({}), "/template/spec/deletion/nodeDeletionTimeoutSeconds", json!(10)),
         ("MachineHealthCheck", json!({}), "/checks/nodeStartupTimeoutSeconds", json!(600)),
         (
@@ -91,7 +96,12 @@ fn other_kinds_get_their_defaults() {
         ),
         ("ExtensionConfig", json!({"clientConfig": {"url": "u"}}), "/clientConfig", json!({"url": "u"})),
         ("DevMachine", json!({}), "/backend", json!({"docker": {}})),
-        ("DevCluster", json!({}), "", json!({"backend": {"docker": {}}, "controlPlaneEndpoint": {"port": 6443}})),
+        (
+            "DevCluster",
+            json!({}),
+            "",
+            json!({"backend": {"docker": {}}, "controlPlaneEndpoint": {"port": 6443}}),
+        ),
         ("DevCluster", json!({"backend": {"inMemory": {}}}), "", json!({"backend": {"inMemory": {}}})),
         (
             "DockerCluster",

@@ -82,9 +82,7 @@ fn class() -> Value {
         }})
     };
     let machine = template("infrastructure", "DevMachine");
-    let worker = |name: &str| {
-        json!({"class": name, "bootstrap": template("bootstrap", "KubeadmConfig"), "infrastructure": machine})
-    };
+    let worker = |name: &str| json!({"class": name, "bootstrap": template("bootstrap", "KubeadmConfig"), "infrastructure": machine});
     let mut control_plane = template("controlplane", "KubeadmControlPlane");
     control_plane["machineInfrastructure"] = machine.clone();
     json!({

@@ -101,7 +101,8 @@ fn complaints(request: &Request<'_>, new: &Value, peers: &[Value]) -> Vec<String
     match checked(request, new, peers) {
         Ok(_) => Vec::new(),
         Err(failure) if failure.details.causes.is_empty() => {
-            let (_, sentence) = failure.message.split_once("denied the request: ").expect("a webhook's refusal");
+            let (_, sentence) =
+                failure.message.split_once("denied the request: ").expect("a webhook's refusal");
             vec![sentence.to_owned()]
         }
         Err(failure) => failure.details.causes.iter().map(Cause::to_string).collect(),
@@ -109,10 +110,17 @@ fn complaints(request: &Request<'_>, new: &Value, peers: &[Value]) -> Vec<String
 }
 
 fn rows() -> Vec<Row> {
-    [workers::rows(), control_plane::rows(), cluster::rows(), class::rows(), infrastructure::rows(), others::rows()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        workers::rows(),
+        control_plane::rows(),
+        cluster::rows(),
+        class::rows(),
+        infrastructure::rows(),
+        others::rows(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[test]
@@ -166,7 +174,12 @@ fn good_objects_pass_on_create_and_unchanged_and_every_kind_has_one() {
         let object = good(rules.kind);
         for old in [None, Some(&object)] {
             let peers = [good("ClusterClass")];
-            assert_eq!(complaints(&request(rules.kind, old), &object, &peers), Vec::<String>::new(), "{}", rules.kind);
+            assert_eq!(
+                complaints(&request(rules.kind, old), &object, &peers),
+                Vec::<String>::new(),
+                "{}",
+                rules.kind
+            );
         }
     }
 }
@@ -174,18 +187,88 @@ fn good_objects_pass_on_create_and_unchanged_and_every_kind_has_one() {
 /// JSON of any shape, with words that rules look for.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(vec![
-        "", "a", "v1.35.0", "1.x", "50%", "%", "{{ .random }}", "{{", "-", "10.0.0.0/8", "ignition", "Skip", "*",
-        "node.kubernetes.io/x", "RollingUpdate",
+        "",
+        "a",
+        "v1.35.0",
+        "1.x",
+        "50%",
+        "%",
+        "{{ .random }}",
+        "{{",
+        "-",
+        "10.0.0.0/8",
+        "ignition",
+        "Skip",
+        "*",
+        "node.kubernetes.io/x",
+        "RollingUpdate",
     ]);
     let field = prop::sample::select(vec![
-        "replicas", "selector", "matchLabels", "matchExpressions", "template", "spec", "rollout", "strategy",
-        "rollingUpdate", "maxSurge", "version", "topology", "classRef", "workers", "machineDeployments", "machinePools",
-        "kubeadmConfigSpec", "clusterConfiguration", "etcd", "external", "dns", "imageTag", "backend", "docker",
-        "failureDomains", "taints", "key", "deletion", "clusterNetwork", "pods", "cidrBlocks", "bootstrap", "files",
-        "users", "contentFrom", "diskSetup", "partitions", "diskLayout", "controlPlane", "healthCheck", "checks",
-        "remediation", "patches", "definitions", "jsonPatches", "variables", "kubernetesVersions", "clientConfig",
-        "service", "namespaceSelector", "machineNaming", "naming", "metadata", "labels", "annotations", "name", "class",
-        "infrastructure", "templateRef", "kind", "apiVersion", "address", "prefix", "drain", "machines",
+        "replicas",
+        "selector",
+        "matchLabels",
+        "matchExpressions",
+        "template",
+        "spec",
+        "rollout",
+        "strategy",
+        "rollingUpdate",
+        "maxSurge",
+        "version",
+        "topology",
+        "classRef",
+        "workers",
+        "machineDeployments",
+        "machinePools",
+        "kubeadmConfigSpec",
+        "clusterConfiguration",
+        "etcd",
+        "external",
+        "dns",
+        "imageTag",
+        "backend",
+        "docker",
+        "failureDomains",
+        "taints",
+        "key",
+        "deletion",
+        "clusterNetwork",
+        "pods",
+        "cidrBlocks",
+        "bootstrap",
+        "files",
+        "users",
+        "contentFrom",
+        "diskSetup",
+        "partitions",
+        "diskLayout",
+        "controlPlane",
+        "healthCheck",
+        "checks",
+        "remediation",
+        "patches",
+        "definitions",
+        "jsonPatches",
+        "variables",
+        "kubernetesVersions",
+        "clientConfig",
+        "service",
+        "namespaceSelector",
+        "machineNaming",
+        "naming",
+        "metadata",
+        "labels",
+        "annotations",
+        "name",
+        "class",
+        "infrastructure",
+        "templateRef",
+        "kind",
+        "apiVersion",
+        "address",
+        "prefix",
+        "drain",
+        "machines",
     ]);
     let leaf = prop_oneof![
         Just(Value::Null),

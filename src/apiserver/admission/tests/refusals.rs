@@ -115,7 +115,9 @@ fn a_class_stays_while_clusters_use_it() {
     };
     let refused = |clusters: &[Value]| {
         let known = known(needs_for_delete(CORE_GROUP, "ClusterClass"), clusters);
-        check_delete(CORE_GROUP, "ClusterClass", &class, &known).err().map(|failure| (failure.code(), failure.message))
+        check_delete(CORE_GROUP, "ClusterClass", &class, &known)
+            .err()
+            .map(|failure| (failure.code(), failure.message))
     };
     let denied = "admission webhook \"validation.clusterclass.cluster.x-k8s.io\" denied the request: \
                   ClusterClass.cluster.x-k8s.io \"it\" is forbidden: ClusterClass cannot be deleted because it is used \
@@ -141,7 +143,8 @@ fn objects_being_deleted_pass() {
 #[test]
 fn annotations_switch_rules_off() {
     let skip = json!({"metadata": {"annotations": {annotation::SKIP_COREDNS: ""}}});
-    let down = json!({"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"dns": {"imageTag": "v1.9.3"}}}}});
+    let down =
+        json!({"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"dns": {"imageTag": "v1.9.3"}}}}});
     let old = good("KubeadmControlPlane");
     let mut new = patched("KubeadmControlPlane", &down);
     assert_eq!(complaints(&request("KubeadmControlPlane", Some(&old)), &new, &[]).len(), 1);
@@ -210,7 +213,8 @@ fn a_template_from_before_lost_defaults_may_be_applied_without_them() {
             "format": "cloud-config", "joinConfiguration": {"nodeRegistration": {"imagePullPolicy": "IfNotPresent"}},
         }}}}}),
     );
-    let new = patched("KubeadmControlPlaneTemplate", &json!({"spec": {"template": {"spec": {"rollout": null}}}}));
+    let new =
+        patched("KubeadmControlPlaneTemplate", &json!({"spec": {"template": {"spec": {"rollout": null}}}}));
     let request = request("KubeadmControlPlaneTemplate", Some(&old));
     assert_eq!(complaints(&request, &new, &[]), Vec::<String>::new());
 }

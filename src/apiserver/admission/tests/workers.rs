@@ -178,7 +178,12 @@ fn machines() -> Vec<Row> {
             "spec.bootstrap: Required value: expected either spec.bootstrap.dataSecretName or spec.bootstrap.configRef \
              to be populated",
         ),
-        update("MA-2", MA, json!({"spec": {"clusterName": "d"}}), "spec.clusterName: Forbidden: field is immutable"),
+        update(
+            "MA-2",
+            MA,
+            json!({"spec": {"clusterName": "d"}}),
+            "spec.clusterName: Forbidden: field is immutable",
+        ),
         create(
             "MA-3",
             MA,
@@ -254,7 +259,12 @@ fn health_checks() -> Vec<Row> {
             "spec.selector: Invalid value: {\"matchLabels\":{\"cluster.x-k8s.io/cluster-name\":\"d\"}}: cannot specify a \
              cluster selector other than the one specified by ClusterName",
         ),
-        update("MHC-4", MHC, json!({"spec": {"clusterName": "d"}}), "spec.clusterName: Forbidden: field is immutable"),
+        update(
+            "MHC-4",
+            MHC,
+            json!({"spec": {"clusterName": "d"}}),
+            "spec.clusterName: Forbidden: field is immutable",
+        ),
         create(
             "MHC-5",
             MHC,
