@@ -142,7 +142,7 @@ spec:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn denials_of_admission_read_as_those_of_webhooks() {
-    let Some(kubectl) = Kubectl::start().await else { return };
+    let Some(kubectl) = Kubectl::start() else { return };
     kubectl.applied().await;
     let plane = kubectl.file("cp.yaml", CONTROL_PLANE).display().to_string();
     kubectl.ok(&["apply", "-f", &plane]).await;
