@@ -24,7 +24,7 @@ use super::resource::Resource;
 use super::routes::{ListOptions, Query, Route, Target, Verb, WriteOptions, resource_version, route};
 use super::strategy::Strategy;
 use super::watch::Watcher;
-use super::{Body, answer, content, identity, review, scale};
+use super::{Body, answer, content, identity, review, scale, warnings};
 
 /// An answer on its way out.
 pub struct Reply {
@@ -64,12 +64,7 @@ impl Reply {
 
     /// One `Warning` header per text.
     fn with_warnings(mut self, warnings: &[String]) -> Self {
-        for text in warnings {
-            let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-                self.headers.append(header::WARNING, value);
-            }
-        }
+        warnings::add(&mut self.headers, warnings);
         self
     }
 }

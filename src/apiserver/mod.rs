@@ -49,12 +49,14 @@ pub mod strategic;
 mod strategy;
 pub mod table;
 pub mod tls;
+mod warnings;
 mod watch;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::{Buf, Bytes};
@@ -84,6 +86,8 @@ use routes::WriteOptions;
 
 /// Largest request body, as kube-apiserver's.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// How long a client may take to send one.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Namespaces that exist from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -234,13 +238,17 @@ impl ApiServer {
     }
 }
 
-/// The whole body, if it is not too large.
+/// The whole body, if it is not too large or too slow.
 async fn collect<B>(body: B) -> Result<Bytes, Failure>
 where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect());
+    let Ok(collected) = collected.await else {
+        return Err(Failure::timeout("the request body did not arrive in time"));
+    };
+    match collected {
         Ok(collected) => {
             let mut body = collected.aggregate();
             Ok(body.copy_to_bytes(body.remaining()))

@@ -109,13 +109,13 @@ async fn s045_every_problem_is_a_cause() {
     assert!(texts.contains(&"Unsupported value: \"odd\": supported values: \"fast\", \"slow\""), "{texts:?}");
     assert!(texts.contains(&"Too long: may not be more than 20 bytes"), "{texts:?}");
     // One problem: its sentence stands alone.
-    let one = site.post(THINGS, &thing("a", json!({ "replicas": "many" }))).await.refused(422, "Invalid");
+    let one = site.post(THINGS, &thing("a", json!({ "note": 7 }))).await.refused(422, "Invalid");
     assert_eq!(
         one.message(),
-        "Thing.example.io \"a\" is invalid: spec.replicas: Invalid value: \"string\": spec.replicas in body must \
-         be of type integer: \"string\""
+        "Thing.example.io \"a\" is invalid: spec.note: Invalid value: \"integer\": spec.note in body must \
+         be of type string: \"integer\""
     );
-    assert_eq!(one.causes(), [("FieldValueTypeInvalid", "spec.replicas")]);
+    assert_eq!(one.causes(), [("FieldValueTypeInvalid", "spec.note")]);
 }
 
 #[tokio::test]
@@ -309,7 +309,7 @@ async fn malformed_requests_are_bad_requests() {
         (
             Ask::delete(&format!("{a}?dryRun=Maybe")),
             invalid,
-            "dryRun: Unsupported value: \"Maybe\": supported values: \"All\"",
+            "dryRun: Unsupported value: [\"Maybe\"]: supported values: \"All\"",
         ),
         (Ask::delete(&a).body(JSON, "{\"preconditions\":7}"), bad, ""),
         (Ask::delete(&a).body(JSON, "{"), bad, ""),
