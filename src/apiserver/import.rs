@@ -2,13 +2,18 @@
 //! brought from elsewhere. Skips admission and validation on purpose, so what is
 //! imported must fit its schema; a person's request never comes here.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::ApiServer;
 use super::object::encode;
-use super::registry::schema_tag;
+use super::registry::{Registry, schema_tag};
 use super::resource::Catalog;
-use crate::store::{self, Write, write_all};
+use super::{ApiServer, definitions};
+use crate::rng::Rng;
+use crate::store::{self, Store, Write, write_all};
+use crate::time::Clock;
 
 /// Objects written at once.
 const BATCH: usize = 1000;
@@ -20,6 +25,8 @@ pub enum ImportError {
     NotServed { api_version: String, kind: String },
     #[error("{what} cannot be stored: {reason}")]
     Shape { what: String, reason: String },
+    #[error("the definitions cannot be read back: {0}")]
+    Definitions(String),
     #[error("the store refused: {0}")]
     Store(#[from] store::Error),
 }
@@ -46,6 +53,54 @@ impl ApiServer {
     }
 }
 
+/// Fills an empty store with the objects of a backup. No server may run on it: nothing is collected
+/// or reconciled meanwhile.
+pub struct Restore {
+    registry: Registry,
+    writes: Vec<Write>,
+    count: usize,
+    /// Definitions were written that are not served yet.
+    undefined: bool,
+}
+
+impl Restore {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, rng: Rng) -> Self {
+        let registry = Registry::new(store, clock, rng);
+        Self { registry, writes: Vec::new(), count: 0, undefined: false }
+    }
+
+    /// Takes one object as the API showed it. Definitions come before the objects they define.
+    ///
+    /// # Errors
+    /// [`ImportError`].
+    pub async fn put(&mut self, object: Value) -> Result<(), ImportError> {
+        let is_definition = object["kind"] == "CustomResourceDefinition";
+        if self.undefined && !is_definition {
+            self.flush().await?;
+            let loaded = definitions::load(&self.registry, &BTreeSet::new()).await;
+            loaded.map_err(|failure| ImportError::Definitions(failure.to_string()))?;
+        }
+        self.undefined = is_definition;
+        self.writes.push(put(&self.registry.catalog.load(), &object)?);
+        self.count += 1;
+        if self.writes.len() == BATCH { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), ImportError> {
+        Ok(write_all(&*self.registry.store, std::mem::take(&mut self.writes)).await?)
+    }
+
+    /// Writes what is left. Returns how many objects there were.
+    ///
+    /// # Errors
+    /// [`ImportError`].
+    pub async fn finish(mut self) -> Result<usize, ImportError> {
+        self.flush().await?;
+        Ok(self.count)
+    }
+}
+
 fn put(catalog: &Catalog, object: &Value) -> Result<Write, ImportError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
@@ -53,7 +108,9 @@ fn put(catalog: &Catalog, object: &Value) -> Result<Write, ImportError> {
         catalog.all().find(|r| r.kind == kind && r.api_version() == api_version).ok_or_else(|| {
             ImportError::NotServed { api_version: api_version.to_owned(), kind: kind.to_owned() }
         })?;
-    let encoded = encode(object, schema_tag(resource)).map_err(|failure| ImportError::Shape {
+    let mut stored = object.clone();
+    resource.to_stored(&mut stored);
+    let encoded = encode(&stored, schema_tag(resource)).map_err(|failure| ImportError::Shape {
         what: format!("{kind} {}", text("/metadata/name")),
         reason: failure.to_string(),
     })?;

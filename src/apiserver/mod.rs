@@ -75,7 +75,8 @@ use crate::store::{self, Key, Store, Write};
 use crate::time::Clock;
 
 pub use auth::{Identity, Role, Tokens};
-pub use import::ImportError;
+pub use import::{ImportError, Restore};
+pub use object::is_whole;
 
 use failure::Failure;
 use lines::Lines;

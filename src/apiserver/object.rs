@@ -122,6 +122,13 @@ fn metadata_offset(plain: &[u8]) -> Option<u32> {
     u32::try_from(text.len() - rest.len()).ok().filter(|_| fits)
 }
 
+/// True when stored bytes are an object that can be read.
+#[must_use]
+pub fn is_whole(stored: &Bytes) -> bool {
+    let object = stored.get(HEADER_BYTES..).and_then(|json| serde_json::from_slice::<Value>(json).ok());
+    object.is_some_and(|object| object["metadata"].is_object())
+}
+
 fn put_field(out: &mut BytesMut, key: &str, value: &Value) -> Result<(), Failure> {
     let mut writer = out.writer();
     serde_json::to_writer(&mut writer, key).map_err(Failure::internal)?;

@@ -116,6 +116,13 @@ pub enum Command {
     Resume(TargetArgs),
     /// Delete a Machine
     Delete(TargetArgs),
+    /// Write everything a server holds into one file (0600)
+    ///
+    /// Through the server of the kubeconfig; with --data-dir or --store, from a store directly: a data
+    /// directory that no server has open, or an etcd.
+    Backup(BackupArgs),
+    /// Fill an empty store from a backup
+    Restore(RestoreArgs),
     /// Print the CustomResourceDefinitions that capstan serves
     Crds,
     /// Print a completion script
@@ -175,6 +182,15 @@ pub struct StandaloneArgs {
     /// Write a kubeconfig that may only read, with mode 0600
     #[arg(long, value_name = "FILE")]
     pub read_only_kubeconfig_out: Option<PathBuf>,
+    /// Fill the store from this backup first; it must be empty
+    #[arg(long, value_name = "FILE", conflicts_with = "sample")]
+    pub restore: Option<PathBuf>,
+    /// Read the data file, compare every checksum, say what is there, and end
+    #[arg(long, conflicts_with = "repair")]
+    pub check: bool,
+    /// Save what can be read of a damaged data file, keep the damaged one beside it, and end
+    #[arg(long)]
+    pub repair: bool,
     /// Start with these objects when the store is empty: a scenario's name, or `synthetic:clusters=C,machines=M`
     #[arg(long, value_name = "NAME")]
     pub sample: Option<String>,
@@ -190,6 +206,30 @@ pub struct StandaloneArgs {
     /// Seed of names and jitter
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct BackupArgs {
+    /// The file to write; it must not be there yet
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+impl BackupArgs {
+    /// True when no server is asked.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.store.data_dir.is_some() || self.store.store.is_some()
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RestoreArgs {
+    /// The file to read
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -2,6 +2,7 @@
 
 pub mod act;
 pub mod args;
+pub mod backup;
 pub mod crds;
 pub mod dashboard;
 pub mod describe;
@@ -53,7 +54,7 @@ pub fn main() -> ExitCode {
 async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let terminal = match &cli.command {
         None | Some(Command::Demo(_)) => Terminal::Taken,
-        Some(Command::Standalone(args)) if !args.headless => Terminal::Taken,
+        Some(Command::Standalone(args)) if !(args.headless || args.check || args.repair) => Terminal::Taken,
         Some(Command::Standalone(_) | Command::Engine(_)) => Terminal::Free,
         Some(_) => Terminal::Taken,
     };
@@ -66,10 +67,27 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?))
         }
         Some(Command::Demo(args)) => Ok(after(server::demo(cli, args).await?)),
+        Some(Command::Standalone(args)) if args.check || args.repair => {
+            output::print(&store::upkeep(args, &Clock::system())?)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Some(Command::Standalone(args)) => Ok(after(server::standalone(cli, args).await?)),
         Some(Command::Engine(args)) => {
             let connection = connect(&options(&cli.connect)).await?;
             Ok(after(server::engine(cli, args, connection).await?))
+        }
+        Some(Command::Backup(args)) => {
+            let clock = Clock::system();
+            if args.is_at_rest() {
+                backup::backup_at_rest(args, &clock).await?;
+            } else {
+                backup::backup(args, &connect(&options(&cli.connect)).await?, &clock).await?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Restore(args)) => {
+            backup::restore(args, &Clock::system()).await?;
+            Ok(ExitCode::SUCCESS)
         }
         Some(Command::Crds) => {
             output::print(&crds::render()?)?;

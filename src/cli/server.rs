@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
 use super::store::Place;
-use super::{dashboard, listen, output};
+use super::{backup, dashboard, listen, output};
 use crate::apiserver::{OpenError, Tokens};
 use crate::client::{Connection, in_process};
 use crate::controllers;
@@ -92,6 +92,12 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     let place = Place::of(&args.store)?;
     let store = place.open(&clock).await?;
     let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
+    if let Some(file) = &args.restore {
+        tracing::info!(
+            "{}",
+            backup::restore_into(store.clone(), &place, file, &clock, &rng).await?.trim_end()
+        );
+    }
     let is_new = store
         .range(Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() })
         .await?

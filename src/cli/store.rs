@@ -1,6 +1,7 @@
 //! Which store a command works on, as its options say. Owns the words of `--store`; must not know
 //! what is kept in it.
 
+use std::fmt::Write as _;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
@@ -8,11 +9,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 
-use super::args::StoreArgs;
+use super::args::{StandaloneArgs, StoreArgs};
 use super::paths;
+use crate::apiserver::is_whole;
 #[cfg(feature = "etcd")]
 use crate::apiserver::plain_form;
-use crate::store::{DiskStore, MemoryStore, Store};
+use crate::store::{Checked, DiskStore, MemoryStore, Store};
 #[cfg(feature = "etcd")]
 use crate::store::{EtcdOptions, EtcdStore, TlsFiles};
 use crate::time::Clock;
@@ -95,6 +97,52 @@ pub fn make_data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
     made.with_context(|| format!("cannot create {}", dir.display()))?;
     Ok(dir)
+}
+
+/// `capstan standalone --check` and `--repair`: what to say.
+///
+/// # Errors
+/// The file is in use, or damaged and not (or not to be) repaired.
+pub fn upkeep(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
+    let Place::Disk(dir) = Place::of(&args.store)? else {
+        bail!("only a store on disk is checked and repaired here; etcd has etcdctl for it");
+    };
+    if !dir.join("store.redb").exists() {
+        bail!("there is no store in {}", dir.display());
+    }
+    let in_order = |found: &Checked| {
+        format!(
+            "{}: in order; {} objects at revision {}, changes since {}, {} bytes\n",
+            found.path.display(),
+            found.objects,
+            found.revision,
+            found.compacted,
+            found.bytes
+        )
+    };
+    if args.check {
+        return Ok(in_order(&DiskStore::check(&dir, clock.now())?));
+    }
+    Ok(match DiskStore::repair(&dir, clock.now(), is_whole)? {
+        Ok(found) => in_order(&found) + "There was nothing to repair.\n",
+        Err(repaired) => {
+            let mut said = format!(
+                "The data file was damaged: {}.\nIt is kept as {}.\n{} objects were saved; resource versions go on \
+                 from {}. Its history is gone, so clients read everything anew.\n",
+                repaired.damage,
+                repaired.original.display(),
+                repaired.kept,
+                repaired.revision
+            );
+            if repaired.lost.is_empty() {
+                said.push_str("No lost object is known by name; whole pages of them may be missing.\n");
+            }
+            for key in &repaired.lost {
+                let _ = writeln!(said, "lost: {key}");
+            }
+            said
+        }
+    })
 }
 
 #[cfg(not(feature = "etcd"))]

@@ -9,6 +9,7 @@ pub mod connect;
 pub mod errors;
 pub mod read;
 pub mod read_only;
+pub mod snapshot;
 pub mod watch;
 pub mod write;
 

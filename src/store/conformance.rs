@@ -37,7 +37,7 @@ fn disk(bounds: Bounds) -> BoxFuture<'static, Backend> {
 fn etcd(bounds: Bounds) -> BoxFuture<'static, Backend> {
     async move {
         let etcd = etcd::tests::server::Etcd::start();
-        let store = EtcdStore::connect_bounded(etcd.options("/test"), bounds).await.unwrap();
+        let store = EtcdStore::connect_bounded(etcd::tests::options(&etcd), bounds).await.unwrap();
         Backend { store: Arc::new(store), _alive: Box::new(etcd) }
     }
     .boxed()

@@ -15,8 +15,8 @@ pub enum OpenError {
     )]
     Held { dir: String, holder: String },
     #[error(
-        "the data file {path} is damaged: {reason}. Nothing was changed; restore a copy of the data directory, \
-         or move the file away to start empty"
+        "the data file {path} is damaged: {reason}. Nothing was changed; move it away and restore a backup \
+         (capstan restore), see what capstan standalone --repair can save, or start empty without it"
     )]
     Corrupt { path: String, reason: String },
     #[error(

@@ -28,7 +28,7 @@ use bytes::Bytes;
 
 pub use blob::Blob;
 pub use data_dir::OpenError;
-pub use disk::DiskStore;
+pub use disk::{Checked, DiskStore, Repaired};
 #[cfg(feature = "etcd")]
 pub use etcd::{EtcdOptions, EtcdStore, Plain, TlsFiles};
 pub use memory::MemoryStore;

@@ -13,12 +13,14 @@
 mod actions;
 mod apiserver;
 mod conformance;
+mod crash;
 mod crds;
 mod documents;
 mod engine;
 mod fleet_fixture;
 mod golang;
 mod hostile;
+mod keeping;
 mod kubectl;
 mod oneshot;
 mod rollout;

@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::Api;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_capstan");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_capstan");
 
 /// A server of its own in a folder of its own; killed when dropped.
 pub struct Standalone {
@@ -26,7 +26,12 @@ impl Standalone {
     }
 
     pub fn start_at(address: &str, folder: &std::path::Path, extra: &[&str]) -> Self {
-        let mut child = Command::new(BINARY)
+        Self::start_by(Command::new(BINARY), address, folder, extra)
+    }
+
+    /// The command may be something that becomes the binary.
+    pub fn start_by(mut command: Command, address: &str, folder: &std::path::Path, extra: &[&str]) -> Self {
+        let mut child = command
             .args(["standalone", "--headless", "--listen", address, "--time-scale", "1000"])
             .arg("--data-dir")
             .arg(folder.join("data"))
@@ -50,7 +55,7 @@ impl Standalone {
     }
 
     /// `capstan …` against this server.
-    fn capstan(&self, args: &[&str]) -> Output {
+    pub fn capstan(&self, args: &[&str]) -> Output {
         Command::new(BINARY)
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
@@ -62,7 +67,7 @@ impl Standalone {
             .expect("the command runs")
     }
 
-    fn says(&self, args: &[&str]) -> String {
+    pub fn says(&self, args: &[&str]) -> String {
         let output = self.capstan(args);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
@@ -74,7 +79,7 @@ impl Standalone {
         self.child.wait().expect("gone");
     }
 
-    async fn clusters(&self) -> Api<Cluster> {
+    pub async fn clusters(&self) -> Api<Cluster> {
         Api::namespaced(self.client().await, "default")
     }
 
@@ -84,6 +89,10 @@ impl Standalone {
             .await
             .expect("a config");
         Client::try_from(config).expect("a client")
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 }
 

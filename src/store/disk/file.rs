@@ -4,8 +4,9 @@
 //! they held before (an undo log: what they held after is in `objects` or in a later row).
 //! `meta`: format, revision, compacted.
 
-use std::collections::BTreeMap;
-use std::fs::{OpenOptions, Permissions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::ErrorKind::{InvalidData, UnexpectedEof};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -38,41 +39,73 @@ pub(super) struct Loaded {
     pub(super) changes: Vec<Arc<Change>>,
 }
 
+/// What opening again after a failure is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// Every page is read and its checksum compared: the file may have been altered by anything.
+    Verify,
+    /// It was open a moment ago.
+    AsWritten,
+}
+
 impl DataFile {
+    /// Opens the file and reads everything. A file that is not there is made, whole or not at all, so
+    /// one that is empty was cut off by somebody.
     pub(super) fn open(path: &Path) -> Result<(Self, Loaded), OpenError> {
-        let corrupt = |reason: String| OpenError::Corrupt { path: path.display().to_string(), reason };
         let io = |source| OpenError::Io { what: "open", path: path.display().to_string(), source };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(io)?;
-        file.set_permissions(Permissions::from_mode(0o600)).map_err(io)?;
-        // redb checks what it reads but not everywhere without panicking.
-        let opened = catch_unwind(AssertUnwindSafe(|| -> Result<(Database, Loaded), redb::Error> {
-            let database = Database::builder()
-                .set_cache_size(CACHE_BYTES)
-                .create_with_backend(FileBackend::new(file)?)?;
-            let loaded = load(&database)?;
-            Ok((database, loaded))
-        }));
-        match opened {
-            Ok(Ok((database, loaded))) => Ok((Self(database), loaded)),
-            Ok(Err(redb::Error::UpgradeRequired(found))) => Err(OpenError::Format {
-                path: path.display().to_string(),
-                found: u64::from(found),
-                known: FORMAT,
-            }),
-            Ok(Err(redb::Error::Io(source))) if source.kind() != std::io::ErrorKind::InvalidData => {
-                Err(io(source))
+        match fs::metadata(path) {
+            Ok(found) if found.len() == 0 => {
+                let reason = "it is empty".to_owned();
+                return Err(OpenError::Corrupt { path: path.display().to_string(), reason });
             }
-            Ok(Err(error)) => Err(corrupt(error.to_string())),
-            Err(_) => Err(corrupt("its structure contradicts itself".to_owned())),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Self::create(path, &Loaded { revision: 1, compacted: 1, ..Loaded::default() })?;
+            }
+            Err(error) => return Err(io(error)),
         }
-        .and_then(|opened| check(path, opened))
+        let opened = read(path, Trust::Verify, load).and_then(|(database, loaded)| {
+            check(path, &loaded)?;
+            Ok((Self(database), loaded))
+        })?;
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(io)?;
+        Ok(opened)
+    }
+
+    /// Opens the file again after a failed write; the revision tells whether it got through.
+    pub(super) fn reopen(path: &Path) -> Result<(Self, Revision), OpenError> {
+        let revision = |database: &Database| number(&database.begin_read()?.open_table(META)?, "revision");
+        read(path, Trust::AsWritten, revision).map(|(database, revision)| (Self(database), revision))
+    }
+
+    /// A new file with the objects, revision and bounds of `content`, and no history.
+    pub(super) fn create(path: &Path, content: &Loaded) -> Result<(), OpenError> {
+        let io = |what| move |source| OpenError::Io { what, path: path.display().to_string(), source };
+        let fresh = path.with_extension("redb.new");
+        if let Err(error) = fs::remove_file(&fresh)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(io("replace")(error));
+        }
+        let made = read(&fresh, Trust::AsWritten, |database| {
+            let entries = content.objects.iter().cloned().map(Some);
+            let change = |current: Option<Entry>| {
+                let entry = current.as_ref()?;
+                let (revision, key) = (entry.modified, entry.key.clone());
+                Some(Arc::new(Change { revision, key, current, previous: None }))
+            };
+            let changes: Vec<_> = entries.filter_map(change).collect();
+            let txn = database.begin_write()?;
+            put_objects(&txn, &changes)?;
+            txn.open_table(LOG)?;
+            put_meta(&txn, content.revision, content.compacted)?;
+            txn.commit()?;
+            Ok(())
+        })?;
+        drop(made);
+        fs::rename(&fresh, path).map_err(io("make"))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("make"))
     }
 
     /// One durable commit; log rows up to `log_end` are dropped along the way.
@@ -82,7 +115,12 @@ impl DataFile {
         revision: Revision,
         log_end: Revision,
     ) -> Result<(), String> {
-        self.try_commit(changes, revision, log_end).map_err(|e| e.to_string())
+        // A disk that fails must not take the process down, whatever the database makes of it.
+        let committed = catch_unwind(AssertUnwindSafe(|| self.try_commit(changes, revision, log_end)));
+        match committed {
+            Ok(committed) => committed.map_err(|error| error.to_string()),
+            Err(_) => Err("the database gave up".to_owned()),
+        }
     }
 
     fn try_commit(
@@ -96,15 +134,57 @@ impl DataFile {
         txn.set_quick_repair(true);
         put_objects(&txn, changes)?;
         put_log(&txn, changes, log_end)?;
-        {
-            let mut meta = txn.open_table(META)?;
-            meta.insert("format", FORMAT)?;
-            meta.insert("revision", revision)?;
-            meta.insert("compacted", log_end)?;
-        }
+        put_meta(&txn, revision, log_end)?;
         txn.commit()?;
         Ok(())
     }
+}
+
+/// Opens the database in a file, made if it is not there, and reads from it.
+fn read<T>(
+    path: &Path,
+    trust: Trust,
+    reader: impl FnOnce(&Database) -> Result<T, redb::Error>,
+) -> Result<(Database, T), OpenError> {
+    let corrupt = |reason: String| OpenError::Corrupt { path: path.display().to_string(), reason };
+    let io = |source| OpenError::Io { what: "open", path: path.display().to_string(), source };
+    let mut options = OpenOptions::new();
+    let file =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(io)?;
+    // redb checks what it reads but not everywhere without panicking.
+    let opened = catch_unwind(AssertUnwindSafe(|| -> Result<(Database, T), redb::Error> {
+        let database = Database::builder()
+            .set_cache_size(CACHE_BYTES)
+            .set_check_integrity_on_open(trust == Trust::Verify)
+            .create_with_backend(FileBackend::new(file)?)?;
+        let content = reader(&database)?;
+        Ok((database, content))
+    }));
+    match opened {
+        Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(redb::Error::UpgradeRequired(found))) => Err(OpenError::Format {
+            path: path.display().to_string(),
+            found: u64::from(found),
+            known: FORMAT,
+        }),
+        Ok(Err(redb::Error::Io(source))) if !matches!(source.kind(), InvalidData | UnexpectedEof) => {
+            Err(io(source))
+        }
+        Ok(Err(error)) => Err(corrupt(error.to_string())),
+        Err(_) => Err(corrupt("its structure contradicts itself".to_owned())),
+    }
+}
+
+fn put_meta(txn: &WriteTransaction, revision: Revision, compacted: Revision) -> Result<(), redb::Error> {
+    let mut meta = txn.open_table(META)?;
+    for (name, number) in [("format", FORMAT), ("revision", revision), ("compacted", compacted)] {
+        meta.insert(name, number)?;
+    }
+    Ok(())
+}
+
+fn number(meta: &redb::ReadOnlyTable<&str, u64>, name: &str) -> Result<u64, redb::Error> {
+    Ok(meta.get(name)?.map_or(0, |guard| guard.value()))
 }
 
 fn put_objects(txn: &WriteTransaction, changes: &[Arc<Change>]) -> Result<(), redb::Error> {
@@ -139,20 +219,16 @@ fn put_log(txn: &WriteTransaction, changes: &[Arc<Change>], log_end: Revision) -
 
 fn load(database: &Database) -> Result<Loaded, redb::Error> {
     let txn = database.begin_read()?;
-    let meta = match txn.open_table(META) {
-        Ok(meta) => meta,
-        // A new file. Revision 1, so that "0" never names a state.
-        Err(redb::TableError::TableDoesNotExist(_)) => {
-            return Ok(Loaded { revision: 1, compacted: 1, ..Loaded::default() });
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let number = |name: &str| Ok::<_, redb::Error>(meta.get(name)?.map_or(0, |guard| guard.value()));
-    if number("format")? != FORMAT {
-        return Err(redb::Error::UpgradeRequired(u8::try_from(number("format")?).unwrap_or(u8::MAX)));
+    let meta = txn.open_table(META)?;
+    let format = number(&meta, "format")?;
+    if format != FORMAT {
+        return Err(redb::Error::UpgradeRequired(u8::try_from(format).unwrap_or(u8::MAX)));
     }
-    let mut loaded =
-        Loaded { revision: number("revision")?, compacted: number("compacted")?, ..Loaded::default() };
+    let mut loaded = Loaded {
+        revision: number(&meta, "revision")?,
+        compacted: number(&meta, "compacted")?,
+        ..Loaded::default()
+    };
     for row in txn.open_table(OBJECTS)?.iter()? {
         let (key, value) = row?;
         let key: Key = key.value().into();
@@ -187,14 +263,55 @@ fn damaged(what: &str) -> redb::Error {
 }
 
 /// The tables are written together, so they must agree.
-fn check(path: &Path, opened: (DataFile, Loaded)) -> Result<(DataFile, Loaded), OpenError> {
-    let loaded = &opened.1;
+fn check(path: &Path, loaded: &Loaded) -> Result<(), OpenError> {
     let newest = loaded.objects.iter().map(|entry| entry.modified).max().unwrap_or(0);
     if newest > loaded.revision {
         let reason = format!("an object has revision {newest}, later than the store's {}", loaded.revision);
         return Err(OpenError::Corrupt { path: path.display().to_string(), reason });
     }
-    Ok(opened)
+    Ok(())
+}
+
+/// What of a damaged file can still be read, from both ends of the objects, without its history.
+/// `whole` says whether a value is one.
+pub(super) fn salvage(path: &Path, whole: fn(&bytes::Bytes) -> bool) -> Result<Salvage, OpenError> {
+    let readable = |database: &Database| {
+        let txn = database.begin_read()?;
+        let mut found = Salvage::default();
+        if let Ok(meta) = txn.open_table(META) {
+            found.revision = number(&meta, "revision").unwrap_or(0);
+        }
+        let objects = txn.open_table(OBJECTS)?;
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        let mut keep = |key: &str, bytes: &[u8]| {
+            if seen.insert(key.to_owned()) {
+                let entry = decode_entry(&key.into(), bytes);
+                match entry.filter(|entry| entry.value.unpack().is_ok_and(|value| whole(&value))) {
+                    Some(entry) => found.objects.insert(entry),
+                    None => found.unreadable.push(key.to_owned()),
+                }
+            }
+        };
+        let until_damage = |row: &Result<_, redb::StorageError>| row.is_ok();
+        let (forward, backward) = (objects.iter()?, objects.iter()?.rev());
+        for (key, value) in
+            forward.take_while(until_damage).chain(backward.take_while(until_damage)).flatten()
+        {
+            keep(key.value(), value.value());
+        }
+        Ok(found)
+    };
+    read(path, Trust::AsWritten, readable).map(|(_, found)| found)
+}
+
+/// What was read from a damaged file.
+#[derive(Default)]
+pub(super) struct Salvage {
+    pub(super) objects: Ordered,
+    /// Keys whose values cannot be used.
+    pub(super) unreadable: Vec<String>,
+    /// 0: not known.
+    pub(super) revision: Revision,
 }
 
 fn encode_entry(entry: &Entry) -> Vec<u8> {

@@ -17,9 +17,14 @@ use super::image::Image;
 use super::stage::{Packed, Stage};
 use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, Watch};
 
+mod check;
 mod file;
 
+pub use check::{Checked, Repaired};
 use file::DataFile;
+
+/// The data file's name in its directory.
+const FILE: &str = "store.redb";
 
 /// Writers waiting before new ones have to wait to be heard.
 const QUEUE_MAX: usize = 4096;
@@ -76,7 +81,7 @@ impl DiskStore {
         bounds: Bounds,
     ) -> Result<Self, OpenError> {
         let dir = DataDir::acquire(dir, now)?;
-        let path = dir.file("store.redb");
+        let path = dir.file(FILE);
         let (file, loaded) = DataFile::open(&path)?;
         let image = Image::new(loaded.objects, loaded.revision, loaded.compacted, loaded.changes, bounds);
         let (requests, inbox) = mpsc::channel(QUEUE_MAX);
@@ -154,7 +159,7 @@ impl Writer {
         let failed = |reason: String| Error::Write { path: self.path.display().to_string(), reason };
         let file = match self.file.take() {
             Some(file) => file,
-            None => DataFile::open(&self.path).map_err(|e| failed(e.to_string()))?.0,
+            None => DataFile::reopen(&self.path).map_err(|e| failed(e.to_string()))?.0,
         };
         let log_end = self.image.compacted();
         match file.commit(stage.changes(), stage.revision(), log_end) {
@@ -163,10 +168,11 @@ impl Writer {
                 Ok(())
             }
             Err(reason) => {
+                tracing::error!("{}: {reason}", self.path.display());
                 drop(file);
-                let (file, loaded) = DataFile::open(&self.path).map_err(|e| failed(e.to_string()))?;
+                let (file, revision) = DataFile::reopen(&self.path).map_err(|_| failed(reason.clone()))?;
                 self.file = Some(file);
-                if loaded.revision == stage.revision() { Ok(()) } else { Err(failed(reason)) }
+                if revision == stage.revision() { Ok(()) } else { Err(failed(reason)) }
             }
         }
     }

@@ -75,6 +75,108 @@ async fn the_directory_is_private_and_held_by_one() {
     assert!(said.contains(&format!("process {} since 1970", std::process::id())), "{said}");
 }
 
+/// Whatever happens to the bytes: the file is refused by name, or it holds exactly what it held.
+#[tokio::test]
+async fn an_altered_file_is_refused_or_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let rng = crate::rng::Rng::seeded(3);
+    for n in 0..40_u32 {
+        create(&store, &format!("/a/{n:03}"), rng.suffix(2_000).as_bytes()).await;
+    }
+    let before = store.range(Range { prefix: "/", ..Range::default() }).await.unwrap();
+    drop(store);
+    let bytes = fs::read(dir.path().join("store.redb")).unwrap();
+    let size = bytes.len();
+    let mut altered: Vec<(String, Vec<u8>)> = vec![
+        ("empty".to_owned(), Vec::new()),
+        ("zero header".to_owned(), [vec![0; 512], bytes[512..].to_vec()].concat()),
+        ("zero first page".to_owned(), [vec![0; 4096], bytes[4096..].to_vec()].concat()),
+    ];
+    for part in [1, 100, 4096, size / 2, size - 4096, size - 1] {
+        altered.push((format!("cut at {part}"), bytes[..part].to_vec()));
+    }
+    for _ in 0..60 {
+        let at = usize::try_from(rng.below(size as u64)).unwrap();
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << rng.below(8);
+        altered.push((format!("flipped at {at}"), flipped));
+    }
+    let mut refused = 0;
+    for (what, bytes) in altered {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.redb");
+        fs::write(&path, &bytes).unwrap();
+        match open(dir.path()) {
+            Ok(store) => {
+                let page = store.range(Range { prefix: "/", ..Range::default() }).await.unwrap();
+                assert_eq!(
+                    (page.entries, page.revision),
+                    (before.entries.clone(), before.revision),
+                    "{what}"
+                );
+            }
+            Err(error @ OpenError::Corrupt { .. }) => {
+                refused += 1;
+                let said = error.to_string();
+                assert!(said.contains(&path.display().to_string()), "{what}: {said}");
+                assert!(said.contains("capstan restore") && said.contains("--repair"), "{what}: {said}");
+            }
+            Err(other) => panic!("{what}: {other}"),
+        }
+    }
+    assert!(refused > 20, "only {refused} refused");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    let whole: fn(&Bytes) -> bool = |value| !value.contains(&b'!');
+    let store = open(dir.path()).unwrap();
+    for n in 0..100_u32 {
+        create(&store, &format!("/a/{n:03}"), format!("<{n:0>200}>").as_bytes()).await;
+    }
+    let revision = store.revision().await.unwrap();
+    drop(store);
+    let checked = DiskStore::check(dir.path(), Timestamp::default()).unwrap();
+    assert_eq!((checked.objects, checked.revision), (100, revision));
+    assert_eq!(DiskStore::repair(dir.path(), Timestamp::default(), whole).unwrap(), Ok(checked));
+
+    let mut bytes = fs::read(&path).unwrap();
+    let value = format!("<{:0>200}>", 42);
+    let found: Vec<usize> =
+        (0..bytes.len() - value.len()).filter(|at| bytes[*at..].starts_with(value.as_bytes())).collect();
+    assert!(!found.is_empty());
+    found.iter().for_each(|at| bytes[at + 50] = b'!');
+    fs::write(&path, &bytes).unwrap();
+    let error = DiskStore::check(dir.path(), Timestamp::default()).unwrap_err();
+    assert!(
+        matches!(&error, OpenError::Corrupt { path: named, .. } if *named == path.display().to_string()),
+        "{error}"
+    );
+    assert_eq!(fs::read(&path).unwrap(), bytes, "checking changes nothing");
+
+    let repaired = DiskStore::repair(dir.path(), Timestamp::default(), whole).unwrap().unwrap_err();
+    assert_eq!((repaired.kept, repaired.lost), (99, vec!["/a/042".to_owned()]));
+    assert_eq!(fs::read(repaired.original).unwrap(), bytes);
+    let store = open(dir.path()).unwrap();
+    let page = store.range(Range { prefix: "/a/", ..Range::default() }).await.unwrap();
+    assert_eq!(page.entries.len(), 99);
+    assert!(page.revision >= revision + 1_000);
+    let Err(lost) = store.watch("/a/", revision).await else { panic!("a watch over the gap") };
+    assert!(matches!(lost, crate::store::Error::Compacted { .. }));
+    assert!(create(&store, "/a/new", b"1").await > page.revision);
+    drop(store);
+
+    fs::write(&path, vec![0; 100_000]).unwrap();
+    assert!(matches!(
+        DiskStore::repair(dir.path(), Timestamp::default(), whole),
+        Err(OpenError::Corrupt { .. })
+    ));
+    assert_eq!(fs::read(&path).unwrap(), vec![0; 100_000], "nothing to save, nothing changed");
+}
+
 #[tokio::test]
 async fn damage_is_named_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();

@@ -22,8 +22,18 @@ async fn put(store: &EtcdStore, key: &str, value: &str) -> Revision {
     }
 }
 
+pub(in crate::store) fn options(etcd: &Etcd) -> EtcdOptions {
+    EtcdOptions {
+        endpoints: vec![etcd.endpoint()],
+        prefix: "/test".to_owned(),
+        within: String::new(),
+        tls: None,
+        plain: Plain::same(),
+    }
+}
+
 async fn connect(etcd: &Etcd) -> EtcdStore {
-    EtcdStore::connect(etcd.options("/test")).await.unwrap()
+    EtcdStore::connect(options(etcd)).await.unwrap()
 }
 
 #[tokio::test]
@@ -36,7 +46,7 @@ async fn s154_keys_and_values_lie_where_a_kube_apiserver_has_them() {
         prefix: "/other".to_owned(),
         within: "/registry".to_owned(),
         plain: Plain { write: |value| value.slice(1..), read: |plain| [b"#", plain].concat().into() },
-        ..etcd.options("")
+        ..options(&etcd)
     };
     let store = EtcdStore::connect(options).await.unwrap();
     let revision = put(&store, "/registry/g.io/things/ns/a", "#{\"a\":1}").await;

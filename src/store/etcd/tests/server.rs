@@ -1,25 +1,24 @@
-//! A real etcd for tests: its own folder, ports nobody else has, gone when dropped.
+//! A real etcd for tests: its own folder, ports nobody else has, gone when dropped. Must not know
+//! capstan: the integration tests use this file too.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::store::{EtcdOptions, Plain};
-
 /// One etcd process.
-pub(in crate::store) struct Etcd {
+pub struct Etcd {
     child: Child,
     dir: tempfile::TempDir,
     port: u16,
 }
 
 /// False, with a word, when the machine has no etcd.
-pub(in crate::store) fn is_installed() -> bool {
+pub fn is_installed() -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("etcd").is_file()));
     if !found {
-        eprintln!("skipped: there is no etcd on this machine (Debian package etcd-server)");
+        println!("skipped: there is no etcd on this machine (Debian package etcd-server)");
     }
     found
 }
@@ -58,11 +57,11 @@ fn spawn(dir: &Path, port: u16, extra: &[&str]) -> Option<Child> {
 }
 
 impl Etcd {
-    pub(in crate::store) fn start() -> Self {
+    pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    pub(in crate::store) fn start_with(extra: &[&str]) -> Self {
+    pub fn start_with(extra: &[&str]) -> Self {
         for _ in 0..5 {
             let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
             if let Some(child) = spawn(dir.path(), port, extra) {
@@ -72,28 +71,18 @@ impl Etcd {
         panic!("etcd did not start five times");
     }
 
-    pub(in crate::store) fn endpoint(&self) -> String {
+    pub fn endpoint(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    pub(in crate::store) fn options(&self, prefix: &str) -> EtcdOptions {
-        EtcdOptions {
-            endpoints: vec![self.endpoint()],
-            prefix: prefix.to_owned(),
-            within: String::new(),
-            tls: None,
-            plain: Plain::same(),
-        }
-    }
-
     /// As a crash of its machine would.
-    pub(in crate::store) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// Starts it again with what it had written.
-    pub(in crate::store) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.child = (0..5).find_map(|_| spawn(self.dir.path(), self.port, &[])).unwrap();
     }
 }
