@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::ErrorKind::{InvalidData, UnexpectedEof};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use redb::{
     Database, Durability, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
 };
 
+use super::contain::contain;
 use crate::store::ordered::Ordered;
 use crate::store::{Blob, Change, Entry, Key, OpenError, Revision};
 
@@ -116,10 +116,9 @@ impl DataFile {
         log_end: Revision,
     ) -> Result<(), String> {
         // A disk that fails must not take the process down, whatever the database makes of it.
-        let committed = catch_unwind(AssertUnwindSafe(|| self.try_commit(changes, revision, log_end)));
-        match committed {
-            Ok(committed) => committed.map_err(|error| error.to_string()),
-            Err(_) => Err("the database gave up".to_owned()),
+        match contain(|| self.try_commit(changes, revision, log_end)) {
+            Some(committed) => committed.map_err(|error| error.to_string()),
+            None => Err("the database gave up".to_owned()),
         }
     }
 
@@ -152,26 +151,26 @@ fn read<T>(
     let file =
         options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(io)?;
     // redb checks what it reads but not everywhere without panicking.
-    let opened = catch_unwind(AssertUnwindSafe(|| -> Result<(Database, T), redb::Error> {
+    let opened = contain(|| -> Result<(Database, T), redb::Error> {
         let database = Database::builder()
             .set_cache_size(CACHE_BYTES)
             .set_check_integrity_on_open(trust == Trust::Verify)
             .create_with_backend(FileBackend::new(file)?)?;
         let content = reader(&database)?;
         Ok((database, content))
-    }));
+    });
     match opened {
-        Ok(Ok(opened)) => Ok(opened),
-        Ok(Err(redb::Error::UpgradeRequired(found))) => Err(OpenError::Format {
+        Some(Ok(opened)) => Ok(opened),
+        Some(Err(redb::Error::UpgradeRequired(found))) => Err(OpenError::Format {
             path: path.display().to_string(),
             found: u64::from(found),
             known: FORMAT,
         }),
-        Ok(Err(redb::Error::Io(source))) if !matches!(source.kind(), InvalidData | UnexpectedEof) => {
+        Some(Err(redb::Error::Io(source))) if !matches!(source.kind(), InvalidData | UnexpectedEof) => {
             Err(io(source))
         }
-        Ok(Err(error)) => Err(corrupt(error.to_string())),
-        Err(_) => Err(corrupt("its structure contradicts itself".to_owned())),
+        Some(Err(error)) => Err(corrupt(error.to_string())),
+        None => Err(corrupt("its structure contradicts itself".to_owned())),
     }
 }
 
@@ -282,26 +281,38 @@ pub(super) fn salvage(path: &Path, whole: fn(&bytes::Bytes) -> bool) -> Result<S
             found.revision = number(&meta, "revision").unwrap_or(0);
         }
         let objects = txn.open_table(OBJECTS)?;
-        let mut seen: BTreeSet<String> = BTreeSet::new();
-        let mut keep = |key: &str, bytes: &[u8]| {
-            if seen.insert(key.to_owned()) {
-                let entry = decode_entry(&key.into(), bytes);
-                match entry.filter(|entry| entry.value.unpack().is_ok_and(|value| whole(&value))) {
-                    Some(entry) => found.objects.insert(entry),
-                    None => found.unreadable.push(key.to_owned()),
-                }
-            }
-        };
-        let until_damage = |row: &Result<_, redb::StorageError>| row.is_ok();
-        let (forward, backward) = (objects.iter()?, objects.iter()?.rev());
-        for (key, value) in
-            forward.take_while(until_damage).chain(backward.take_while(until_damage)).flatten()
-        {
-            keep(key.value(), value.value());
-        }
+        let (mut forward, mut backward) = (objects.iter()?, objects.iter()?.rev());
+        let mut seen = BTreeSet::new();
+        read_rows(|| forward.next(), &mut seen, &mut found, whole);
+        read_rows(|| backward.next(), &mut seen, &mut found, whole);
         Ok(found)
     };
     read(path, Trust::AsWritten, readable).map(|(_, found)| found)
+}
+
+type Row<'a> = (redb::AccessGuard<'a, &'static str>, redb::AccessGuard<'a, &'static [u8]>);
+
+/// Reads rows until the damage.
+fn read_rows<'a>(
+    mut next: impl FnMut() -> Option<Result<Row<'a>, redb::StorageError>>,
+    seen: &mut BTreeSet<String>,
+    found: &mut Salvage,
+    whole: fn(&bytes::Bytes) -> bool,
+) {
+    while let Some(Some(Ok((key, value)))) = contain(&mut next) {
+        let Some(key) = contain(|| key.value().to_owned()) else {
+            found.unreadable.push("an object whose key is no text".to_owned());
+            continue;
+        };
+        if !seen.insert(key.clone()) {
+            continue;
+        }
+        let entry = decode_entry(&key.as_str().into(), value.value());
+        match entry.filter(|entry| entry.value.unpack().is_ok_and(|value| whole(&value))) {
+            Some(entry) => found.objects.insert(entry),
+            None => found.unreadable.push(key),
+        }
+    }
 }
 
 /// What was read from a damaged file.

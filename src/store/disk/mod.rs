@@ -18,6 +18,7 @@ use super::stage::{Packed, Stage};
 use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, Watch};
 
 mod check;
+mod contain;
 mod file;
 
 pub use check::{Checked, Repaired};

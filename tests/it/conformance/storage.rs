@@ -165,7 +165,9 @@ async fn s156_events_go_after_their_hour_and_say_so() {
     let site = Site::paused().await;
     site.made(EVENTS, &event("early", "2026-11-20T10:00:00Z")).await;
     site.made(EVENTS, &event("late", "2026-11-20T10:30:00Z")).await;
-    let mut watch = site.watch(&format!("{EVENTS}?watch=1&resourceVersion={}", site.revision().await)).await;
+    let mut watch = site
+        .watch(&format!("{EVENTS}?watch=1&timeoutSeconds=9000&resourceVersion={}", site.revision().await))
+        .await;
     pass(59 * 60).await;
     site.get(&format!("{EVENTS}/early")).await.expect(200);
     let began = Instant::now();
