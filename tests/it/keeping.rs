@@ -260,7 +260,8 @@ async fn s154_two_servers_on_one_etcd_see_each_others_events_in_order() {
 
     let cluster = serde_json::from_value(serde_json::json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": { "name": "shared" },
-        "spec": { "clusterNetwork": { "services": { "cidrBlocks": ["10.0.0.0/12"] } } },
+        "spec": { "infrastructureRef":
+            { "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevCluster", "name": "shared" } },
     }));
     let cluster = cluster.expect("a cluster");
     one.clusters().await.create(&PostParams::default(), &cluster).await.expect("a cluster");

@@ -140,9 +140,15 @@ impl EtcdStore {
 
     /// The revision etcd is at, which the mirror has reached too.
     async fn current(&self) -> Result<Revision, Error> {
+        let known = self.0.image.revision();
         let (answer, answered) = oneshot::channel();
         self.0.questions.send(answer).await.map_err(|_| Error::Closed)?;
         let revision = answered.await.map_err(|_| Error::Closed)??;
+        if revision < known {
+            let reason =
+                format!("it was set back from revision {known} to {revision}, and is being read again");
+            return Err(self.0.layout.unavailable(reason));
+        }
         self.mirrored(revision).await?;
         Ok(revision)
     }

@@ -137,6 +137,32 @@ async fn a_restart_of_etcd_is_survived_and_a_dead_one_is_named() {
 }
 
 #[tokio::test]
+async fn an_etcd_that_was_set_back_is_read_again_and_watches_lose_their_place() {
+    if !is_installed() {
+        return;
+    }
+    let mut etcd = Etcd::start();
+    let store = connect(&etcd).await;
+    let one = put(&store, "/a/1", "kept").await;
+    etcd.kill();
+    let copy = etcd.copy();
+    etcd.restart();
+    while store.txn(Txn::create("/a/2".into(), "lost".into())).await.is_err() {}
+    let watched = store.get("/a/2").await.unwrap().unwrap().modified;
+    let mut watch = store.watch("/a/", watched).await.unwrap();
+    etcd.kill();
+    etcd.set_back(copy);
+    etcd.restart();
+    let lost = timeout(PATIENCE, watch.next()).await.unwrap().unwrap_err();
+    assert!(matches!(lost, Error::Compacted { .. }), "{lost:?}");
+    assert_eq!(store.get("/a/1").await.unwrap().unwrap().modified, one);
+    assert!(store.get("/a/2").await.unwrap().is_none());
+    assert_eq!(watch.next().await.unwrap_err().to_string(), lost.to_string());
+    let two = put(&store, "/a/3", "new").await;
+    assert_eq!(store.get("/a/3").await.unwrap().unwrap().modified, two);
+}
+
+#[tokio::test]
 async fn nobody_there_is_said_at_once() {
     let options = EtcdOptions {
         endpoints: vec!["127.0.0.1:1".to_owned()],

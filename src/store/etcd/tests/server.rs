@@ -81,9 +81,33 @@ impl Etcd {
         self.child.wait().unwrap();
     }
 
+    /// A copy of its files, taken while it does not run.
+    pub fn copy(&self) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        copy_folder(self.dir.path(), copy.path());
+        copy
+    }
+
+    /// Has the files of an earlier copy from its next start on.
+    pub fn set_back(&mut self, copy: tempfile::TempDir) {
+        self.dir = copy;
+    }
+
     /// Starts it again with what it had written.
     pub fn restart(&mut self) {
         self.child = (0..5).find_map(|_| spawn(self.dir.path(), self.port, &[])).unwrap();
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir(&target).unwrap();
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 
