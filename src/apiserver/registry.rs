@@ -108,7 +108,8 @@ impl From<store::Error> for Failure {
             }
             store::Error::Future { asked, current } => Self::too_large_resource_version(asked, current),
             store::Error::Write { .. } | store::Error::Damaged(_) => Self::internal(error),
-            store::Error::Unavailable { .. } => Self::unavailable(error.to_string(), 1),
+            // No Retry-After: clients would repeat it by themselves for half a minute before they say why.
+            store::Error::Unavailable { .. } => Self::unavailable(error.to_string(), 0),
             store::Error::TooLarge { .. } => Self::request_too_large(error),
             store::Error::Closed => Self::unavailable("the server is shutting down", 1),
         }

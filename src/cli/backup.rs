@@ -60,7 +60,8 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
         tokens: Tokens::random(),
     };
     let server = ApiServer::open(store, options).await?;
-    let connection = in_process(server, &place.to_string(), "default", false);
+    let mut connection = in_process(server, "backup", "default", false);
+    connection.server = place.to_string();
     backup(args, &connection, clock).await
 }
 
