@@ -15,6 +15,13 @@ fn field(node: &Value) -> Schema {
     schema(&json!({"f": node}))
 }
 
+/// What is wrong with a schema of these properties, under the path `s`.
+pub(super) fn refused(properties: &Value) -> Vec<String> {
+    let schema = json!({"type": "object", "properties": properties});
+    let causes = Schema::custom("Thing", "v1", &schema, "s").expect_err("refused");
+    causes.iter().map(Cause::to_string).collect()
+}
+
 #[test]
 fn unknown_fields_are_pruned_and_named() {
     let things = schema(&json!({
@@ -260,10 +267,10 @@ fn what_did_not_change_is_not_complained_about() {
 fn rules_run_when_the_schema_is_satisfied() {
     let things = schema(&json!({"spec": {"type": "object", "required": ["min"], "properties": {
         "min": {"type": "integer"}, "max": {"type": "integer"},
-        "args": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}},
+        "args": {"type": "array", "maxItems": 9, "items": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}},
             "x-kubernetes-validations": [
                 {"rule": "self.all(x, self.exists_one(y, x.name == y.name))", "message": "names must be unique"}]},
-        "fixed": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is immutable"}]},
+        "fixed": {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is immutable"}]},
     }, "x-kubernetes-validations": [
         {"rule": "!has(self.max) || self.min <= self.max", "message": "min must not be above max", "fieldPath": ".min"},
     ]}}));
@@ -275,7 +282,7 @@ fn rules_run_when_the_schema_is_satisfied() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("spec") && found[0].ends_with("min must not be above max"), "{found:?}");
     let twice = json!({"spec": {"min": 1, "args": [{"name": "a"}, {"name": "a"}]}});
-    assert_eq!(told(&twice, None), ["spec.args: Invalid value: \"array\": names must be unique"]);
+    assert_eq!(told(&twice, None), ["spec.args: Invalid value: names must be unique"]);
     let (before, after) =
         (json!({"spec": {"min": 1, "fixed": "a"}}), json!({"spec": {"min": 1, "fixed": "b"}}));
     assert_eq!(told(&before, None), Vec::<String>::new());
