@@ -87,6 +87,7 @@ fn facts(schema: &Value) -> Value {
         "x-kubernetes-preserve-unknown-fields",
         "x-kubernetes-map-type",
         "x-kubernetes-list-map-keys",
+        "x-kubernetes-validations",
     ];
     let mut facts = serde_json::Map::new();
     for key in COMPARED {

@@ -2,6 +2,7 @@
 //! contract labels and structural schemas. Must not know who serves or installs them.
 
 mod columns;
+mod rules;
 mod schema;
 
 use std::collections::BTreeMap;
@@ -78,7 +79,7 @@ where
 fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) -> CustomResourceDefinition {
     crd.metadata.labels = Some(labels(&crd.spec.group));
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
-    let schema = root_schema(properties, spec);
+    let schema = root_schema(&crd.spec.names.kind, properties, spec);
     for version in &mut crd.spec.versions {
         version.schema = Some(CustomResourceValidation { open_api_v3_schema: schema.clone() });
         version.additional_printer_columns = Some(columns::of(&crd.spec.names.kind));
@@ -87,15 +88,37 @@ fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) 
 }
 
 /// The envelope that every object has, around the parts that the types describe.
-fn root_schema(mut properties: Value, spec: Spec) -> Option<JSONSchemaProps> {
+fn root_schema(kind: &str, mut properties: Value, spec: Spec) -> Option<JSONSchemaProps> {
     for (name, type_) in [("apiVersion", "string"), ("kind", "string"), ("metadata", "object")] {
         properties[name] = json!({ "type": type_ });
     }
-    let mut schema = json!({ "type": "object", "properties": properties });
+    let mut schema = json!({ "type": "object", "description": description(kind), "properties": properties });
+    rules::add(&mut schema);
     if spec == Spec::Required {
         schema["required"] = json!(["spec"]);
     }
     serde_json::from_value(schema).ok()
+}
+
+/// What `kubectl explain` says about a kind.
+fn description(kind: &str) -> &'static str {
+    match kind {
+        "Cluster" => "A Kubernetes cluster: its control plane, its infrastructure, and the network they share.",
+        "Machine" => "One node of a cluster: the server it runs on, the data it starts from, and the Node it became.",
+        "MachineSet" => "A number of equal Machines, kept at that number.",
+        "MachineDeployment" => "Worker Machines that are replaced step by step when their template changes.",
+        "MachinePool" => "Worker nodes that the infrastructure itself scales as one group.",
+        "MachineHealthCheck" => "Says when Machines count as unhealthy, and how many may be replaced at a time.",
+        "KubeadmControlPlane" => "Control plane Machines made with kubeadm, with their etcd members.",
+        "KubeadmControlPlaneTemplate" => "What the KubeadmControlPlanes of a ClusterClass are made from.",
+        "KubeadmConfig" => "How kubeadm and cloud-init turn one server into a node.",
+        "KubeadmConfigTemplate" => "What KubeadmConfigs are made from.",
+        "DevCluster" => "The infrastructure of a cluster for development: containers, or simulated in memory.",
+        "DevClusterTemplate" => "What DevClusters are made from.",
+        "DevMachine" => "A server for development: a container, or simulated in memory.",
+        "DevMachineTemplate" => "What DevMachines are made from.",
+        _ => "",
+    }
 }
 
 /// The component a definition belongs to, and the contract it fulfils. Kinds of the core group
@@ -133,7 +156,8 @@ mod tests {
         for crd in all() {
             let version = &crd.spec.versions[0];
             let schema = version.schema.as_ref().and_then(|s| s.open_api_v3_schema.as_ref());
-            assert!(schema.is_some(), "{}", crd.spec.names.kind);
+            let described = schema.and_then(|schema| schema.description.as_deref()).unwrap_or_default();
+            assert!(described.ends_with('.'), "{}", crd.spec.names.kind);
             let columns = version.additional_printer_columns.as_deref().unwrap_or_default();
             assert!(columns.iter().any(|column| column.name == "Age"), "{}", crd.spec.names.kind);
         }

@@ -5,8 +5,9 @@
 //! never parsed as a whole.
 //!
 //! Source: apiextensions-apiserver `pkg/registry/customresource/tableconvertor/tableconvertor.go`,
-//! kubernetes `pkg/printers`, v1.35.
+//! client-go `util/jsonpath`, kubernetes `pkg/printers`, v1.36.
 
+mod go;
 mod native;
 pub mod path;
 mod pick;
@@ -58,14 +59,14 @@ enum Source {
 }
 
 impl Columns {
-    /// From one entry of a CustomResourceDefinition's `spec.versions`. Columns that cannot be used are
-    /// left out: the definition was checked when it was written.
+    /// From one entry of a CustomResourceDefinition's `spec.versions`. A path that cannot be read ends the
+    /// table there, as upstream does.
     #[must_use]
     pub fn custom(version: &Value) -> Self {
         let declared = version["additionalPrinterColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
         let age = [json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})];
         let declared = if declared.is_empty() { &age } else { declared };
-        Self::new([name()].into_iter().chain(declared.iter().filter_map(declared_column)))
+        Self::new([name()].into_iter().chain(declared.iter().map_while(declared_column)))
     }
 
     /// Of a built-in kind.
@@ -74,17 +75,6 @@ impl Columns {
         let columns = native::columns(group, kind).unwrap_or_else(|| vec![created_at()]);
         let name = (!native::hides_name(group, kind)).then(name);
         Self::new(name.into_iter().chain(columns))
-    }
-
-    /// Is this a path a column can use?
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn check_path(path: &str) -> Result<(), String> {
-        if !path.starts_with('.') {
-            return Err("must be a simple json path starting with .".to_owned());
-        }
-        JsonPath::parse(path).map(|_| ())
     }
 
     fn new(columns: impl IntoIterator<Item = Column>) -> Self {
@@ -223,13 +213,12 @@ impl Column {
         };
         let Some(value) = path.first(object) else { return Value::Null };
         match (self.type_.as_str(), value) {
-            ("string", Value::String(_)) => value.clone(),
-            ("string", Value::Null) => Value::Null,
-            ("string", other) => Value::from(other.to_string()),
+            ("string", value) => Value::from(go::print(value)),
             #[allow(clippy::cast_possible_truncation, reason = "upstream truncates too")]
             ("integer", Value::Number(n)) => n.as_i64().or_else(|| n.as_f64().map(|f| f as i64)).into(),
-            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
-            ("date", Value::String(text)) => native::since(text, now),
+            ("number", Value::Number(n)) => go::number(n),
+            ("boolean", Value::Bool(_)) => value.clone(),
+            ("date", Value::String(text)) => native::since(if text == "null" { "" } else { text }, now),
             _ => Value::Null,
         }
     }

@@ -103,8 +103,11 @@ impl Step {
                 all
             }
             Self::Union(steps) => steps.iter().flat_map(|step| step.apply(at)).collect(),
-            Self::Filter(left, test) => children(at)
+            // Only lists can be filtered.
+            Self::Filter(left, test) => at
+                .as_array()
                 .into_iter()
+                .flatten()
                 .filter(|item| match test {
                     None => left.value(item).is_some(),
                     Some((comparison, right)) => comparison.holds(left.value(item), right.value(item)),
