@@ -159,7 +159,7 @@ async fn try_handle(
 impl Call<'_> {
     async fn run(self, verb: Verb) -> Result<Reply, Failure> {
         let resource = &self.resource;
-        if !resource.verbs().contains(&verb.word()) && !(resource.terminating && verb == Verb::Create) {
+        if !resource.verbs().contains(&verb.word()) && !(resource.terminating && is_write(verb)) {
             return Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word()));
         }
         if let Strategy::Review(kind) = resource.strategy {
@@ -352,4 +352,10 @@ impl Call<'_> {
         let written = self.registry.update(self.subject(), Part::Scale, options, &change).await?;
         Ok(Reply::json(scale::view(paths, &written.object).to_string()))
     }
+}
+
+/// Verbs that a definition on its way out does not offer, but whose requests are answered: finalizers still
+/// have to come off its objects, and creating is refused in words of its own.
+fn is_write(verb: Verb) -> bool {
+    matches!(verb, Verb::Create | Verb::Update | Verb::Patch)
 }

@@ -103,17 +103,25 @@ fn root_schema(kind: &str, mut properties: Value, spec: Spec) -> Option<JSONSche
 /// What `kubectl explain` says about a kind.
 fn description(kind: &str) -> &'static str {
     match kind {
-        "Cluster" => "A Kubernetes cluster: its control plane, its infrastructure, and the network they share.",
-        "Machine" => "One node of a cluster: the server it runs on, the data it starts from, and the Node it became.",
+        "Cluster" => {
+            "A Kubernetes cluster: its control plane, its infrastructure, and the network they share."
+        }
+        "Machine" => {
+            "One node of a cluster: the server it runs on, the data it starts from, and the Node it became."
+        }
         "MachineSet" => "A number of equal Machines, kept at that number.",
         "MachineDeployment" => "Worker Machines that are replaced step by step when their template changes.",
         "MachinePool" => "Worker nodes that the infrastructure itself scales as one group.",
-        "MachineHealthCheck" => "Says when Machines count as unhealthy, and how many may be replaced at a time.",
+        "MachineHealthCheck" => {
+            "Says when Machines count as unhealthy, and how many may be replaced at a time."
+        }
         "KubeadmControlPlane" => "Control plane Machines made with kubeadm, with their etcd members.",
         "KubeadmControlPlaneTemplate" => "What the KubeadmControlPlanes of a ClusterClass are made from.",
         "KubeadmConfig" => "How kubeadm and cloud-init turn one server into a node.",
         "KubeadmConfigTemplate" => "What KubeadmConfigs are made from.",
-        "DevCluster" => "The infrastructure of a cluster for development: containers, or simulated in memory.",
+        "DevCluster" => {
+            "The infrastructure of a cluster for development: containers, or simulated in memory."
+        }
         "DevClusterTemplate" => "What DevClusters are made from.",
         "DevMachine" => "A server for development: a container, or simulated in memory.",
         "DevMachineTemplate" => "What DevMachines are made from.",

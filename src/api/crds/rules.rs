@@ -65,7 +65,9 @@ mod tests {
             "other": { "type": "string" },
         } });
         add(&mut schema);
-        let rule = |pointer: &str| schema.pointer(pointer).map(|at| at[RULES][0]["rule"].clone()).unwrap_or_default();
+        let rule = |pointer: &str| {
+            schema.pointer(pointer).map(|at| at[RULES][0]["rule"].clone()).unwrap_or_default()
+        };
         assert_eq!(rule("/properties/extraArgs"), "self.all(x, self.exists_one(y, x.name == y.name))");
         assert!(rule("/properties/partitions/items").is_string());
         let type_ = "/properties/partitions/items/properties/diskLayout/items/properties/partitionType";

@@ -44,10 +44,10 @@ const ALL: &[Format] = formats! {
     "isbn10" => is_isbn10,
     "isbn13" => is_isbn13,
     "creditcard" => is_credit_card,
-    "ssn" => |text| SSN.is_match(text),
-    "hexcolor" => |text| HEX_COLOR.is_match(text),
-    "rgbcolor" => |text| RGB_COLOR.is_match(text),
-    "byte" => |text| BASE64.is_match(text),
+    "ssn" => |text| fits(&SSN, text),
+    "hexcolor" => |text| fits(&HEX_COLOR, text),
+    "rgbcolor" => |text| fits(&RGB_COLOR, text),
+    "byte" => |text| fits(&BASE64, text),
     "password" => |_| true,
     "date" => is_date,
     "duration" => is_duration,
@@ -59,15 +59,14 @@ const ALL: &[Format] = formats! {
 
 macro_rules! patterns {
     ($($name:ident = $pattern:literal;)+) => {
-        // A pattern that does not compile would accept nothing; the tests below know better.
-        $(static $name: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($pattern).unwrap_or_else(|_| NOTHING.clone()));)+
+        $(static $name: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new($pattern).ok());)+
     };
 }
 
-static NOTHING: LazyLock<Regex> = LazyLock::new(|| {
-    regex::RegexBuilder::new(r"\z.").build().unwrap_or_else(|error| unreachable!("{error}"))
-});
+/// A pattern that does not compile would accept nothing; the tests below know better.
+fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+}
 
 patterns! {
     SSN = r"^[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}$";
@@ -136,7 +135,7 @@ fn is_email(text: &str) -> bool {
 }
 
 fn is_hostname(text: &str) -> bool {
-    text.len() <= 255 && text.split('.').all(|part| part.len() <= 63) && HOSTNAME.is_match(text)
+    text.len() <= 255 && text.split('.').all(|part| part.len() <= 63) && fits(&HOSTNAME, text)
 }
 
 /// An address, a slash and a number of bits.
@@ -206,7 +205,7 @@ fn is_credit_card(text: &str) -> bool {
         .enumerate()
         .map(|(at, d)| if at % 2 == 0 { d } else { d * 2 - if d > 4 { 9 } else { 0 } })
         .sum();
-    CARD.is_match(&number) && luhn % 10 == 0
+    fits(&CARD, &number) && luhn % 10 == 0
 }
 
 fn is_date(text: &str) -> bool {
@@ -216,18 +215,20 @@ fn is_date(text: &str) -> bool {
 fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let Some((date, time)) = lower.split_once('t') else { return false };
-    let Some(parts) = TIME.captures(time) else { return false };
+    let Some(parts) = TIME.as_ref().and_then(|pattern| pattern.captures(time)) else { return false };
     is_date(date) && &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59"
 }
 
 /// Go's `time.ParseDuration` (`1h30m`, `-1.5s`), or numbers with units in words, anywhere in the text.
 fn is_duration(text: &str) -> bool {
     is_go_duration(text)
-        || WORDS.captures_iter(text).any(|found| {
-            let unit = found[2].to_lowercase();
-            let exact = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-            let starts = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
-            exact.contains(&unit.as_str()) || starts.iter().any(|start| unit.starts_with(start))
+        || WORDS.as_ref().is_some_and(|pattern| {
+            pattern.captures_iter(text).any(|found| {
+                let unit = found[2].to_lowercase();
+                let exact = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
+                let starts = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
+                exact.contains(&unit.as_str()) || starts.iter().any(|start| unit.starts_with(start))
+            })
         })
 }
 

@@ -129,7 +129,8 @@ impl<'n> Checker<'_, 'n> {
                 let (mut cost, mut keys, mut values) = (cost::MAP, Vec::new(), Vec::new());
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
-                    let ((key, key_cost), (value, value_cost)) = (self.check(&entry.key)?, self.check(&entry.value)?);
+                    let ((key, key_cost), (value, value_cost)) =
+                        (self.check(&entry.key)?, self.check(&entry.value)?);
                     cost = cost + key_cost + value_cost;
                     keys.push(key.kind);
                     values.push(value.kind);
@@ -185,7 +186,8 @@ impl<'n> Checker<'_, 'n> {
             let what = format!("undefined field '{name}'");
             return Err(complain(self.source, &format!(".{name}"), &what));
         };
-        let typed = if operand.is_path || node.is_some() { Typed::of_node(kind, node) } else { Typed::new(kind) };
+        let typed =
+            if operand.is_path || node.is_some() { Typed::of_node(kind, node) } else { Typed::new(kind) };
         Ok((typed, cost + cost::ONE))
     }
 
@@ -265,7 +267,11 @@ impl<'n> Checker<'_, 'n> {
             _ => format!("({})", words.join(", ")),
         };
         let word = name.trim_matches('_').trim_start_matches('@');
-        complain(self.source, word, &format!("found no matching overload for '{name}' applied to '{applied}'"))
+        complain(
+            self.source,
+            word,
+            &format!("found no matching overload for '{name}' applied to '{applied}'"),
+        )
     }
 
     /// The item of a list or the key of a map.
@@ -279,8 +285,10 @@ impl<'n> Checker<'_, 'n> {
             Kind::Map(key, _) => Ok(Typed::of_node((**key).clone(), None)),
             Kind::Dyn => Ok(Typed::new(Kind::Dyn)),
             other => {
-                let what = format!("expression of type '{other}' cannot be range of a comprehension (must be list, map, \
-                                    or dynamic)");
+                let what = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, \
+                                    or dynamic)"
+                );
                 Err(complain(self.source, "", &what))
             }
         }
@@ -298,8 +306,10 @@ impl<'n> Checker<'_, 'n> {
         let (start, start_cost) = self.check(&c.accu_init)?;
         let element = self.element(&range)?;
         // Texts that are put together step by step have no bound that could be told.
-        let accumulated = Typed { size: start.kind.is_scalar().then_some(1), ..Typed::new(start.kind.clone()) };
-        let accumulated = if matches!(start.kind, Kind::List(_)) { Typed::new(Kind::Dyn) } else { accumulated };
+        let accumulated =
+            Typed { size: start.kind.is_scalar().then_some(1), ..Typed::new(start.kind.clone()) };
+        let accumulated =
+            if matches!(start.kind, Kind::List(_)) { Typed::new(Kind::Dyn) } else { accumulated };
         let steps = self.with(&c.accu_var, accumulated, |checker| {
             checker.with(&c.iter_var, element, |checker| {
                 let (_, condition) = checker.check(&c.loop_cond)?;
@@ -400,11 +410,14 @@ fn operators_result<'n>(name: &str, kinds: &[Kind<'n>]) -> Option<Option<Kind<'n
             let (then, other) = (kinds[1].clone(), &kinds[2]);
             if then.compares_with(other) && !matches!(then, Kind::Null) { then } else { Kind::Dyn }
         }),
-        operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT => bools().then_some(Kind::Bool),
+        operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT => {
+            bools().then_some(Kind::Bool)
+        }
         operators::NOT_STRICTLY_FALSE => Some(Kind::Bool),
         operators::EQUALS | operators::NOT_EQUALS => kinds[0].compares_with(&kinds[1]).then_some(Kind::Bool),
         operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS => {
-            (ordered(&kinds[0]) && ordered(&kinds[1]) && ordered_together(&kinds[0], &kinds[1])).then_some(Kind::Bool)
+            (ordered(&kinds[0]) && ordered(&kinds[1]) && ordered_together(&kinds[0], &kinds[1]))
+                .then_some(Kind::Bool)
         }
         operators::IN => match &kinds[1] {
             Kind::List(of) => of.compares_with(&kinds[0]).then_some(Kind::Bool),
@@ -420,12 +433,18 @@ fn operators_result<'n>(name: &str, kinds: &[Kind<'n>]) -> Option<Option<Kind<'n
         operators::NEGATE => number(&kinds[0]).then(first),
         operators::INDEX | operators::OPT_INDEX => {
             let found = match &kinds[0] {
-                Kind::List(of) => (is(1, &Kind::Int) || is(1, &Kind::Uint) || is(1, &Kind::Double)).then(|| (**of).clone()),
+                Kind::List(of) => {
+                    (is(1, &Kind::Int) || is(1, &Kind::Uint) || is(1, &Kind::Double)).then(|| (**of).clone())
+                }
                 Kind::Map(key, value) => key.compares_with(&kinds[1]).then(|| (**value).clone()),
                 Kind::Dyn | Kind::Optional(_) => Some(Kind::Dyn),
                 _ => None,
             };
-            if name == operators::OPT_INDEX { found.map(|kind| Kind::Optional(Box::new(kind))) } else { found }
+            if name == operators::OPT_INDEX {
+                found.map(|kind| Kind::Optional(Box::new(kind)))
+            } else {
+                found
+            }
         }
         _ => return None,
     })
@@ -477,8 +496,19 @@ fn result_size(name: &str, sizes: &[u64]) -> Option<u64> {
     match name {
         operators::ADD => Some(size(0)?.saturating_add(size(1)?)),
         operators::CONDITIONAL => Some(size(1)?.max(size(2)?)),
-        "lowerAscii" | "upperAscii" | "substring" | "trim" | "url" | "jsonpatch.escapeKey" | "find" | "findAll"
-        | "split" | "reverse" | "sort" | "distinct" | "slice" => size(0),
+        "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "trim"
+        | "url"
+        | "jsonpatch.escapeKey"
+        | "find"
+        | "findAll"
+        | "split"
+        | "reverse"
+        | "sort"
+        | "distinct"
+        | "slice" => size(0),
         "replace" => Some(size(0)?.saturating_add(1).saturating_mul(size(2)?).saturating_add(size(0)?)),
         "string" | "charAt" => size(0),
         _ => None,

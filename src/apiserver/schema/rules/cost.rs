@@ -68,11 +68,30 @@ pub(super) fn of_call(function: &str, sizes: &[u64]) -> Cost {
         "startsWith" | "endsWith" => reading(size(1)),
         "find" | "findAll" => matching(size(0), size(1)),
         "validate" => matching(size(1), FORMAT_PATTERN_MAX),
-        "isSorted" | "sum" | "max" | "min" | "includes" | "sort" | "distinct" | "reverse" | "flatten" => size(0),
+        "isSorted" | "sum" | "max" | "min" | "includes" | "sort" | "distinct" | "reverse" | "flatten" => {
+            size(0)
+        }
         "indexOf" | "lastIndexOf" => size(0),
-        "url" | "isURL" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "charAt" | "jsonpatch.escapeKey"
-        | "cidr" | "ip" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver" | "isSemver" | "strings.quote"
-        | "base64.encode" | "base64.decode" | "format" => reading(size(0)),
+        "url"
+        | "isURL"
+        | "lowerAscii"
+        | "upperAscii"
+        | "substring"
+        | "trim"
+        | "charAt"
+        | "jsonpatch.escapeKey"
+        | "cidr"
+        | "ip"
+        | "isIP"
+        | "isCIDR"
+        | "quantity"
+        | "isQuantity"
+        | "semver"
+        | "isSemver"
+        | "strings.quote"
+        | "base64.encode"
+        | "base64.decode"
+        | "format" => reading(size(0)),
         "replace" | "split" | "join" | "ip.isCanonical" => reading(size(0).saturating_mul(2)),
         "containsIP" | "containsCIDR" => 4 + reading(size(1)),
         "sets.contains" | "sets.intersects" => size(0).saturating_mul(size(1)),

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use kube::core::cel::KubeCelExt as _;
 use kube::core::cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SelectExpr, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SelectExpr,
+    operators,
 };
 use kube::core::cel::cel::objects::{Key, Map, OptionalValue};
 use kube::core::cel::cel::{Context, ExecutionError, Value};
@@ -215,9 +216,9 @@ impl Machine {
                 self.spend(cost::ONE)?;
                 let Value::String(name) = name else { return no_overload() };
                 let found = field(&operand, &name)?;
-                Ok(found.filter(|value| optional(value).is_some()).unwrap_or_else(|| {
-                    some(field(&operand, &name).ok().flatten())
-                }))
+                Ok(found
+                    .filter(|value| optional(value).is_some())
+                    .unwrap_or_else(|| some(field(&operand, &name).ok().flatten())))
             }
             _ => self.plain_call(call, name, scope),
         }
@@ -225,7 +226,9 @@ impl Machine {
 
     fn plain_call(&mut self, call: &CallExpr, name: &str, scope: &Scope<'_>) -> Result<Value, Fault> {
         let space = match call.target.as_deref().map(|target| &target.expr) {
-            Some(Expr::Ident(space)) if functions::is_qualified(space, name) && scope.find(space).is_none() => {
+            Some(Expr::Ident(space))
+                if functions::is_qualified(space, name) && scope.find(space).is_none() =>
+            {
                 Some(space.as_str())
             }
             _ => None,
@@ -270,7 +273,13 @@ impl Machine {
     }
 
     /// `&&` and `||`: one side can decide although the other fails.
-    fn either(&mut self, left: &IdedExpr, right: &IdedExpr, decides: bool, scope: &Scope<'_>) -> Result<Value, Fault> {
+    fn either(
+        &mut self,
+        left: &IdedExpr,
+        right: &IdedExpr,
+        decides: bool,
+        scope: &Scope<'_>,
+    ) -> Result<Value, Fault> {
         let first = self.bool(left, scope);
         if first == Ok(decides) || first == Err(Fault::Limit) {
             return first.map(Value::Bool);
@@ -477,7 +486,9 @@ fn binary(name: &str, left: &Value, right: &Value) -> Option<Result<Value, Fault
         operators::GREATER => order(Ordering::is_gt),
         operators::GREATER_EQUALS => order(Ordering::is_ge),
         operators::ADD => match (left, right) {
-            (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::Bytes(Arc::new([a.as_slice(), b.as_slice()].concat()))),
+            (Value::Bytes(a), Value::Bytes(b)) => {
+                Ok(Value::Bytes(Arc::new([a.as_slice(), b.as_slice()].concat())))
+            }
             _ => (a() + b()).map_err(fault),
         },
         operators::SUBSTRACT => (a() - b()).map_err(fault),
@@ -485,9 +496,9 @@ fn binary(name: &str, left: &Value, right: &Value) -> Option<Result<Value, Fault
         operators::DIVIDE => (a() / b()).map_err(fault),
         operators::MODULO => (a() % b()).map_err(fault),
         operators::IN => contains(left, right),
-        operators::INDEX => index(left, right).and_then(|found| {
-            found.map_or_else(|| failed(missing(left, right)), Ok)
-        }),
+        operators::INDEX => {
+            index(left, right).and_then(|found| found.map_or_else(|| failed(missing(left, right)), Ok))
+        }
         operators::OPT_INDEX => index(left, right).map(|found| match found {
             Some(value) if optional(&value).is_some() => value,
             found => some(found),
@@ -546,7 +557,12 @@ fn matches(text: &str, pattern: &str) -> Result<Value, Fault> {
 }
 
 /// Lets the engine do what it knows: the arguments become variables of a call.
-fn library(call: &CallExpr, space: Option<&str>, is_method: bool, values: Vec<Value>) -> Result<Value, Fault> {
+fn library(
+    call: &CallExpr,
+    space: Option<&str>,
+    is_method: bool,
+    values: Vec<Value>,
+) -> Result<Value, Fault> {
     let ident = |name: String| IdedExpr { id: 0, expr: Expr::Ident(name) };
     ENGINE.with(|engine| {
         let mut context = engine.new_inner_scope();
@@ -559,7 +575,13 @@ fn library(call: &CallExpr, space: Option<&str>, is_method: bool, values: Vec<Va
         let mut names = names.into_iter();
         let target = match space {
             Some(space) => Some(ident(space.to_owned())),
-            None => if is_method { names.next().map(ident) } else { None },
+            None => {
+                if is_method {
+                    names.next().map(ident)
+                } else {
+                    None
+                }
+            }
         };
         let call = CallExpr {
             func_name: call.func_name.clone(),

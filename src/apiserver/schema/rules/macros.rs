@@ -95,5 +95,8 @@ pub(super) fn is_type_name(name: &str) -> bool {
 
 /// Functions of kube-apiserver that the engine does not have.
 pub(super) fn is_known_but_missing(name: &str) -> bool {
-    matches!(name, "lists.sortBy" | "cel.block" | "google.protobuf.Timestamp" | "authorizer" | "regex.replace")
+    matches!(
+        name,
+        "lists.sortBy" | "cel.block" | "google.protobuf.Timestamp" | "authorizer" | "regex.replace"
+    )
 }

@@ -67,7 +67,8 @@ pub(super) fn install(root: &mut Node, schema: &Json, at: &str, causes: &mut Vec
     let Compiler { total, mut expensive, .. } = compiler;
     if total.0 > cost::SCHEMA_ESTIMATE_MAX {
         expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
-        let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+        let detail =
+            "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
         let named = expensive.into_iter().take(EXPENSIVE_NAMED_MAX);
         causes.extend(named.map(|(_, field)| Cause::forbidden(field, detail)));
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
@@ -121,7 +122,9 @@ impl Compiler<'_> {
         let compiled: Vec<Rule> = rules
             .iter()
             .enumerate()
-            .filter_map(|(index, rule)| self.rule(node, schema, rule, &format!("{}.{RULES}[{index}]", place.at), place))
+            .filter_map(|(index, rule)| {
+                self.rule(node, schema, rule, &format!("{}.{RULES}[{index}]", place.at), place)
+            })
             .collect();
         if !compiled.is_empty() {
             node.rules = Some(Box::new(Rules(compiled)));
@@ -160,9 +163,8 @@ impl Compiler<'_> {
                 return None;
             }
         };
-        let often = place
-            .repeats
-            .unwrap_or_else(|| cost::REQUEST_BYTES_MAX / (kinds::serialized_min(node) + 1));
+        let often =
+            place.repeats.unwrap_or_else(|| cost::REQUEST_BYTES_MAX / (kinds::serialized_min(node) + 1));
         self.observe("estimated rule cost", checked.cost * often, &field);
         if !matches!(checked.kind, Kind::Bool | Kind::Dyn) {
             self.causes.push(wrong_rule(field, rule, "cel expression must evaluate to a bool"));
@@ -171,13 +173,18 @@ impl Compiler<'_> {
         let message_expression = self.message(node, rule, at, optional_old);
         if checked.uses_old {
             if let Some(list) = &place.uncorrelated {
-                let detail =
-                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+                let detail = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
+                );
                 self.causes.push(Cause::invalid(field, &source.into(), &detail));
             }
         } else if rule.get("optionalOldSelf").is_some_and(|flag| !flag.is_null()) {
             let detail = "may not be set if oldSelf is not used in rule";
-            self.causes.push(Cause::invalid(format!("{at}.optionalOldSelf"), &rule["optionalOldSelf"], detail));
+            self.causes.push(Cause::invalid(
+                format!("{at}.optionalOldSelf"),
+                &rule["optionalOldSelf"],
+                detail,
+            ));
         }
         let path = field_path::resolve(word(rule, "fieldPath"), schema, true);
         let message = match word(rule, "message").trim() {
@@ -405,7 +412,11 @@ impl Run {
     fn refusal(&self, rule: &Rule, node: &Node, path: Path<'_>, value: &Json, scope: &Scope<'_>) -> Cause {
         let said = rule.message_expression.as_ref().and_then(|expression| self.said(expression, scope));
         let detail = said.unwrap_or_else(|| {
-            if rule.message.is_empty() { format!("failed rule: {}", rule.source) } else { rule.message.clone() }
+            if rule.message.is_empty() {
+                format!("failed rule: {}", rule.source)
+            } else {
+                rule.message.clone()
+            }
         });
         let field = match (path, rule.field.as_str()) {
             (path, "") => path.or_nil(),
@@ -416,7 +427,9 @@ impl Run {
         match rule.reason {
             CauseReason::FieldValueRequired => Cause::required(field, &detail),
             CauseReason::FieldValueForbidden => Cause::forbidden(field, &detail),
-            CauseReason::FieldValueDuplicate if composite => Cause::new(rule.reason, field, "Duplicate value"),
+            CauseReason::FieldValueDuplicate if composite => {
+                Cause::new(rule.reason, field, "Duplicate value")
+            }
             CauseReason::FieldValueDuplicate => Cause::duplicate(field, value),
             _ if composite => Cause::omitted(field, &detail),
             _ => Cause::invalid(field, value, &detail),
@@ -428,7 +441,8 @@ impl Run {
         let (result, spent) = eval::run(expression, scope);
         let Ok(Value::String(text)) = result else { return None };
         let text = text.trim();
-        let fine = spent <= self.left && !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
+        let fine =
+            spent <= self.left && !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
         fine.then(|| text.to_owned())
     }
 }

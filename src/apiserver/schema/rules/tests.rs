@@ -56,28 +56,69 @@ fn expressions_mean_what_they_mean_upstream() {
         "namespace": "ns", "x-y.z/a": "q", "free": {"hidden": 1},
     });
     for rule in [
-        "self.n < self.m && self.d == 2.0", "self.n + self.m == 8 && self.n * 2 - 1 == 5", "self.m / 2 == 2 && self.m % 2 == 1",
-        "-self.n == -3", "self.s.startsWith('a') && self.s.endsWith('c') && self.s.contains('b')", "size(self.s) == 3",
-        "self.s.matches('^[a-c]{3}$')", "!(self.s in ['x', 'y'])", "self.s + 'd' == 'abcd'", "self.b ? true : false",
-        "type(self.ios) == string && self.ios.endsWith('%')", "self.at > timestamp('2026-01-01T00:00:00Z')",
-        "self.at.getFullYear() == 2026", "self.at - duration('1h') < self.at", "self.__for__ > duration('1h')",
-        "self.raw.size() == 3", "self.list.all(x, x > 0) && self.list.exists(x, x == 2)", "self.list.exists_one(x, x == 1)",
-        "self.list.map(x, x * 2) == [6, 2, 4]", "self.list.filter(x, x > 1).size() == 2", "self.list.sum() == 6",
-        "self.list.max() == 3 && self.list.min() == 1", "!self.list.isSorted()", "self.list[0] == 3", "1 in self.list",
-        "self.list.indexOf(2) == 2", "self.list.sortBy(x, x) == [1, 2, 3]", "self.names.join(',') == 'a,b'",
-        "self.map.all(k, self.map[k].size() == 1)", "'k' in self.map && self.map.k == 'v'", "self.map == {'l': 'w', 'k': 'v'}",
-        "self.map.exists(k, v, k == 'l' && v == 'w')", "self.list.all(i, x, x > i - 2)",
-        "self.list.transformList(i, x, x + i) == [3, 2, 4]", "self.map.transformMap(k, v, v + k) == {'k': 'vk', 'l': 'wl'}",
-        "self.__namespace__ == 'ns'", "self.x__dash__y__dot__z__slash__a == 'q'", "has(self.n) && !(has(self.b) && !self.b)",
-        "cel.bind(t, self.n + self.m, t * t == 64)", "self.?n.orValue(0) == 3", "self.map[?'zz'].orValue('none') == 'none'",
-        "self.map.?k.hasValue()", "optional.of(1).optMap(x, x + 1).value() == 2", "self.s.upperAscii() == 'ABC'",
-        "'%s-%d'.format([self.s, self.n]) == 'abc-3'", "self.s.replace('b', 'x').split('x') == ['a', 'c']",
-        "sets.contains(self.set, ['x'])", "quantity('1Gi').isGreaterThan(quantity('1M'))", "url('https://a.b/c').getHost() == 'a.b'",
-        "ip('10.0.0.1').family() == 4 && isIP('::1')", "cidr('10.0.0.0/8').containsIP('10.1.1.1')", "semver('1.2.3').minor() == 2",
-        "format.dns1123Label().validate('ok').hasValue() == false", "'b2' .find('[0-9]') == '2'", "math.greatest(1, 2) == 2",
-        "int('3') == self.n && string(self.n) == '3' && double(self.n) == 3.0", "dyn(self.n) == 3",
-        "false && self.list[9] == 0 || true", "self.list[9] == 0 || true", "[self.n, self.m].filter(x, x == 3).size() == 1",
-        "self.list.all(x, x / (x - 2) != 7) || true", "{'a': 1}.a == 1", "self.list + [4] == [3, 1, 2, 4]",
+        "self.n < self.m && self.d == 2.0",
+        "self.n + self.m == 8 && self.n * 2 - 1 == 5",
+        "self.m / 2 == 2 && self.m % 2 == 1",
+        "-self.n == -3",
+        "self.s.startsWith('a') && self.s.endsWith('c') && self.s.contains('b')",
+        "size(self.s) == 3",
+        "self.s.matches('^[a-c]{3}$')",
+        "!(self.s in ['x', 'y'])",
+        "self.s + 'd' == 'abcd'",
+        "self.b ? true : false",
+        "type(self.ios) == string && self.ios.endsWith('%')",
+        "self.at > timestamp('2026-01-01T00:00:00Z')",
+        "self.at.getFullYear() == 2026",
+        "self.at - duration('1h') < self.at",
+        "self.__for__ > duration('1h')",
+        "self.raw.size() == 3",
+        "self.list.all(x, x > 0) && self.list.exists(x, x == 2)",
+        "self.list.exists_one(x, x == 1)",
+        "self.list.map(x, x * 2) == [6, 2, 4]",
+        "self.list.filter(x, x > 1).size() == 2",
+        "self.list.sum() == 6",
+        "self.list.max() == 3 && self.list.min() == 1",
+        "!self.list.isSorted()",
+        "self.list[0] == 3",
+        "1 in self.list",
+        "self.list.indexOf(2) == 2",
+        "self.list.sortBy(x, x) == [1, 2, 3]",
+        "self.names.join(',') == 'a,b'",
+        "self.map.all(k, self.map[k].size() == 1)",
+        "'k' in self.map && self.map.k == 'v'",
+        "self.map == {'l': 'w', 'k': 'v'}",
+        "self.map.exists(k, v, k == 'l' && v == 'w')",
+        "self.list.all(i, x, x > i - 2)",
+        "self.list.transformList(i, x, x + i) == [3, 2, 4]",
+        "self.map.transformMap(k, v, v + k) == {'k': 'vk', 'l': 'wl'}",
+        "self.__namespace__ == 'ns'",
+        "self.x__dash__y__dot__z__slash__a == 'q'",
+        "has(self.n) && !(has(self.b) && !self.b)",
+        "cel.bind(t, self.n + self.m, t * t == 64)",
+        "self.?n.orValue(0) == 3",
+        "self.map[?'zz'].orValue('none') == 'none'",
+        "self.map.?k.hasValue()",
+        "optional.of(1).optMap(x, x + 1).value() == 2",
+        "self.s.upperAscii() == 'ABC'",
+        "'%s-%d'.format([self.s, self.n]) == 'abc-3'",
+        "self.s.replace('b', 'x').split('x') == ['a', 'c']",
+        "sets.contains(self.set, ['x'])",
+        "quantity('1Gi').isGreaterThan(quantity('1M'))",
+        "url('https://a.b/c').getHost() == 'a.b'",
+        "ip('10.0.0.1').family() == 4 && isIP('::1')",
+        "cidr('10.0.0.0/8').containsIP('10.1.1.1')",
+        "semver('1.2.3').minor() == 2",
+        "format.dns1123Label().validate('ok').hasValue() == false",
+        "'b2' .find('[0-9]') == '2'",
+        "math.greatest(1, 2) == 2",
+        "int('3') == self.n && string(self.n) == '3' && double(self.n) == 3.0",
+        "dyn(self.n) == 3",
+        "false && self.list[9] == 0 || true",
+        "self.list[9] == 0 || true",
+        "[self.n, self.m].filter(x, x == 3).size() == 1",
+        "self.list.all(x, x / (x - 2) != 7) || true",
+        "{'a': 1}.a == 1",
+        "self.list + [4] == [3, 1, 2, 4]",
     ] {
         assert_eq!(holds(rule, &value), Ok(true), "{rule}");
     }
@@ -124,13 +165,29 @@ fn rules_that_cannot_be_compiled() {
          self.nope == 1\n | ....^"
     );
     for (rule, field, complaint) in [
-        (json!({"rule": "true", "messageExpression": "self.n"}), "messageExpression", "messageExpression must evaluate to a string"),
-        (json!({"rule": "true", "messageExpression": "nope"}), "messageExpression", "messageExpression compilation failed"),
-        (json!({"rule": "true", "optionalOldSelf": true}), "optionalOldSelf", "may not be set if oldSelf is not used"),
+        (
+            json!({"rule": "true", "messageExpression": "self.n"}),
+            "messageExpression",
+            "messageExpression must evaluate to a string",
+        ),
+        (
+            json!({"rule": "true", "messageExpression": "nope"}),
+            "messageExpression",
+            "messageExpression compilation failed",
+        ),
+        (
+            json!({"rule": "true", "optionalOldSelf": true}),
+            "optionalOldSelf",
+            "may not be set if oldSelf is not used",
+        ),
         (json!({"rule": " "}), "rule", "rule is not specified"),
         (json!({"rule": "true", "message": " "}), "message", "must be non-empty if specified"),
         (json!({"rule": "true", "message": "a\nb"}), "message", "must not contain line breaks"),
-        (json!({"rule": "true\n&& true"}), "message", "message must be specified if rule contains line breaks"),
+        (
+            json!({"rule": "true\n&& true"}),
+            "message",
+            "message must be specified if rule contains line breaks",
+        ),
         (json!({"rule": "true", "reason": "Odd"}), "reason", "supported values"),
         (json!({"rule": "true", "fieldPath": ".nope"}), "fieldPath", "must be a valid path"),
     ] {
@@ -143,7 +200,8 @@ fn rules_that_cannot_be_compiled() {
 #[test]
 fn estimates_are_bounded() {
     let list = |limits: &Value, rule: &str| {
-        let mut item = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
+        let mut item =
+            json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
         if let Some(length) = limits.get("length") {
             item["properties"]["name"]["maxLength"] = length.clone();
         }
@@ -163,12 +221,16 @@ fn estimates_are_bounded() {
          strings are declared)"
     );
     let said = list(&json!({"items": 1000, "length": 63}), unique).expect_err("too long");
-    assert!(said.contains("exceeds budget by factor of 2.") || said.contains("exceeds budget by factor of 3."), "{said}");
+    assert!(
+        said.contains("exceeds budget by factor of 2.") || said.contains("exceeds budget by factor of 3."),
+        "{said}"
+    );
     // One rule is fine, but not in every item of a long list.
     let inner = json!({"type": "string", "maxLength": 1000,
         "x-kubernetes-validations": [{"rule": "self.matches('^(abc|def|ghi|jkl|mno|pqr|stu)+$')"}]});
     assert!(schema(&inner).is_ok());
-    let said = schema(&json!({"type": "array", "maxItems": 10000, "items": inner})).map_err(|c| c[0].to_string());
+    let said =
+        schema(&json!({"type": "array", "maxItems": 10000, "items": inner})).map_err(|c| c[0].to_string());
     assert!(said.expect_err("often").contains("estimated rule cost exceeds budget"));
 }
 
@@ -184,17 +246,23 @@ fn evaluation_is_bounded() {
     let said = told(&schema, &json!(many), None);
     assert_eq!(
         said,
-        ["f: Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be \
-          run due to call cost exceeds limit for rule: self.all(x, self.exists_one(y, x == y))"]
+        [
+            "f: Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be \
+          run due to call cost exceeds limit for rule: self.all(x, self.exists_one(y, x == y))"
+        ]
     );
     // Each of many evaluations is cheap, all together are not.
     let item = json!({"type": "array", "maxItems": 300, "items": {"type": "integer"},
         "x-kubernetes-validations": [{"rule": "self.all(x, self.exists_one(y, x == y))"}]});
-    let lists = schema_of(&json!({"type": "array", "maxItems": 50, "items": item}));
-    let rows: Vec<Vec<i32>> = vec![(0..300).collect(); 50];
-    let said = told(&lists, &json!(rows), None);
+    let field = json!({"type": "array", "maxItems": 20, "items": item});
+    let lists = schema_of(&json!({"type": "object", "properties": {"a": field, "b": field, "c": field}}));
+    let rows: Vec<Vec<i32>> = vec![(0..300).collect(); 20];
+    let said = told(&lists, &json!({"a": rows, "b": rows, "c": rows}), None);
     assert_eq!(said.len(), 1);
-    assert!(said[0].ends_with("running out of cost budget, no further validation rules will be run"), "{said:?}");
+    assert!(
+        said[0].ends_with("running out of cost budget, no further validation rules will be run"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -232,7 +300,11 @@ fn transitions_messages_reasons_and_paths() {
         ),
         (None, json!({"map": {"k": 0}}), vec!["f.map[k]: Duplicate value: 0"]),
         // What did not change is not complained about.
-        (Some(json!({"deep": {"x": 0}, "map": {"k": 0}})), json!({"deep": {"x": 0}, "map": {"k": 0}}), vec![]),
+        (
+            Some(json!({"deep": {"x": 0}, "map": {"k": 0}})),
+            json!({"deep": {"x": 0}, "map": {"k": 0}}),
+            vec![],
+        ),
         (
             Some(json!({"map": {"k": 0}, "deep": {"x": 1}})),
             json!({"map": {"k": 0, "l": 1}, "deep": {"x": 1}}),
@@ -246,8 +318,10 @@ fn transitions_messages_reasons_and_paths() {
     let causes = super::super::tests::refused(&json!({"f": atomic}));
     assert_eq!(
         causes,
-        ["s.properties[f].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used \
-          on the uncorrelatable portion of the schema within s.properties[f]"]
+        [
+            "s.properties[f].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used \
+          on the uncorrelatable portion of the schema within s.properties[f]"
+        ]
     );
 }
 
@@ -260,7 +334,8 @@ fn the_root_shows_its_names() {
     assert!(schema.validate(&object("ab"), None).is_empty());
     let said: Vec<String> = schema.validate(&object("b"), None).iter().map(Cause::to_string).collect();
     assert_eq!(said, ["<nil>: Invalid value: call it a"]);
-    let labels = json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.metadata.labels.x == 'y'"}]});
+    let labels =
+        json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.metadata.labels.x == 'y'"}]});
     let causes = Schema::custom("K", "v1", &labels, "s").expect_err("labels are not shown");
     assert!(causes[0].message.contains("undefined field 'labels'"), "{causes:?}");
 }

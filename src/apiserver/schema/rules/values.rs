@@ -64,7 +64,8 @@ pub(super) fn text(text: &str) -> Value {
 
 fn metadata(json: &Json) -> Value {
     let names = ["name", "generateName"].into_iter();
-    let shown = names.filter_map(|key| Some((Key::String(Arc::new(key.to_owned())), text(json.get(key)?.as_str()?))));
+    let shown =
+        names.filter_map(|key| Some((Key::String(Arc::new(key.to_owned())), text(json.get(key)?.as_str()?))));
     Value::Map(Map { map: Arc::new(shown.collect()) })
 }
 
@@ -88,9 +89,10 @@ fn of_text(node: &Node, content: &str) -> Value {
             .and_then(|day| day.and_hms_opt(0, 0, 0))
             .map(|at| Value::Timestamp(at.and_utc().fixed_offset())),
         "duration" => go_duration(content).map(Value::Duration),
-        "byte" => {
-            base64::engine::general_purpose::STANDARD.decode(content).ok().map(|bytes| Value::Bytes(Arc::new(bytes)))
-        }
+        "byte" => base64::engine::general_purpose::STANDARD
+            .decode(content)
+            .ok()
+            .map(|bytes| Value::Bytes(Arc::new(bytes))),
         _ => None,
     };
     parsed.unwrap_or_else(|| text(content))
@@ -150,7 +152,8 @@ pub(super) fn align(node: &Node, old: &Json, new: &Json) -> Json {
             for item in new {
                 if let Some(at) = left.iter().position(|old| same(old, item)) {
                     let found = left.remove(at);
-                    ordered.push(node.items.as_deref().map_or_else(|| found.clone(), |n| align(n, found, item)));
+                    ordered
+                        .push(node.items.as_deref().map_or_else(|| found.clone(), |n| align(n, found, item)));
                 }
             }
             ordered.extend(left.into_iter().cloned());
