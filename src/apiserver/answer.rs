@@ -108,18 +108,17 @@ pub fn value(resource: &Resource, object: &Value, form: Form, now: Timestamp) ->
 /// 500 when a stored object cannot be read.
 pub fn list(resource: &Resource, listing: &Listing, form: Form, now: Timestamp) -> Result<Bytes, Failure> {
     let metadata = list_metadata(listing).to_string();
-    let mut items = Vec::new();
     let (kind, api_version) = match form {
         Form::Object => (resource.list_kind.as_str(), resource.api_version()),
         _ => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
     };
-    let is_table = matches!(form, Form::Table(_));
-    if !is_table {
-        let head = format!(
+    let head = match form {
+        Form::Table(_) => table::head(Some(&resource.columns), &metadata),
+        _ => format!(
             "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
-        );
-        items.extend_from_slice(head.as_bytes());
-    }
+        ),
+    };
+    let mut items = head.into_bytes();
     for (index, entry) in listing.entries.iter().enumerate() {
         if index > 0 {
             items.push(b',');
@@ -134,10 +133,7 @@ pub fn list(resource: &Resource, listing: &Listing, form: Form, now: Timestamp) 
             }
         }
     }
-    if is_table {
-        return Ok(table::document(Some(&resource.columns), &metadata, &items).into());
-    }
-    items.extend_from_slice(b"]}");
+    items.extend_from_slice(table::END);
     Ok(items.into())
 }
 

@@ -34,6 +34,7 @@ mod negotiate;
 mod object;
 pub mod openapi;
 pub mod patch;
+mod patience;
 pub mod protobuf;
 mod registry;
 mod resource;

@@ -20,6 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::door::{Door, Entrance};
+use super::patience::Patient;
 use super::socket::SocketFile;
 use super::tls::{self, Authority, ClientCertificate, IdentityError};
 use super::{ApiServer, Identity};
@@ -201,7 +202,8 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         .max_header_list_size(HEADERS_MAX)
         .max_concurrent_streams(STREAMS_MAX)
         .adaptive_window(true);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(door)).await {
+    let stream = TokioIo::new(Patient::new(stream));
+    if let Err(error) = builder.serve_connection(stream, TowerToHyperService::new(door)).await {
         tracing::debug!("a connection ended: {error}");
     }
 }

@@ -140,16 +140,24 @@ fn write_metadata(metadata: &str, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// A whole `Table`: `metadata` is the JSON text of its list metadata, `rows` of its rows with commas
-/// between. Without columns (later events of a watch) the definitions are null.
+/// Begins a `Table`: rows with commas between them and [`END`] follow. `metadata` is the JSON text of
+/// its list metadata. Without columns (later events of a watch) the definitions are null.
 #[must_use]
-pub fn document(columns: Option<&Columns>, metadata: &str, rows: &[u8]) -> Vec<u8> {
+pub fn head(columns: Option<&Columns>, metadata: &str) -> String {
     let definitions = columns.map_or("null", Columns::definitions);
-    let head = format!(
+    format!(
         "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\
          \"columnDefinitions\":{definitions},\"rows\":["
-    );
-    [head.as_bytes(), rows, b"]}"].concat()
+    )
+}
+
+/// Ends a table, or a list.
+pub const END: &[u8] = b"]}";
+
+/// A whole `Table` of the given rows.
+#[must_use]
+pub fn document(columns: Option<&Columns>, metadata: &str, rows: &[u8]) -> Vec<u8> {
+    [head(columns, metadata).as_bytes(), rows, END].concat()
 }
 
 fn name() -> Column {

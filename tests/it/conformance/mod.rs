@@ -12,6 +12,7 @@ mod deletion;
 mod discovery;
 mod document;
 mod errors;
+mod history;
 mod lifecycle;
 mod lists;
 mod negotiation;
