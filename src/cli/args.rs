@@ -14,7 +14,7 @@ use crate::apiserver::serve::Address;
 #[command(name = "capstan", version, max_term_width = 110, propagate_version = true)]
 #[command(
     after_help = "Exit codes: 0 fine, 1 failed, 2 wrong usage. `describe --exit-status` and `wait --exit-status` add \
-                        10 progressing, 11 degraded, 12 blocked, 13 unknown."
+                        10 progressing, 11 degraded, 12 blocked, 13 unknown; `status compute --exit-status` adds 14 differs."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -123,6 +123,9 @@ pub enum Command {
     Backup(BackupArgs),
     /// Fill an empty store from a backup
     Restore(RestoreArgs),
+    /// Statuses of objects from files
+    #[command(subcommand)]
+    Status(StatusCommand),
     /// Print the CustomResourceDefinitions that capstan serves
     Crds,
     /// Print a completion script
@@ -343,6 +346,39 @@ pub enum RolloutCommand {
         #[arg(long, value_name = "WHEN")]
         at: String,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StatusCommand {
+    /// Compute the status of every object in a dump and print it, or what differs from the stored one
+    Compute(StatusComputeArgs),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StatusOutputArg {
+    Yaml,
+    Json,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct StatusComputeArgs {
+    /// File, folder, or - for standard input; YAML or JSON, streams and lists
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Nodes and Pods in FILE are of the workload cluster NAMESPACE/NAME
+    #[arg(long = "workload", value_name = "NAMESPACE/NAME=FILE")]
+    pub workloads: Vec<String>,
+    /// The moment to judge at, such as 2026-11-20T10:00:00Z; without it the present
+    #[arg(long, value_name = "TIME")]
+    pub now: Option<String>,
+    #[arg(short, long, default_value = "yaml")]
+    pub output: StatusOutputArg,
+    /// Print what differs from the status that each object came with
+    #[arg(long)]
+    pub diff: bool,
+    /// Exit 14 when a status differs
+    #[arg(long)]
+    pub exit_status: bool,
 }
 
 #[derive(Clone, Debug, Args)]

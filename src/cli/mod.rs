@@ -13,6 +13,7 @@ pub mod memory;
 pub mod output;
 pub mod paths;
 pub mod server;
+pub mod status_compute;
 pub mod store;
 pub mod target;
 pub mod wait;
@@ -29,7 +30,7 @@ use crate::client::{ConnectOptions, Connection, connect};
 use crate::rng::Rng;
 use crate::time::{Clock, parse_moment};
 use crate::tui::{Exit, Tier};
-use args::{Cli, Command, ConnectArgs, RolloutCommand, TargetArgs};
+use args::{Cli, Command, ConnectArgs, RolloutCommand, StatusCommand, StatusComputeArgs, TargetArgs};
 use log::Terminal;
 use output::Style;
 use wait::Waited;
@@ -89,6 +90,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             backup::restore(args, &Clock::system()).await?;
             Ok(ExitCode::SUCCESS)
         }
+        Some(Command::Status(StatusCommand::Compute(args))) => status_compute(args),
         Some(Command::Crds) => {
             output::print(&crds::render()?)?;
             Ok(ExitCode::SUCCESS)
@@ -101,6 +103,22 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Some(command) => one_shot(cli, command).await,
     }
+}
+
+fn status_compute(args: &StatusComputeArgs) -> anyhow::Result<ExitCode> {
+    /// Some stored status is not what it should be.
+    const DIFFERS: u8 = 14;
+    let clock = Clock::system();
+    let now = match &args.now {
+        Some(text) => parse_moment(text, clock.now())
+            .with_context(|| format!("--now {text}: expected a moment such as 2026-11-20T10:00:00Z"))?,
+        None => clock.now(),
+    };
+    let answer = status_compute::run(args, now)?;
+    let style = Style::detect(true);
+    output::print(&style.block(answer.document))?;
+    answer.remarks.iter().for_each(|remark| output::remark(remark));
+    Ok(ExitCode::from(if args.exit_status && answer.differs { DIFFERS } else { 0 }))
 }
 
 async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {

@@ -10,17 +10,16 @@ use async_trait::async_trait;
 use super::template::{self, Templates, clone_kind};
 use super::{Context, apply, finalizer, pause, status as status_write};
 use crate::api::cluster::Cluster;
-use crate::api::key::{ObjectKey, annotation, controller_of, label as label_of};
+use crate::api::key::{ObjectKey, controller_of, label as label_of};
 use crate::api::machine::Machine;
 use crate::api::machine_set::{MachineSet, MachineSetStatus};
 use crate::api::names::{self, CORE_GROUP, label};
 use crate::client::{Mode, Precondition};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
-use crate::plan::machine_set::preflight::{ControlPlane, Preflight, skipped};
+use crate::plan::machine_set::preflight::Preflight;
 use crate::plan::machine_set::{Observed, plan, preflight_messages};
 use crate::plan::naming::SUFFIX_CHARS;
 use crate::plan::ownership::{owner, with_owner};
-use crate::status::contract::Provided;
 use crate::status::machine_set::{self as judged, OWNED};
 use crate::status::selector::matches;
 
@@ -28,7 +27,6 @@ use crate::status::selector::matches;
 const NOT_READY_RECHECK: Duration = Duration::from_secs(15);
 /// Machines made in one pass at most, so that one pass stays short.
 const MADE_AT_ONCE_MAX: usize = 100;
-const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 
 pub struct MachineSets {
     context: Context,
@@ -103,21 +101,7 @@ impl MachineSets {
     fn preflight(&self, set: &MachineSet, cluster: &Cluster, templates: &Templates) -> Preflight {
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
         let control_plane = self.context.caches.external(namespace, cluster.spec.control_plane_ref.as_ref());
-        let on_template = templates
-            .bootstrap
-            .as_ref()
-            .and_then(|t| t["metadata"]["annotations"][names::annotation::SKIP_PREFLIGHT_CHECKS].as_str());
-        let own = annotation(set, names::annotation::SKIP_PREFLIGHT_CHECKS).filter(|text| !text.is_empty());
-        let config = set.spec.template.spec.bootstrap.config_ref.as_ref();
-        Preflight {
-            control_plane: control_plane.found().and_then(|provided| facts(provided, namespace)),
-            version: set.spec.template.spec.version.clone(),
-            kubeadm: config
-                .is_some_and(|r| r.kind == "KubeadmConfigTemplate" && r.api_group == names::BOOTSTRAP_GROUP),
-            topology_version: cluster.spec.topology.as_ref().map(|t| t.version.clone()),
-            upgrade_step: annotation(cluster, UPGRADE_STEP).map(str::to_owned),
-            skip: skipped(own.or(on_template)),
-        }
+        Preflight::gather(set, cluster, &control_plane, templates.bootstrap.as_ref())
     }
 
     /// The cluster-name label everywhere it is needed; a stand-alone MachineSet belongs to its Cluster.
@@ -163,13 +147,6 @@ impl MachineSets {
         *owners = with_owner(std::mem::take(owners), owner(set, true));
         Ok(self.context.writer.patch(machine, &after, &Precondition::unchanged(machine), Mode::Real).await?)
     }
-}
-
-/// The control plane object as preflight sees it. `None` without a version: there is nothing to check.
-fn facts(provided: &Provided, namespace: &str) -> Option<ControlPlane> {
-    let version = provided.text("/spec/version")?.to_owned();
-    let reported = provided.reported_versions();
-    Some(ControlPlane { name: format!("{} {namespace}/{}", provided.kind, provided.name), version, reported })
 }
 
 /// Source: the deferred requeue of MS-1.
@@ -242,23 +219,5 @@ impl Controller for MachineSets {
             return Ok(Outcome::Done);
         }
         self.reconcile_live(&set, &cluster).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_control_plane_reports_its_versions_by_contract() {
-        let provided = Provided::new(serde_json::json!({
-            "kind": "KubeadmControlPlane", "metadata": {"name": "cp"},
-            "spec": {"version": "v1.36.2"},
-            "status": {"versions": [{"version": "v1.35.4", "replicas": 1}, {"version": "v1.36.2"}]}
-        }));
-        let found = facts(&provided, "ns").expect("a version");
-        assert_eq!(found.name, "KubeadmControlPlane ns/cp");
-        assert_eq!(found.reported, ["v1.35.4", "v1.36.2"]);
-        assert_eq!(facts(&Provided::new(serde_json::Value::Null), "ns"), None);
     }
 }

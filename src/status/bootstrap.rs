@@ -155,7 +155,7 @@ pub fn status(o: &Observed, now: Timestamp) -> KubeadmConfigStatus {
         _ if o.stored => o.config.metadata.name.clone(),
         _ => None,
     };
-    let mut draft = Draft::new(&status.conditions, o.config.metadata.generation, now);
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.config.metadata.generation, now);
     draft.set(condition_ops::paused("KubeadmConfig", false, false));
     if let Some(secret) = secret {
         status.initialization = Some(BootstrapInitialization { data_secret_created: Some(true) });

@@ -33,7 +33,7 @@ pub struct OutdatedRef {
 /// The conditions of a class that is not paused.
 #[must_use]
 pub fn conditions(o: &Observed, now: Timestamp) -> Vec<Condition> {
-    let mut draft = Draft::new(&o.conditions, o.generation, now);
+    let mut draft = Draft::new(o.conditions.as_slice(), o.generation, now);
     draft.set(paused("ClusterClass", false, false));
     draft.set(ref_versions(o));
     draft.set(match &o.discovery_failure {

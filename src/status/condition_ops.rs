@@ -91,8 +91,8 @@ pub struct Draft {
 impl Draft {
     /// Starts from the stored list. `generation` is the object's `metadata.generation`.
     #[must_use]
-    pub fn new(stored: &[Condition], generation: Option<i64>, now: Timestamp) -> Self {
-        Self { list: stored.to_vec(), generation, now }
+    pub fn new(stored: impl Into<Vec<Condition>>, generation: Option<i64>, now: Timestamp) -> Self {
+        Self { list: stored.into(), generation, now }
     }
 
     pub fn set(&mut self, condition: Condition) {
@@ -287,8 +287,8 @@ mod tests {
         assert_eq!(mirrored.last_transition_time, source[0].last_transition_time);
         let missing = mirror(&[], "Ready", "InfrastructureReady", None);
         assert_eq!(
-            (missing.status.as_str(), missing.message.as_str()),
-            ("Unknown", "Condition Ready not yet reported")
+            (missing.status.as_str(), missing.reason.as_str(), missing.message.as_str()),
+            ("Unknown", "NotYetReported", "Condition Ready not yet reported")
         );
     }
 

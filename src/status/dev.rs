@@ -9,7 +9,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::condition_ops::{Draft, Status, condition, internal_error, paused};
 use super::merge::{Reasons, Summary};
-use crate::api::condition::Conditioned as _;
 use crate::api::dev::{DevMachine, DevMachineStatus, InfrastructureInitialization};
 use crate::time::Timestamp;
 
@@ -51,7 +50,7 @@ pub fn status(o: &Observed, now: Timestamp) -> DevMachineStatus {
     if o.vm == Part::Up {
         status.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
     }
-    let mut draft = Draft::new(o.machine.conditions(), o.machine.metadata.generation, now);
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.machine.metadata.generation, now);
     draft.set(paused("DevMachine", false, false));
     draft.set(part("VMProvisioned", o.vm, before_vm(o)));
     draft.set(part("NodeProvisioned", o.node, before_node(o)));

@@ -11,7 +11,6 @@ use super::amount::{Round, literal, scaled};
 use super::condition_ops::{Draft, Status, condition, internal_error, not_deleting};
 use super::machine_set::{deleting_text, missing_text, with_stale};
 use super::{machines, selector, versions};
-use crate::api::condition::Conditioned as _;
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::{DeploymentStrategy, MachineDeployment, MachineDeploymentStatus};
 use crate::api::machine_set::{MachineSet, MachineSetStatus, VersionCount};
@@ -56,7 +55,7 @@ pub fn status(observed: &Observed, now: Timestamp) -> MachineDeploymentStatus {
     }
     status.phase = Some(phase(observed).to_owned());
     let mut draft =
-        Draft::new(observed.deployment.conditions(), observed.deployment.metadata.generation, now);
+        Draft::new(std::mem::take(&mut status.conditions), observed.deployment.metadata.generation, now);
     draft.set(super::condition_ops::paused("MachineDeployment", false, false));
     for condition in conditions(observed, &status, now) {
         draft.set(condition);
@@ -248,7 +247,7 @@ fn max_unavailable_text(deployment: &MachineDeployment) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::condition::find;
+    use crate::api::condition::{Conditioned as _, find};
     use crate::api::machine_deployment::{DeploymentRollingUpdate, DeploymentRollout};
     use crate::time::parse_rfc3339;
 

@@ -52,7 +52,7 @@ pub fn status(o: &Observed, now: Timestamp) -> MachinePoolStatus {
         count(&mut status, o, infrastructure);
     }
     status.phase = Some(phase(o, &status).to_owned());
-    let mut draft = Draft::new(&status.conditions, o.pool.metadata.generation, now);
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.pool.metadata.generation, now);
     draft.set(paused("MachinePool", false, false));
     status.conditions = draft.finish();
     status

@@ -8,7 +8,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::condition_ops::{Draft, Status, condition, internal_error};
 use super::machines;
 use super::selector;
-use crate::api::condition::Conditioned as _;
 use crate::api::key::annotation;
 use crate::api::machine::{Machine, MachineSpec};
 use crate::api::machine_set::{MachineSet, MachineSetStatus};
@@ -46,7 +45,7 @@ pub fn status(observed: &Observed, now: Timestamp) -> MachineSetStatus {
         status.up_to_date_replicas = Some(machines::count_true(&settled, "UpToDate"));
         status.versions = machines::versions(&all);
     }
-    let mut draft = Draft::new(observed.set.conditions(), observed.set.metadata.generation, now);
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), observed.set.metadata.generation, now);
     draft.set(super::condition_ops::paused("MachineSet", false, false));
     for condition in conditions(observed, now) {
         draft.set(condition);
@@ -181,6 +180,7 @@ fn count(machines: &[&Machine]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::condition::Conditioned as _;
     use crate::api::machine_set::VersionCount;
     use crate::status::condition_ops::CHECK_LOGS;
     use crate::time::parse_rfc3339;

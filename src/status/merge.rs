@@ -2,6 +2,7 @@
 //! condition over many objects. Owns priorities and message layout; must not know any kind.
 //! Source: cluster-api `util/conditions/{merge_strategies,summary,aggregate}.go`, v1.14.0.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -95,7 +96,8 @@ impl<'a> Summary<'a> {
         if self.types.contains(&self.target) || inputs.is_empty() || !self.overrides_are_sound(conditions) {
             return internal_error(self.target);
         }
-        let weighed: Vec<(Priority, &Condition)> = inputs.iter().map(|c| (self.weigh(c), c)).collect();
+        let weighed: Vec<(Priority, &Condition)> =
+            inputs.iter().map(|c| (self.weigh(c), c.as_ref())).collect();
         let worst = weighed.iter().map(|(p, _)| *p).min().unwrap_or(Priority::Info);
         let status = result_status(worst, Polarity::Positive);
         let mut lines = Vec::new();
@@ -120,22 +122,18 @@ impl<'a> Summary<'a> {
         })
     }
 
-    fn inputs(&self, conditions: &[Condition]) -> Vec<Condition> {
-        let mut inputs: Vec<Condition> = Vec::new();
+    fn inputs<'c>(&'c self, conditions: &'c [Condition]) -> Vec<Cow<'c, Condition>> {
+        let mut inputs = Vec::with_capacity(self.types.len());
         for (index, type_) in self.types.iter().enumerate() {
             if self.types[index + 1..].contains(type_) {
                 continue; // listed twice: the last place counts
             }
             match find(&self.overrides, type_).or_else(|| find(conditions, type_)) {
-                Some(found) => inputs.push(found.clone()),
+                Some(found) => inputs.push(Cow::Borrowed(found)),
                 None if self.ignored_if_missing.contains(type_) => {}
                 None => {
-                    inputs.push(condition(
-                        type_,
-                        Status::Unknown,
-                        "NotYetReported",
-                        "Condition not yet reported",
-                    ));
+                    let text = "Condition not yet reported";
+                    inputs.push(Cow::Owned(condition(type_, Status::Unknown, "NotYetReported", text)));
                 }
             }
         }

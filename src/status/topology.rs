@@ -319,7 +319,8 @@ mod tests {
                 o.machine_deployments.plan = vec!["v1.36.0".to_owned()];
                 o.machine_pools.deferred = set(&["p"]);
             },
-            "ClusterUpgrading",
+            // Upstream looks at the pools alone.
+            "MachinePoolsUpgradeDeferred",
             "Cluster is upgrading to v1.36.0\n  * MachineDeployment a upgrading to version v1.35.0 (v1.36.0 pending)\n  \
              * MachineDeployment c pending upgrade to version v1.36.0\n  \
              * MachineDeployment b upgrade to version v1.35.0 deferred using defer-upgrade or hold-upgrade-sequence annotations\n  \

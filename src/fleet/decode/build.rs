@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::lax::Texts;
 use super::slim::{Condition, Counts, Ref, Slim, VersionCount};
 use crate::api::key::Gvk;
-use crate::api::names::{annotation, label};
+use crate::api::names::{self, annotation, label};
 use crate::fleet::intern::{Interner, Tables};
 use crate::fleet::row::{self, Facts, Kind, Row, SourceId, Truth, Uid};
 use crate::text::{sanitize_block, sanitize_line};
@@ -176,16 +176,36 @@ impl Builder<'_> {
         self.line(text)
     }
 
-    /// The newer list where there is one; legacy ones are told by a missing reason everywhere, or by
-    /// the version they were read through.
+    /// The newer list where there is one, wherever the version keeps it; else what is left of the older
+    /// one. Older conditions are told by where they are, by a severity, or by reasons that are missing
+    /// everywhere.
     fn conditions(&mut self) -> (Box<[row::Condition]>, bool) {
         let status = &self.o.status;
         let newer = &status.v1beta2.conditions.0;
-        let old_version = self.decoder.gvk.version != crate::api::names::VERSION;
-        let list = if newer.is_empty() { &status.conditions.0 } else { newer };
-        let legacy = old_version && newer.is_empty() && !list.is_empty();
+        let places = [newer, &status.conditions.0, &status.deprecated.v1beta1.conditions.0];
+        let Some(place) = places.iter().position(|list| !list.is_empty()) else {
+            return (Box::default(), false);
+        };
+        let list = places[place];
+        let legacy = match place {
+            0 => false,
+            1 => {
+                self.reads_older_version()
+                    || list.iter().any(|c| !c.severity.is_empty())
+                    || list.iter().all(|c| c.reason.is_empty())
+            }
+            _ => true,
+        };
         let conditions = list.iter().filter(|c| !c.r#type.is_empty()).map(|c| self.condition(c)).collect();
         (conditions, legacy)
+    }
+
+    /// Of Cluster API's own kinds, v1beta1 has the older conditions in `status.conditions`; the versions
+    /// of other providers say nothing.
+    fn reads_older_version(&self) -> bool {
+        let gvk = &self.decoder.gvk;
+        let own = [names::CORE_GROUP, names::CONTROL_PLANE_GROUP, names::BOOTSTRAP_GROUP];
+        own.contains(&gvk.group.as_str()) && gvk.version == "v1beta1"
     }
 
     fn condition(&mut self, c: &Condition) -> row::Condition {

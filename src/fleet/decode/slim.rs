@@ -61,7 +61,7 @@ lenient! {
         up_to_date_replicas: Option<u32>, updated_replicas: Option<u32>,
         control_plane: Counts, workers: Counts, versions: Vec<VersionCount>,
         initialization: Initialization, initialized: bool, infrastructure_ready: bool, control_plane_ready: bool,
-        conditions: Vec<Condition>, v1beta2: Newer,
+        conditions: Vec<Condition>, v1beta2: Newer, deprecated: Deprecated,
     }
     Counts {
         desired_replicas: Option<u32>, replicas: Option<u32>, ready_replicas: Option<u32>,
@@ -69,7 +69,13 @@ lenient! {
     }
     VersionCount { version: String, replicas: Option<u32> }
     Initialization { infrastructure_provisioned: bool, control_plane_initialized: bool, provisioned: bool }
-    Condition { r#type: String, status: String, reason: String, message: String, last_transition_time: String }
+    /// Only conditions of the older kind have a severity.
+    Condition {
+        r#type: String, status: String, reason: String, message: String, severity: String,
+        last_transition_time: String,
+    }
+    Deprecated { v1beta1: Older }
+    Older { conditions: Vec<Condition> }
     /// `status.v1beta2` of objects read through v1beta1.
     Newer {
         conditions: Vec<Condition>, ready_replicas: Option<u32>, available_replicas: Option<u32>,

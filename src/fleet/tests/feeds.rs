@@ -101,3 +101,41 @@ fn old_servers_are_read_as_far_as_they_go() {
     assert_eq!(row.conditions[0].reason.as_ref(), "NoReasonReported");
     assert_eq!(judge(&row, seconds(now())).health, Health::Degraded);
 }
+
+#[test]
+fn older_conditions_are_told_by_where_they_are_and_how_they_look() {
+    let older = json!([{"type": "Ready", "status": "False", "severity": "Error", "reason": "Broken"}]);
+    let bare = json!([{"type": "Ready", "status": "True"}]);
+    let newer = json!([{"type": "Available", "status": "True", "reason": "Available"}]);
+    let control_plane = |group: &str, version: &str, status: serde_json::Value| {
+        row_of(&json!({
+            "apiVersion": format!("{group}/{version}"), "kind": "AnyControlPlane",
+            "metadata": {"name": "cp", "namespace": "default", "uid": "1"}, "status": status}))
+    };
+    const PLANES: &str = "controlplane.cluster.x-k8s.io";
+    for (group, version, status, first, legacy) in [
+        (
+            PLANES,
+            "v1beta2",
+            json!({"conditions": newer, "deprecated": {"v1beta1": {"conditions": older}}}),
+            "Available",
+            false,
+        ),
+        (PLANES, "v1beta2", json!({"deprecated": {"v1beta1": {"conditions": older}}}), "Ready", true),
+        (
+            PLANES,
+            "v1beta1",
+            json!({"conditions": older, "v1beta2": {"conditions": newer}}),
+            "Available",
+            false,
+        ),
+        (PLANES, "v1beta1", json!({"conditions": newer}), "Available", true),
+        (PLANES, "v1beta2", json!({"conditions": older}), "Ready", true),
+        (PLANES, "v1beta2", json!({"conditions": bare}), "Ready", true),
+        (PLANES, "v1alpha1", json!({"conditions": newer}), "Available", false),
+    ] {
+        let row = control_plane(group, version, status.clone());
+        assert_eq!((row.conditions[0].type_.as_ref(), row.legacy), (first, legacy), "{version} {status}");
+    }
+    assert!(!control_plane(PLANES, "v1beta1", json!({})).legacy, "nothing is not old");
+}

@@ -4,6 +4,13 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
+use crate::api::cluster::Cluster;
+use crate::api::key::annotation;
+use crate::api::machine_set::MachineSet;
+use crate::api::names;
+use crate::status::contract::{External, Provided};
 use crate::status::versions::{compare, parse};
 
 /// What the checks look at.
@@ -34,9 +41,46 @@ pub struct ControlPlane {
     pub reported: Vec<String>,
 }
 
+/// Names the version that a topology upgrade is applying.
+const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
+
+impl Preflight {
+    /// What the checks look at, from the objects. `bootstrap_template` is the whole template object.
+    #[must_use]
+    pub fn gather(
+        set: &MachineSet,
+        cluster: &Cluster,
+        control_plane: &External,
+        bootstrap_template: Option<&Value>,
+    ) -> Self {
+        let on_template = bootstrap_template
+            .and_then(|t| t["metadata"]["annotations"][names::annotation::SKIP_PREFLIGHT_CHECKS].as_str());
+        let own = annotation(set, names::annotation::SKIP_PREFLIGHT_CHECKS).filter(|text| !text.is_empty());
+        let config = set.spec.template.spec.bootstrap.config_ref.as_ref();
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        Self {
+            control_plane: control_plane.found().and_then(|provided| ControlPlane::of(provided, namespace)),
+            version: set.spec.template.spec.version.clone(),
+            kubeadm: config
+                .is_some_and(|r| r.kind == "KubeadmConfigTemplate" && r.api_group == names::BOOTSTRAP_GROUP),
+            topology_version: cluster.spec.topology.as_ref().map(|t| t.version.clone()),
+            upgrade_step: annotation(cluster, UPGRADE_STEP).map(str::to_owned),
+            skip: skipped(own.or(on_template)),
+        }
+    }
+}
+
+impl ControlPlane {
+    /// `None` without a version: there is nothing to check.
+    fn of(provided: &Provided, namespace: &str) -> Option<Self> {
+        let version = provided.text("/spec/version")?.to_owned();
+        let name = format!("{} {namespace}/{}", provided.kind, provided.name);
+        Some(Self { name, version, reported: provided.reported_versions() })
+    }
+}
+
 /// `spec.topology.version` semantics of `skip` as in the annotation: comma separated, spaces trimmed.
-#[must_use]
-pub fn skipped(annotation: Option<&str>) -> BTreeSet<String> {
+fn skipped(annotation: Option<&str>) -> BTreeSet<String> {
     annotation.unwrap_or_default().split(',').map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect()
 }
 
@@ -190,5 +234,18 @@ mod tests {
         );
         given.upgrade_step = Some("v1.35.4".into());
         assert_eq!(failures(&given), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_control_plane_reports_its_versions_by_contract() {
+        let provided = Provided::new(serde_json::json!({
+            "kind": "KubeadmControlPlane", "metadata": {"name": "cp"},
+            "spec": {"version": "v1.36.2"},
+            "status": {"versions": [{"version": "v1.35.4", "replicas": 1}, {"version": "v1.36.2"}]}
+        }));
+        let found = ControlPlane::of(&provided, "ns").expect("a version");
+        assert_eq!(found.name, "KubeadmControlPlane ns/cp");
+        assert_eq!(found.reported, ["v1.35.4", "v1.36.2"]);
+        assert_eq!(ControlPlane::of(&Provided::new(Value::Null), "ns"), None);
     }
 }

@@ -157,7 +157,7 @@ pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
     status.phase = Some(phase(o, &flags, status.phase.as_deref()).to_owned());
     counters::fill(&mut status, o);
 
-    let mut draft = Draft::new(&status.conditions, o.cluster.metadata.generation, now);
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.cluster.metadata.generation, now);
     draft.set(condition_ops::paused("Cluster", false, false));
     if let Some(probe) = remote_connection_probe(o, &draft, now) {
         draft.set(probe);

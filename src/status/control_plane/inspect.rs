@@ -76,8 +76,7 @@ pub fn inspect(observed: &Observed, now: Timestamp) -> Inspection {
             pass.finish(Some(failure))
         }
         Workload::Assumed(membership) => {
-            pass.members = membership.members().map(<[Member]>::to_vec);
-            pass.members_match = true;
+            pass.assumed(membership);
             pass.finish(None)
         }
         Workload::NotAsked => pass.finish(Some("the workload cluster was not asked".to_owned())),
@@ -180,6 +179,22 @@ impl<'a> Pass<'a> {
                 self.all_unknown("InspectionFailed", CHECK_LOGS, true);
                 format!("no client for the workload cluster: {error}")
             }
+        }
+    }
+
+    /// Stored conditions of the Machines are believed, and summed up anew.
+    fn assumed(&mut self, membership: &Membership) {
+        let observed = self.observed;
+        let components = self.aggregate(observed.component_conditions(), COMPONENTS, "control plane", &[]);
+        self.control_plane.push(components);
+        self.members = membership.members().map(<[Member]>::to_vec);
+        self.members_match = true;
+        if observed.etcd_is_managed() {
+            self.control_plane.push(self.aggregate(&[ETCD_MEMBER], ETCD, "etcd member", &[]));
+            let members = membership.members().unwrap_or_default();
+            let mut settled = observed.machines.iter().filter(|m| !m.is_deleting());
+            self.members_match =
+                settled.all(|m| m.node_name().is_none_or(|node| members.iter().any(|x| x.name == node)));
         }
     }
 

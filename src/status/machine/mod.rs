@@ -65,6 +65,8 @@ pub struct Observed {
     pub deployment: Option<(MachineSet, MachineDeployment)>,
     /// The write of a deletion that failed in this run.
     pub failed: Option<Failed>,
+    /// The `Deleting` condition to repeat, for a reader who cannot see what a drain waits for.
+    pub told_deletion: Option<Condition>,
     /// What an in-place update said in this run; `None` when it was not asked.
     pub update: Option<Update>,
 }
@@ -195,15 +197,21 @@ pub fn offered_provider_id(o: &Observed) -> Option<&str> {
 pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
     learn(&mut status, o);
-    let stage = deletion::stage(o, now);
-    deletion::record_start(&mut status, &stage, now);
+    let deleting = match &o.told_deletion {
+        Some(told) => told.clone(),
+        None => {
+            let stage = deletion::stage(o, now);
+            deletion::record_start(&mut status, &stage, now);
+            deletion::condition(o, &stage, now)
+        }
+    };
 
-    let mut draft = Draft::new(&status.conditions, o.machine.metadata.generation, now);
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.machine.metadata.generation, now);
     draft.set(condition_ops::paused("Machine", false, false));
     draft.set(bootstrap_config_ready(o, &status));
     draft.set(infrastructure_ready(o, &status));
     node::judge(&mut draft, o, &status, now);
-    draft.set(deletion::condition(o, &stage, now));
+    draft.set(deleting);
     draft.set(summary::updating(o));
     if let Some(up_to_date) = summary::up_to_date(o, &status, &draft, now) {
         draft.set(up_to_date);

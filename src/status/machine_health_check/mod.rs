@@ -130,7 +130,7 @@ pub fn judge(o: &Observed, now: Timestamp) -> Result<Outcome, String> {
     status.current_healthy = Some(int(healthy));
     status.remediations_allowed = Some(if allowance.allowed() { allowance.left } else { 0 });
     status.targets = judged.iter().map(|j| machines::name(j.machine).to_owned()).collect();
-    let mut draft = Draft::new(&status.conditions, o.check.metadata.generation, now);
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.check.metadata.generation, now);
     draft.set(paused("MachineHealthCheck", false, false));
     draft.set(allowance.condition());
     status.conditions = draft.finish();

@@ -1,5 +1,7 @@
 //! Tables for the Cluster's conditions, counters and phase.
 
+mod tables;
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,5 +1,8 @@
 //! Tables for the Machine's conditions and phase.
 
+mod boundaries;
+mod tables;
+
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 

@@ -1,0 +1,292 @@
+//! Every object of a dump with its computed status. Owns what a pause keeps and how the parts that
+//! several controllers write on one object come together.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::dump::{Dump, Kind};
+use crate::api::bootstrap::KubeadmConfig;
+use crate::api::cluster::Cluster;
+use crate::api::condition::Conditioned;
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::dev::DevMachine;
+use crate::api::key::{ObjectKey, annotation, controller_of, label as label_of};
+use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_health_check::MachineHealthCheck;
+use crate::api::machine_pool::MachinePool;
+use crate::api::machine_set::MachineSet;
+use crate::api::merge;
+use crate::api::names;
+use crate::api::names::label;
+use crate::plan::control_plane::Decision;
+use crate::status::condition_ops::{self, Draft};
+use crate::status::condition_patch::ConditionPatch;
+use crate::status::{
+    bootstrap, cluster, control_plane, dev, machine, machine_deployment, machine_health_check, machine_pool,
+    machine_set,
+};
+use crate::time::Timestamp;
+
+/// One object before and after.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Computed {
+    pub kind: Kind,
+    pub key: ObjectKey,
+    pub before: Value,
+    pub after: Value,
+    /// Why its status is as it was.
+    pub left: Option<String>,
+}
+
+impl Computed {
+    pub fn differs(&self) -> bool {
+        self.before["status"] != self.after["status"]
+    }
+
+    /// What to tell people when it could not be judged.
+    pub fn remark(&self) -> Option<String> {
+        let why = self.left.as_ref()?;
+        Some(format!("{} {} keeps its status: {why}", self.kind.name(), self.key))
+    }
+}
+
+/// What became of a status.
+enum Outcome<K> {
+    New(K),
+    Left(String),
+}
+
+/// All objects whose status can be computed, by kind and name.
+#[must_use]
+pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
+    let passes = Passes::over(dump, now);
+    let mut computed = Vec::new();
+    for kind in Kind::ALL {
+        match kind {
+            Kind::Cluster => {
+                each(dump, kind, &dump.clusters, now, &mut computed, |k, o| cluster_of(dump, k, o, now))
+            }
+            Kind::KubeadmControlPlane => {
+                each(dump, kind, &dump.control_planes, now, &mut computed, |k, o| {
+                    passes.control_plane(k, o, now)
+                });
+            }
+            Kind::MachineDeployment => {
+                each(dump, kind, &dump.machine_deployments, now, &mut computed, |k, o| {
+                    let mut status = machine_deployment::status(&dump.machine_deployment(k, o), now);
+                    status.observed_generation = o.metadata.generation;
+                    Outcome::New(MachineDeployment { status: Some(status), ..o.clone() })
+                })
+            }
+            Kind::MachineSet => {
+                each(dump, kind, &dump.machine_sets, now, &mut computed, |k, o| set_of(dump, k, o, now))
+            }
+            Kind::MachinePool => each(dump, kind, &dump.machine_pools, now, &mut computed, |k, o| {
+                let mut status = machine_pool::status(&dump.machine_pool(k, o), now);
+                status.observed_generation = o.metadata.generation;
+                Outcome::New(MachinePool { status: Some(status), ..o.clone() })
+            }),
+            Kind::Machine => {
+                each(dump, kind, &dump.machines, now, &mut computed, |k, o| passes.machine(dump, k, o, now));
+            }
+            Kind::MachineHealthCheck => {
+                each(dump, kind, &dump.checks, now, &mut computed, |k, o| passes.check(k, o));
+            }
+            Kind::KubeadmConfig => {
+                each(dump, kind, &dump.configs, now, &mut computed, |k, o| config_of(dump, k, o, now))
+            }
+            Kind::DevMachine => {
+                each(dump, kind, &dump.dev_machines, now, &mut computed, |k, o| {
+                    dev_machine_of(dump, k, o, now)
+                });
+            }
+        }
+    }
+    computed
+}
+
+fn each<K>(
+    dump: &Dump,
+    kind: Kind,
+    objects: &BTreeMap<ObjectKey, K>,
+    now: Timestamp,
+    computed: &mut Vec<Computed>,
+    judge: impl Fn(&ObjectKey, &K) -> Outcome<K>,
+) where
+    K: Clone + Serialize + Conditioned + kube::Resource,
+{
+    for (key, object) in objects {
+        let Some(raw) = dump.raw(kind.name(), key) else { continue };
+        let outcome = match held(dump, kind, key, object, now) {
+            Some(held) => Outcome::New(held),
+            None => judge(key, object),
+        };
+        let (after, left) = match outcome {
+            Outcome::New(after) => (rewritten(raw, object, &after), None),
+            Outcome::Left(why) => (raw.clone(), Some(why)),
+        };
+        computed.push(Computed { kind, key: key.clone(), before: raw.clone(), after, left });
+    }
+}
+
+/// A paused object keeps all it has but says that it is paused.
+fn held<K: Clone + Conditioned + kube::Resource>(
+    dump: &Dump,
+    kind: Kind,
+    key: &ObjectKey,
+    object: &K,
+    now: Timestamp,
+) -> Option<K> {
+    let raw = dump.raw(kind.name(), key)?;
+    let name = match kind {
+        Kind::Cluster => Some(key.name.as_str()),
+        _ => raw["spec"]["clusterName"].as_str().or_else(|| crate::api::key::cluster_label(object)),
+    };
+    let cluster = name.and_then(|name| dump.clusters.get(&ObjectKey::new(&key.namespace, name)));
+    let by_cluster = cluster.is_some_and(|c| c.spec.paused == Some(true));
+    let annotated = annotation(object, names::annotation::PAUSED).is_some();
+    if !by_cluster && !annotated {
+        return None;
+    }
+    let mut after = object.clone();
+    let paused = condition_ops::paused(kind.name(), by_cluster, annotated);
+    let generation = object.meta().generation;
+    condition_ops::set(after.conditions_mut(), paused, generation, now);
+    Some(after)
+}
+
+/// The raw object with what differs between two typed statuses; fields without a type here stay.
+fn rewritten<K: Serialize>(raw: &Value, before: &K, after: &K) -> Value {
+    let status = |object: &K| serde_json::to_value(object).map_or(Value::Null, |mut v| v["status"].take());
+    let empty = |value: Value| if value.is_null() { json!({}) } else { value };
+    let mut object = raw.clone();
+    if let Some(patch) = merge::merge_diff(&empty(status(before)), &empty(status(after))) {
+        if object["status"].is_null() {
+            object["status"] = json!({});
+        }
+        merge::apply(&mut object["status"], &patch);
+    }
+    object
+}
+
+fn no_cluster<K>() -> Outcome<K> {
+    Outcome::Left("its Cluster is not among the objects".to_owned())
+}
+
+fn cluster_of(dump: &Dump, key: &ObjectKey, object: &Cluster, now: Timestamp) -> Outcome<Cluster> {
+    let mut status = cluster::status(&dump.cluster(key, object, now), now);
+    status.observed_generation = object.metadata.generation;
+    if let Some(topology) = dump.topology_reconciled(key, object) {
+        condition_ops::set(&mut status.conditions, topology, object.metadata.generation, now);
+    }
+    Outcome::New(Cluster { status: Some(status), ..object.clone() })
+}
+
+fn set_of(dump: &Dump, key: &ObjectKey, object: &MachineSet, now: Timestamp) -> Outcome<MachineSet> {
+    let Some(observed) = dump.machine_set(key, object) else { return no_cluster() };
+    let mut status = machine_set::status(&observed, now);
+    status.observed_generation = object.metadata.generation;
+    Outcome::New(MachineSet { status: Some(status), ..object.clone() })
+}
+
+fn config_of(dump: &Dump, key: &ObjectKey, object: &KubeadmConfig, now: Timestamp) -> Outcome<KubeadmConfig> {
+    let Some(observed) = dump.config(key, object) else {
+        return Outcome::Left("its owner or its Cluster is not among the objects".to_owned());
+    };
+    let mut status = bootstrap::status(&observed, now);
+    status.observed_generation = object.metadata.generation;
+    Outcome::New(KubeadmConfig { status: Some(status), ..object.clone() })
+}
+
+fn dev_machine_of(dump: &Dump, key: &ObjectKey, object: &DevMachine, now: Timestamp) -> Outcome<DevMachine> {
+    let Some(observed) = dump.dev_machine(key, object) else {
+        let why = "its Machine or Cluster is not among the objects, or its backend is not in memory";
+        return Outcome::Left(why.to_owned());
+    };
+    Outcome::New(DevMachine { status: Some(dev::status(&observed, now)), ..object.clone() })
+}
+
+/// Passes of controllers that also write on Machines.
+struct Passes {
+    control_planes: BTreeMap<ObjectKey, Decision>,
+    checks: BTreeMap<ObjectKey, Result<machine_health_check::Outcome, String>>,
+}
+
+impl Passes {
+    fn over(dump: &Dump, now: Timestamp) -> Self {
+        let control_planes = dump
+            .control_planes
+            .iter()
+            .filter(|(key, object)| held(dump, Kind::KubeadmControlPlane, key, *object, now).is_none())
+            .filter_map(|(key, object)| Some((key.clone(), dump.control_plane(key, object, now)?)))
+            .collect();
+        let checks = dump
+            .checks
+            .iter()
+            .filter(|(key, check)| held(dump, Kind::MachineHealthCheck, key, *check, now).is_none())
+            .filter_map(|(key, check)| {
+                Some((key.clone(), machine_health_check::judge(&dump.check(key, check)?, now)))
+            })
+            .collect();
+        Self { control_planes, checks }
+    }
+
+    fn control_plane(
+        &self,
+        key: &ObjectKey,
+        object: &KubeadmControlPlane,
+        now: Timestamp,
+    ) -> Outcome<KubeadmControlPlane> {
+        let Some(decision) = self.control_planes.get(key) else { return no_cluster() };
+        let status = control_plane::status(&decision.observed, &decision.pass, now);
+        Outcome::New(KubeadmControlPlane { status: Some(status), ..object.clone() })
+    }
+
+    fn check(&self, key: &ObjectKey, object: &MachineHealthCheck) -> Outcome<MachineHealthCheck> {
+        match self.checks.get(key) {
+            None => no_cluster(),
+            Some(Err(why)) => Outcome::Left(why.clone()),
+            Some(Ok(outcome)) => {
+                let mut status = outcome.status.clone();
+                status.observed_generation = object.metadata.generation;
+                Outcome::New(MachineHealthCheck { status: Some(status), ..object.clone() })
+            }
+        }
+    }
+
+    fn machine(&self, dump: &Dump, key: &ObjectKey, object: &Machine, now: Timestamp) -> Outcome<Machine> {
+        let Some(observed) = dump.machine(key, object, now) else { return no_cluster() };
+        let mut status = machine::status(&observed, now);
+        status.observed_generation = object.metadata.generation;
+        let mut draft = Draft::new(std::mem::take(&mut status.conditions), object.metadata.generation, now);
+        for condition in self.marks_of(key) {
+            draft.set(condition);
+        }
+        if label_of(object, label::POOL_NAME).is_some() {
+            draft.set(machine_pool::machine_up_to_date(object));
+        }
+        status.conditions = self.inspected(key, object, draft.finish());
+        Outcome::New(Machine { status: Some(status), ..object.clone() })
+    }
+
+    fn marks_of(&self, key: &ObjectKey) -> Vec<Condition> {
+        let in_namespace = self.checks.iter().filter(|(check, _)| check.namespace == key.namespace);
+        let marks = in_namespace.filter_map(|(_, outcome)| outcome.as_ref().ok()).flat_map(|o| &o.marks);
+        let mine = marks.filter(|mark| mark.persisted && mark.machine == key.name);
+        mine.flat_map(|mark| mark.conditions.clone()).collect()
+    }
+
+    /// With what its control plane found out about it.
+    fn inspected(&self, key: &ObjectKey, object: &Machine, conditions: Vec<Condition>) -> Vec<Condition> {
+        let owner = controller_of(object).filter(|o| o.kind == Kind::KubeadmControlPlane.name());
+        let decision = owner.and_then(|o| self.control_planes.get(&ObjectKey::new(&key.namespace, &o.name)));
+        let found = decision.and_then(|d| d.pass.inspection.as_ref()?.machines.get(&key.name));
+        let Some(found) = found else { return conditions };
+        let patch = ConditionPatch::between(object.conditions(), found);
+        patch.apply(&conditions, &control_plane::OWNED_ON_MACHINES).unwrap_or(conditions)
+    }
+}

@@ -1,0 +1,403 @@
+//! Rows that the stories of `tests` do not meet: every reason a Machine's conditions can have.
+
+use super::*;
+use crate::status::condition_ops::CHECK_LOGS;
+
+fn check(change: impl FnOnce(&mut Observed), type_: &str, expected: (&str, &str, &str)) {
+    let mut o = running();
+    change(&mut o);
+    assert_eq!(said(&status(&o, now()), type_), expected, "{type_}");
+}
+
+fn annotate(o: &mut Observed, name: &str) {
+    o.machine.metadata.annotations.get_or_insert_default().insert(name.to_owned(), String::new());
+}
+
+fn goes(o: &mut Observed) {
+    o.machine.metadata.deletion_timestamp = Some(to_k8s(now()));
+    o.pods = PodsReading::Known(Vec::new());
+}
+
+fn created(o: &mut Observed, bootstrap: bool, infrastructure: bool) {
+    let flag = |value: bool| value.then_some(true);
+    let flags = MachineInitialization {
+        bootstrap_data_secret_created: flag(bootstrap),
+        infrastructure_provisioned: flag(infrastructure),
+    };
+    o.machine.status.get_or_insert_default().initialization = Some(flags);
+}
+
+fn not_found(kind: &str) -> External {
+    External::NotFound { kind: kind.to_owned() }
+}
+
+fn unreadable(kind: &str) -> External {
+    External::Unreadable { kind: kind.to_owned(), error: "refused".to_owned() }
+}
+
+#[test]
+fn bootstrap_config_ready() {
+    const TYPE: &str = "BootstrapConfigReady";
+    let unknown = ("Unknown", "InternalError", CHECK_LOGS);
+    let missing = ("False", "ObjectDoesNotExist", "KubeadmConfig does not exist");
+    check(|o| o.machine.spec.bootstrap.config_ref = None, TYPE, ("True", "DataSecretProvided", ""));
+    check(|o| o.bootstrap = unreadable("KubeadmConfig"), TYPE, unknown);
+    check(
+        |o| {
+            o.bootstrap = external(
+                "KubeadmConfig",
+                json!({"initialization": {"dataSecretCreated": true}, "dataSecretName": "m"}),
+                json!({}),
+            );
+        },
+        TYPE,
+        ("True", "Ready", ""),
+    );
+    check(
+        |o| {
+            o.machine.spec.bootstrap.data_secret_name = None;
+            o.bootstrap = external("KubeadmConfig", json!({}), json!({}));
+        },
+        TYPE,
+        ("False", "NotReady", "KubeadmConfig status.initialization.dataSecretCreated is false"),
+    );
+    check(
+        |o| {
+            o.bootstrap =
+                external("KubeadmConfig", json!({"conditions": [{"type": "", "status": "True"}]}), json!({}))
+        },
+        TYPE,
+        (
+            "Unknown",
+            "InvalidConditionReported",
+            "failed to convert status.conditions from KubeadmConfig to []metav1.Condition: type must be set for all \
+             conditions",
+        ),
+    );
+    for (deleting, existed, expected) in [
+        (false, false, missing),
+        (false, true, missing),
+        (true, false, missing),
+        (true, true, ("False", "ObjectDeleted", "KubeadmConfig has been deleted")),
+    ] {
+        check(
+            |o| {
+                o.machine.spec.bootstrap.data_secret_name = None;
+                created(o, existed, true);
+                if deleting {
+                    goes(o);
+                }
+                o.bootstrap = not_found("KubeadmConfig");
+            },
+            TYPE,
+            expected,
+        );
+    }
+}
+
+#[test]
+fn infrastructure_ready() {
+    const TYPE: &str = "InfrastructureReady";
+    check(|o| o.infrastructure = unreadable("DevMachine"), TYPE, ("Unknown", "InternalError", CHECK_LOGS));
+    let missing = ("False", "ObjectDoesNotExist", "DevMachine does not exist");
+    for (deleting, existed, expected) in [
+        (false, false, missing),
+        (true, false, missing),
+        (true, true, ("False", "ObjectDeleted", "DevMachine has been deleted")),
+        (
+            false,
+            true,
+            ("False", "ObjectDeleted", "DevMachine has been deleted while the Machine still exists"),
+        ),
+    ] {
+        check(
+            |o| {
+                created(o, true, existed);
+                if deleting {
+                    goes(o);
+                }
+                o.infrastructure = not_found("DevMachine");
+            },
+            TYPE,
+            expected,
+        );
+    }
+}
+
+#[test]
+fn node_ready() {
+    const TYPE: &str = "NodeReady";
+    let with = |conditions: &'static [(&'static str, &'static str, &'static str)]| {
+        move |o: &mut Observed| o.node = NodeReading::Found(Box::new(node(conditions)))
+    };
+    check(with(&[("Ready", "True", "words")]), TYPE, ("True", "NodeReady", ""));
+    check(with(&[("Ready", "False", "words")]), TYPE, ("False", "NodeNotReady", "* Node.Ready: words"));
+    check(with(&[("Ready", "False", "")]), TYPE, ("False", "NodeNotReady", ""));
+    check(
+        with(&[("Ready", "Unknown", "words")]),
+        TYPE,
+        ("Unknown", "NodeReadyUnknown", "* Node.Ready: words"),
+    );
+    check(with(&[]), TYPE, ("Unknown", "NodeReadyUnknown", "* Node.Ready: Condition not yet reported"));
+    check(
+        with(&[("Ready", "True", ""), ("Ready", "False", "the last one counts")]),
+        TYPE,
+        ("False", "NodeNotReady", "* Node.Ready: the last one counts"),
+    );
+    check(|o| o.node = NodeReading::Failed("two".to_owned()), TYPE, ("Unknown", "InternalError", CHECK_LOGS));
+    let waiting = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true";
+    check(|o| o.cluster.status = None, TYPE, ("Unknown", "InspectionFailed", waiting));
+    let named = |o: &mut Observed| {
+        o.machine.status.get_or_insert_default().node_ref = Some(NodeRef { name: "n".to_owned() });
+        o.node = NodeReading::NotFound;
+    };
+    check(named, TYPE, ("False", "NodeDeleted", "Node n has been deleted while the Machine still exists"));
+    check(
+        |o| {
+            named(o);
+            goes(o);
+        },
+        TYPE,
+        ("False", "NodeDeleted", "Node n has been deleted"),
+    );
+    check(
+        |o| {
+            goes(o);
+            o.node = NodeReading::NotFound;
+        },
+        TYPE,
+        ("Unknown", "NodeDoesNotExist", "Node does not exist"),
+    );
+}
+
+#[test]
+fn updating_and_what_follows_from_it() {
+    let progress = annotation::UPDATE_IN_PROGRESS;
+    let with = |update: Option<Update>| {
+        move |o: &mut Observed| {
+            annotate(o, progress);
+            o.update = update;
+        }
+    };
+    let running = "In-place update in progress";
+    for (update, reason, message) in [
+        (None, "InPlaceUpdating", running),
+        (Some(Update::Running(String::new())), "InPlaceUpdating", running),
+        (
+            Some(Update::Running("step 1".to_owned())),
+            "InPlaceUpdating",
+            "In-place update in progress: step 1",
+        ),
+        (
+            Some(Update::InfrastructureMissing),
+            "InPlaceUpdateFailed",
+            "In-place update not possible: InfraMachine not found",
+        ),
+        (
+            Some(Update::Failed),
+            "InPlaceUpdateFailed",
+            "UpdateMachine hook failed: please check controller logs for errors",
+        ),
+    ] {
+        check(with(update), "Updating", ("True", reason, message));
+    }
+    check(with(None), "Ready", ("False", "NotReady", "* Updating: In-place update in progress"));
+    let mut o = super::running();
+    let hooks = &mut o.machine.metadata.annotations.get_or_insert_default();
+    hooks.insert(annotation::PENDING_HOOKS.to_owned(), "Other, UpdateMachine".to_owned());
+    let status = status(&o, now());
+    assert_eq!(said(&status, "Updating").1, "InPlaceUpdating");
+    assert_eq!(status.phase.as_deref(), Some("Updating"));
+}
+
+#[test]
+fn up_to_date_of_a_worker_that_is_updated_in_place() {
+    let owner = json!({"metadata": {"name": "md", "creationTimestamp": "2026-01-01T10:00:00Z"},
+        "spec": {"clusterName": "c", "selector": {}, "template": {"spec": {"clusterName": "c", "version": "v1.34.1",
+            "bootstrap": {"dataSecretName": "s"}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "t"}}}}});
+    let with = |after: Option<&str>| {
+        let mut deployment = owner.clone();
+        deployment["spec"]["rollout"] = json!({ "after": after });
+        (object(owner.clone()), object(deployment))
+    };
+    check(
+        |o| {
+            o.deployment = Some(with(None));
+            annotate(o, annotation::UPDATE_IN_PROGRESS);
+            o.update = Some(Update::Running("one\ntwo".to_owned()));
+        },
+        "UpToDate",
+        ("False", "Updating", "* In-place update in progress: one\ntwo"),
+    );
+    let expired = ("False", "NotUpToDate", "* MachineDeployment spec.rolloutAfter expired");
+    for (after, expected) in [
+        ("2026-01-01T11:59:59Z", expired),
+        ("2026-01-01T12:00:00Z", ("True", "UpToDate", "")),
+        ("2026-01-01T10:00:00Z", ("True", "UpToDate", "")),
+    ] {
+        check(|o| o.deployment = Some(with(Some(after))), "UpToDate", expected);
+    }
+}
+
+#[test]
+fn deleting_at_every_step() {
+    const TYPE: &str = "Deleting";
+    check(|_| {}, TYPE, ("False", "NotDeleting", ""));
+    let step = |change: fn(&mut Observed), reason: &str, message: &str| {
+        check(
+            |o| {
+                goes(o);
+                change(o);
+            },
+            TYPE,
+            ("True", reason, message),
+        );
+    };
+    step(|o| o.control_plane = unreadable("X"), "InternalError", CHECK_LOGS);
+    step(
+        |o| {
+            annotate(o, "pre-drain.delete.hook.machine.cluster.x-k8s.io/b");
+            annotate(o, "pre-drain.delete.hook.machine.cluster.x-k8s.io/a");
+        },
+        "WaitingForPreDrainHook",
+        "Waiting for pre-drain hooks to succeed (hooks: pre-drain.delete.hook.machine.cluster.x-k8s.io/a,\
+         pre-drain.delete.hook.machine.cluster.x-k8s.io/b)",
+    );
+    step(
+        |o| o.pods = PodsReading::NotAsked,
+        "DrainingNode",
+        "Drain not completed yet (started at 2026-01-01T12:00:00Z):",
+    );
+    step(
+        |o| o.pods = PodsReading::Failed("refused".to_owned()),
+        "DrainingNode",
+        "Error draining Node, please check controller logs for errors",
+    );
+    step(
+        |o| {
+            let mut node = node(&[("Ready", "True", "")]);
+            let attached = json!([{"name": "v2", "devicePath": ""}, {"name": "v1", "devicePath": ""}]);
+            node.status.get_or_insert_default().volumes_attached = Some(object(attached));
+            o.node = NodeReading::Found(Box::new(node));
+        },
+        "WaitingForVolumeDetach",
+        "Waiting for Node volumes to be detached (started at 2026-01-01T12:00:00Z)\n\
+         * Node with .status.volumesAttached entries not matching a PersistentVolume: v1, v2",
+    );
+    step(
+        |o| annotate(o, "pre-terminate.delete.hook.machine.cluster.x-k8s.io/a"),
+        "WaitingForPreTerminateHook",
+        "Waiting for pre-terminate hooks to succeed (hooks: pre-terminate.delete.hook.machine.cluster.x-k8s.io/a)",
+    );
+    step(|_| {}, "WaitingForInfrastructureDeletion", "Waiting for DevMachine to be deleted");
+    step(
+        |o| o.infrastructure = unreadable("DevMachine"),
+        "WaitingForInfrastructureDeletion",
+        "Waiting for DevMachine to be deleted",
+    );
+    step(
+        |o| o.failed = Some(Failed::DeleteInfrastructure),
+        "InternalError",
+        "Failed to delete DevMachine, please check controller logs for errors",
+    );
+    step(
+        |o| o.infrastructure = not_found("DevMachine"),
+        "WaitingForBootstrapDeletion",
+        "Waiting for KubeadmConfig to be deleted",
+    );
+    step(
+        |o| {
+            o.infrastructure = not_found("DevMachine");
+            o.failed = Some(Failed::DeleteBootstrap);
+        },
+        "InternalError",
+        "Failed to delete KubeadmConfig, please check controller logs for errors",
+    );
+    step(
+        node_cannot_be_deleted,
+        "DeletingNode",
+        "Error deleting Node, please check controller logs for errors",
+    );
+    step(
+        |o| {
+            node_cannot_be_deleted(o);
+            o.machine.metadata.deletion_timestamp = Some(to_k8s(now() - TimeDelta::seconds(10)));
+            o.machine.spec.deletion = Some(object(json!({"nodeDeletionTimeoutSeconds": 10})));
+        },
+        "DeletionCompleted",
+        "Deletion completed",
+    );
+}
+
+fn node_cannot_be_deleted(o: &mut Observed) {
+    o.infrastructure = not_found("DevMachine");
+    o.bootstrap = not_found("KubeadmConfig");
+    o.failed = Some(Failed::DeleteNode);
+}
+
+#[test]
+fn gates_take_part_with_their_polarity() {
+    let gates = json!([{"conditionType": "Fine"}, {"conditionType": "Broken", "polarity": "Negative"}]);
+    let with = |fine: &'static str, broken: &'static str| {
+        let gates = gates.clone();
+        move |o: &mut Observed| {
+            o.machine.spec.readiness_gates = object(gates);
+            let said = |type_: &str, status: &str| -> Condition {
+                object(
+                    json!({"type": type_, "status": status, "reason": "Why", "message": "", "lastTransitionTime": "2026-01-01T11:00:00Z"}),
+                )
+            };
+            *o.machine.conditions_mut() = vec![said("Broken", broken)];
+            if !fine.is_empty() {
+                o.machine.conditions_mut().push(said("Fine", fine));
+            }
+        }
+    };
+    check(with("True", "False"), "Ready", ("True", "Ready", ""));
+    check(with("True", "True"), "Ready", ("False", "NotReady", "* Broken: Why"));
+    check(with("", "False"), "Ready", ("Unknown", "ReadyUnknown", "* Fine: Condition not yet reported"));
+    check(
+        with("", "True"),
+        "Ready",
+        ("False", "NotReady", "* Fine: Condition not yet reported\n* Broken: Why"),
+    );
+    check(with("Perhaps", "False"), "Ready", ("Unknown", "ReadyUnknown", "* Fine: Why"));
+    check(
+        |o| o.machine.spec.readiness_gates = object(json!([{"conditionType": "Ready"}])),
+        "Ready",
+        ("Unknown", "InternalError", CHECK_LOGS),
+    );
+}
+
+#[test]
+fn an_info_condition_with_a_message_shows_in_a_ready_machine() {
+    check(
+        |o| {
+            let ready = json!({"type": "Ready", "status": "True", "reason": "Up", "message": "on host 7"});
+            o.infrastructure = external(
+                "DevMachine",
+                json!({"initialization": {"provisioned": true}, "conditions": [ready]}),
+                json!({"providerID": "in-memory://m"}),
+            );
+        },
+        "Ready",
+        ("True", "Ready", "* InfrastructureReady: on host 7"),
+    );
+}
+
+#[test]
+fn a_failed_health_check_makes_a_machine_not_ready() {
+    let checked = |status: &'static str| {
+        move |o: &mut Observed| {
+            *o.machine.conditions_mut() = vec![object(
+                json!({"type": "HealthCheckSucceeded", "status": status,
+                "reason": "UnhealthyNode", "message": "Health check failed:\n  * away", "lastTransitionTime": "2026-01-01T11:00:00Z"}),
+            )];
+        }
+    };
+    check(
+        checked("False"),
+        "Ready",
+        ("False", "NotReady", "* HealthCheckSucceeded:\n  * Health check failed:\n      * away"),
+    );
+}

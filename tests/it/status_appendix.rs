@@ -1,0 +1,326 @@
+//! The two golden appendices of the status reference: a healthy cluster at rest, and the first control
+//! plane Machine while it is being provisioned. Made from specs alone; every status is computed, level
+//! after level, until nothing changes.
+
+use capstan::cli::status_compute::compute::all;
+use capstan::cli::status_compute::dump::{Document, Dump};
+use capstan::time::parse_rfc3339;
+use serde_json::{Value, json};
+
+const CORE: &str = "cluster.x-k8s.io/v1beta2";
+const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
+const BOOT: &str = "bootstrap.cluster.x-k8s.io/v1beta2";
+const PLANE: &str = "controlplane.cluster.x-k8s.io/v1beta2";
+const SINCE: &str = "2026-11-20T09:00:00Z";
+
+fn object(api: &str, kind: &str, name: &str, owner: Option<(&str, &str, &str)>, labels: &Value) -> Value {
+    let owners: Vec<Value> = owner
+        .map(|(api, kind, name)| json!({"apiVersion": api, "kind": kind, "name": name, "uid": format!("{kind}-{name}"), "controller": true}))
+        .into_iter()
+        .collect();
+    let mut all = json!({"cluster.x-k8s.io/cluster-name": "c"});
+    capstan::api::merge::apply(&mut all, labels);
+    json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "ns", "uid": format!("{kind}-{name}"),
+        "generation": 1, "creationTimestamp": SINCE, "labels": all, "ownerReferences": owners}})
+}
+
+fn with(mut object: Value, more: Value) -> Value {
+    capstan::api::merge::apply(&mut object, &more);
+    object
+}
+
+fn reference(api: &str, kind: &str, name: &str) -> Value {
+    json!({"apiGroup": api.split('/').next(), "kind": kind, "name": name})
+}
+
+fn yes(type_: &str) -> Value {
+    json!({"type": type_, "status": "True", "reason": "Given", "message": "", "lastTransitionTime": SINCE})
+}
+
+fn cluster() -> [Value; 2] {
+    let cluster = with(
+        object(CORE, "Cluster", "c", None, &json!({})),
+        json!({"spec": {"controlPlaneEndpoint": {"host": "10.0.0.9", "port": 6443},
+            "infrastructureRef": reference(INFRA, "DevCluster", "c"), "controlPlaneRef": reference(PLANE, "KubeadmControlPlane", "cp")},
+            "status": {"initialization": {"infrastructureProvisioned": true}}}),
+    );
+    let infrastructure = object(INFRA, "DevCluster", "c", Some((CORE, "Cluster", "c")), &json!({}));
+    [cluster, with(infrastructure, json!({"status": {"initialization": {"provisioned": true}}}))]
+}
+
+fn control_plane(replicas: i32, status: Value) -> [Value; 2] {
+    let object_ = object(PLANE, "KubeadmControlPlane", "cp", Some((CORE, "Cluster", "c")), &json!({}));
+    let spec = json!({"replicas": replicas, "version": "v1.34.1",
+        "machineTemplate": {"spec": {"infrastructureRef": reference(INFRA, "DevMachineTemplate", "t")}}});
+    let template = object(INFRA, "DevMachineTemplate", "t", None, &json!({}));
+    [with(object_, json!({"spec": spec, "status": status})), template]
+}
+
+/// A Machine with its two providers, as far as `up` says: both done, or neither.
+fn machine(name: &str, owner: (&str, &str, &str), labels: &Value, gates: &[&str], up: bool) -> [Value; 3] {
+    let gates: Vec<Value> = gates.iter().map(|gate| json!({ "conditionType": gate })).collect();
+    let mut machine = with(
+        object(CORE, "Machine", name, Some(owner), labels),
+        json!({"spec": {"clusterName": "c", "version": "v1.34.1", "readinessGates": gates,
+            "bootstrap": {"configRef": reference(BOOT, "KubeadmConfig", name)},
+            "infrastructureRef": reference(INFRA, "DevMachine", name)}}),
+    );
+    let of_machine = Some((CORE, "Machine", name));
+    let mut config = with(
+        object(BOOT, "KubeadmConfig", name, of_machine, labels),
+        json!({"spec": {"clusterConfiguration": {"featureGates": {"ControlPlaneKubeletLocalMode": true}}, "joinConfiguration": {"controlPlane": {}}}}),
+    );
+    let mut infrastructure = with(
+        object(INFRA, "DevMachine", name, of_machine, labels),
+        json!({"spec": {"backend": {"inMemory": {}}}, "metadata": {"annotations": {"cluster.x-k8s.io/cloned-from-name": "t",
+            "cluster.x-k8s.io/cloned-from-groupkind": "DevMachineTemplate.infrastructure.cluster.x-k8s.io"}}}),
+    );
+    if up {
+        machine["spec"]["providerID"] = format!("in-memory://{name}").into();
+        machine["spec"]["bootstrap"]["dataSecretName"] = name.into();
+        config["status"] = json!({"initialization": {"dataSecretCreated": true}, "dataSecretName": name});
+        infrastructure["spec"]["providerID"] = format!("in-memory://{name}").into();
+        let parts = ["VMProvisioned", "NodeProvisioned", "EtcdProvisioned", "APIServerProvisioned"].map(yes);
+        infrastructure["status"] = json!({"initialization": {"provisioned": true}, "conditions": parts});
+    }
+    [machine, config, infrastructure]
+}
+
+fn node(name: &str, control_plane: bool) -> Value {
+    let role = "node-role.kubernetes.io/control-plane";
+    let taints = if control_plane { json!([{"key": role, "effect": "NoSchedule"}]) } else { json!([]) };
+    let labels = if control_plane { json!({role: ""}) } else { json!({}) };
+    let said =
+        |type_: &str, status: &str| json!({"type": type_, "status": status, "lastTransitionTime": SINCE});
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels, "creationTimestamp": SINCE,
+            "annotations": {"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/cluster-namespace": "ns"}},
+        "spec": {"providerID": format!("in-memory://{name}"), "taints": taints},
+        "status": {"conditions": [said("Ready", "True"), said("MemoryPressure", "False"), said("DiskPressure", "False"), said("PIDPressure", "False")],
+            "nodeInfo": {"architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "", "kubeProxyVersion": "",
+                "kubeletVersion": "v1.34.1", "machineID": "", "operatingSystem": "", "osImage": "", "systemUUID": ""}}})
+}
+
+const GATES: [&str; 6] = [
+    "NodeKubeadmLabelsAndTaintsSet",
+    "APIServerPodHealthy",
+    "ControllerManagerPodHealthy",
+    "SchedulerPodHealthy",
+    "EtcdPodHealthy",
+    "EtcdMemberHealthy",
+];
+
+fn healthy() -> Vec<Value> {
+    let mut all: Vec<Value> = cluster().into();
+    let initialized =
+        json!({"initialization": {"controlPlaneInitialized": true}, "conditions": [yes("Initialized")]});
+    all.extend(control_plane(1, initialized));
+    let mut first = machine(
+        "cp-0",
+        (PLANE, "KubeadmControlPlane", "cp"),
+        &json!({"cluster.x-k8s.io/control-plane": ""}),
+        &GATES,
+        true,
+    );
+    // Nobody can ask etcd here: that it has the member must be known from before.
+    first[0]["status"] = json!({"conditions": [yes("EtcdMemberHealthy")]});
+    all.extend(first);
+    let labels = json!({"cluster.x-k8s.io/deployment-name": "md", "pool": "a"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"clusterName": "c", "version": "v1.34.1",
+        "bootstrap": {"configRef": reference(BOOT, "KubeadmConfigTemplate", "b")},
+        "infrastructureRef": reference(INFRA, "DevMachineTemplate", "t")}});
+    let spec = json!({"spec": {"clusterName": "c", "replicas": 1, "selector": {"matchLabels": {"pool": "a"}}, "template": template}});
+    all.push(object(BOOT, "KubeadmConfigTemplate", "b", None, &json!({})));
+    all.push(with(
+        object(CORE, "MachineDeployment", "md", Some((CORE, "Cluster", "c")), &json!({})),
+        spec.clone(),
+    ));
+    all.push(with(object(CORE, "MachineSet", "ms", Some((CORE, "MachineDeployment", "md")), &labels), spec));
+    all.extend(machine("w-0", (CORE, "MachineSet", "ms"), &labels, &[], true));
+    let check = object(CORE, "MachineHealthCheck", "mhc", Some((CORE, "Cluster", "c")), &json!({}));
+    all.push(with(check, json!({"spec": {"clusterName": "c", "selector": {"matchLabels": {"pool": "a"}}}})));
+    all.extend([node("cp-0", true), node("w-0", false)]);
+    for component in ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"] {
+        all.push(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{component}-cp-0"), "namespace": "kube-system"},
+            "spec": {"nodeName": "cp-0", "containers": []},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}));
+    }
+    for secret in ["ca", "sa", "proxy", "etcd"] {
+        all.push(object("v1", "Secret", &format!("c-{secret}"), None, &json!({})));
+    }
+    all
+}
+
+/// Computes level after level until nothing changes.
+fn settled(mut objects: Vec<Value>) -> Vec<Value> {
+    let now = parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
+    for _ in 0..12 {
+        let documents = objects.iter().map(|value| Document { value: value.clone(), workload: None });
+        let computed = all(&Dump::new(documents.collect()), now);
+        assert_eq!(computed.iter().filter_map(|c| c.left.clone()).collect::<Vec<_>>(), Vec::<String>::new());
+        if computed.iter().all(|c| c.before == c.after) {
+            return objects;
+        }
+        for one in computed {
+            let same = |o: &&mut Value| {
+                o["kind"] == one.kind.name() && o["metadata"]["name"] == one.key.name.as_str()
+            };
+            *objects.iter_mut().find(same).unwrap() = one.after;
+        }
+    }
+    panic!("the statuses do not settle");
+}
+
+/// Every condition of an object, one per line, with its message where there is one.
+fn told(objects: &[Value], kind: &str, name: &str) -> Vec<String> {
+    let object = objects.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name).unwrap();
+    let text = |c: &Value, field: &str| c[field].as_str().unwrap_or_default().to_owned();
+    let line = |c: &Value| match text(c, "message") {
+        empty if empty.is_empty() => {
+            format!("{}={}/{}", text(c, "type"), text(c, "status"), text(c, "reason"))
+        }
+        message => format!("{}={}/{} {message}", text(c, "type"), text(c, "status"), text(c, "reason")),
+    };
+    object["status"]["conditions"].as_array().unwrap().iter().map(line).collect()
+}
+
+fn phase<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a str {
+    let object = objects.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name).unwrap();
+    object["status"]["phase"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn appendix_a_a_healthy_cluster_at_rest() {
+    let all = settled(healthy());
+    let check = |kind: &str, name: &str, expected: &str| {
+        let expected: Vec<&str> = expected.split_whitespace().collect();
+        assert_eq!(told(&all, kind, name), expected, "{kind} {name}");
+    };
+    check(
+        "Cluster",
+        "c",
+        "Available=True/Available RemoteConnectionProbe=True/ProbeSucceeded InfrastructureReady=True/Ready
+         ControlPlaneInitialized=True/Initialized ControlPlaneAvailable=True/Available WorkersAvailable=True/Available
+         RollingOut=False/NotRollingOut Remediating=False/NotRemediating ScalingDown=False/NotScalingDown
+         ScalingUp=False/NotScalingUp ControlPlaneMachinesReady=True/Ready WorkerMachinesReady=True/Ready
+         ControlPlaneMachinesUpToDate=True/UpToDate WorkerMachinesUpToDate=True/UpToDate Paused=False/NotPaused
+         Deleting=False/NotDeleting",
+    );
+    check(
+        "KubeadmControlPlane",
+        "cp",
+        "Available=True/Available CertificatesAvailable=True/Available Initialized=True/Initialized
+         EtcdClusterHealthy=True/Healthy ControlPlaneComponentsHealthy=True/Healthy RollingOut=False/NotRollingOut
+         Remediating=False/NotRemediating ScalingDown=False/NotScalingDown ScalingUp=False/NotScalingUp
+         MachinesReady=True/Ready MachinesUpToDate=True/UpToDate Paused=False/NotPaused Deleting=False/NotDeleting",
+    );
+    let set = "Remediating=False/NotRemediating ScalingDown=False/NotScalingDown ScalingUp=False/NotScalingUp
+         MachinesReady=True/Ready MachinesUpToDate=True/UpToDate Paused=False/NotPaused Deleting=False/NotDeleting";
+    check(
+        "MachineDeployment",
+        "md",
+        &format!("Available=True/Available RollingOut=False/NotRollingOut {set}"),
+    );
+    check("MachineSet", "ms", set);
+    let machine = |of_kcp: &str, check: &str| {
+        format!(
+            "Available=True/Available Ready=True/Ready UpToDate=True/UpToDate BootstrapConfigReady=True/Ready
+             InfrastructureReady=True/Ready NodeHealthy=True/NodeHealthy NodeReady=True/NodeReady {of_kcp} {check}
+             Updating=False/NotUpdating Paused=False/NotPaused Deleting=False/NotDeleting"
+        )
+    };
+    check("Machine", "w-0", &machine("", "HealthCheckSucceeded=True/HealthCheckSucceeded"));
+    let of_kcp = "NodeKubeadmLabelsAndTaintsSet=True/Set EtcdPodHealthy=True/Running EtcdMemberHealthy=True/Healthy
+         APIServerPodHealthy=True/Running ControllerManagerPodHealthy=True/Running SchedulerPodHealthy=True/Running";
+    check("Machine", "cp-0", &machine(of_kcp, ""));
+    check("MachineHealthCheck", "mhc", "RemediationAllowed=True/RemediationAllowed Paused=False/NotPaused");
+    let config = "Ready=True/Ready CertificatesAvailable=True/Available DataSecretAvailable=True/Available Paused=False/NotPaused";
+    check("KubeadmConfig", "w-0", config);
+    check(
+        "DevMachine",
+        "cp-0",
+        "Ready=True/Ready APIServerProvisioned=True/Provisioned EtcdProvisioned=True/Provisioned
+         NodeProvisioned=True/Provisioned VMProvisioned=True/Provisioned Paused=False/NotPaused",
+    );
+    assert_eq!(phase(&all, "Cluster", "c"), "Provisioned");
+    assert_eq!(phase(&all, "MachineDeployment", "md"), "Running");
+    assert_eq!(phase(&all, "Machine", "cp-0"), "Running");
+}
+
+#[test]
+fn appendix_a_without_workers() {
+    let gone = ["MachineHealthCheck", "MachineDeployment", "MachineSet"];
+    let mut objects = healthy();
+    objects.retain(|o| !gone.contains(&o["kind"].as_str().unwrap()) && o["metadata"]["name"] != "w-0");
+    let all = settled(objects);
+    let told = told(&all, "Cluster", "c");
+    for line in [
+        "WorkersAvailable=True/NoWorkers",
+        "WorkerMachinesReady=True/NoReplicas",
+        "WorkerMachinesUpToDate=True/NoReplicas",
+    ] {
+        assert!(told.iter().any(|t| t == line), "{line}: {told:?}");
+    }
+    assert_eq!(told[0], "Available=True/Available");
+}
+
+#[test]
+fn appendix_b_the_first_control_plane_machine() {
+    let mut objects: Vec<Value> = cluster().into();
+    objects.extend(control_plane(3, json!({})));
+    let labels = json!({"cluster.x-k8s.io/control-plane": ""});
+    objects.extend(machine("cp-0", (PLANE, "KubeadmControlPlane", "cp"), &labels, &GATES, false));
+    let all = settled(objects);
+    let waiting = "Waiting for Cluster control plane to be initialized";
+    let data = "Waiting for Cluster control plane to be initialized";
+    let nested = "  * VMProvisioned: WaitingForBootstrapData\n  * NodeProvisioned: WaitingForVMProvisioned\n  \
+                  * EtcdProvisioned: WaitingForVMProvisioned\n  * APIServerProvisioned: WaitingForVMProvisioned";
+    let flat = nested.replace("\n  ", "\n").trim_start().to_owned();
+    let unknown = |type_: &str| format!("{type_}=Unknown/InspectionFailed {waiting}");
+    let expected = [
+        "Available=False/NotReady".to_owned(),
+        format!(
+            "Ready=False/NotReady * BootstrapConfigReady:\n  * DataSecretAvailable: {data}\n  \
+             * CertificatesAvailable: Condition not yet reported\n* InfrastructureReady:\n{nested}\n* NodeHealthy: {waiting}\n\
+             * NodeKubeadmLabelsAndTaintsSet: {waiting}\n* Control plane components: {waiting}\n* EtcdMemberHealthy: {waiting}"
+        ),
+        "UpToDate=True/UpToDate".to_owned(),
+        format!(
+            "BootstrapConfigReady=False/NotReady * DataSecretAvailable: {data}\n* CertificatesAvailable: Condition not yet reported"
+        ),
+        format!("InfrastructureReady=False/NotReady {flat}"),
+        unknown("NodeHealthy"),
+        unknown("NodeReady"),
+        unknown("NodeKubeadmLabelsAndTaintsSet"),
+        unknown("EtcdPodHealthy"),
+        unknown("EtcdMemberHealthy"),
+        unknown("APIServerPodHealthy"),
+        unknown("ControllerManagerPodHealthy"),
+        unknown("SchedulerPodHealthy"),
+        "Updating=False/NotUpdating".to_owned(),
+        "Paused=False/NotPaused".to_owned(),
+        "Deleting=False/NotDeleting".to_owned(),
+    ];
+    assert_eq!(told(&all, "Machine", "cp-0"), expected);
+    let control_plane = told(&all, "KubeadmControlPlane", "cp");
+    for line in [
+        "Available=False/NotAvailable Control plane not yet initialized".to_owned(),
+        "Initialized=False/NotInitialized".to_owned(),
+        unknown("EtcdClusterHealthy"),
+        unknown("ControlPlaneComponentsHealthy"),
+        "ScalingUp=True/ScalingUp Scaling up from 1 to 3 replicas is blocked because:\n\
+         * waiting for control plane components to become healthy\n* waiting for etcd cluster to become healthy"
+            .to_owned(),
+    ] {
+        assert!(control_plane.contains(&line), "{line}: {control_plane:#?}");
+    }
+    let cluster = told(&all, "Cluster", "c");
+    for line in [
+        "ControlPlaneInitialized=False/NotInitialized Control plane not yet initialized",
+        "ControlPlaneAvailable=False/NotAvailable Control plane not yet initialized",
+        "RemoteConnectionProbe=False/ProbeFailed Remote connection not established yet",
+        "Available=False/NotAvailable * RemoteConnectionProbe: Remote connection not established yet\n\
+         * ControlPlaneAvailable: Control plane not yet initialized",
+    ] {
+        assert!(cluster.iter().any(|c| c == line), "{line}: {cluster:#?}");
+    }
+}
