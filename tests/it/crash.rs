@@ -87,6 +87,9 @@ fn the_child_that_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     let store = open(Path::new(&folder));
+    // Old history goes, in the commits that follow; the parent watches from here on.
+    let compacted = runtime.block_on(async { store.compact(store.revision().await?).await });
+    compacted.expect("a compaction");
     let writers: Vec<_> = (0..WRITERS).map(|writer| runtime.spawn(write(store.clone(), writer))).collect();
     for writer in writers {
         runtime.block_on(writer).expect("a writer");
