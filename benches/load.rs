@@ -202,6 +202,21 @@ async fn server(sizes: &Sizes, table: &mut Table) {
         api.get(&format!("c-{}", index % modulo)).await.expect("a read");
     });
     table.add(format!("gets/s, {} clients", sizes.clients), format!("{:.0}", gets.await));
+    // What changes, then the same again.
+    for (what, divisor) in
+        [("applies that change something/s", 1), ("applies that change nothing/s", sizes.gets)]
+    {
+        let applies = rate(&clients, sizes.creates, move |api, index| async move {
+            let turn = (index / modulo.min(500) / divisor).to_string();
+            let mut map = config_map(&format!("c-{}", index % modulo.min(500)));
+            map.data = Some([("turn".to_owned(), turn)].into());
+            let name = map.metadata.name.clone().unwrap_or_default();
+            api.patch(&name, &PatchParams::apply("load").force(), &Patch::Apply(&map))
+                .await
+                .expect("an apply");
+        });
+        table.add(format!("{what}, {} clients", sizes.clients), format!("{:.0}", applies.await));
+    }
     let api: Api<ConfigMap> = Api::default_namespaced(clients[0].clone());
     let mut times = Vec::new();
     for _ in 0..sizes.repeats {

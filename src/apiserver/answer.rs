@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::list::{Listing, list_metadata};
 use super::negotiate::Form;
-use super::object::Record;
+use super::object::{self, Record};
 use super::registry::{present, shows_as_stored};
 use super::resource::Resource;
 use super::table::{self, Include};
@@ -20,6 +20,9 @@ fn write_whole(out: &mut Vec<u8>, resource: &Resource, record: &Record, bare: bo
         return Ok(());
     }
     let mut object = present(resource, record)?;
+    if let Some(managed) = record.managed_fields()? {
+        object::set(&mut object, "managedFields", managed);
+    }
     if let (true, Some(fields)) = (bare, object.as_object_mut()) {
         fields.remove("apiVersion");
         fields.remove("kind");
@@ -79,15 +82,36 @@ pub fn table_of_one(
     Ok(table::document(with_columns.then_some(&resource.columns), &metadata, &row).into())
 }
 
+/// The answer to a write: the object as the resource's version shows it.
+///
+/// # Errors
+/// 500 when the object is not one.
+pub fn written(
+    resource: &Resource,
+    object: &Value,
+    managed: &[u8],
+    form: Form,
+    now: Timestamp,
+) -> Result<Bytes, Failure> {
+    let revision = object::text(object, "resourceVersion").parse().unwrap_or(0);
+    let record = object::encode(object, managed, 0).map(|bytes| Record::decode(&bytes, revision))?;
+    let mut text = Vec::new();
+    record.ok_or_else(|| Failure::internal("a written object cannot be read"))?.write_json(&mut text, false);
+    text_in_form(resource, text, form, now)
+}
+
 /// An object that is a value already: the answer to a write.
 ///
 /// # Errors
 /// 500 when the object is not one.
 pub fn value(resource: &Resource, object: &Value, form: Form, now: Timestamp) -> Result<Bytes, Failure> {
     let text = serde_json::to_vec(object).map_err(Failure::internal)?;
+    // A Status is never shown as anything else.
+    if object["kind"] == "Status" { Ok(text.into()) } else { text_in_form(resource, text, form, now) }
+}
+
+fn text_in_form(resource: &Resource, text: Vec<u8>, form: Form, now: Timestamp) -> Result<Bytes, Failure> {
     match form {
-        // A Status is never shown as anything else.
-        _ if object["kind"] == "Status" => Ok(text.into()),
         Form::Object => Ok(text.into()),
         Form::Metadata => {
             let mut out = Vec::new();

@@ -10,9 +10,10 @@ use serde_json::Value;
 use super::crds;
 use super::failure::Failure;
 use super::object::{self, Record};
-use super::registry::{Registry, Subject};
-use super::resource::{CRD_GROUP, CRD_PLURAL};
+use super::registry::{Registry, Revised, Subject};
+use super::resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};
 use super::routes::WriteOptions;
+use super::strategy::Strategy;
 use crate::store::{self, Entry, Key, Revision};
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -43,6 +44,87 @@ async fn follow_from(registry: &Registry, after: &mut Revision) -> Result<(), st
                 (None, None) => {}
             }
         }
+    }
+}
+
+impl Registry {
+    /// A definition that was written changes what is served, before its writer hears of it.
+    pub(super) fn after_write(&self, resource: &Resource, object: &Value) {
+        if matches!(resource.strategy, Strategy::Definition) {
+            self.serve_definition(object);
+        }
+    }
+
+    pub(super) fn after_delete(&self, resource: &Resource, object: &Value) {
+        if matches!(resource.strategy, Strategy::Definition) {
+            self.withdraw_definition(object);
+        }
+    }
+
+    /// Serves what a definition describes, in place of what it described before. Nothing happens when
+    /// that is the same: its watchers stay.
+    pub(super) fn serve_definition(&self, definition: &Value) {
+        self.hold_names(definition);
+        let versions = crds::resources(definition);
+        if versions.is_empty() {
+            return self.withdraw_resources(definition);
+        }
+        let same = |catalog: &Catalog| {
+            let served = versions.first().map_or(0, |r| catalog.versions(&r.group, &r.plural));
+            served == versions.len()
+                && versions.iter().all(|new| {
+                    catalog
+                        .find(&new.group, &new.version, &new.plural)
+                        .is_some_and(|old| crds::same(old, new))
+                })
+        };
+        if same(&self.catalog.load()) {
+            return;
+        }
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.insert(versions.clone());
+            catalog
+        });
+        self.catalog_changed.send_replace(());
+    }
+
+    /// Its names are its own from now on, served or not.
+    fn hold_names(&self, definition: &Value) {
+        let group = definition["spec"]["group"].as_str().unwrap_or_default();
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.hold(object::name(definition), group, crds::held_names(definition));
+            catalog
+        });
+    }
+
+    pub(super) fn withdraw_definition(&self, definition: &Value) {
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.free(object::name(definition));
+            catalog
+        });
+        self.withdraw_resources(definition);
+    }
+
+    fn withdraw_resources(&self, definition: &Value) {
+        let text = |pointer| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
+        self.catalog.rcu(|catalog| {
+            let mut catalog = Catalog::clone(catalog);
+            catalog.remove(group, plural, object::name(definition));
+            catalog
+        });
+        self.catalog_changed.send_replace(());
+    }
+
+    /// Is this very resource still served as it was?
+    pub(super) fn still_serves(&self, resource: &Arc<Resource>) -> bool {
+        let catalog = self.catalog.load();
+        catalog
+            .find(&resource.group, &resource.version, &resource.plural)
+            .is_some_and(|now| Arc::ptr_eq(now, resource))
     }
 }
 
@@ -110,6 +192,7 @@ async fn reconsider(registry: &Registry, entry: &Entry, mut definition: Value) -
     let name = object::name(&definition).to_owned();
     let subject = Subject { resource, namespace: "", name: &name };
     let record = Record::read(entry)?;
-    registry.commit(subject, entry, &record, &mut definition, WriteOptions::default()).await?;
+    let revised = Revised { object: definition, managed: record.managed.clone() };
+    registry.commit(subject, entry, &record, revised, WriteOptions::default()).await?;
     Ok(())
 }

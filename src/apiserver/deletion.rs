@@ -14,7 +14,7 @@ use super::crds;
 use super::failure::{self, Cause, Failure, Reason};
 use super::list::Listing;
 use super::object::{self, Metadata, Record};
-use super::registry::{Registry, Subject};
+use super::registry::{Registry, Revised, Subject};
 use super::resource::Resource;
 use super::routes::{ListOptions, Query, WriteOptions, dry_run};
 use super::strategy::Strategy;
@@ -180,7 +180,7 @@ impl Registry {
                 continue;
             }
             let old = record.value()?;
-            let mut object = self.mark(subject, &old, options);
+            let object = self.mark(subject, &old, options);
             if is_due(&object) {
                 if self.remove(&entry, options).await? {
                     if !options.dry_run {
@@ -191,8 +191,12 @@ impl Registry {
                 continue;
             }
             let write = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
-            if let Some(object) = self.commit(subject, &entry, &record, &mut object, write).await? {
-                return Ok(object);
+            let revised = Revised { object, managed: record.managed.clone() };
+            if let Some(mut written) = self.commit(subject, &entry, &record, revised, write).await? {
+                if let Some(managed) = record.managed_fields()? {
+                    object::set(&mut written.object, "managedFields", managed);
+                }
+                return Ok(written.object);
             }
         }
     }

@@ -242,6 +242,12 @@ impl Failure {
         Self::conflict(group, resource, name, STALE)
     }
 
+    /// Others own what would be applied. Upstream names no object.
+    #[must_use]
+    pub fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
+        Self::new(Reason::Conflict, message, Details { causes, ..Details::default() })
+    }
+
     /// Validation failed. Never empty: without causes the sentence would say nothing.
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {

@@ -18,10 +18,12 @@ use super::failure::{Failure, Reason};
 use super::lines::{Lines, value_line};
 use super::negotiate::{self, Form};
 use super::object::Record;
-use super::patch::Patch;
+use super::patch::{self, Patch};
 use super::registry::{Draft, Part, Registry, Subject, Written, present};
 use super::resource::Resource;
-use super::routes::{ListOptions, Query, Route, Target, Verb, WriteOptions, resource_version, route};
+use super::routes::{
+    ListOptions, Query, Route, Target, Verb, WriteKind, WriteOptions, resource_version, route,
+};
 use super::strategy::Strategy;
 use super::watch::Watcher;
 use super::{Body, answer, content, identity, review, scale, warnings};
@@ -235,13 +237,14 @@ impl Call<'_> {
 
     async fn create(&self) -> Result<Reply, Failure> {
         let form = self.form(false)?;
-        let options = WriteOptions::parse(self.query, "CreateOptions")?;
+        let options = self.write_options(WriteKind::Create)?;
         let written = self.registry.create(self.subject(), self.draft()?, options).await?;
         self.written(&written, form)
     }
 
     fn written(&self, written: &Written, form: Form) -> Result<Reply, Failure> {
-        let body = answer::value(&self.resource, &written.object, form, self.registry.clock.now())?;
+        let now = self.registry.clock.now();
+        let body = answer::written(&self.resource, &written.object, &written.managed, form, now)?;
         Ok(Reply::json(body).created(written.created).with_warnings(&written.warnings))
     }
 
@@ -252,7 +255,7 @@ impl Call<'_> {
         match verb {
             Verb::Get => self.get().await,
             Verb::Update => {
-                let options = WriteOptions::parse(self.query, "UpdateOptions")?;
+                let options = self.write_options(WriteKind::Update)?;
                 let draft = self.draft()?;
                 let written =
                     self.registry.update(self.subject(), part, options, &|_| Ok(draft.clone())).await;
@@ -268,9 +271,15 @@ impl Call<'_> {
                 };
                 self.written(&written, form)
             }
+            Verb::Patch if self.is_apply() => {
+                let options = self.write_options(WriteKind::Apply)?;
+                let wish = patch::wish(&self.body)?;
+                self.written(&self.registry.apply(self.subject(), part, options, &wish).await?, form)
+            }
             Verb::Patch => {
-                let options = WriteOptions::parse(self.query, "PatchOptions")?;
                 let patch = self.patch()?;
+                let sees_managed_fields = patch.touches_managed_fields();
+                let options = WriteOptions { sees_managed_fields, ..self.write_options(WriteKind::Patch)? };
                 let change = |old: &Value| {
                     let object = patch.apply(&resource.kind, old.clone())?;
                     Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
@@ -282,16 +291,15 @@ impl Call<'_> {
     }
 
     fn patch(&self) -> Result<Patch, Failure> {
-        let content_type = self.header(header::CONTENT_TYPE);
-        if content_type.starts_with("application/apply-patch") {
-            let mut failure = Failure::unsupported_media_type(&[]);
-            failure.message =
-                "this server does not do server-side apply yet; use client-side apply (kubectl apply \
-                               without --server-side) or a merge patch"
-                    .to_owned();
-            return Err(failure);
-        }
-        Patch::parse(content_type, &self.body, !self.resource.is_custom())
+        Patch::parse(self.header(header::CONTENT_TYPE), &self.body, !self.resource.is_custom())
+    }
+
+    fn is_apply(&self) -> bool {
+        patch::is_apply(self.header(header::CONTENT_TYPE))
+    }
+
+    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions<'_>, Failure> {
+        WriteOptions::parse(self.query, kind, self.header(header::USER_AGENT))
     }
 
     async fn delete(&self) -> Result<Reply, Failure> {
@@ -326,7 +334,14 @@ impl Call<'_> {
     async fn scale(&self, verb: Verb) -> Result<Reply, Failure> {
         let resource = &self.resource;
         let Some(paths) = &resource.scale else { return Err(self.subject().not_found()) };
+        let kind = if verb == Verb::Patch { WriteKind::Patch } else { WriteKind::Update };
         let change: Box<dyn Fn(&Value) -> Result<Value, Failure> + Send + Sync> = match verb {
+            Verb::Patch if self.is_apply() => {
+                let options = self.write_options(WriteKind::Apply)?;
+                let wish = patch::wish(&self.body)?.behind_scale(resource, paths, &self.target.name)?;
+                let written = self.registry.apply(self.subject(), Part::Scale, options, &wish).await?;
+                return Ok(Reply::json(scale::view(paths, &written.object).to_string()));
+            }
             Verb::Get => {
                 let record = Record::read(&self.registry.entry(self.subject()).await?)?;
                 let object = present(resource, &record)?;
@@ -344,7 +359,7 @@ impl Call<'_> {
             }
             _ => return Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word())),
         };
-        let options = WriteOptions::parse(self.query, "UpdateOptions")?;
+        let options = self.write_options(kind)?;
         let change = |old: &Value| {
             let object = scale::apply(resource, paths, old, &change(old)?)?;
             Ok(Draft { object, duplicates: Vec::new(), is_patch: true })

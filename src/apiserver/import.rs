@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::object::encode;
+use super::object::{encode, managed_text};
 use super::registry::{Registry, schema_tag};
 use super::resource::Catalog;
 use super::{ApiServer, definitions};
@@ -110,9 +110,9 @@ fn put(catalog: &Catalog, object: &Value) -> Result<Write, ImportError> {
         })?;
     let mut stored = object.clone();
     resource.to_stored(&mut stored);
-    let encoded = encode(&stored, schema_tag(resource)).map_err(|failure| ImportError::Shape {
-        what: format!("{kind} {}", text("/metadata/name")),
-        reason: failure.to_string(),
+    let managed = managed_text(&stored);
+    let encoded = encode(&stored, managed.as_bytes(), schema_tag(resource)).map_err(|failure| {
+        ImportError::Shape { what: format!("{kind} {}", text("/metadata/name")), reason: failure.to_string() }
     })?;
     Ok(Write::Put(resource.key(text("/metadata/namespace"), text("/metadata/name")), encoded))
 }

@@ -212,7 +212,7 @@ mod tests {
     fn change(revision: Revision, bytes: usize) -> Change {
         let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" },
             "data": { "k": "x".repeat(bytes) } });
-        let value = Blob::pack(&object::encode(&map, 0).unwrap());
+        let value = Blob::pack(&object::encode(&map, b"", 0).unwrap());
         let key: Key = "/registry/configmaps/ns/a".into();
         let entry = Entry { key: key.clone(), created: 1, modified: revision, value };
         Change { revision, key, current: Some(entry), previous: None }

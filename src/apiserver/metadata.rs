@@ -34,10 +34,11 @@ pub fn wipe_system_fields(object: &mut Value) {
 }
 
 /// Leaves out lists, maps and texts with nothing in them, as Go does: to have no labels and to have an
-/// empty map of them is the same object.
+/// empty map of them is the same object. An empty list of managed fields is a wish of its own.
 pub fn drop_empty(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    metadata.retain(|_, value| match value {
+    metadata.retain(|field, value| match value {
+        _ if field == "managedFields" => true,
         Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
         Value::Object(fields) => !fields.is_empty(),

@@ -2,12 +2,14 @@
 //! Owns API semantics; must not know who calls it, nor any controller.
 //!
 //! Strata, from the wire down: `routes`, `negotiate`, `content` (bytes to a typed request), `auth`,
-//! `handler` (verbs), `list`, `watch`, `registry` and `deletion` (the life of an object), `strategy`
-//! and `schema` (what is special about a kind), `object` (the stored form), then the store.
+//! `handler` (verbs), `list`, `watch`, `registry`, `apply` and `deletion` (the life of an object),
+//! `ownership` (who owns its fields, by the pure rules of `managed`), `strategy` and `schema` (what is
+//! special about a kind), `object` (the stored form), then the store.
 
 pub mod admission;
 mod admit;
 mod answer;
+mod apply;
 mod auth;
 mod config_data;
 pub mod content;
@@ -27,12 +29,14 @@ mod identity;
 mod import;
 mod lines;
 pub mod list;
+mod managed;
 mod metadata;
 mod metrics;
 pub mod naming;
 mod negotiate;
 mod object;
 pub mod openapi;
+mod ownership;
 pub mod patch;
 mod patience;
 pub mod protobuf;
@@ -304,7 +308,7 @@ async fn install(
         let definition = serde_json::to_value(definition).map_err(|e| failed(e.to_string()))?;
         let renewed = renewed(registry, resource, definition, old.as_ref());
         if let Some(definition) = &renewed {
-            let encoded = object::encode(definition, 0).map_err(|e| failed(e.to_string()))?;
+            let encoded = object::encode(definition, b"", 0).map_err(|e| failed(e.to_string()))?;
             writes.push(Write::Put(key.clone(), encoded));
         }
         serve.extend(renewed.or(old));
@@ -362,7 +366,7 @@ async fn create_namespaces(registry: &Registry) -> Result<(), OpenError> {
         let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
         let draft = Draft { object, duplicates: Vec::new(), is_patch: false };
         let subject = Subject { resource, namespace: "", name };
-        match registry.create(subject, draft, WriteOptions::default()).await {
+        match registry.create(subject, draft, WriteOptions::by("kube-apiserver")).await {
             Err(failure) if failure.reason != failure::Reason::AlreadyExists => {
                 return Err(OpenError::Namespace { name: name.to_owned(), reason: failure.to_string() });
             }

@@ -3,24 +3,33 @@
 //!
 //! Objects are JSON text written by this file, so that an answer needs no parsing: `metadata`
 //! follows `apiVersion` and `kind`, and the resource version, which is the store's, is spliced in
-//! at a place the record remembers.
+//! at a place the record remembers. So are the managed fields, which are kept behind the object:
+//! hardly anybody who reads one wants to read them.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::failure::Failure;
 use crate::store::{Entry, Revision};
 
-/// Bytes before the JSON: schema tag and the offset of `"metadata"`, both little-endian.
+/// Bytes before the JSON: schema tag and the places in the text, both little-endian. The places are
+/// the offset of `"metadata"` in the low bits and, if managed fields follow the object, its length in
+/// the others.
 const HEADER_BYTES: usize = 8;
+const OFFSET_BITS: u32 = 10;
+/// Longest object that can be followed by managed fields.
+const OBJECT_BYTES_MAX: usize = (1 << (u32::BITS - OFFSET_BITS)) - 1;
 const OPEN: &str = "\"metadata\":{";
 
 /// A stored object, unpacked but not parsed.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The JSON, without a resource version.
+    /// The JSON, without a resource version and managed fields.
     json: Bytes,
+    /// The list of managed fields as JSON text; empty when nobody is said to own anything.
+    pub managed: Bytes,
     /// Where `"metadata"` starts in it.
     metadata_at: usize,
     /// Which schema it was pruned and defaulted by.
@@ -53,15 +62,16 @@ pub struct Owner {
     pub block_owner_deletion: bool,
 }
 
-/// The bytes to store for `object`. The resource version is left out: it is the store's.
+/// The bytes to store for `object` with its managed fields, which are JSON text or empty. The resource
+/// version is left out: it is the store's.
 ///
 /// # Errors
 /// 500 when `object` is no object with metadata, which callers have checked before.
-pub fn encode(object: &Value, schema_tag: u32) -> Result<Bytes, Failure> {
+pub fn encode(object: &Value, managed: &[u8], schema_tag: u32) -> Result<Bytes, Failure> {
     let (Some(fields), Some(metadata)) = (object.as_object(), object["metadata"].as_object()) else {
         return Err(Failure::internal("an object without metadata reached the store"));
     };
-    let mut out = BytesMut::with_capacity(1024);
+    let mut out = BytesMut::with_capacity(1024 + managed.len());
     out.put_u32_le(schema_tag);
     out.put_u32_le(0);
     out.put_u8(b'{');
@@ -70,10 +80,11 @@ pub fn encode(object: &Value, schema_tag: u32) -> Result<Bytes, Failure> {
             put_field(&mut out, key, value)?;
         }
     }
-    let metadata_at = u32::try_from(out.len() - HEADER_BYTES).map_err(Failure::internal)?;
-    out[4..8].copy_from_slice(&metadata_at.to_le_bytes());
+    let metadata_at = out.len() - HEADER_BYTES;
     out.extend_from_slice(OPEN.as_bytes());
-    for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
+    for (key, value) in
+        metadata.iter().filter(|(key, _)| !["resourceVersion", "managedFields"].contains(&key.as_str()))
+    {
         put_field(&mut out, key, value)?;
     }
     close(&mut out);
@@ -84,13 +95,25 @@ pub fn encode(object: &Value, schema_tag: u32) -> Result<Bytes, Failure> {
         put_field(&mut out, key, value)?;
     }
     close(&mut out);
+    let object_len = out.len() - HEADER_BYTES;
+    let places = if let Some(places) = places(metadata_at, object_len, managed) {
+        out.extend_from_slice(managed);
+        places
+    } else {
+        // Better an object that nobody is said to own than none.
+        u32::try_from(metadata_at).map_err(Failure::internal)?
+    };
+    out[4..HEADER_BYTES].copy_from_slice(&places.to_le_bytes());
     Ok(out.freeze())
 }
 
 /// Stored bytes as plain JSON, for a store that others read too.
 #[must_use]
 pub fn to_plain(stored: &Bytes) -> Bytes {
-    stored.slice(HEADER_BYTES.min(stored.len())..)
+    let Some(record) = Record::decode(stored, 0) else { return stored.clone() };
+    let mut plain = Vec::with_capacity(record.len());
+    record.write_json(&mut plain, false);
+    plain.into()
 }
 
 /// Plain JSON as stored bytes. Which schema it fits is not known, so custom objects are decoded again
@@ -98,28 +121,59 @@ pub fn to_plain(stored: &Bytes) -> Bytes {
 #[must_use]
 pub fn from_plain(plain: &[u8]) -> Bytes {
     let plain = plain.trim_ascii_end();
-    if let Some(metadata_at) = metadata_offset(plain) {
-        let mut out = BytesMut::with_capacity(HEADER_BYTES + plain.len());
-        out.put_u32_le(0);
-        out.put_u32_le(metadata_at);
-        out.extend_from_slice(plain);
-        return out.freeze();
+    if let Some(stored) = std::str::from_utf8(plain).ok().and_then(from_our_order) {
+        return stored;
     }
     let object = serde_json::from_slice::<Value>(plain).ok();
-    let encoded = object.and_then(|object| encode(&object, 0).ok());
+    let encoded = object.and_then(|object| encode(&object, managed_text(&object).as_bytes(), 0).ok());
     encoded.unwrap_or_else(|| Bytes::copy_from_slice(plain))
 }
 
-/// Where `"metadata"` starts, if the text has the order that `encode` writes and no resource version.
-fn metadata_offset(plain: &[u8]) -> Option<u32> {
-    let text = std::str::from_utf8(plain).ok()?;
+/// The managed fields of a whole object as JSON text; empty for none.
+#[must_use]
+pub fn managed_text(object: &Value) -> String {
+    object
+        .pointer("/metadata/managedFields")
+        .filter(|list| list.is_array())
+        .map(Value::to_string)
+        .unwrap_or_default()
+}
+
+/// Text in the order that `write_json` writes, without a resource version.
+fn from_our_order(text: &str) -> Option<Bytes> {
+    const MANAGED: &str = "\"managedFields\":";
     let mut rest = text.strip_prefix('{')?;
     for key in ["\"apiVersion\":\"", "\"kind\":\""] {
         let (word, behind) = rest.strip_prefix(key)?.split_once("\",")?;
         rest = (!word.contains(['"', '\\'])).then_some(behind)?;
     }
-    let fits = rest.starts_with(OPEN) && !rest.contains("\"resourceVersion\"");
-    u32::try_from(text.len() - rest.len()).ok().filter(|_| fits)
+    let (head, metadata) = (text.len() - rest.len(), rest.strip_prefix(OPEN)?);
+    let (managed, metadata) = match metadata.strip_prefix(MANAGED) {
+        None => ("", metadata),
+        Some(list) => {
+            let mut lists = serde_json::Deserializer::from_str(list).into_iter::<&RawValue>();
+            let managed = lists.next()?.ok()?.get();
+            let behind = list.strip_prefix(managed)?;
+            (managed, behind.strip_prefix(',').unwrap_or(behind))
+        }
+    };
+    if metadata.contains("\"resourceVersion\"") || metadata.contains(MANAGED) {
+        return None;
+    }
+    let object_len = head + OPEN.len() + metadata.len();
+    let mut out = BytesMut::with_capacity(HEADER_BYTES + text.len());
+    out.put_u32_le(0);
+    out.put_u32_le(places(head, object_len, managed.as_bytes())?);
+    for part in [&text[..head], OPEN, metadata, managed] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    Some(out.freeze())
+}
+
+/// The second word of the header; `None` when the object is too long to be followed by managed fields.
+fn places(metadata_at: usize, object_len: usize, managed: &[u8]) -> Option<u32> {
+    let followed = if managed.is_empty() { 0 } else { object_len };
+    u32::try_from(metadata_at | followed << OFFSET_BITS).ok().filter(|_| followed <= OBJECT_BYTES_MAX)
 }
 
 /// True when stored bytes are an object that can be read.
@@ -150,19 +204,29 @@ impl Record {
     /// # Errors
     /// 500 when the entry was not written by this file.
     pub fn read(entry: &Entry) -> Result<Self, Failure> {
-        let damaged = || Failure::internal(format!("the stored object {} is damaged", entry.key));
         let bytes = entry.value.unpack().map_err(Failure::internal)?;
-        let (tag, rest) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
-        let (offset, json) = rest.split_first_chunk::<4>().ok_or_else(damaged)?;
-        let metadata_at = usize::try_from(u32::from_le_bytes(*offset)).map_err(|_| damaged())?;
-        if !json.get(metadata_at..).is_some_and(|tail| tail.starts_with(OPEN.as_bytes())) {
-            return Err(damaged());
+        Self::decode(&bytes, entry.modified)
+            .ok_or_else(|| Failure::internal(format!("the stored object {} is damaged", entry.key)))
+    }
+
+    /// What `encode` wrote; `None` when it did not write it.
+    #[must_use]
+    pub fn decode(bytes: &Bytes, revision: Revision) -> Option<Self> {
+        let (tag, rest) = bytes.split_first_chunk::<4>()?;
+        let (places, text) = rest.split_first_chunk::<4>()?;
+        let places = usize::try_from(u32::from_le_bytes(*places)).ok()?;
+        let metadata_at = places & ((1 << OFFSET_BITS) - 1);
+        let object_len = if places >> OFFSET_BITS == 0 { text.len() } else { places >> OFFSET_BITS };
+        let object = text.get(..object_len)?;
+        if !object.get(metadata_at..).is_some_and(|tail| tail.starts_with(OPEN.as_bytes())) {
+            return None;
         }
-        Ok(Self {
-            json: bytes.slice(HEADER_BYTES..),
+        Some(Self {
+            json: bytes.slice(HEADER_BYTES..HEADER_BYTES + object_len),
+            managed: bytes.slice(HEADER_BYTES + object_len..),
             metadata_at,
             schema_tag: u32::from_le_bytes(*tag),
-            revision: entry.modified,
+            revision,
         })
     }
 
@@ -173,20 +237,29 @@ impl Record {
             out.push(b'{');
         }
         out.extend_from_slice(&self.json[if bare { self.metadata_at } else { 0 }..splice]);
-        out.extend_from_slice(b"\"resourceVersion\":\"");
-        out.extend_from_slice(self.revision.to_string().as_bytes());
-        let follows = if self.json.get(splice) == Some(&b'}') { "\"" } else { "\"," };
-        out.extend_from_slice(follows.as_bytes());
+        let start = out.len();
+        // Nothing that was only tried has a revision.
+        if self.revision > 0 {
+            out.extend_from_slice(format!("\"resourceVersion\":\"{}\",", self.revision).as_bytes());
+        }
+        if !self.managed.is_empty() {
+            out.extend_from_slice(b"\"managedFields\":");
+            out.extend_from_slice(&self.managed);
+            out.push(b',');
+        }
+        if out.len() > start && self.json.get(splice) == Some(&b'}') {
+            out.pop();
+        }
         out.extend_from_slice(&self.json[splice..]);
     }
 
     /// Upper estimate of what `write_json` appends.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.json.len() + 48
+        self.json.len() + self.managed.len() + 64
     }
 
-    /// Parsed, with its resource version.
+    /// Parsed, with its resource version and without managed fields; see `managed_fields`.
     ///
     /// # Errors
     /// 500 when the stored text is not JSON.
@@ -205,10 +278,21 @@ impl Record {
         Metadata::deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(Failure::internal)
     }
 
-    /// True when both would be stored as the same bytes.
+    /// The managed fields as they are shown.
+    ///
+    /// # Errors
+    /// 500 when the stored text is not JSON.
+    pub fn managed_fields(&self) -> Result<Option<Value>, Failure> {
+        if self.managed.is_empty() {
+            return Ok(None);
+        }
+        serde_json::from_slice(&self.managed).map(Some).map_err(Failure::internal)
+    }
+
+    /// True when both would be stored as the same bytes, managed fields apart.
     #[must_use]
-    pub fn same_as(&self, encoded: &Bytes) -> bool {
-        encoded.get(HEADER_BYTES..) == Some(&self.json[..])
+    pub fn same_object(&self, other: &Self) -> bool {
+        self.json == other.json
     }
 }
 
@@ -276,7 +360,11 @@ mod tests {
     use crate::store::Blob;
 
     fn record(object: &Value) -> Record {
-        let value = Blob::pack(&encode(object, 7).unwrap());
+        owned_record(object, b"")
+    }
+
+    fn owned_record(object: &Value, managed: &[u8]) -> Record {
+        let value = Blob::pack(&encode(object, managed, 7).unwrap());
         Record::read(&Entry { key: "/k".into(), created: 1, modified: 42, value }).unwrap()
     }
 
@@ -308,7 +396,7 @@ mod tests {
     fn plain_json_of_ours_and_of_others_is_read() {
         let object =
             json!({"apiVersion": "g.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"x": 1}});
-        let plain = to_plain(&encode(&object, 7).unwrap());
+        let plain = to_plain(&encode(&object, b"", 7).unwrap());
         assert_eq!(
             plain,
             r#"{"apiVersion":"g.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"x":1}}"#
@@ -332,6 +420,36 @@ mod tests {
         let value = Blob::pack(&from_plain(b"k8s\0\x0a\x02v1"));
         let failure = Record::read(&Entry { key: "/k".into(), created: 1, modified: 42, value }).unwrap_err();
         assert!(failure.message.contains("/k is damaged"), "{}", failure.message);
+    }
+
+    #[test]
+    fn managed_fields_are_kept_apart_and_shown_together() {
+        for metadata in [json!({}), json!({"name": "a", "managedFields": "what a client sent"})] {
+            let object =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}, "metadata": metadata});
+            let record = owned_record(&object, br#"[{"manager":"m"}]"#);
+            let mut expected = object.clone();
+            unset(&mut expected, "managedFields");
+            set(&mut expected, "resourceVersion", "42".into());
+            assert_eq!(record.value().unwrap(), expected);
+            assert!(record.same_object(&owned_record(&object, b"")));
+            set(&mut expected, "managedFields", json!([{"manager": "m"}]));
+            assert_eq!(record.managed_fields().unwrap(), Some(json!([{"manager": "m"}])));
+            let mut wire = Vec::new();
+            record.write_json(&mut wire, false);
+            assert_eq!(serde_json::from_slice::<Value>(&wire).unwrap(), expected);
+            assert!(wire.len() <= record.len());
+            // The way through a store that others read too.
+            let plain = to_plain(&encode(&object, &record.managed, 7).unwrap());
+            for plain in [plain.clone(), serde_json::from_slice::<Value>(&plain).unwrap().to_string().into()]
+            {
+                let back = Record::decode(&from_plain(&plain), 42).unwrap();
+                assert_eq!(
+                    (back.value().unwrap(), &back.managed),
+                    (record.value().unwrap(), &record.managed)
+                );
+            }
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The three patches that describe a change: JSON patch, merge patch, strategic merge patch.
 //! Owns reading and applying them to an object as JSON; must not know stores or validation.
-//! Server-side apply describes a wish instead and is not here.
+//! Server-side apply describes a wish instead: here it is only told apart and read.
 //!
 //! Source: apiserver `pkg/endpoints/handlers/patch.go`, v0.35.
 
 use json_patch::PatchOperation;
 use serde_json::Value;
 
+use super::apply::Wish;
 use super::content;
 use super::failure::Failure;
 use super::strategic;
@@ -14,6 +15,7 @@ use super::strategic;
 pub const JSON_PATCH: &str = "application/json-patch+json";
 pub const MERGE_PATCH: &str = "application/merge-patch+json";
 pub const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// More operations than this are refused.
 const OPERATIONS_MAX: usize = 10_000;
@@ -35,12 +37,25 @@ impl Patch {
     /// # Errors
     /// 415 with the accepted types; 400 when the body is not such a patch; 413 for too many operations.
     pub fn parse(content_type: &str, body: &[u8], strategic: bool) -> Result<Self, Failure> {
-        let media_type = content_type.split(';').next().unwrap_or_default().trim();
-        match media_type {
+        match media_type(content_type) {
             JSON_PATCH => json_operations(body).map(Self::Json),
             MERGE_PATCH => object(body).map(Self::Merge),
             STRATEGIC_PATCH if strategic => object(body).map(Self::Strategic),
             _ => Err(Failure::unsupported_media_type(accepted(strategic))),
+        }
+    }
+
+    /// The managed fields are part of what is changed: JSON patches name places, and a merge patch may
+    /// bring a list.
+    #[must_use]
+    pub fn touches_managed_fields(&self) -> bool {
+        match self {
+            Self::Json(operations) => serde_json::to_string(operations).is_ok_and(|text| {
+                text.contains("/metadata/managedFields")
+                    || text.contains("\"/metadata\"")
+                    || text.contains("\"\"")
+            }),
+            Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"].get("managedFields").is_some(),
         }
     }
 
@@ -61,8 +76,31 @@ impl Patch {
     }
 }
 
+/// Is this server-side apply?
+#[must_use]
+pub fn is_apply(content_type: &str) -> bool {
+    media_type(content_type) == APPLY_PATCH
+}
+
+fn media_type(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// Reads the body of a server-side apply: YAML, of which JSON is the usual form.
+///
+/// # Errors
+/// 400 when it is neither, or no object.
+pub fn wish(body: &[u8]) -> Result<Wish, Failure> {
+    let (object, duplicates) = content::yaml(body)?;
+    content::check_depth(&object)?;
+    match object {
+        Value::Object(_) => Ok(Wish { object, duplicates }),
+        _ => Err(Failure::bad_request("error decoding yaml: an object is expected")),
+    }
+}
+
 fn accepted(strategic: bool) -> &'static [&'static str] {
-    const ALL: [&str; 4] = [JSON_PATCH, MERGE_PATCH, "application/apply-patch+yaml", STRATEGIC_PATCH];
+    const ALL: [&str; 4] = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH, STRATEGIC_PATCH];
     if strategic { &ALL } else { ALL.split_at(3).0 }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -20,7 +21,7 @@ use super::schema::Schema;
 use super::schema::decode::Findings;
 use super::schema::native;
 use super::strategy::{Strategy, copy_field};
-use super::{admission, crds, metadata};
+use super::{admission, crds, metadata, ownership};
 use crate::rng::Rng;
 use crate::store::{self, Entry, Key, Outcome, Revision, Store, Txn, Write};
 use crate::time::{Clock, rfc3339};
@@ -85,7 +86,10 @@ pub enum Part {
 /// An object as it is after a write.
 #[derive(Debug)]
 pub struct Written {
+    /// Without managed fields.
     pub object: Value,
+    /// The managed fields as JSON text; empty for none.
+    pub managed: Bytes,
     pub created: bool,
     pub warnings: Vec<String>,
 }
@@ -98,6 +102,22 @@ pub struct Draft {
     pub duplicates: Vec<String>,
     /// A patch is refused in other words than an object.
     pub is_patch: bool,
+}
+
+/// A stored object: its bytes, as it is kept, and as the resource's version shows it.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'a> {
+    pub entry: &'a Entry,
+    pub record: &'a Record,
+    pub old: &'a Value,
+    pub shown: &'a Value,
+}
+
+/// An object as it will be stored, with its managed fields as JSON text.
+#[derive(Clone, Debug)]
+pub(super) struct Revised {
+    pub object: Value,
+    pub managed: Bytes,
 }
 
 impl From<store::Error> for Failure {
@@ -179,11 +199,11 @@ impl Registry {
     }
 
     /// Checks what came in against the endpoint and makes it fit the schema.
-    fn accept(
+    pub(super) fn accept(
         &self,
         subject: Subject<'_>,
         draft: Draft,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<(Value, Vec<String>), Failure> {
         let resource = subject.resource;
         let mut object = draft.object;
@@ -210,7 +230,18 @@ impl Registry {
         &self,
         subject: Subject<'_>,
         draft: Draft,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
+    ) -> Result<Written, Failure> {
+        self.create_owned(subject, draft, options, None).await
+    }
+
+    /// As `create`; `applied` says who owns what, when that was worked out already.
+    pub(super) async fn create_owned(
+        &self,
+        subject: Subject<'_>,
+        draft: Draft,
+        options: WriteOptions<'_>,
+        applied: Option<Bytes>,
     ) -> Result<Written, Failure> {
         let resource = subject.resource;
         let (mut object, mut warnings) = self.accept(subject, draft, options)?;
@@ -229,12 +260,15 @@ impl Registry {
         warnings.extend(metadata::dedupe_owners(&mut object));
         object::set(&mut object, "creationTimestamp", self.now().into());
         object::set(&mut object, "uid", self.rng.uuid().to_string().into());
-        object::unset(&mut object, "managedFields");
+        let claim = ownership::claim(&mut object);
         resource.to_stored(&mut object);
+        resource.prepare_create(&mut object);
+        let managed =
+            applied.unwrap_or_else(|| self.owners(subject, Part::Main, options, None, &object, claim));
         admission::mutate(&subject.request(None, options.dry_run), &mut object)?;
-        let object = self.insert(subject, object, options, &mut warnings).await?;
+        let object = self.insert(subject, object, &managed, options, &mut warnings).await?;
         warnings.extend(resource.warnings(&object, None));
-        Ok(Written { object, created: true, warnings })
+        Ok(Written { object, managed, created: true, warnings })
     }
 
     /// Names, fills in, checks and stores a new object.
@@ -242,7 +276,8 @@ impl Registry {
         &self,
         subject: Subject<'_>,
         mut object: Value,
-        options: WriteOptions,
+        managed: &[u8],
+        options: WriteOptions<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Failure> {
         let resource = subject.resource;
@@ -263,7 +298,7 @@ impl Registry {
             let admitted = self.admit(subject, None, &object, options.dry_run).await?;
             let name = object::name(&object).to_owned();
             let subject = Subject { name: &name, ..subject };
-            match self.try_insert(subject, &object, options, &mut namespace).await? {
+            match self.try_insert(subject, &object, managed, options, &mut namespace).await? {
                 Inserted::At(revision) => {
                     if let Some(revision) = revision {
                         object::set(&mut object, "resourceVersion", revision.to_string().into());
@@ -287,11 +322,12 @@ impl Registry {
         &self,
         subject: Subject<'_>,
         object: &Value,
-        options: WriteOptions,
+        managed: &[u8],
+        options: WriteOptions<'_>,
         namespace: &mut Option<(Key, Revision)>,
     ) -> Result<Inserted, Failure> {
         let key = subject.key();
-        let encoded = object::encode(object, schema_tag(subject.resource))?;
+        let encoded = object::encode(object, managed, schema_tag(subject.resource))?;
         for _ in 0..RACES_MAX {
             let mut expect = vec![(key.clone(), 0)];
             expect.extend(namespace.clone());
@@ -361,44 +397,68 @@ impl Registry {
         &self,
         subject: Subject<'_>,
         part: Part,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
         change: &(dyn Fn(&Value) -> Result<Draft, Failure> + Send + Sync),
     ) -> Result<Written, Failure> {
         for _ in 0..RACES_MAX {
             let entry = self.entry(subject).await?;
             let record = Record::read(&entry)?;
-            let shown = present(subject.resource, &record)?;
+            let mut shown = present(subject.resource, &record)?;
+            if let (true, Some(managed)) = (options.sees_managed_fields, record.managed_fields()?) {
+                object::set(&mut shown, "managedFields", managed);
+            }
             let (mut draft, mut warnings) = self.accept(subject, change(&shown)?, options)?;
             check_precondition(subject, &draft, &shown)?;
-            let old = record.value()?;
             if matches!(part, Part::Main | Part::Scale) {
                 warnings.extend(metadata::dedupe_owners(&mut draft));
             }
-            let mut object = self.revise(subject, part, draft, (&shown, &old), options)?;
-            if part == Part::Main {
-                warnings.extend(self.admit(subject, Some(&old), &object, options.dry_run).await?);
-            }
-            if let Some(object) = self.commit(subject, &entry, &record, &mut object, options).await? {
-                warnings.extend(subject.resource.warnings(&object, Some(&old)));
-                return Ok(Written { object, created: false, warnings });
+            let before = Before { entry: &entry, record: &record, shown: &shown, old: &record.value()? };
+            if let Some(written) = self.rewrite(subject, part, options, draft, before, None).await? {
+                warnings.extend(written.warnings);
+                return Ok(Written { warnings, ..written });
             }
         }
         Err(Failure::too_many_requests("the object changes too fast; try again", 1))
     }
 
-    /// From what the client wants to what will be stored. `shown` and `old` are the stored object as
-    /// the resource's version shows it and as it is kept.
+    /// Revises, admits and writes; `None` when somebody was faster. `applied` says who owns what, when
+    /// that was worked out already.
+    pub(super) async fn rewrite(
+        &self,
+        subject: Subject<'_>,
+        part: Part,
+        options: WriteOptions<'_>,
+        object: Value,
+        before: Before<'_>,
+        applied: Option<Bytes>,
+    ) -> Result<Option<Written>, Failure> {
+        let Before { entry, record, old, .. } = before;
+        let revised = self.revise(subject, part, options, object, before, applied)?;
+        let mut warnings = Vec::new();
+        if part == Part::Main {
+            warnings.extend(self.admit(subject, Some(old), &revised.object, options.dry_run).await?);
+        }
+        let written = self.commit(subject, entry, record, revised, options).await?;
+        Ok(written.map(|written| {
+            warnings.extend(subject.resource.warnings(&written.object, Some(old)));
+            Written { warnings, ..written }
+        }))
+    }
+
+    /// From what the client wants to what will be stored; `applied` as above.
     fn revise(
         &self,
         subject: Subject<'_>,
         part: Part,
+        options: WriteOptions<'_>,
         mut object: Value,
-        (shown, old): (&Value, &Value),
-        options: WriteOptions,
-    ) -> Result<Value, Failure> {
+        before: Before<'_>,
+        applied: Option<Bytes>,
+    ) -> Result<Revised, Failure> {
         let resource = subject.resource;
+        let Before { record, shown, old, .. } = before;
         let whole = matches!(part, Part::Main | Part::Scale);
-        object::unset(&mut object, "managedFields");
+        let claim = ownership::claim(&mut object);
         match part {
             Part::Main | Part::Scale => {
                 metadata::carry_over(&mut object, shown);
@@ -418,6 +478,8 @@ impl Registry {
         if whole {
             resource.prepare_update(&mut object, old);
         }
+        let managed = applied
+            .unwrap_or_else(|| self.owners(subject, part, options, Some((record, old)), &object, claim));
         if part == Part::Main {
             admission::mutate(&subject.request(Some(old), options.dry_run), &mut object)?;
         }
@@ -433,119 +495,46 @@ impl Registry {
             object::set(&mut object, "generation", generation.into());
         }
         self.validate(subject, part, &object, Some(old))?;
-        Ok(object)
+        Ok(Revised { object, managed })
     }
 
-    /// Writes `object` over `entry`; `None` when somebody was faster. An object that has nothing
-    /// left to wait for is removed instead.
+    /// Writes an object over `entry`; `None` when somebody was faster. An object that has nothing
+    /// left to wait for is removed instead. Nothing is written when only times in the managed fields
+    /// would change.
     pub(super) async fn commit(
         &self,
         subject: Subject<'_>,
         entry: &Entry,
         record: &Record,
-        object: &mut Value,
-        options: WriteOptions,
-    ) -> Result<Option<Value>, Failure> {
+        revised: Revised,
+        options: WriteOptions<'_>,
+    ) -> Result<Option<Written>, Failure> {
         let resource = subject.resource;
-        let encoded = object::encode(object, schema_tag(resource))?;
-        let done = deletion::is_due(object);
+        let Revised { mut object, mut managed } = revised;
+        let encoded = object::encode(&object, &managed, schema_tag(resource))?;
+        let same_object = Record::decode(&encoded, 0).is_some_and(|new| new.same_object(record));
+        let same = same_object && ownership::same_owners(&managed, &record.managed);
+        if same {
+            managed = record.managed.clone();
+        }
+        let done = deletion::is_due(&object);
         let mut revision = entry.modified;
-        if !options.dry_run && (done || !record.same_as(&encoded)) {
+        if !options.dry_run && (done || !same) {
             let key = entry.key.clone();
             let txn = if done { Txn::delete(key, revision) } else { Txn::update(key, revision, encoded) };
             match self.store.txn(txn).await? {
                 // A removed object is shown as it was asked for, at its last revision.
-                Outcome::Committed(_) if done => self.after_delete(resource, object),
+                Outcome::Committed(_) if done => self.after_delete(resource, &object),
                 Outcome::Committed(now) => {
                     revision = now;
-                    self.after_write(resource, object);
+                    self.after_write(resource, &object);
                 }
                 Outcome::Conflict { .. } => return Ok(None),
             }
         }
-        object::set(object, "resourceVersion", revision.to_string().into());
-        let mut shown = std::mem::take(object);
-        resource.read_stored(&mut shown);
-        Ok(Some(shown))
-    }
-
-    /// A definition that was written changes what is served, before its writer hears of it.
-    fn after_write(&self, resource: &Resource, object: &Value) {
-        if matches!(resource.strategy, Strategy::Definition) {
-            self.serve_definition(object);
-        }
-    }
-
-    pub(super) fn after_delete(&self, resource: &Resource, object: &Value) {
-        if matches!(resource.strategy, Strategy::Definition) {
-            self.withdraw_definition(object);
-        }
-    }
-
-    /// Serves what a definition describes, in place of what it described before. Nothing happens when
-    /// that is the same: its watchers stay.
-    pub(super) fn serve_definition(&self, definition: &Value) {
-        self.hold_names(definition);
-        let versions = crds::resources(definition);
-        if versions.is_empty() {
-            return self.withdraw_resources(definition);
-        }
-        let same = |catalog: &Catalog| {
-            let served = versions.first().map_or(0, |r| catalog.versions(&r.group, &r.plural));
-            served == versions.len()
-                && versions.iter().all(|new| {
-                    catalog
-                        .find(&new.group, &new.version, &new.plural)
-                        .is_some_and(|old| crds::same(old, new))
-                })
-        };
-        if same(&self.catalog.load()) {
-            return;
-        }
-        self.catalog.rcu(|catalog| {
-            let mut catalog = Catalog::clone(catalog);
-            catalog.insert(versions.clone());
-            catalog
-        });
-        self.catalog_changed.send_replace(());
-    }
-
-    /// Its names are its own from now on, served or not.
-    fn hold_names(&self, definition: &Value) {
-        let group = definition["spec"]["group"].as_str().unwrap_or_default();
-        self.catalog.rcu(|catalog| {
-            let mut catalog = Catalog::clone(catalog);
-            catalog.hold(object::name(definition), group, crds::held_names(definition));
-            catalog
-        });
-    }
-
-    pub(super) fn withdraw_definition(&self, definition: &Value) {
-        self.catalog.rcu(|catalog| {
-            let mut catalog = Catalog::clone(catalog);
-            catalog.free(object::name(definition));
-            catalog
-        });
-        self.withdraw_resources(definition);
-    }
-
-    fn withdraw_resources(&self, definition: &Value) {
-        let text = |pointer| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (group, plural) = (text("/spec/group"), text("/spec/names/plural"));
-        self.catalog.rcu(|catalog| {
-            let mut catalog = Catalog::clone(catalog);
-            catalog.remove(group, plural, object::name(definition));
-            catalog
-        });
-        self.catalog_changed.send_replace(());
-    }
-
-    /// Is this very resource still served as it was?
-    pub(super) fn still_serves(&self, resource: &Arc<Resource>) -> bool {
-        let catalog = self.catalog.load();
-        catalog
-            .find(&resource.group, &resource.version, &resource.plural)
-            .is_some_and(|now| Arc::ptr_eq(now, resource))
+        object::set(&mut object, "resourceVersion", revision.to_string().into());
+        resource.read_stored(&mut object);
+        Ok(Some(Written { object, managed, created: false, warnings: Vec::new() }))
     }
 }
 

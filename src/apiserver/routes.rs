@@ -171,20 +171,56 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// Options of create, update and patch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriteOptions {
-    pub dry_run: bool,
-    pub field_validation: FieldValidation,
+/// Longest name of a field manager.
+const MANAGER_BYTES_MAX: usize = 128;
+
+/// What a write is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteKind {
+    Create,
+    Update,
+    Patch,
+    /// A patch by server-side apply.
+    Apply,
 }
 
-impl WriteOptions {
-    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+/// Options of create, update and patch, and who writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions<'a> {
+    pub dry_run: bool,
+    pub field_validation: FieldValidation,
+    /// Who owns what is written.
+    pub manager: &'a str,
+    /// Apply takes over what others own.
+    pub force: bool,
+    /// The change is made to the object with its managed fields.
+    pub sees_managed_fields: bool,
+}
+
+impl<'a> WriteOptions<'a> {
+    /// Options of the server's own writes.
+    #[must_use]
+    pub fn by(manager: &'a str) -> Self {
+        Self { manager, ..Self::default() }
+    }
+
+    /// Without a manager in the query, `user_agent` names him.
     ///
     /// # Errors
     /// 422 for a value that is not one of the few allowed.
-    pub fn parse(query: &Query, kind: &str) -> Result<Self, Failure> {
+    pub fn parse(query: &'a Query, kind: WriteKind, user_agent: &'a str) -> Result<Self, Failure> {
         let mut causes = Vec::new();
+        let manager = query.text("fieldManager");
+        match kind {
+            WriteKind::Apply if manager.is_empty() => {
+                causes.push(Cause::required("fieldManager", "is required for apply patch"));
+            }
+            WriteKind::Patch if query.has("force") => {
+                causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+            }
+            _ => {}
+        }
+        check_manager(manager, &mut causes);
         let asked = Some(query.text("dryRun").to_owned()).filter(|text| !text.is_empty());
         let dry_run = dry_run(asked.as_slice(), &mut causes);
         let field_validation = match query.text("fieldValidation") {
@@ -198,10 +234,48 @@ impl WriteOptions {
             }
         };
         if causes.is_empty() {
-            Ok(Self { dry_run, field_validation })
+            let manager = if manager.is_empty() { agent_name(user_agent) } else { manager };
+            let force = query.truthy("force");
+            Ok(Self { dry_run, field_validation, manager, force, ..Self::default() })
         } else {
-            Err(Failure::invalid_options(kind, causes))
+            Err(Failure::invalid_options(kind.options(), causes))
         }
+    }
+}
+
+impl WriteKind {
+    /// The kind of its options in refusals.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
+    }
+}
+
+fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
+    let field = "fieldManager";
+    if manager.len() > MANAGER_BYTES_MAX {
+        causes.push(Cause::too_long(field, MANAGER_BYTES_MAX as u64));
+    }
+    for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+        causes.push(Cause::invalid(field, &manager.into(), &detail));
+    }
+}
+
+/// The program in a `User-Agent`: what is before the first `/`, as far as a name may go.
+fn agent_name(user_agent: &str) -> &str {
+    let name = user_agent.split(|c: char| c == '/' || c.is_control()).next().unwrap_or_default();
+    let end = name
+        .char_indices()
+        .map(|(at, c)| at + c.len_utf8())
+        .take_while(|end| *end <= MANAGER_BYTES_MAX)
+        .last();
+    match end.and_then(|end| name.get(..end)) {
+        Some(name) if !name.is_empty() => name,
+        _ => "unknown",
     }
 }
 
@@ -371,6 +445,46 @@ mod tests {
         ] {
             assert_eq!(routed(&method, uri), expected, "{method} {uri}");
         }
+    }
+
+    #[test]
+    fn s120_s127_who_writes() {
+        for (query, kind, agent, expected) in [
+            ("", WriteKind::Update, "manager/v0.0.0 (linux)", "manager"),
+            ("", WriteKind::Create, "", "unknown"),
+            ("fieldManager=me&force=true", WriteKind::Apply, "curl/8", "me!"),
+            ("fieldManager=me&force=false", WriteKind::Apply, "curl/8", "me"),
+            ("", WriteKind::Apply, "curl/8", "fieldManager: Required value: is required for apply patch"),
+            (
+                "force=false",
+                WriteKind::Patch,
+                "curl/8",
+                "force: Forbidden: may not be specified for non-apply patch",
+            ),
+            (
+                "fieldManager=a%0Ab",
+                WriteKind::Update,
+                "",
+                "fieldManager: Invalid value: \"a\\nb\": invalid character U+000A (at position 1)",
+            ),
+        ] {
+            let uri: Uri = format!("/?{query}").parse().unwrap();
+            let query = Query::parse(&uri);
+            let found = match WriteOptions::parse(&query, kind, agent) {
+                Ok(options) => format!("{}{}", options.manager, if options.force { "!" } else { "" }),
+                Err(failure) => failure.details.causes[0].to_string(),
+            };
+            assert_eq!(found, expected, "{uri}");
+        }
+        let long = "x".repeat(200);
+        let uri: Uri = format!("/?fieldManager={long}").parse().unwrap();
+        let query = Query::parse(&uri);
+        let failure = WriteOptions::parse(&query, WriteKind::Create, "").unwrap_err();
+        assert_eq!(
+            failure.details.causes[0].to_string(),
+            "fieldManager: Too long: may not be more than 128 bytes"
+        );
+        assert_eq!(agent_name(&long).len(), 128);
     }
 
     #[test]

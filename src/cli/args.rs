@@ -268,6 +268,9 @@ pub struct GetArgs {
     /// Leave out the heading
     #[arg(long)]
     pub no_headers: bool,
+    /// Also print who owns which field (yaml, json)
+    #[arg(long)]
+    pub show_managed_fields: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -46,8 +46,9 @@ pub async fn get(
     if !names.is_empty() && args.selector.is_some() {
         bail!("a selector and names exclude each other: use one of them");
     }
-    let query =
-        Query { connection, gvk, namespace, names, selector: args.selector.as_deref().unwrap_or_default() };
+    let selector = args.selector.as_deref().unwrap_or_default();
+    let owners = args.show_managed_fields;
+    let query = Query { connection, gvk, namespace, names, selector, owners };
     match args.output {
         OutputArg::Table | OutputArg::Wide => {
             query.table(args.output == OutputArg::Wide, args.no_headers, style).await
@@ -70,6 +71,8 @@ struct Query<'a> {
     namespace: &'a str,
     names: Vec<String>,
     selector: &'a str,
+    /// Print managed fields.
+    owners: bool,
 }
 
 impl Query<'_> {
@@ -149,11 +152,11 @@ impl Query<'_> {
         Ok(objects)
     }
 
-    /// Items of a list lack kind and version; nobody wants managed fields; secret data stays hidden.
+    /// Items of a list lack kind and version; few want managed fields; secret data stays hidden.
     fn presentable(&self, mut object: Value) -> Value {
         object["apiVersion"] = self.gvk.api_version().into();
         object["kind"] = self.gvk.kind.as_str().into();
-        if let Some(metadata) = object["metadata"].as_object_mut() {
+        if let (false, Some(metadata)) = (self.owners, object["metadata"].as_object_mut()) {
             metadata.remove("managedFields");
         }
         if self.gvk.group.is_empty() && self.gvk.kind == "Secret" {

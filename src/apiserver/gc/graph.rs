@@ -262,7 +262,7 @@ mod tests {
 
     fn entry(key: &str, metadata: Value) -> Entry {
         let object = json!({ "metadata": metadata });
-        let value = Blob::pack(&object::encode(&object, 0).unwrap());
+        let value = Blob::pack(&object::encode(&object, b"", 0).unwrap());
         Entry { key: key.into(), created: 1, modified: 1, value }
     }
 

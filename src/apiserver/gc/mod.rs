@@ -214,7 +214,10 @@ impl Collector<'_> {
             change(&mut object);
             Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
         };
-        self.registry.update(subject, part, WriteOptions::default(), &change).await.map(|_| ())
+        self.registry
+            .update(subject, part, WriteOptions::by("kube-controller-manager"), &change)
+            .await
+            .map(|_| ())
     }
 
     /// Deletes what is in a namespace, and the namespace once it is empty; until then it says why.

@@ -12,6 +12,7 @@ mod field_path;
 pub mod format;
 mod keywords;
 mod lists;
+mod merging;
 pub mod native;
 mod pattern;
 mod prune;

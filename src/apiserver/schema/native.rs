@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ListMeta, Ob
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
-use super::{Node, Schema, compile};
+use super::{Node, Schema, compile, merging};
 
 /// Group, version and kind.
 type Id = (String, String, String);
@@ -109,11 +109,13 @@ impl Collector {
         let schemas = self.names.iter().map(|(id, name)| {
             let mut root = compiled(name);
             root.embedded = true;
+            merging::mark(&id.2, &mut root);
             let schema = Schema { kind: id.2.clone(), version: id.1.clone(), root, native: true };
             (id.clone(), schema)
         });
         let schemas = schemas.collect();
-        let metadata = compiled(&ObjectMeta::schema_name());
+        let mut metadata = compiled(&ObjectMeta::schema_name());
+        merging::mark("ObjectMeta", &mut metadata);
         Catalog { schemas, metadata, names: self.names, definitions }
     }
 }

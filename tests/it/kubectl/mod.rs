@@ -1,6 +1,7 @@
 //! kubectl against the real binary over TLS. Owns the server a test talks to and how kubectl is run;
 //! the modules say what people do with it. Skips, saying so, where kubectl is missing or too old.
 
+mod apply;
 mod kinds;
 mod people;
 mod transcript;

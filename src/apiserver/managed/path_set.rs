@@ -1,0 +1,195 @@
+//! A set of paths: a tree of steps, each of which may be a member. Owns the algebra of such sets.
+//! Must not know values or schemas.
+//!
+//! Source: structured-merge-diff v6 `fieldpath/set.go`.
+
+use std::cmp::Ordering;
+
+use super::element::Element;
+
+/// Branches in canonical order. Every branch is a member or has members below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathSet(Vec<Branch>);
+
+/// What the set holds at and below one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    pub step: Element,
+    /// The path that ends here is in the set.
+    pub member: bool,
+    pub below: PathSet,
+}
+
+impl PathSet {
+    /// From branches in any order, each step once.
+    #[must_use]
+    pub fn from_branches(mut branches: Vec<Branch>) -> Self {
+        branches.retain(|branch| branch.member || !branch.below.is_empty());
+        if !branches.is_sorted_by(|a, b| a.step < b.step) {
+            branches.sort_by(|a, b| a.step.cmp(&b.step));
+            branches.dedup_by(|later, kept| {
+                let same = later.step == kept.step;
+                if same {
+                    kept.member |= later.member;
+                    kept.below = kept.below.union(&later.below);
+                }
+                same
+            });
+        }
+        Self(branches)
+    }
+
+    /// A set of paths that consist of fields only.
+    #[must_use]
+    pub fn of_fields(paths: &[&[&str]]) -> Self {
+        paths.iter().fold(Self::default(), |set, path| {
+            let single = path.iter().rev().fold(Self::default(), |below, name| {
+                let member = below.is_empty();
+                Self(vec![Branch { step: Element::field(name), member, below }])
+            });
+            set.union(&single)
+        })
+    }
+
+    #[must_use]
+    pub fn branches(&self) -> &[Branch] {
+        &self.0
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[must_use]
+    pub fn get(&self, step: &Element) -> Option<&Branch> {
+        self.0.binary_search_by(|branch| branch.step.cmp(step)).ok().and_then(|at| self.0.get(at))
+    }
+
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        self.combine(other, |ours, theirs| match (ours, theirs) {
+            (Some(ours), Some(theirs)) => Some(Branch {
+                step: ours.step.clone(),
+                member: ours.member || theirs.member,
+                below: ours.below.union(&theirs.below),
+            }),
+            (one, other) => one.or(other).cloned(),
+        })
+    }
+
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.combine(other, |ours, theirs| {
+            let (ours, theirs) = (ours?, theirs?);
+            let below = ours.below.intersection(&theirs.below);
+            Some(Branch { step: ours.step.clone(), member: ours.member && theirs.member, below })
+        })
+    }
+
+    /// What is in this set and not in `other`. Paths are compared as they are: taking away a parent
+    /// leaves its children, and the other way round.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        self.combine(other, |ours, theirs| {
+            let ours = ours?;
+            let Some(theirs) = theirs else { return Some(ours.clone()) };
+            let below = ours.below.difference(&theirs.below);
+            Some(Branch { step: ours.step.clone(), member: ours.member && !theirs.member, below })
+        })
+    }
+
+    /// As `difference`, but a path in `other` takes everything below it along.
+    #[must_use]
+    pub fn difference_below(&self, other: &Self) -> Self {
+        self.combine(other, |ours, theirs| {
+            let ours = ours?;
+            match theirs {
+                None => Some(ours.clone()),
+                Some(theirs) if theirs.member => None,
+                Some(theirs) => {
+                    Some(Branch { below: ours.below.difference_below(&theirs.below), ..ours.clone() })
+                }
+            }
+        })
+    }
+
+    /// Every path of this set is in `other`.
+    #[must_use]
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.0.iter().all(|ours| {
+            other
+                .get(&ours.step)
+                .is_some_and(|theirs| (theirs.member || !ours.member) && ours.below.is_subset(&theirs.below))
+        })
+    }
+
+    /// Walks both sets side by side; what `choose` returns and is not empty is kept.
+    fn combine(
+        &self,
+        other: &Self,
+        mut choose: impl FnMut(Option<&Branch>, Option<&Branch>) -> Option<Branch>,
+    ) -> Self {
+        let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut out = Vec::with_capacity(self.0.len());
+        loop {
+            let order = match (ours.peek(), theirs.peek()) {
+                (None, None) => return Self(out),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(a), Some(b)) => a.step.cmp(&b.step),
+            };
+            let a = if order == Ordering::Greater { None } else { ours.next() };
+            let b = if order == Ordering::Less { None } else { theirs.next() };
+            out.extend(choose(a, b).filter(|branch| branch.member || !branch.below.is_empty()));
+        }
+    }
+
+    /// The members as text, parents before children.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        self.collect_texts("", &mut texts);
+        texts
+    }
+
+    fn collect_texts(&self, prefix: &str, texts: &mut Vec<String>) {
+        for branch in &self.0 {
+            let path = format!("{prefix}{}", branch.step);
+            if branch.member {
+                texts.push(path.clone());
+            }
+            branch.below.collect_texts(&path, texts);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(paths: &[&[&str]]) -> PathSet {
+        PathSet::of_fields(paths)
+    }
+
+    #[test]
+    fn the_algebra_of_paths() {
+        let a = set(&[&["a"], &["a", "b"], &["c", "d"], &["e"]]);
+        let b = set(&[&["a", "b"], &["c"], &["e"], &["f"]]);
+        assert_eq!(a.union(&b).texts(), [".a", ".a.b", ".c", ".c.d", ".e", ".f"]);
+        assert_eq!(a.intersection(&b).texts(), [".a.b", ".e"]);
+        assert_eq!(a.difference(&b).texts(), [".a", ".c.d"]);
+        assert_eq!(a.difference_below(&b).texts(), [".a"]);
+        assert!(a.intersection(&b).is_subset(&a) && !a.is_subset(&b));
+        assert!(a.difference(&a).is_empty());
+    }
+
+    #[test]
+    fn branches_may_come_in_any_order() {
+        let leaf =
+            |name: &str| Branch { step: Element::field(name), member: true, below: PathSet::default() };
+        let empty = Branch { member: false, ..leaf("x") };
+        let made = PathSet::from_branches(vec![leaf("b"), empty, leaf("a"), leaf("b")]);
+        assert_eq!(made.texts(), [".a", ".b"]);
+    }
+}

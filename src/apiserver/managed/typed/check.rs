@@ -1,0 +1,102 @@
+//! Does a value fit its shape? Source: structured-merge-diff v6 `typed/{validate,helpers}.go`.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::apiserver::managed::element::Element;
+use crate::apiserver::managed::topology::{Collection, Form, Kind, ListForm, MapForm, Shape};
+
+/// Everything that does not fit, each with its path: wrong types, undeclared fields, duplicate items.
+#[must_use]
+pub fn check(shape: Shape<'_>, value: &Value) -> Vec<String> {
+    let mut problems = Vec::new();
+    walk(shape, value, "", &mut problems);
+    problems
+}
+
+fn walk(shape: Shape<'_>, value: &Value, path: &str, problems: &mut Vec<String>) {
+    if value.is_null() {
+        return;
+    }
+    match shape.form(Some(value)) {
+        Form::Scalar(kind) => problems.extend(kind.complaint(value).map(|why| at(path, &why))),
+        Form::Map(map) => fields(map, value, path, problems),
+        Form::Atomic(Collection::Map) => fields(MapForm::of(shape), value, path, problems),
+        Form::List(list) => items(list, value, path, problems),
+        Form::Atomic(Collection::List) => {
+            let Some(items) = value.as_array() else {
+                return problems.push(at(path, &expected("list", value)));
+            };
+            for (index, item) in items.iter().enumerate() {
+                walk(shape.item(), item, &format!("{path}[{index}]"), problems);
+            }
+        }
+    }
+}
+
+fn at(path: &str, problem: &str) -> String {
+    if path.is_empty() { problem.to_owned() } else { format!("{path}: {problem}") }
+}
+
+fn expected(what: &str, found: &Value) -> String {
+    format!("expected {what}, got &{{{found}}}")
+}
+
+fn fields(map: MapForm<'_>, value: &Value, path: &str, problems: &mut Vec<String>) {
+    let Some(object) = value.as_object() else { return problems.push(at(path, &expected("map", value))) };
+    for (name, value) in object {
+        let path = format!("{path}.{name}");
+        let Some(shape) = map.field(name) else {
+            problems.push(at(&path, "field not declared in schema"));
+            return;
+        };
+        walk(shape, value, &path, problems);
+    }
+}
+
+fn items(list: ListForm<'_>, value: &Value, path: &str, problems: &mut Vec<String>) {
+    let Some(items) = value.as_array() else { return problems.push(at(path, &expected("list", value))) };
+    let mut seen: BTreeSet<Element> = BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        let step = match list.step(item) {
+            Ok(step) => step,
+            Err(why) => return problems.push(at(path, &format!("element {index}: {why}"))),
+        };
+        if seen.contains(&step) {
+            problems.push(at(path, &format!("duplicate entries for key {step}")));
+        }
+        walk(list.item(), item, &format!("{path}{step}"), problems);
+        seen.insert(step);
+    }
+}
+
+impl Kind {
+    fn complaint(self, value: &Value) -> Option<String> {
+        let fits = match self {
+            Self::Numeric => value.is_number(),
+            Self::Text => value.is_string(),
+            Self::Boolean => value.is_boolean(),
+            Self::Untyped => !value.is_array() && !value.is_object(),
+        };
+        (!fits).then(|| match self {
+            Self::Numeric => format!("expected numeric (int or float), got {}", go_type(value)),
+            Self::Text => format!("expected string, got &value.valueUnstructured{{Value:{value}}}"),
+            Self::Boolean => expected("boolean", value),
+            Self::Untyped => expected("any scalar", value),
+        })
+    }
+}
+
+/// As Go prints the type of decoded JSON.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
