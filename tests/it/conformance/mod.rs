@@ -7,6 +7,7 @@
 mod apply;
 mod auth;
 mod clients;
+mod columns;
 mod definitions;
 mod deletion;
 mod discovery;
@@ -20,6 +21,7 @@ mod patches;
 mod protobuf;
 mod scale;
 mod storage;
+mod values;
 mod watches;
 mod wire;
 mod writing;
