@@ -1,5 +1,5 @@
 //! Random and twisted input to everything that reads what a client sends: the entry points of the fuzz
-//! targets (`fuzz/`), with fewer cases.
+//! targets (`fuzz/`), with fewer cases (`PROPTEST_CASES` sets how many).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -59,8 +59,6 @@ fn operations() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-
     #[test]
     fn bodies_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..200), text in nearly_json()) {
         entry::bodies(&bytes);

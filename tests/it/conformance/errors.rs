@@ -206,7 +206,7 @@ async fn s048_who_is_turned_away_is_told_why() {
         (
             Ask::post("/readyz", &json!({})),
             "forbidden: User \"capstan-viewer\" cannot post path \"/readyz\"",
-            json!({}),
+            Value::Null,
         ),
         // Before it is known whether there is such a thing.
         (
