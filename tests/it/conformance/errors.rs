@@ -315,8 +315,8 @@ async fn malformed_requests_are_bad_requests() {
         (Ask::delete(&a).body(JSON, "{"), bad, ""),
         (
             Ask::new(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").body(JSON, "{}"),
-            bad,
-            "",
+            invalid,
+            "exactly one of nonResourceAttributes or resourceAttributes",
         ),
         (Ask::delete(NAMESPACES), (405, "MethodNotAllowed"), ""),
         (Ask::delete("/version"), (405, "MethodNotAllowed"), ""),
