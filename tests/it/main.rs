@@ -12,6 +12,7 @@
 
 mod actions;
 mod apiserver;
+mod clusterctl;
 mod conformance;
 mod crash;
 mod crds;
@@ -20,6 +21,7 @@ mod engine;
 mod fleet_fixture;
 mod golang;
 mod hostile;
+mod k9s;
 mod keeping;
 mod kubectl;
 mod oneshot;

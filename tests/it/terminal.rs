@@ -67,8 +67,8 @@ fn child() {
     let _ = writeln!(std::io::stdout(), "\r\n{word}.");
 }
 
-/// A dashboard in a terminal.
-struct Pty {
+/// A program in a terminal.
+pub struct Pty {
     pair: PtyPair,
     process: Box<dyn portable_pty::Child + Send + Sync>,
     keys: Box<dyn std::io::Write + Send>,
@@ -92,6 +92,10 @@ impl Pty {
     fn spawn_as(mut command: CommandBuilder, mode: &str, term: &str) -> Self {
         command.env(VARIABLE, mode);
         command.env("TERM", term);
+        Self::open(command)
+    }
+
+    pub fn open(mut command: CommandBuilder) -> Self {
         command.env_remove("NO_COLOR");
         let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
@@ -110,12 +114,12 @@ impl Pty {
         Self { pair, process, keys, bytes, screen: vt100::Parser::new(24, 80, 0), raw: Vec::new() }
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.screen.screen().contents()
     }
 
     /// Reads until the screen satisfies `done`.
-    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+    pub fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !done(self) {
             let left = end.saturating_duration_since(Instant::now());
@@ -126,7 +130,7 @@ impl Pty {
         }
     }
 
-    fn shows(&mut self, text: &str) {
+    pub fn shows(&mut self, text: &str) {
         self.until(text, |s| s.text().contains(text));
     }
 
@@ -135,7 +139,7 @@ impl Pty {
         self.raw.extend_from_slice(bytes);
     }
 
-    fn press(&mut self, keys: &str) {
+    pub fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
         self.keys.flush().expect("the terminal takes keys");
     }
