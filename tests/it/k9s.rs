@@ -72,7 +72,7 @@ async fn s162_k9s_lists_describes_edits_and_deletes() {
     becomes(&objects, "aurora-batch", |o| o.is_some_and(|o| o.spec.replicas == Some(4))).await;
     screen.shows("aurora-batch");
     screen.press("\x04");
-    screen.shows("Delete machinedeployments default/aurora-batch");
+    screen.shows("Delete machinedeployments");
     screen.press("\t\r");
     becomes(&objects, "aurora-batch", |o| o.is_none()).await;
 }
