@@ -1,0 +1,89 @@
+//! The load script: measures the real binary as separate processes and prints one table of medians.
+//!
+//!   cargo bench --bench load                 everything (minutes)
+//!   cargo bench --bench load -- server       only the API server
+//!   cargo bench --bench load -- dashboard    only the dashboard
+//!
+//! Without `--bench` (as `cargo test` runs it) sizes are tiny: it then proves that the script works and
+//! measures nothing. All traffic stays on loopback, bounded in count and time.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a script for people"
+)]
+
+mod dashboard;
+mod process;
+mod server;
+mod table;
+
+use std::time::Duration;
+
+/// How much of everything.
+struct Sizes {
+    /// Machines of the small fleet.
+    machines: usize,
+    clients: usize,
+    gets: usize,
+    list: usize,
+    watchers: usize,
+    patches: usize,
+    applies: usize,
+    definitions: usize,
+    /// Machines of the large fleet.
+    many: usize,
+    fleets: &'static [usize],
+    idle: Duration,
+    repeats: usize,
+}
+
+const FULL: Sizes = Sizes {
+    machines: 10_000,
+    clients: 32,
+    gets: 20_000,
+    list: 5_000,
+    watchers: 100,
+    patches: 1_000,
+    applies: 5_000,
+    definitions: 20,
+    many: 100_000,
+    fleets: &[5_000, 100_000],
+    idle: Duration::from_secs(10),
+    repeats: 5,
+};
+const TINY: Sizes = Sizes {
+    machines: 50,
+    clients: 4,
+    gets: 50,
+    list: 20,
+    watchers: 3,
+    patches: 5,
+    applies: 10,
+    definitions: 1,
+    many: 60,
+    fleets: &[20],
+    idle: Duration::from_millis(200),
+    repeats: 1,
+};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let named = |part: &str| words.iter().any(|w| w == part);
+    let sizes = if named("--bench") { FULL } else { TINY };
+    let wanted = |part: &str| named(part) || !(named("server") || named("dashboard"));
+    let mut table = table::Table::default();
+    if wanted("server") {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(server::measure(&sizes, &mut table));
+    }
+    if wanted("dashboard") {
+        for machines in sizes.fleets {
+            dashboard::measure(*machines, &sizes, &mut table);
+        }
+        dashboard::measure_demo(&sizes, &mut table);
+    }
+    table.print();
+}
