@@ -17,6 +17,8 @@ pub struct SocketFile {
     listener: UnixListener,
     /// Whose file it is: the only one who may connect.
     owner: u32,
+    /// Device and inode of the file: another server may have put its own in this place since.
+    file: (u64, u64),
 }
 
 impl SocketFile {
@@ -43,7 +45,7 @@ impl SocketFile {
         let made = fs::set_permissions(path, fs::Permissions::from_mode(0o600))
             .and_then(|()| fs::metadata(path))
             .map_err(|error| failed(error.to_string()))?;
-        Ok(Self { path: path.to_owned(), listener, owner: made.uid() })
+        Ok(Self { path: path.to_owned(), listener, owner: made.uid(), file: (made.dev(), made.ino()) })
     }
 
     /// The next connection of the owner. Others are hung up on.
@@ -64,8 +66,11 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Nothing to be done about a file that somebody took away.
-        let _ = fs::remove_file(&self.path);
+        let ours = fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.file);
+        if ours {
+            // Nothing to be done about a file that somebody took away.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -346,13 +346,13 @@ async fn s150_the_socket_is_for_its_owner() {
     assert!(refused.contains("others can enter the folder"), "{refused}");
     // The file goes with its server, and what a killed one left is replaced.
     drop(handle);
-    for _ in 0..1_000 {
-        tokio::task::yield_now().await;
-    }
-    drop(std::os::unix::net::UnixListener::bind(&path).or_else(|_| {
-        std::fs::remove_file(&path)?;
-        std::os::unix::net::UnixListener::bind(&path)
-    }));
+    let gone = async {
+        while path.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::SOON, gone).await.expect("the file goes");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket that nobody serves"));
     assert!(path.exists(), "left behind");
     let _again = serve::listen_on_socket(site.server.clone(), &path).await.expect("a socket");
     assert_eq!(code(&ask(get("")).await), 200);

@@ -124,7 +124,7 @@ $ describe md web
   Name:         web
   Namespace:    get
   API Version:  cluster.x-k8s.io/v1beta2
-  Replicas:  2
+  Replicas:      2
   Events:
 $ describe clusters -l tier=gold
   Name:         blue
