@@ -218,3 +218,33 @@ async fn s163_controllers_see_their_own_owned_and_watched_objects() {
         running.abort();
     }
 }
+
+#[tokio::test]
+async fn s163_apply_conflicts_until_forced() {
+    let doors = Doors::open().await;
+    for (door, client) in &doors.clients {
+        let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+        let noted = |note: &str| {
+            let metadata = json!({ "name": door });
+            let data = json!({ "note": note });
+            Patch::Apply(
+                json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }),
+            )
+        };
+        let (one, two) = (PatchParams::apply("one"), PatchParams::apply("two"));
+        maps.patch(door, &one, &noted("first")).await.expect("applied");
+        match maps.patch(door, &two, &noted("second")).await.expect_err("a conflict") {
+            kube::Error::Api(status) => {
+                assert_eq!((status.code, status.reason.as_str()), (409, "Conflict"));
+                assert!(status.message.contains(r#"conflict with "one": .data.note"#), "{}", status.message);
+            }
+            other => panic!("not an answer of the server: {other}"),
+        }
+        let forced = maps.patch(door, &two.force(), &noted("second")).await.expect("forced");
+        let managers: Vec<_> = forced.managed_fields().iter().filter_map(|e| e.manager.clone()).collect();
+        assert_eq!(
+            (forced.data.expect("data")["note"].as_str(), managers),
+            ("second", vec!["two".to_owned()])
+        );
+    }
+}

@@ -234,6 +234,60 @@ $ apply -f typo.yaml --validate=warn
   unknown field "spec.clusterNetwrk"
 "#;
 
+const APPLY_SERVER_SIDE: &str = r#"
+$ apply --server-side -f fleet.yaml --dry-run=server
+  web serverside-applied (server dry run)
+! get md web
+  not found
+$ apply --server-side -f fleet.yaml
+  cluster.cluster.x-k8s.io/blue serverside-applied
+  machinedeployment.cluster.x-k8s.io/web serverside-applied
+$ apply --server-side -f fleet.yaml
+$ get md web -o 'jsonpath={.metadata.generation} {.metadata.managedFields[*].manager}'
+  1 kubectl
+! diff --server-side -f fleet-3.yaml
+  -  generation: 1
+  -  replicas: 2
+  +  replicas: 3
+$ apply --server-side -f fleet-3.yaml
+$ diff --server-side -f fleet-3.yaml
+$ get md web -o 'jsonpath={.metadata.generation} {.spec.replicas}'
+  2 3
+# Somebody else writes, and force takes over.
+$ patch md web --type=merge --field-manager=other -p '{"spec":{"replicas":5}}'
+! apply --server-side -f fleet-3.yaml
+  conflict with "other" using cluster.x-k8s.io/v1beta2
+  .spec.replicas
+$ get md web -o 'jsonpath={.spec.replicas}'
+  5
+$ apply --server-side --force-conflicts -f fleet-3.yaml
+  web serverside-applied
+$ get md web -o 'jsonpath={.spec.replicas}'
+  3
+# What one manager drops goes, unless another has it too.
+$ apply --server-side --field-manager=labeller -f labels.yaml
+$ get md web -o 'jsonpath={.metadata.labels.team} {.metadata.labels.tier}'
+  blue gold
+$ apply --server-side --field-manager=labeller -f labels-less.yaml
+$ get md web -o 'jsonpath=[{.metadata.labels.team}] {.metadata.labels.tier} {.spec.replicas}'
+  [] gold 3
+# From client-side apply to this, without a conflict and without fields nobody can take away.
+$ apply -f map.yaml
+$ apply --server-side -f map.yaml
+  configmap/map serverside-applied
+$ apply --server-side -f map-less.yaml
+$ get cm map -o 'jsonpath={.data}'
+  {"two":"second"}
+! apply --server-side -f typo.yaml
+  .spec.clusterNetwrk: field not declared in schema
+"#;
+
+const LABELS: &str = r"
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata: {name: web, labels: {team: blue, tier: gold}}
+";
+
 const REPLACE: &str = r#"
 ! replace -f map.yaml
   not found
@@ -480,6 +534,7 @@ const SESSIONS: &[(&str, &str)] = &[
     ("get", GET),
     ("discovery", DISCOVERY),
     ("apply", APPLY),
+    ("apply-server-side", APPLY_SERVER_SIDE),
     ("replace", REPLACE),
     ("patch", PATCH),
     ("edit", EDIT),
@@ -494,6 +549,8 @@ fn files(kubectl: &Kubectl) {
     kubectl.file("fleet.yaml", FLEET);
     kubectl.file("fleet-3.yaml", &FLEET.replace("replicas: 2", "replicas: 3"));
     kubectl.file("typo.yaml", &FLEET.replace("clusterNetwork:", "clusterNetwrk:"));
+    kubectl.file("labels.yaml", LABELS);
+    kubectl.file("labels-less.yaml", &LABELS.replace("team: blue, tier: gold", ""));
     kubectl.file("map.yaml", MAP);
     kubectl.file("map-less.yaml", &MAP.replace("one: first, ", ""));
     kubectl.file("stale.yaml", &MAP.replace("name: map", "name: map, resourceVersion: '1'"));
