@@ -471,7 +471,7 @@ async fn s123_status_and_spec_have_endpoints_of_their_own() {
 }
 
 #[tokio::test]
-async fn s123_scale_owns_replicas_without_a_time() {
+async fn s081_s123_scale_owns_replicas_without_a_time() {
     let site = site().await;
     site.gear("A", json!({"replicas": 1, "image": "x"})).await;
     let path = format!("{GEARS}/g/scale");
