@@ -114,7 +114,7 @@ impl World {
             timed(|| self.machines.iter().for_each(|o| drop(black_box(machine::status(o, now))))),
             timed(|| self.sets.iter().for_each(|o| drop(black_box(machine_set::status(o, now))))),
             timed(|| {
-                self.deployments.iter().for_each(|o| drop(black_box(machine_deployment::status(o, now))))
+                self.deployments.iter().for_each(|o| drop(black_box(machine_deployment::status(o, now))));
             }),
             timed(|| drop(black_box(cluster::status(&self.cluster, now)))),
         ]

@@ -85,7 +85,7 @@ impl Registry {
         let entries = match (given, &claim) {
             (_, Claim::Reset) => Ok(Entries::default()),
             (Some(entries), _) => Ok(entries),
-            (None, _) => text(&stored).map(Entries::parse).unwrap_or(Ok(Entries::default())),
+            (None, _) => text(&stored).map_or(Ok(Entries::default()), Entries::parse),
         };
         let fresh = list.is_some()
             || old.is_some_and(|(record, _)| record.schema_tag != schema_tag(subject.resource));

@@ -55,7 +55,6 @@ impl TokenFiles {
 }
 
 /// Follows the token files in `folder` (see [`tls::kept_in`]) until dropped.
-#[must_use]
 pub fn follow_tokens(folder: PathBuf, server: ApiServer) -> AbortOnDropHandle<()> {
     let mut files = TokenFiles { folder, seen: [None; 2] };
     files.seen = files.stamps();

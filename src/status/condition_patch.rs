@@ -14,7 +14,7 @@ use crate::time::from_k8s;
 #[derive(Clone, Debug, PartialEq)]
 enum Change {
     Add(Condition),
-    Change { before: Condition, after: Condition },
+    Modify { before: Condition, after: Condition },
     Remove(Condition),
 }
 
@@ -43,7 +43,7 @@ impl ConditionPatch {
     pub fn between(before: &[Condition], after: &[Condition]) -> Self {
         let written = after.iter().filter_map(|c| match find(before, &c.type_) {
             None => Some(Change::Add(c.clone())),
-            Some(old) if old != c => Some(Change::Change { before: old.clone(), after: c.clone() }),
+            Some(old) if old != c => Some(Change::Modify { before: old.clone(), after: c.clone() }),
             Some(_) => None,
         });
         let gone = before.iter().filter(|c| find(after, &c.type_).is_none()).cloned().map(Change::Remove);
@@ -76,7 +76,7 @@ impl ConditionPatch {
 impl Change {
     fn type_(&self) -> &str {
         match self {
-            Self::Add(c) | Self::Remove(c) | Self::Change { after: c, .. } => &c.type_,
+            Self::Add(c) | Self::Remove(c) | Self::Modify { after: c, .. } => &c.type_,
         }
     }
 
@@ -86,8 +86,8 @@ impl Change {
             (Self::Add(_), None) => Ok(true),
             (Self::Remove(_), None) => Ok(false),
             (Self::Add(after), Some(now)) if same_state(after, now) => Ok(false),
-            (Self::Change { before, .. }, Some(now)) if before == now => Ok(true),
-            (Self::Change { after, .. }, Some(now)) if same_state(after, now) => Ok(false),
+            (Self::Modify { before, .. }, Some(now)) if before == now => Ok(true),
+            (Self::Modify { after, .. }, Some(now)) if same_state(after, now) => Ok(false),
             (Self::Remove(before), Some(now)) if same_state(before, now) => Ok(true),
             _ => Err(self.conflict(latest)),
         }
@@ -95,7 +95,7 @@ impl Change {
 
     fn perform(&self, list: &mut Vec<Condition>) {
         match self {
-            Self::Add(c) | Self::Change { after: c, .. } => {
+            Self::Add(c) | Self::Modify { after: c, .. } => {
                 set(list, c.clone(), c.observed_generation, from_k8s(&c.last_transition_time));
             }
             Self::Remove(c) => list.retain(|other| other.type_ != c.type_),
@@ -107,7 +107,7 @@ impl Change {
         let now = latest.map_or_else(|| "deleted".to_owned(), words);
         let (operation, wanted) = match self {
             Self::Add(c) => ("Add", words(c)),
-            Self::Change { after, .. } => ("Change", words(after)),
+            Self::Modify { after, .. } => ("Change", words(after)),
             Self::Remove(_) => ("Remove", "deleted".to_owned()),
         };
         let difference = format!("is {now}, was to become {wanted}");

@@ -304,7 +304,7 @@ mod tests {
                 }
             }),
             ("Deleting", |o| {
-                o.pool.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()))
+                o.pool.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
             }),
         ] {
             assert_eq!(with(change), expected);

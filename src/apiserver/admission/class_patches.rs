@@ -130,10 +130,10 @@ fn check_value(change: &Value, class: &Value, field: &str, out: &mut Findings) {
     // A value of null is a value.
     match (change.get("value").is_some(), !from.is_null()) {
         (false, false) => {
-            out.invalid(field, &pretty(change), "jsonPatch must define one of value or valueFrom")
+            out.invalid(field, &pretty(change), "jsonPatch must define one of value or valueFrom");
         }
         (true, true) => {
-            out.invalid(field, &pretty(change), "jsonPatch can not define both value and valueFrom")
+            out.invalid(field, &pretty(change), "jsonPatch can not define both value and valueFrom");
         }
         _ => {}
     }
@@ -144,10 +144,10 @@ fn check_value(change: &Value, class: &Value, field: &str, out: &mut Findings) {
     let variable = text(from, "/variable");
     match (!text(from, "/template").is_empty(), !variable.is_empty()) {
         (false, false) => {
-            out.invalid(field.clone(), &pretty(from), "valueFrom must set either template or variable")
+            out.invalid(field.clone(), &pretty(from), "valueFrom must set either template or variable");
         }
         (true, true) => {
-            out.invalid(field.clone(), &pretty(from), "valueFrom can not set both template and variable")
+            out.invalid(field.clone(), &pretty(from), "valueFrom can not set both template and variable");
         }
         _ => {}
     }

@@ -70,7 +70,10 @@ fn render(template: &str, variables: &[(&str, &str)]) -> Result<String, String> 
     }
     name.push_str(rest);
     if name.len() > NAME_BYTES_MAX {
-        let keep = name.floor_char_boundary(NAME_BYTES_MAX - RANDOM.len());
+        let mut keep = NAME_BYTES_MAX - RANDOM.len();
+        while !name.is_char_boundary(keep) {
+            keep -= 1;
+        }
         name.truncate(keep);
         name.push_str(RANDOM);
     }
@@ -88,7 +91,7 @@ fn lookup<'a>(action: &str, start: usize, variables: &[(&str, &'a str)]) -> Resu
     }
     let steps: Vec<&str> = path.split('.').skip(1).collect();
     let is_word = |step: &&str| !step.is_empty() && step.chars().all(|c| c.is_alphanumeric() || c == '_');
-    if !path.starts_with('.') || !steps.iter().all(|step| is_word(step)) {
+    if !path.starts_with('.') || !steps.iter().all(is_word) {
         return Err(format!("only plain variables are known here, not {{{{{action}}}}}"));
     }
     // Go points at the second field of a chain, and names the first one that is missing.

@@ -205,7 +205,7 @@ fn is_credit_card(text: &str) -> bool {
         .enumerate()
         .map(|(at, d)| if at % 2 == 0 { d } else { d * 2 - if d > 4 { 9 } else { 0 } })
         .sum();
-    fits(&CARD, &number) && luhn % 10 == 0
+    fits(&CARD, &number) && luhn.is_multiple_of(10)
 }
 
 fn is_date(text: &str) -> bool {

@@ -138,7 +138,7 @@ impl Checker {
         match s.get("items") {
             Some(items) if items.is_object() => self.invariants(items, Level::Items, &format!("{at}.items")),
             _ if type_ == "array" => {
-                self.causes.push(Cause::required(format!("{at}.items"), "must be specified"))
+                self.causes.push(Cause::required(format!("{at}.items"), "must be specified"));
             }
             _ => {}
         }

@@ -68,7 +68,7 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
     for kind in Kind::ALL {
         match kind {
             Kind::Cluster => {
-                each(dump, kind, &dump.clusters, now, &mut computed, |k, o| cluster_of(dump, k, o, now))
+                each(dump, kind, &dump.clusters, now, &mut computed, |k, o| cluster_of(dump, k, o, now));
             }
             Kind::KubeadmControlPlane => {
                 each(dump, kind, &dump.control_planes, now, &mut computed, |k, o| {
@@ -80,10 +80,10 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
                     let mut status = machine_deployment::status(&dump.machine_deployment(k, o), now);
                     status.observed_generation = o.metadata.generation;
                     Outcome::New(MachineDeployment { status: Some(status), ..o.clone() })
-                })
+                });
             }
             Kind::MachineSet => {
-                each(dump, kind, &dump.machine_sets, now, &mut computed, |k, o| set_of(dump, k, o, now))
+                each(dump, kind, &dump.machine_sets, now, &mut computed, |k, o| set_of(dump, k, o, now));
             }
             Kind::MachinePool => each(dump, kind, &dump.machine_pools, now, &mut computed, |k, o| {
                 let mut status = machine_pool::status(&dump.machine_pool(k, o), now);
@@ -97,7 +97,7 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
                 each(dump, kind, &dump.checks, now, &mut computed, |k, o| passes.check(k, o));
             }
             Kind::KubeadmConfig => {
-                each(dump, kind, &dump.configs, now, &mut computed, |k, o| config_of(dump, k, o, now))
+                each(dump, kind, &dump.configs, now, &mut computed, |k, o| config_of(dump, k, o, now));
             }
             Kind::DevMachine => {
                 each(dump, kind, &dump.dev_machines, now, &mut computed, |k, o| {

@@ -172,7 +172,7 @@ async fn s146_all_upstream_definitions_are_taken_by_every_route() {
                 "replace" => {
                     site.made(DEFINITIONS, wanted).await;
                     edit(&site, &path, |d| {
-                        d["metadata"]["labels"]["cluster.x-k8s.io/v1beta2"] = "v1beta2".into()
+                        d["metadata"]["labels"]["cluster.x-k8s.io/v1beta2"] = "v1beta2".into();
                     })
                     .await
                 }

@@ -277,7 +277,7 @@ async fn s132_columns_scale_and_selectable_fields_are_judged() {
         json!({ "openAPIV3Schema": with_spec(json!({ "a": { "type": "string", "format": "odd" } })) }),
     );
     let updated = edit(&site, DEFINITION, |d| {
-        d["spec"]["versions"][0]["schema"] = odd["spec"]["versions"][0]["schema"].clone()
+        d["spec"]["versions"][0]["schema"] = odd["spec"]["versions"][0]["schema"].clone();
     });
     assert_eq!(updated.await.expect(200).warnings(), ["299 - \"unrecognized format \\\"odd\\\"\""]);
 }

@@ -22,7 +22,7 @@ impl Row {
         let cells: Vec<&str> = line.trim().strip_prefix('|')?.strip_suffix('|')?.split(" | ").collect();
         let number = cells.first()?.trim().parse().ok()?;
         let cell = |at: usize| {
-            cells.get(at).map(|c| (*c).trim().to_owned()).unwrap_or_else(|| panic!("row {number}: cell {at}"))
+            cells.get(at).map_or_else(|| panic!("row {number}: cell {at}"), |c| (*c).trim().to_owned())
         };
         assert!(cells.len() == 5, "row {number} has {} cells, not 5", cells.len());
         Some(Self { number, level: cell(1), statement: cell(2), state: cell(3), tests: cell(4) })

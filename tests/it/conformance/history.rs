@@ -29,7 +29,7 @@ async fn s155_history_is_kept_for_five_minutes_and_forgotten_then() {
     assert_eq!(site.get(&exact).await.expect(200).json()["items"], json!([]));
     site.made(MAPS, &config_map("b", json!({}))).await;
     minutes(4).await;
-    let events = site.watch(&from_start).await.to_end().await;
+    let events = site.watch(&from_start).await.until_the_end().await;
     assert_eq!((events.len(), &events[0]["object"]["code"]), (1, &json!(410)));
     site.get(&exact).await.refused(410, "Expired");
     assert_eq!(site.get(MAPS).await.json()["items"].as_array().map_or(0, Vec::len), 2);

@@ -410,7 +410,7 @@ impl Watching {
     }
 
     /// Everything until the server ends the stream.
-    pub async fn to_end(&mut self) -> Vec<Value> {
+    pub async fn until_the_end(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         while let Some(event) = self.event().await {
             events.push(event);

@@ -439,7 +439,7 @@ async fn s038_head_is_get_without_a_body() {
         assert_eq!(head.header("content-length"), got.body.len().to_string());
     }
     let port = Port::open().await;
-    let request = format!("HEAD /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let request = "HEAD /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_string();
     let answer = port.raw(request.as_bytes()).await;
     assert!(answer.contains("content-length: 2\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
 }

@@ -73,7 +73,7 @@ async fn s155_history_is_kept_for_five_minutes_and_then_goes() {
         )
         .await;
     }
-    let events = site.watch(&watch_from(MAPS, &before)).await.to_end().await;
+    let events = site.watch(&watch_from(MAPS, &before)).await.until_the_end().await;
     let [error] = &events[..] else { panic!("{events:?}") };
     assert_eq!(error["type"], "ERROR");
     assert_eq!((&error["object"]["code"], &error["object"]["reason"]), (&json!(410), &json!("Expired")));

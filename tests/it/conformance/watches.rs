@@ -88,7 +88,7 @@ async fn s092_a_watch_begins_as_its_parameters_say() {
         (format!("{silent}&resourceVersion=0&{marks}"), 0, false),
     ] {
         let path = format!("{MAPS}?watch=1&timeoutSeconds=1&{query}");
-        let events = site.watch(&path).await.to_end().await;
+        let events = site.watch(&path).await.until_the_end().await;
         let added = events.iter().filter(|event| event["type"] == "ADDED").count();
         let bookmarks: Vec<_> = events.iter().filter(|event| event["type"] == "BOOKMARK").collect();
         assert_eq!(
@@ -135,7 +135,7 @@ async fn s092_initial_events_of_the_future_do_not_come() {
     let query = "watch&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let start = Instant::now();
     let mut events = site.watch(&format!("{MAPS}?{query}&resourceVersion={future}")).await;
-    let events = events.to_end().await;
+    let events = events.until_the_end().await;
     assert!(start.elapsed() < Duration::from_secs(4));
     assert_eq!(events.len(), 1);
     let status = &events[0]["object"];
@@ -190,7 +190,7 @@ async fn s094_a_watch_from_too_long_ago_says_so_and_ends() {
         assert_eq!((events.code, events.headers["content-type"].as_bytes()), (200, &b"application/json"[..]));
         let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": format!("too old resource version: {start} ({now})"), "reason": "Expired", "code": 410 });
-        assert_eq!(events.to_end().await, [json!({ "type": "ERROR", "object": status })], "{query}");
+        assert_eq!(events.until_the_end().await, [json!({ "type": "ERROR", "object": status })], "{query}");
     }
     let mut events = site.watch(&format!("{MAPS}?watch&resourceVersion={now}")).await;
     map(&site, "b").await;
@@ -209,7 +209,7 @@ async fn s095_a_watch_from_the_future_waits_for_it() {
         map(&site, name).await;
     }
     assert_eq!(events.names(2).await, [pair("ADDED", "c"), pair("ADDED", "d")]);
-    assert_eq!(events.to_end().await, Vec::<Value>::new());
+    assert_eq!(events.until_the_end().await, Vec::<Value>::new());
     assert_eq!(start.elapsed().as_secs(), 20);
 }
 
@@ -263,7 +263,7 @@ async fn s096_selection_decides_what_a_change_is() {
 async fn s097_bookmarks_come_when_asked_for() {
     let site = Site::paused().await;
     let path = format!("{MAPS}?watch&timeoutSeconds=200&resourceVersion={}", site.revision().await);
-    assert_eq!(site.watch(&path).await.to_end().await, Vec::<Value>::new(), "nobody asked");
+    assert_eq!(site.watch(&path).await.until_the_end().await, Vec::<Value>::new(), "nobody asked");
     let start = Instant::now();
     let mut events = site.watch(&format!("{path}&allowWatchBookmarks=true")).await;
     // Something else happens meanwhile: bookmarks move on with it.
@@ -320,7 +320,7 @@ async fn s098_a_watch_ends_when_it_said() {
     ] {
         let start = Instant::now();
         let mut events = site.watch(&format!("{MAPS}?watch&resourceVersion={now}{query}")).await;
-        assert_eq!(events.to_end().await, Vec::<Value>::new(), "{query}");
+        assert_eq!(events.until_the_end().await, Vec::<Value>::new(), "{query}");
         let life = start.elapsed().as_secs();
         assert!((least..=most).contains(&life), "{query}: {life} s");
     }
@@ -342,7 +342,7 @@ async fn s099_a_stalled_watcher_holds_up_nobody_and_can_resume() {
     let some = stalled.events(10).await;
     let last = some.last().expect("an event")["object"].clone();
     tokio::time::advance(Duration::from_secs(61)).await;
-    let mut rest = stalled.to_end().await;
+    let mut rest = stalled.until_the_end().await;
     assert!(rest.len() < 1_000, "{} events after the end", rest.len());
     let last = rest.pop().map_or(last, |event| event["object"].clone());
     let left = expected.len() - 10 - rest.len() - usize::from(number(&last) > number(&some[9]["object"]));
@@ -361,7 +361,7 @@ async fn s099_a_watcher_that_history_has_passed_is_told() {
         map(&site, &format!("m{n}")).await;
     }
     site.store.compact(site.store.revision().await.expect("a revision")).await.expect("compacted");
-    let events = stalled.to_end().await;
+    let events = stalled.until_the_end().await;
     assert_eq!((&events[0]["type"], &events[0]["object"]["code"]), (&json!("ERROR"), &json!(410)));
     assert_eq!(events.len(), 1);
 }
@@ -403,7 +403,7 @@ async fn s104_a_watch_ends_with_its_definition() {
     site.delete(&format!("{DEFINITIONS}/things.example.io")).await.expect(200);
     site.until_gone(THINGS).await;
     let seen: Vec<String> = events
-        .to_end()
+        .until_the_end()
         .await
         .iter()
         .map(|event| event["type"].as_str().expect("a type").to_owned())

@@ -252,7 +252,7 @@ fn class_changes() -> Vec<Row> {
              class \"ns/it\" to class \"ns/other\" cannot be validated. Error: clusterclasses.cluster.x-k8s.io \"it\" not \
              found",
         )
-        .with([class(other.clone())]),
+        .with([class(other)]),
         update(
             "CC-18",
             CL,

@@ -301,7 +301,7 @@ proptest! {
                 let mut twice = once.clone();
                 prop_assert_eq!(mutate(&request, &mut twice), Ok(()));
                 prop_assert_eq!(&twice, &once);
-                let _ = checked(&request, &once, &[before.clone()]);
+                let _ = checked(&request, &once, std::slice::from_ref(&before));
                 let _ = check_delete(rules.group, rules.kind, &once, &Known::default());
             }
         }

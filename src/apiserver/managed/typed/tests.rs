@@ -356,11 +356,12 @@ proptest! {
                 prop_assert_eq!(compared, Comparison::default());
             }
             let _ = compare(shape, &a, &b);
-            if let Ok(merged) = merge(shape, &a, &b) {
-                if check(shape, &a).is_empty() && check(shape, &b).is_empty() {
-                    // Once more changes nothing.
-                    prop_assert_eq!(merge(shape, &merged, &b), Ok(merged.clone()));
-                }
+            if let Ok(merged) = merge(shape, &a, &b)
+                && check(shape, &a).is_empty()
+                && check(shape, &b).is_empty()
+            {
+                // Once more changes nothing.
+                prop_assert_eq!(merge(shape, &merged, &b), Ok(merged.clone()));
             }
         }
     }

@@ -263,10 +263,8 @@ fn collect_formats(schema: &Value, found: &mut BTreeSet<String>) {
     {
         found.insert(format.to_owned());
     }
-    for key in ["properties"] {
-        let below = map.get(key).and_then(Value::as_object);
-        below.into_iter().flatten().for_each(|(_, child)| collect_formats(child, found));
-    }
+    let below = map.get("properties").and_then(Value::as_object);
+    below.into_iter().flatten().for_each(|(_, child)| collect_formats(child, found));
     for key in ["items", "additionalProperties", "not"] {
         map.get(key).into_iter().for_each(|child| collect_formats(child, found));
     }

@@ -64,7 +64,7 @@ fn bootstrap_config_ready() {
     check(
         |o| {
             o.bootstrap =
-                external("KubeadmConfig", json!({"conditions": [{"type": "", "status": "True"}]}), json!({}))
+                external("KubeadmConfig", json!({"conditions": [{"type": "", "status": "True"}]}), json!({}));
         },
         TYPE,
         (
