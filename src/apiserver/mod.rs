@@ -1,10 +1,11 @@
 //! A Kubernetes-style API over a store, as a tower service first and a socket second.
 //! Owns API semantics; must not know who calls it, nor any controller.
 //!
-//! Strata, from the wire down: `routes`, `negotiate`, `content` (bytes to a typed request), `auth`,
-//! `handler` (verbs), `list`, `watch`, `registry`, `apply` and `deletion` (the life of an object),
-//! `ownership` (who owns its fields, by the pure rules of `managed`), `strategy` and `schema` (what is
-//! special about a kind), `object` (the stored form), then the store.
+//! Strata, from the wire down: `door`, `serve`, `socket`, `tls` (connections), `routes`, `negotiate`,
+//! `content` (bytes to a typed request), `auth`, `handler` (verbs), `list`, `watch`, `apply`, `registry`
+//! and `deletion` (the life of an object), `admission` (the rules of Cluster API's kinds) with `admit`,
+//! which reads what they need, `managed` (who owns which field; pure) with `ownership`, `strategy` and
+//! `schema` (what is special about a kind), `object` (the stored form), then the store.
 
 pub mod admission;
 mod admit;
