@@ -1,10 +1,10 @@
 //! What hostile input is fed to, and what must hold whatever it is. One function per fuzz target; the
 //! normal test suite calls the same ones with random input.
 
-use capstan::apiserver::content::{self, DEPTH_MAX};
-use capstan::apiserver::list;
+use capstan::apiserver::object::select::{FieldSelector, LabelSelector};
 use capstan::apiserver::patch::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
-use capstan::apiserver::select::{FieldSelector, LabelSelector};
+use capstan::apiserver::registry::list;
+use capstan::apiserver::request::content::{self, DEPTH_MAX};
 use serde_json::{Value, json};
 
 const KINDS: [(&str, &str); 6] = [

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::object::{encode, managed_text};
-use super::registry::{Registry, schema_tag};
-use super::resource::Catalog;
-use super::{ApiServer, definitions};
+use super::ApiServer;
+use super::registry::definitions;
+use crate::apiserver::object::{encode, managed_text};
+use crate::apiserver::registry::{Registry, schema_tag};
+use crate::apiserver::resource::Catalog;
 use crate::rng::Rng;
 use crate::store::{self, Store, Write, write_all};
 use crate::time::Clock;

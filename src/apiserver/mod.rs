@@ -1,62 +1,39 @@
 //! A Kubernetes-style API over a store, as a tower service first and a socket second.
 //! Owns API semantics; must not know who calls it, nor any controller.
 //!
-//! Strata, from the wire down: `door`, `serve`, `socket`, `tls` (connections), `routes`, `negotiate`,
-//! `content` (bytes to a typed request), `auth`, `handler` (verbs), `list`, `watch`, `apply`, `registry`
-//! and `deletion` (the life of an object), `admission` (the rules of Cluster API's kinds) with `admit`,
-//! which reads what they need, `managed` (who owns which field; pure) with `ownership`, `strategy` and
-//! `schema` (what is special about a kind), `object` (the stored form), then the store.
+//! The folders are strata: each knows only those above it in the list below, and `serve` knows this
+//! file, which is the service itself. `tests/it/tidy.rs` holds the order, docs/architecture.md says
+//! what each answers.
+
+pub mod failure;
+
+pub mod object;
+
+pub mod schema;
+
+mod managed;
+mod protobuf;
+pub mod table;
 
 pub mod admission;
-mod admit;
-mod answer;
-mod apply;
-mod auth;
-mod config_data;
-pub mod content;
-mod crds;
-mod definitions;
-mod deletion;
-mod discovery;
-mod documents;
-mod door;
-mod encoding;
-mod events;
-pub mod failure;
-mod gc;
-mod handler;
-mod housekeeping;
-mod identity;
-mod import;
-mod lines;
-pub mod list;
-mod managed;
-mod metadata;
-mod metrics;
-pub mod naming;
-mod negotiate;
-mod object;
-pub mod openapi;
-mod ownership;
-pub mod patch;
-mod patience;
-pub mod protobuf;
-mod registry;
+
 mod resource;
-mod review;
-pub mod rotation;
-mod routes;
-mod scale;
-pub mod schema;
-pub mod select;
+
+pub mod request;
+
+pub mod patch;
+
+pub mod registry;
+
+mod response;
+
+mod documents;
+
+mod handler;
+
+pub mod import;
+
 pub mod serve;
-mod socket;
-pub mod strategic;
-mod strategy;
-pub mod table;
-pub mod tls;
-mod warnings;
-mod watch;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -70,7 +47,6 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, header};
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Limited};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -80,16 +56,16 @@ use crate::rng::Rng;
 use crate::store::{self, Key, Store, Write};
 use crate::time::Clock;
 
-pub use auth::{Identity, Role, Tokens};
-pub use import::{ImportError, Restore};
-pub use object::is_whole;
+pub use request::auth::{Identity, Tokens};
+pub use response::Body;
 
 use failure::Failure;
-use lines::Lines;
 use object::Record;
-use registry::{Draft, Registry, Subject};
-use resource::{CRD_GROUP, CRD_PLURAL, Resource};
-use routes::WriteOptions;
+use registry::{Draft, Registry, Subject, definitions, gc, housekeeping};
+use request::routes::WriteOptions;
+use resource::{CRD_GROUP, CRD_PLURAL, Resource, crds};
+use response::encoding;
+use response::lines::Lines;
 
 /// Largest request body, as kube-apiserver's.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -97,9 +73,6 @@ const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Namespaces that exist from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-
-/// The body of an answer: one buffer, or the events of a watch.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// What a server is made of.
 pub struct Options {
@@ -122,15 +95,6 @@ pub enum OpenError {
     Definitions(String),
     #[error("the namespace {name} cannot be made: {reason}")]
     Namespace { name: String, reason: String },
-}
-
-/// From stored bytes to plain JSON, and back; see `store::Plain`.
-pub type PlainForm = (fn(&Bytes) -> Bytes, fn(&[u8]) -> Bytes);
-
-/// How objects are written into a store that others read too.
-#[must_use]
-pub fn plain_form() -> PlainForm {
-    (object::to_plain, object::from_plain)
 }
 
 /// A handle to a server: clone it, give it to `kube::Client::new`, serve it on a socket.

@@ -10,9 +10,9 @@ use tokio_util::task::AbortOnDropHandle;
 use super::args::{StandaloneArgs, StoreArgs};
 use super::output;
 use super::store::{self, Place};
-use crate::apiserver::rotation::follow_tokens;
-use crate::apiserver::serve::{self, Address};
-use crate::apiserver::{ApiServer, Tokens, tls};
+use crate::apiserver::serve::rotation::follow_tokens;
+use crate::apiserver::serve::{self, Address, tls};
+use crate::apiserver::{ApiServer, Tokens};
 use crate::time::Clock;
 
 /// Certificates and tokens of a server: kept with the store, or made for one run.

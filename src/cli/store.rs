@@ -11,9 +11,8 @@ use anyhow::{Context as _, bail};
 
 use super::args::{StandaloneArgs, StoreArgs};
 use super::paths;
-use crate::apiserver::is_whole;
+use crate::apiserver::object::{is_whole, plain_form};
 #[cfg(feature = "etcd")]
-use crate::apiserver::plain_form;
 use crate::store::{Checked, DiskStore, MemoryStore, Store};
 #[cfg(feature = "etcd")]
 use crate::store::{EtcdOptions, EtcdStore, TlsFiles};

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::scenario::{Edit, Scenario, ScenarioError};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
-use crate::apiserver::{ApiServer, ImportError};
+use crate::apiserver::ApiServer;
+use crate::apiserver::import::ImportError;
 use crate::client::write::Part;
 use crate::client::{Connection, Mode, Precondition, WriteError, Writer};
 use crate::time::Timestamp;

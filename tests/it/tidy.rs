@@ -60,13 +60,34 @@ const MATRIX: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The strata of `apiserver`, from the ground up, as in docs/architecture.md: each may name those before it.
+/// What stands in the folder itself, the service, is `service`.
+const APISERVER: &[&str] = &[
+    "failure",
+    "object",
+    "schema",
+    "managed",
+    "protobuf",
+    "table",
+    "admission",
+    "resource",
+    "request",
+    "patch",
+    "registry",
+    "response",
+    "documents",
+    "handler",
+    "service",
+    "serve",
+];
+
 /// Words of outside crates, and the places (prefixes of `src/…`) where they may stand.
 const OUTSIDE: &[(&str, &[&str])] = &[
     ("ratatui::", &["tui/"]),
     ("crossterm::", &["tui/"]),
     ("tui_tree_widget::", &["tui/"]),
-    ("hyper::", &["apiserver/"]),
-    ("hyper_util::", &["apiserver/"]),
+    ("hyper::", &["apiserver/serve/"]),
+    ("hyper_util::", &["apiserver/serve/"]),
     ("redb::", &["store/"]),
     ("etcd_client::", &["store/"]),
     ("anyhow::", &["cli/", "main.rs"]),
@@ -183,11 +204,15 @@ fn code_of(text: &str) -> String {
     code
 }
 
-/// The modules of this crate that `code` names: `crate::x`, `crate::{x, y::…}`.
-fn crate_modules(code: &str) -> Vec<String> {
+/// The modules that `code` names below `path`: for `crate::` those of `crate::x` and `crate::{x, y::…}`.
+fn named_below(path: &str, code: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let rest = &code[at + "crate::".len()..];
+    for (at, _) in code.match_indices(path) {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            continue;
+        }
+        let rest = &code[at + path.len()..];
         if let Some(group) = rest.strip_prefix('{') {
             let mut depth = 0;
             let mut word = String::new();
@@ -206,11 +231,13 @@ fn crate_modules(code: &str) -> Vec<String> {
             found.push(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
         }
     }
-    found
-        .into_iter()
-        .map(|w| w.trim().split("::").next().unwrap_or_default().to_owned())
-        .map(|w| if matches!(w.as_str(), "time" | "rng" | "text") { "base".to_owned() } else { w })
-        .collect()
+    found.into_iter().map(|w| w.trim().split("::").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// The modules of this crate that `code` names.
+fn crate_modules(code: &str) -> Vec<String> {
+    let base = |w: String| if matches!(w.as_str(), "time" | "rng" | "text") { "base".to_owned() } else { w };
+    named_below("crate::", code).into_iter().map(base).collect()
 }
 
 fn report(rule: &str, problems: &[String]) {
@@ -237,6 +264,40 @@ fn modules_import_only_what_the_layer_matrix_allows() {
     problems.dedup();
     report(
         "layer matrix (docs/architecture.md): move the code down a layer, or pass the value in",
+        &problems,
+    );
+}
+
+/// Folders name each other as `crate::apiserver::x`, or as `super::x` from a `mod.rs`.
+#[test]
+fn the_strata_of_the_api_server_are_in_order() {
+    let rank = |stratum: &str| APISERVER.iter().position(|s| *s == stratum);
+    let service = rank("service").expect("listed");
+    let mut problems = Vec::new();
+    for source in sources() {
+        let Some(path) = source.name.strip_prefix("apiserver/") else { continue };
+        let steps: Vec<&str> = path.trim_end_matches(".rs").trim_end_matches("/mod").split('/').collect();
+        let stratum = if path.contains('/') { steps[0] } else { path.trim_end_matches(".rs") };
+        let at = rank(stratum).unwrap_or(service);
+        if at == service {
+            if path.contains('/') {
+                problems.push(format!("src/{}: {stratum} has no place in the list", source.name));
+            }
+            continue;
+        }
+        let upwards = "super::".repeat(steps.len());
+        let named = named_below("crate::apiserver::", &source.code)
+            .into_iter()
+            .chain(named_below(&upwards, &source.code));
+        for module in named {
+            if rank(&module).unwrap_or(service) > at {
+                problems.push(format!("src/{} imports apiserver::{module}", source.name));
+            }
+        }
+    }
+    problems.dedup();
+    report(
+        "strata of the API server (docs/architecture.md): move the code down, or pass the value in",
         &problems,
     );
 }
@@ -402,5 +463,12 @@ fn the_architecture_document_shows_the_matrix_that_is_enforced() {
     assert!(
         document.contains(&expected),
         "docs/architecture.md: its layer table must contain exactly these rows:\n{expected}"
+    );
+    let strata: Vec<&str> =
+        document.lines().filter_map(|l| l.strip_prefix("| `apiserver/")?.split('`').next()).collect();
+    let listed: Vec<&str> = APISERVER.iter().copied().filter(|s| *s != "service").collect();
+    assert_eq!(
+        strata, listed,
+        "docs/architecture.md: one row for each stratum of the API server, in this order"
     );
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::finding::Findings;
 use super::value::{at, is_defined, items, items_at, text};
 use crate::apiserver::failure::Cause;
-use crate::apiserver::naming;
+use crate::apiserver::object::naming;
 
 const OPERATIONS: [&str; 3] = ["add", "remove", "replace"];
 

@@ -32,11 +32,11 @@ mod tests;
 
 use serde_json::Value;
 
-use super::failure::{Cause, Failure};
 use crate::api::names::{
     ADDONS_GROUP, BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, IPAM_GROUP,
     RUNTIME_GROUP, VERSION, annotation,
 };
+use crate::apiserver::failure::{Cause, Failure};
 use finding::{Denial, Findings};
 pub use peers::{Found, Known, Need};
 

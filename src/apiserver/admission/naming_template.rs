@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::finding::Findings;
-use crate::apiserver::naming;
+use crate::apiserver::object::naming;
 
 /// Longest generated name and label, in bytes.
 const NAME_BYTES_MAX: usize = 63;

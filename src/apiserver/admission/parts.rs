@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::finding::Findings;
 use super::value::{is_defined, items, text};
 use super::version;
-use crate::apiserver::{metadata, naming};
+use crate::apiserver::object::{metadata, naming};
 
 /// Shorter startup timeouts are refused; 0 switches the check off.
 const NODE_STARTUP_TIMEOUT_S_MIN: i64 = 30;

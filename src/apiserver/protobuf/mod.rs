@@ -12,7 +12,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Map, Value};
 
 use self::kinds::{DELETE_OPTIONS, ENVELOPE, KINDS};
-use super::failure::Failure;
+use crate::apiserver::failure::Failure;
 
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 

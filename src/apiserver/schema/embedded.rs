@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{Cause, Node, Path};
-use crate::apiserver::{metadata, naming};
+use crate::apiserver::object::{metadata, naming};
 
 /// What is wrong with embedded objects anywhere below `root`, which is not embedded itself.
 pub(super) fn check(root: &Node, value: &Value) -> Vec<Cause> {

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::apiserver::naming;
+use crate::apiserver::object::naming;
 
 /// One format: its name as schemas write it, and what a text must look like.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::failure::{Cause, Failure};
+use crate::apiserver::failure::{Cause, Failure};
 
 /// The schema of one kind in one version.
 #[derive(Debug)]

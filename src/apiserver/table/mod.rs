@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::path::JsonPath;
 use self::pick::Wanted;
-use super::failure::Failure;
+use crate::apiserver::failure::Failure;
 use crate::time::Timestamp;
 
 /// What the `object` of a row holds.

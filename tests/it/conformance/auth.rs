@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use capstan::apiserver::{Identity, Tokens, rotation, serve, tls};
+use capstan::apiserver::serve::{self, rotation, tls};
+use capstan::apiserver::{Identity, Tokens};
 use capstan::time::Clock;
 use http::Method;
 use kube::config::{KubeConfigOptions, Kubeconfig};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use capstan::apiserver::serve::tls::{Authority, ClientCertificate};
 use capstan::apiserver::serve::{self, Listening};
-use capstan::apiserver::tls::{Authority, ClientCertificate};
 use capstan::time::Clock;
 use http_body_util::Full;
 use hyper::client::conn::http2;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Cause, text};
-use crate::apiserver::naming;
+use crate::apiserver::object::naming;
 
 const CLIENT: &str = "spec.conversion.webhookClientConfig";
 const REVIEWS: &str = "spec.conversion.conversionReviewVersions";

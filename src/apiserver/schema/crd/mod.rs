@@ -14,7 +14,7 @@ mod versions;
 use serde_json::{Value, json};
 
 use super::Cause;
-use crate::apiserver::naming;
+use crate::apiserver::object::naming;
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 

@@ -1,0 +1,325 @@
+//! One request to one answer. Owns verbs, subresources and headers; the meaning of each verb is in
+//! `registry`, `list`, `watch` and `deletion`.
+
+mod review;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use serde_json::Value;
+
+use crate::apiserver::documents;
+use crate::apiserver::failure::{Failure, Reason};
+use crate::apiserver::object::Record;
+use crate::apiserver::patch::{self, Patch};
+use crate::apiserver::registry::deletion::DeleteOptions;
+use crate::apiserver::registry::identity;
+use crate::apiserver::registry::{Draft, Part, Registry, Subject, Written, present};
+use crate::apiserver::request::auth::Identity;
+use crate::apiserver::request::content;
+use crate::apiserver::request::negotiate::{self, Form};
+use crate::apiserver::request::routes::{
+    ListOptions, Query, Route, Target, Verb, WriteKind, WriteOptions, resource_version, route,
+};
+use crate::apiserver::resource::Resource;
+use crate::apiserver::resource::scale;
+use crate::apiserver::resource::strategy::Strategy;
+use crate::apiserver::response::answer;
+use crate::apiserver::response::lines::{Lines, value_line};
+use crate::apiserver::response::watch::Watcher;
+use crate::apiserver::response::{Payload, Reply};
+
+/// A request whose resource was found.
+struct Call<'a> {
+    registry: &'a Arc<Registry>,
+    lines: &'a Arc<Lines>,
+    who: Identity,
+    resource: Arc<Resource>,
+    target: &'a Target,
+    query: &'a Query,
+    headers: &'a HeaderMap,
+    body: Bytes,
+}
+
+/// Answers a request; failures are answers too.
+pub async fn handle(
+    registry: &Arc<Registry>,
+    lines: &Arc<Lines>,
+    who: Identity,
+    parts: &Parts,
+    body: Result<Bytes, Failure>,
+) -> Reply {
+    match try_handle(registry, lines, who, parts, body).await {
+        Ok(reply) => reply,
+        Err(failure) => failure.into(),
+    }
+}
+
+async fn try_handle(
+    registry: &Arc<Registry>,
+    lines: &Arc<Lines>,
+    who: Identity,
+    parts: &Parts,
+    body: Result<Bytes, Failure>,
+) -> Result<Reply, Failure> {
+    let query = Query::parse(&parts.uri);
+    let (verb, target) = match route(&parts.method, &parts.uri, &query)? {
+        Route::Other(path) => {
+            who.authorize_path(documents::verb(&parts.method), &path)?;
+            return documents::answer(registry, &path, parts, &query).await;
+        }
+        Route::Resource(verb, target) => (verb, target),
+    };
+    who.authorize(verb, &target)?;
+    let catalog = registry.catalog.load();
+    let Some(resource) = catalog.find(&target.group, &target.version, &target.plural).cloned() else {
+        return if target.group.is_empty() {
+            Err(Failure::unknown_path())
+        } else {
+            Ok(documents::not_found())
+        };
+    };
+    drop(catalog);
+    let scoped = if resource.namespaced {
+        !target.namespace.is_empty() || matches!(verb, Verb::List | Verb::Watch)
+    } else {
+        target.namespace.is_empty()
+    };
+    if !scoped {
+        return Ok(documents::not_found());
+    }
+    let warnings: Vec<String> = resource.deprecation.iter().cloned().collect();
+    let call = Call {
+        registry,
+        lines,
+        who,
+        resource,
+        target: &target,
+        query: &query,
+        headers: &parts.headers,
+        body: body?,
+    };
+    Ok(call.run(verb).await?.with_warnings(&warnings))
+}
+
+impl Call<'_> {
+    async fn run(self, verb: Verb) -> Result<Reply, Failure> {
+        let resource = &self.resource;
+        if !resource.verbs().contains(&verb.word()) && !(resource.terminating && is_write(verb)) {
+            return Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word()));
+        }
+        if let Strategy::Review(kind) = resource.strategy {
+            let draft = self.draft()?;
+            let catalog = self.registry.catalog.load();
+            let reviewed = review::answer(kind, draft.object, &self.who, &catalog)?;
+            return Ok(Reply::json(reviewed.to_string()).created(true));
+        }
+        match (self.target.subresource.as_str(), verb) {
+            ("", Verb::List) => self.list().await,
+            ("", Verb::Watch) => self.watch().await,
+            ("", Verb::Create) => self.create().await,
+            ("", Verb::Delete) => self.delete().await,
+            ("", Verb::DeleteCollection) => self.delete_collection().await,
+            ("", _) if self.target.name.is_empty() => Err(Failure::bad_request("name must be provided")),
+            ("", _) => self.part(Part::Main, verb).await,
+            ("status", _) if resource.has_status => self.part(Part::Status, verb).await,
+            ("finalize", Verb::Update) if matches!(resource.strategy, Strategy::Namespace) => {
+                self.part(Part::Finalize, verb).await
+            }
+            ("scale", _) if resource.scale.is_some() => self.scale(verb).await,
+            _ => Err(self.subject().not_found()),
+        }
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject { resource: &self.resource, namespace: &self.target.namespace, name: &self.target.name }
+    }
+
+    fn header(&self, name: HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    fn form(&self, list: bool) -> Result<Form, Failure> {
+        negotiate::form(self.header(header::ACCEPT), self.query, list)
+    }
+
+    fn draft(&self) -> Result<Draft, Failure> {
+        let (object, duplicates) = content::decode(self.header(header::CONTENT_TYPE), &self.body)?;
+        Ok(Draft { object, duplicates, is_patch: false })
+    }
+
+    async fn get(&self) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        self.registry.wait_for(resource_version(self.query)?.unwrap_or(0)).await?;
+        let record = Record::read(&self.registry.entry(self.subject()).await?)?;
+        answer::one(&self.resource, &record, form, self.registry.clock.now()).map(Reply::json)
+    }
+
+    async fn list(&self) -> Result<Reply, Failure> {
+        let form = self.form(true)?;
+        let options = ListOptions::parse(self.query, false)?;
+        let listing = self.registry.list(&self.resource, &self.target.namespace, &options).await?;
+        answer::list(&self.resource, &listing, form, self.registry.clock.now()).map(Reply::json)
+    }
+
+    async fn watch(&self) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let options = ListOptions::parse(self.query, true)?;
+        let (registry, lines) = (self.registry.clone(), self.lines.clone());
+        let namespace = &self.target.namespace;
+        let opened = Watcher::open(registry, lines, self.resource.clone(), namespace, &options, form).await?;
+        let mut reply = Reply::json(Bytes::new());
+        reply.body = match opened {
+            Ok(watcher) => {
+                let frames = watcher.into_stream().map(|chunk| Ok(Frame::data(chunk)));
+                Payload::Events(StreamBody::new(frames).boxed_unsync())
+            }
+            Err(failure) => Payload::Events(Full::new(value_line("ERROR", &failure.status())).boxed_unsync()),
+        };
+        Ok(reply)
+    }
+
+    async fn create(&self) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let options = self.write_options(WriteKind::Create)?;
+        let written = self.registry.create(self.subject(), self.draft()?, options).await?;
+        self.written(&written, form)
+    }
+
+    fn written(&self, written: &Written, form: Form) -> Result<Reply, Failure> {
+        let now = self.registry.clock.now();
+        let body = answer::written(&self.resource, &written.object, &written.managed, form, now)?;
+        Ok(Reply::json(body).created(written.created).with_warnings(&written.warnings))
+    }
+
+    /// Get, update or patch of the object or of its status.
+    async fn part(&self, part: Part, verb: Verb) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let resource = &self.resource;
+        match verb {
+            Verb::Get => self.get().await,
+            Verb::Update => {
+                let options = self.write_options(WriteKind::Update)?;
+                let draft = self.draft()?;
+                let written =
+                    self.registry.update(self.subject(), part, options, &|_| Ok(draft.clone())).await;
+                let written = match written {
+                    Err(failure)
+                        if failure.reason == Reason::NotFound && resource.allows_create_on_update() =>
+                    {
+                        let mut draft = self.draft()?;
+                        identity::check_upsert(self.subject(), &mut draft.object)?;
+                        self.registry.create(self.subject(), draft, options).await?
+                    }
+                    other => other?,
+                };
+                self.written(&written, form)
+            }
+            Verb::Patch if self.is_apply() => {
+                let options = self.write_options(WriteKind::Apply)?;
+                let wish = patch::wish(&self.body)?;
+                self.written(&self.registry.apply(self.subject(), part, options, &wish).await?, form)
+            }
+            Verb::Patch => {
+                let patch = self.patch()?;
+                let sees_managed_fields = patch.touches_managed_fields();
+                let options = WriteOptions { sees_managed_fields, ..self.write_options(WriteKind::Patch)? };
+                let change = |old: &Value| {
+                    let object = patch.apply(&resource.kind, old.clone())?;
+                    Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
+                };
+                self.written(&self.registry.update(self.subject(), part, options, &change).await?, form)
+            }
+            _ => Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word())),
+        }
+    }
+
+    fn patch(&self) -> Result<Patch, Failure> {
+        Patch::parse(self.header(header::CONTENT_TYPE), &self.body, !self.resource.is_custom())
+    }
+
+    fn is_apply(&self) -> bool {
+        patch::is_apply(self.header(header::CONTENT_TYPE))
+    }
+
+    fn write_options(&self, kind: WriteKind) -> Result<WriteOptions<'_>, Failure> {
+        WriteOptions::parse(self.query, kind, self.header(header::USER_AGENT))
+    }
+
+    async fn delete(&self) -> Result<Reply, Failure> {
+        let form = self.form(false)?;
+        let options = self.delete_options()?;
+        let deleted = self.registry.delete(self.subject(), &options).await?;
+        let mut reply =
+            answer::value(&self.resource, &deleted, form, self.registry.clock.now()).map(Reply::json)?;
+        if options.says_accepted && deleted["kind"] != "Status" {
+            reply.code = StatusCode::ACCEPTED;
+        }
+        Ok(reply)
+    }
+
+    fn delete_options(&self) -> Result<DeleteOptions, Failure> {
+        if self.body.is_empty() {
+            return DeleteOptions::parse(self.query, None);
+        }
+        let (body, _) = content::decode(self.header(header::CONTENT_TYPE), &self.body)?;
+        DeleteOptions::parse(self.query, Some(body))
+    }
+
+    async fn delete_collection(&self) -> Result<Reply, Failure> {
+        let form = self.form(true)?;
+        let which = ListOptions::parse(self.query, false)?;
+        let options = self.delete_options()?;
+        let namespace = &self.target.namespace;
+        let listing = self.registry.delete_collection(&self.resource, namespace, &which, &options).await?;
+        answer::list(&self.resource, &listing, form, self.registry.clock.now()).map(Reply::json)
+    }
+
+    async fn scale(&self, verb: Verb) -> Result<Reply, Failure> {
+        let resource = &self.resource;
+        let Some(paths) = &resource.scale else { return Err(self.subject().not_found()) };
+        let kind = if verb == Verb::Patch { WriteKind::Patch } else { WriteKind::Update };
+        let change: Box<dyn Fn(&Value) -> Result<Value, Failure> + Send + Sync> = match verb {
+            Verb::Patch if self.is_apply() => {
+                let options = self.write_options(WriteKind::Apply)?;
+                let wish = patch::wish(&self.body)?.behind_scale(resource, paths, &self.target.name)?;
+                let written = self.registry.apply(self.subject(), Part::Scale, options, &wish).await?;
+                return Ok(Reply::json(scale::view(paths, &written.object).to_string()));
+            }
+            Verb::Get => {
+                let record = Record::read(&self.registry.entry(self.subject()).await?)?;
+                let object = present(resource, &record)?;
+                scale::check_replicas(paths, &object)?;
+                return Ok(Reply::json(scale::view(paths, &object).to_string()));
+            }
+            Verb::Update => {
+                let wanted = self.draft()?.object;
+                identity::check_name(self.subject(), &wanted)?;
+                Box::new(move |_| Ok(wanted.clone()))
+            }
+            Verb::Patch => {
+                let patch = self.patch()?;
+                Box::new(move |old| patch.apply("Scale", scale::patched_view(paths, old)))
+            }
+            _ => return Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word())),
+        };
+        let options = self.write_options(kind)?;
+        let change = |old: &Value| {
+            let object = scale::apply(resource, paths, old, &change(old)?)?;
+            Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
+        };
+        let written = self.registry.update(self.subject(), Part::Scale, options, &change).await?;
+        Ok(Reply::json(scale::view(paths, &written.object).to_string()))
+    }
+}
+
+/// Verbs that a definition on its way out does not offer, but whose requests are answered: finalizers still
+/// have to come off its objects, and creating is refused in words of its own.
+fn is_write(verb: Verb) -> bool {
+    matches!(verb, Verb::Create | Verb::Update | Verb::Patch)
+}

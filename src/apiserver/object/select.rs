@@ -1,0 +1,569 @@
+//! Label and field selectors: their grammar, upstream's complaints about it, and matching over a
+//! light view (a function from key to value). Must not know how objects are kept.
+//!
+//! Source: apimachinery `pkg/labels/selector.go`, `pkg/fields/selector.go`, v0.35.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::naming;
+use crate::apiserver::failure::Failure;
+
+/// A parsed `labelSelector`. The empty selector matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector(Vec<LabelRequirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LabelRequirement {
+    key: String,
+    test: LabelTest,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LabelTest {
+    In(Vec<String>),
+    /// Also true of an object that has no such label.
+    NotIn(Vec<String>),
+    Exists,
+    Absent,
+    Above(i64),
+    Below(i64),
+}
+
+impl LabelSelector {
+    /// From the text of the query parameter.
+    ///
+    /// # Errors
+    /// 400 with upstream's sentence.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let mut parser = LabelParser { tokens: scan(text), at: 0 };
+        parser.selector().map(Self).map_err(Failure::bad_request)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Does an object with these labels match? `label` looks one up.
+    pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.0.iter().all(|requirement| requirement.test.holds(label(&requirement.key)))
+    }
+
+    /// The same over an object as JSON.
+    #[must_use]
+    pub fn matches_object(&self, object: &Value) -> bool {
+        let labels = &object["metadata"]["labels"];
+        self.matches(|key| labels.get(key).and_then(Value::as_str))
+    }
+}
+
+impl LabelTest {
+    fn holds(&self, value: Option<&str>) -> bool {
+        let number = || value.and_then(|v| v.parse::<i64>().ok());
+        match self {
+            Self::In(values) => value.is_some_and(|v| values.iter().any(|w| w == v)),
+            Self::NotIn(values) => value.is_none_or(|v| values.iter().all(|w| w != v)),
+            Self::Exists => value.is_some(),
+            Self::Absent => value.is_none(),
+            Self::Above(bound) => number().is_some_and(|n| n > *bound),
+            Self::Below(bound) => number().is_some_and(|n| n < *bound),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    /// A key, a value, or the words `in` and `notin`, which only an operator position reads as such.
+    Word(String),
+    Symbol(&'static str),
+    Wrong(String),
+    End,
+}
+
+impl Token {
+    fn text(&self) -> &str {
+        match self {
+            Self::Word(text) | Self::Wrong(text) => text,
+            Self::Symbol(text) => text,
+            Self::End => "",
+        }
+    }
+}
+
+/// Longest first, so that `==` is not read as two `=`.
+const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+
+fn scan(text: &str) -> Vec<Token> {
+    let is_symbol = |c: char| "=!(),><".contains(c);
+    let is_space = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start_matches(is_space);
+    while let Some(first) = rest.chars().next() {
+        let length = if is_symbol(first) {
+            let symbol = SYMBOLS.iter().find(|s| rest.starts_with(**s)).copied().unwrap_or("=");
+            tokens.push(Token::Symbol(symbol));
+            symbol.len()
+        } else {
+            let end = rest.find(|c| is_symbol(c) || is_space(c)).unwrap_or(rest.len());
+            let word = &rest[..end];
+            // Upstream's scanner stops at a NUL byte as at the end of the text.
+            tokens.push(if word.contains('\0') {
+                Token::Wrong(word.to_owned())
+            } else {
+                Token::Word(word.to_owned())
+            });
+            end
+        };
+        rest = rest[length..].trim_start_matches(is_space);
+    }
+    tokens.push(Token::End);
+    tokens
+}
+
+struct LabelParser {
+    tokens: Vec<Token>,
+    at: usize,
+}
+
+impl LabelParser {
+    fn peek(&self) -> &Token {
+        self.tokens.get(self.at).unwrap_or(&Token::End)
+    }
+
+    fn take(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at += 1;
+        token
+    }
+
+    fn selector(&mut self) -> Result<Vec<LabelRequirement>, String> {
+        let mut requirements = Vec::new();
+        loop {
+            match self.peek() {
+                Token::End => return Ok(requirements),
+                Token::Word(_) | Token::Symbol("!") => {}
+                other => {
+                    return Err(format!(
+                        "found '{}', expected: !, identifier, or 'end of string'",
+                        other.text()
+                    ));
+                }
+            }
+            let requirement = self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))?;
+            requirements.push(requirement);
+            match self.take() {
+                Token::End => return Ok(requirements),
+                Token::Symbol(",") => match self.peek() {
+                    Token::Word(_) | Token::Symbol("!") => {}
+                    other => return Err(format!("found '{}', expected: identifier after ','", other.text())),
+                },
+                other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.text())),
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
+        let absent = *self.peek() == Token::Symbol("!");
+        if absent {
+            self.take();
+        }
+        let key = match self.take() {
+            Token::Word(key) => key,
+            other => return Err(format!("found '{}', expected: identifier", other.text())),
+        };
+        complain("<nil>", &key, &naming::qualified_name(&key))?;
+        let ends = matches!(self.peek(), Token::End | Token::Symbol(","));
+        let test = match (absent, ends) {
+            (true, _) => LabelTest::Absent,
+            (false, true) => LabelTest::Exists,
+            (false, false) => self.comparison(&key)?,
+        };
+        Ok(LabelRequirement { key, test })
+    }
+
+    fn comparison(&mut self, key: &str) -> Result<LabelTest, String> {
+        let operator = self.take();
+        match operator.text() {
+            "in" => Ok(LabelTest::In(self.values(key)?)),
+            "notin" => Ok(LabelTest::NotIn(self.values(key)?)),
+            "=" | "==" => Ok(LabelTest::In(vec![self.value(key)?])),
+            "!=" => Ok(LabelTest::NotIn(vec![self.value(key)?])),
+            ">" | "gt" => Ok(LabelTest::Above(integer(&self.value(key)?)?)),
+            "<" | "lt" => Ok(LabelTest::Below(integer(&self.value(key)?)?)),
+            other => Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+        }
+    }
+
+    fn value(&mut self, key: &str) -> Result<String, String> {
+        if matches!(self.peek(), Token::End | Token::Symbol(",")) {
+            return Ok(String::new());
+        }
+        match self.take() {
+            Token::Word(value) => {
+                complain(&format!("values[0][{key}]"), &value, &naming::label_value(&value))?;
+                Ok(value)
+            }
+            other => Err(format!("found '{}', expected: identifier", other.text())),
+        }
+    }
+
+    /// `(a, b)`; commas with nothing between them stand for the empty value.
+    fn values(&mut self, key: &str) -> Result<Vec<String>, String> {
+        match self.take() {
+            Token::Symbol("(") => {}
+            other => return Err(format!("found '{}' expected: '('", other.text())),
+        }
+        let mut values = Vec::new();
+        loop {
+            let value = match self.peek() {
+                Token::Word(word) => word.clone(),
+                Token::Symbol("," | ")") => String::new(),
+                other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
+            };
+            if matches!(self.peek(), Token::Word(_)) {
+                self.take();
+            }
+            complain(&format!("values[{}][{key}]", values.len()), &value, &naming::label_value(&value))?;
+            values.push(value);
+            match self.take() {
+                Token::Symbol(",") => {}
+                Token::Symbol(")") => return Ok(values),
+                other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
+            }
+        }
+    }
+}
+
+fn complain(path: &str, value: &str, complaints: &[String]) -> Result<(), String> {
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{path}: Invalid value: {}: {}", Value::from(value), complaints.join("; ")))
+}
+
+fn integer(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
+            Value::from(text)
+        )
+    })
+}
+
+/// A parsed `fieldSelector`: comma means and. The empty selector matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector(Vec<FieldRequirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldRequirement {
+    field: String,
+    value: String,
+    equal: bool,
+}
+
+impl FieldSelector {
+    /// From the text of the query parameter; `supported` says which field labels the resource has
+    /// (see [`is_supported_field`]).
+    ///
+    /// # Errors
+    /// 400: bad syntax, or a field the resource cannot be selected by.
+    pub fn parse(text: &str, supported: impl Fn(&str) -> bool) -> Result<Self, Failure> {
+        let mut requirements = Vec::new();
+        for term in split_terms(text).into_iter().filter(|t| !t.is_empty()) {
+            let Some((field, equal, value)) = split_term(term) else {
+                return Err(Failure::bad_request(format!(
+                    "invalid selector: '{text}'; can't understand '{term}'"
+                )));
+            };
+            if !supported(field) {
+                return Err(Failure::bad_request(format!("field label not supported: {field}")));
+            }
+            let value = unescape(value).map_err(Failure::bad_request)?;
+            requirements.push(FieldRequirement { field: field.to_owned(), value, equal });
+        }
+        Ok(Self(requirements))
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The one name that can match, when the selector asks for one: a single key to read.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.0.iter().find(|r| r.equal && r.field == "metadata.name").map(|r| r.value.as_str())
+    }
+
+    /// Does it ask about anything but name and namespace, so that the object must be parsed?
+    #[must_use]
+    pub fn needs_object(&self) -> bool {
+        self.0.iter().any(|r| !matches!(r.field.as_str(), "metadata.name" | "metadata.namespace"))
+    }
+
+    /// `field` looks a value up; a missing field is the empty string.
+    pub fn matches<'a>(&self, field: impl Fn(&str) -> Cow<'a, str>) -> bool {
+        self.0.iter().all(|r| (field(&r.field) == r.value) == r.equal)
+    }
+
+    /// The same over an object as JSON.
+    #[must_use]
+    pub fn matches_object(&self, object: &Value) -> bool {
+        self.matches(|field| field_value(object, field))
+    }
+}
+
+/// The value of a field label in an object, as text. Missing, null, objects and lists are empty.
+#[must_use]
+pub fn field_value<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
+    let path = match field {
+        // Two event sources existed before `reportingComponent`; upstream selects the older by `source`.
+        "source" => "source.component",
+        // The one label that is not a path: namespaces may be selected by plain `name`.
+        "name" => "metadata.name",
+        other => other,
+    };
+    let found = path.split('.').try_fold(object, |at, part| at.get(part));
+    match found {
+        Some(Value::String(text)) => Cow::Borrowed(text),
+        Some(Value::Bool(flag)) => Cow::Borrowed(if *flag { "true" } else { "false" }),
+        Some(Value::Number(number)) => Cow::Owned(number.to_string()),
+        None if path == "spec.unschedulable" => Cow::Borrowed("false"),
+        _ => Cow::Borrowed(""),
+    }
+}
+
+/// Field labels of the resources we serve, beyond name and namespace.
+/// Source: kubernetes `pkg/apis/core/v1/conversion.go` and each registry's `strategy.go`, v1.35.
+const FIELDS: [(&str, &str, &[&str]); 5] = [
+    ("", "secrets", &["type"]),
+    ("", "namespaces", &["status.phase", "name"]),
+    ("", "nodes", &["spec.unschedulable"]),
+    (
+        "",
+        "events",
+        &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+    ),
+    (
+        "events.k8s.io",
+        "events",
+        &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+    ),
+];
+
+/// Can this resource be selected by this field label? `selectable` are the paths a custom resource
+/// declares in `selectableFields`, without the leading dot.
+#[must_use]
+pub fn is_supported_field(
+    group: &str,
+    plural: &str,
+    namespaced: bool,
+    selectable: &[String],
+    field: &str,
+) -> bool {
+    field == "metadata.name"
+        || (namespaced && field == "metadata.namespace")
+        || selectable.iter().any(|s| s == field)
+        || FIELDS.iter().any(|(g, p, fields)| *g == group && *p == plural && fields.contains(&field))
+}
+
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+/// Field, whether it must be equal, and the still escaped value.
+fn split_term(term: &str) -> Option<(&str, bool, &str)> {
+    for (at, _) in term.char_indices() {
+        for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
+            if let Some(value) = term[at..].strip_prefix(operator) {
+                return Some((&term[..at], equal, value));
+            }
+        }
+    }
+    None
+}
+
+fn unescape(value: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(next @ ('\\' | ',' | '=')) => out.push(next),
+                Some(next) => {
+                    return Err(format!("invalid field selector: invalid escape sequence: \\{next}"));
+                }
+                None => return Err("invalid field selector: invalid escape sequence: \\".to_owned()),
+            },
+            ',' | '=' => return Err(format!("invalid field selector: unescaped character in value: {c}")),
+            other => out.push(other),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn label_selectors_match() {
+        let object = json!({"metadata": {"labels": {"a": "1", "b": "x", "e": "", "p.io/q": "z"}}});
+        for (selector, expected) in [
+            ("", true),
+            ("a=1", true),
+            ("a==1,b=x", true),
+            (" a = 1 , b != y ", true),
+            ("a!=1", false),
+            ("c!=1", true),
+            ("b in (x,y)", true),
+            ("b in (y)", false),
+            ("b notin (y)", true),
+            ("c notin (x)", true),
+            ("b notin (x)", false),
+            ("a", true),
+            ("c", false),
+            ("!c", true),
+            ("! a", false),
+            ("e=", true),
+            ("e", true),
+            ("e in ()", true),
+            ("a>0", true),
+            ("a<1", false),
+            ("a gt 0", true),
+            ("b>0", false),
+            ("p.io/q=z", true),
+            ("in=x", false),
+            ("b in (in, x)", true),
+        ] {
+            let parsed = LabelSelector::parse(selector).expect(selector);
+            assert_eq!(parsed.matches_object(&object), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn label_selectors_complain_as_upstream_does() {
+        for (selector, complaint) in [
+            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+            ("a,", "found '', expected: identifier after ','"),
+            (",", "found ',', expected: !, identifier, or 'end of string'"),
+            ("a in x", "unable to parse requirement: found 'x' expected: '('"),
+            ("a in (x", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+            (
+                "a>x",
+                "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value \
+                 must be an integer",
+            ),
+        ] {
+            let failure = LabelSelector::parse(selector).expect_err(selector);
+            assert_eq!((failure.code(), failure.message.as_str()), (400, complaint), "{selector}");
+        }
+        let failure = LabelSelector::parse("-a=b").expect_err("a bad key");
+        assert!(
+            failure
+                .message
+                .starts_with("unable to parse requirement: <nil>: Invalid value: \"-a\": name part")
+        );
+    }
+
+    #[test]
+    fn field_selectors_match() {
+        let object = json!({
+            "metadata": {"name": "n", "namespace": "ns"},
+            "involvedObject": {"uid": "u", "name": "a,b"}, "reason": "R", "source": {"component": "kubelet"},
+        });
+        let events = |field: &str| is_supported_field("", "events", true, &[], field);
+        for (selector, expected) in [
+            ("", true),
+            ("metadata.name=n", true),
+            ("metadata.name==n,metadata.namespace=ns", true),
+            ("metadata.name!=n", false),
+            ("involvedObject.uid=u,involvedObject.name=a\\,b", true),
+            ("involvedObject.kind=", true),
+            ("source=kubelet,reason!=S", true),
+        ] {
+            let parsed = FieldSelector::parse(selector, events).expect(selector);
+            assert_eq!(parsed.matches_object(&object), expected, "{selector}");
+        }
+        let parsed = FieldSelector::parse("metadata.name=n", events).expect("fine");
+        assert_eq!((parsed.name(), parsed.needs_object()), (Some("n"), false));
+        let nodes = |field: &str| is_supported_field("", "nodes", false, &[], field);
+        let parsed = FieldSelector::parse("spec.unschedulable=false", nodes).expect("fine");
+        assert!(parsed.matches_object(&json!({"spec": {}})));
+    }
+
+    #[test]
+    fn field_selectors_complain_as_upstream_does() {
+        let none = |field: &str| is_supported_field("cluster.x-k8s.io", "machines", true, &[], field);
+        for (selector, complaint) in [
+            ("spec.foo=1", "field label not supported: spec.foo"),
+            ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
+            ("metadata.name=a\\x", "invalid field selector: invalid escape sequence: \\x"),
+            ("metadata.name=a=b", "invalid field selector: unescaped character in value: ="),
+        ] {
+            let failure = FieldSelector::parse(selector, none).expect_err(selector);
+            assert_eq!((failure.code(), failure.message.as_str()), (400, complaint), "{selector}");
+        }
+        assert!(is_supported_field("g", "r", true, &["spec.a".to_owned()], "spec.a"));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(text in "[a-c =!(),<>\\\\äé\u{0}.]{0,24}") {
+            let _ = LabelSelector::parse(&text).map(|s| s.matches(|_| Some("a")));
+            let _ = FieldSelector::parse(&text, |_| true).map(|s| s.matches(|_| Cow::Borrowed("a")));
+        }
+
+        #[test]
+        fn a_single_requirement_means_what_it_says(key in "[a-c]", value in "[a-c]{0,2}", actual in "[a-c]{0,2}") {
+            let equal = LabelSelector::parse(&format!("{key}={value}")).expect("valid");
+            let different = LabelSelector::parse(&format!("{key}!={value}")).expect("valid");
+            prop_assert_eq!(equal.matches(|_| Some(actual.as_str())), actual == value);
+            prop_assert_eq!(different.matches(|_| Some(actual.as_str())), actual != value);
+        }
+    }
+}

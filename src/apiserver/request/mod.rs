@@ -1,0 +1,7 @@
+//! From bytes to a typed request: the URL and its options, the body, what may be answered with, and who
+//! asks. Must not know what becomes of a request.
+
+pub mod auth;
+pub mod content;
+pub mod negotiate;
+pub mod routes;

@@ -1,0 +1,244 @@
+//! The only per-kind rules: what is filled in before a write, and what is checked beyond the schema.
+//! Must not know stores, routes or answers.
+//!
+//! Source: kubernetes `pkg/registry/core/{namespace,event,node}/strategy.go`,
+//! apiextensions-apiserver `pkg/registry/customresource/strategy.go`, v1.35.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::Resource;
+use super::{config_data, crds, events, scale};
+use crate::apiserver::failure::{Cause, CauseReason, Failure};
+use crate::apiserver::object::{self, metadata, naming};
+use crate::apiserver::schema::{Schema, crd};
+
+/// Finalizer of a namespace's spec: its content is still being removed.
+pub const NAMESPACE_FINALIZER: &str = "kubernetes";
+
+/// Which rules a resource follows.
+#[derive(Debug)]
+pub enum Strategy {
+    Namespace,
+    Node,
+    Secret,
+    ConfigMap,
+    Event,
+    Lease,
+    Definition,
+    Review(Review),
+    Custom(Custom),
+}
+
+/// Questions that are answered and not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    Access,
+    Rules,
+    Identity,
+}
+
+/// A schema that is compiled when the first object asks for it: most of a provider's kinds are
+/// never touched in a session.
+pub struct LazySchema(
+    LazyLock<Result<Schema, Vec<Cause>>, Box<dyn FnOnce() -> Result<Schema, Vec<Cause>> + Send>>,
+);
+
+impl LazySchema {
+    pub fn new(compile: impl FnOnce() -> Result<Schema, Vec<Cause>> + Send + 'static) -> Self {
+        Self(LazyLock::new(Box::new(compile)))
+    }
+
+    /// # Errors
+    /// Why the schema is not structural.
+    pub fn get(&self) -> Result<&Schema, &Vec<Cause>> {
+        self.0.as_ref()
+    }
+}
+
+impl fmt::Debug for LazySchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LazySchema")
+    }
+}
+
+/// What a CustomResourceDefinition says about one version beyond names.
+#[derive(Debug)]
+pub struct Custom {
+    /// Changes when the schema does: objects stored under another tag are fitted again when read.
+    pub schema_tag: u32,
+    /// Changes when anything about the version or its names does.
+    pub version_tag: u32,
+    pub schema: LazySchema,
+    pub selectable_fields: Vec<String>,
+    /// Name of the definition.
+    pub definition: String,
+}
+
+impl Resource {
+    /// Does `metadata.generation` count its changes?
+    #[must_use]
+    pub fn counts_generations(&self) -> bool {
+        matches!(self.strategy, Strategy::Custom(_) | Strategy::Definition)
+    }
+
+    /// May an update come without a resource version?
+    #[must_use]
+    pub fn allows_unconditional_update(&self) -> bool {
+        !matches!(self.strategy, Strategy::Custom(_) | Strategy::Definition | Strategy::Lease)
+    }
+
+    /// Does an update of a missing object create it?
+    #[must_use]
+    pub fn allows_create_on_update(&self) -> bool {
+        matches!(self.strategy, Strategy::Lease | Strategy::Event)
+    }
+
+    /// Spelling of names.
+    #[must_use]
+    pub fn name_rule(&self) -> fn(&str) -> Vec<String> {
+        match self.strategy {
+            Strategy::Namespace => naming::dns_label,
+            _ => naming::dns_subdomain,
+        }
+    }
+
+    /// Refuses what upstream cannot decode, beyond the schema.
+    ///
+    /// # Errors
+    /// 400.
+    pub fn check_decoded(&self, object: &Value) -> Result<(), Failure> {
+        match self.strategy {
+            Strategy::Secret | Strategy::ConfigMap => config_data::check_bytes(&self.kind, object),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a Go client does not write, because there is nothing in it, is not kept.
+    pub fn drop_empty(&self, object: &mut Value) {
+        metadata::drop_empty(object);
+        if let (Strategy::Secret | Strategy::ConfigMap, Some(fields)) =
+            (&self.strategy, object.as_object_mut())
+        {
+            fields.retain(|_, value| value.as_object().is_none_or(|map| !map.is_empty()));
+        }
+    }
+
+    /// From what the client speaks to what is kept.
+    pub fn to_stored(&self, object: &mut Value) {
+        if matches!(self.strategy, Strategy::Event) && !self.group.is_empty() {
+            events::to_core(object);
+        }
+        if self.version != self.storage_version {
+            object["apiVersion"] = format!("{}/{}", self.group, self.storage_version).into();
+        }
+    }
+
+    /// From what is kept to what the client speaks.
+    pub fn read_stored(&self, object: &mut Value) {
+        if matches!(self.strategy, Strategy::Event) && !self.group.is_empty() {
+            events::from_core(object);
+        }
+        if self.version != self.storage_version {
+            object["apiVersion"] = self.api_version().into();
+        }
+    }
+
+    /// Fills in what the kind wants on create.
+    pub fn prepare_create(&self, object: &mut Value) {
+        if let (true, true, Some(fields)) = (self.is_custom(), self.has_status, object.as_object_mut()) {
+            fields.remove("status");
+        }
+        match self.strategy {
+            Strategy::Namespace => prepare_namespace(object),
+            Strategy::Secret => config_data::prepare_secret(object),
+            Strategy::Definition => crds::prepare(object),
+            _ => {}
+        }
+        if self.counts_generations() {
+            object::set(object, "generation", 1.into());
+        }
+    }
+
+    /// Fills in what an update of the main resource may leave out, and takes back what it may not touch.
+    pub fn prepare_update(&self, object: &mut Value, old: &Value) {
+        if self.has_status {
+            copy_field(object, old, "status");
+        }
+        match self.strategy {
+            Strategy::Namespace => {
+                copy_field(object, old, "spec");
+                label_namespace(object);
+            }
+            Strategy::Secret => config_data::prepare_secret(object),
+            Strategy::Definition => crds::prepare_update(object, old),
+            _ => {}
+        }
+    }
+
+    /// What is wrong with the object beyond its schema.
+    #[must_use]
+    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        match self.strategy {
+            Strategy::Secret => config_data::validate_secret(object, old),
+            Strategy::ConfigMap => config_data::validate_config_map(object, old),
+            Strategy::Event => validate_event(object),
+            Strategy::Definition => crd::check(object, old),
+            Strategy::Custom(_) => {
+                self.scale.as_ref().map(|paths| scale::check(paths, object)).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Resource {
+    /// What a writer should know although the object is accepted.
+    #[must_use]
+    pub fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        match self.strategy {
+            Strategy::Definition => crds::warnings(object, old),
+            Strategy::Custom(_) => metadata::finalizer_warnings(object, old),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Makes `field` of `object` what it is in `old`.
+pub fn copy_field(object: &mut Value, old: &Value, field: &str) {
+    let Some(fields) = object.as_object_mut() else { return };
+    match old.get(field) {
+        Some(value) => fields.insert(field.to_owned(), value.clone()),
+        None => fields.remove(field),
+    };
+}
+
+fn prepare_namespace(object: &mut Value) {
+    let mut finalizers = object["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|name| name == NAMESPACE_FINALIZER) {
+        finalizers.push(NAMESPACE_FINALIZER.into());
+    }
+    object["spec"] = json!({ "finalizers": finalizers });
+    object["status"] = json!({ "phase": "Active" });
+    label_namespace(object);
+}
+
+fn label_namespace(object: &mut Value) {
+    let name = object::name(object).to_owned();
+    let mut labels = object["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    labels.insert("kubernetes.io/metadata.name".to_owned(), name.into());
+    object::set(object, "labels", Value::Object(labels));
+}
+
+/// An event lives beside the object it is about.
+fn validate_event(object: &Value) -> Vec<Cause> {
+    let about = object["involvedObject"]["namespace"].as_str().unwrap_or_default();
+    let namespace = object::text(object, "namespace");
+    if about.is_empty() || about == namespace {
+        return Vec::new();
+    }
+    let message = format!("Invalid value: \"{about}\": does not match event.namespace");
+    vec![Cause::new(CauseReason::FieldValueInvalid, "involvedObject.namespace", message)]
+}

@@ -1,0 +1,78 @@
+//! What goes back: the answer to one request, objects and lists as bodies, the stream of a watch, and the
+//! last step onto the wire. Must not know verbs, nor how a request came.
+
+pub mod answer;
+pub mod encoding;
+pub mod lines;
+mod warnings;
+pub mod watch;
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+
+use crate::apiserver::failure::{Failure, Reason};
+
+/// The body of an answer: one buffer, or the events of a watch.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// An answer on its way out.
+pub struct Reply {
+    pub code: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Payload,
+}
+
+/// What an answer carries.
+pub enum Payload {
+    /// All of it; may still be indented or compressed on its way out.
+    Whole(Bytes),
+    /// Events as they happen.
+    Events(Body),
+}
+
+impl Reply {
+    #[must_use]
+    pub fn new(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        Self { code, headers, body: Payload::Whole(body.into()) }
+    }
+
+    #[must_use]
+    pub fn json(body: impl Into<Bytes>) -> Self {
+        Self::new(StatusCode::OK, "application/json", body)
+    }
+
+    #[must_use]
+    pub fn created(mut self, created: bool) -> Self {
+        if created {
+            self.code = StatusCode::CREATED;
+        }
+        self
+    }
+
+    /// One `Warning` header per text.
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: &[String]) -> Self {
+        warnings::add(&mut self.headers, warnings);
+        self
+    }
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Self {
+        let code = StatusCode::from_u16(failure.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut reply = Self::new(code, "application/json", failure.status().to_string());
+        if failure.details.retry_after_s > 0 {
+            reply.headers.insert(header::RETRY_AFTER, failure.details.retry_after_s.into());
+        }
+        if failure.reason == Reason::Unauthorized {
+            reply.headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        reply
+    }
+}
