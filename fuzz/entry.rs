@@ -1,7 +1,8 @@
 //! What hostile input is fed to, and what must hold whatever it is. One function per fuzz target; the
 //! normal test suite calls the same ones with random input.
 
-use capstan::apiserver::object::select::{FieldSelector, LabelSelector};
+use capstan::apiserver::object::field_selector::FieldSelector;
+use capstan::apiserver::object::label_selector::LabelSelector;
 use capstan::apiserver::patch::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
 use capstan::apiserver::registry::list;
 use capstan::apiserver::request::content::{self, DEPTH_MAX};

@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::edit::{is_annotated_paused, is_paused};
 use super::{Action, Finding, Risk, Severity};
+use crate::api::control_plane::{ReplicaRefusal, replica_refusals};
 use crate::api::names::{annotation, label};
+use crate::api::version::{parse, skips_minor};
 use crate::time::{self, Timestamp};
 
 /// What the rules may look at. `None` means it could not be read, which is itself a finding.
@@ -58,8 +60,7 @@ pub fn findings(action: &Action, around: &Surroundings, now: Timestamp) -> Vec<F
         rollout_scheduled(action, around, now),
         rollout_moment_in_the_past(action, now),
         replicas_managed_by_topology(action, around),
-        control_plane_scaled_to_zero(action, around),
-        even_control_plane(action, around),
+        refused_number_of_members(action, around),
         quorum_lost_by_scaling_down(action, around),
         control_plane_not_healthy(action, around),
         version_goes_back(action, around),
@@ -244,34 +245,27 @@ fn replicas_managed_by_topology(action: &Action, around: &Surroundings) -> Optio
     )
 }
 
-fn control_plane_scaled_to_zero(action: &Action, around: &Surroundings) -> Option<Finding> {
-    match action {
-        Action::Scale { replicas: 0 } if around.kind() == "KubeadmControlPlane" => finding(
+/// What admission would refuse.
+fn refused_number_of_members(action: &Action, around: &Surroundings) -> Option<Finding> {
+    let Action::Scale { replicas } = *action else { return None };
+    if around.kind() != "KubeadmControlPlane" {
+        return None;
+    }
+    match replica_refusals(replicas.into(), around.has_stacked_etcd()).next()? {
+        ReplicaRefusal::NotPositive => finding(
             Severity::Blocker,
             "control-plane-to-zero",
             "a control plane cannot be scaled to 0; delete the Cluster if that is what you want",
         ),
-        _ => None,
-    }
-}
-
-fn even_control_plane(action: &Action, around: &Surroundings) -> Option<Finding> {
-    let Action::Scale { replicas } = action else { return None };
-    if around.kind() != "KubeadmControlPlane"
-        || *replicas < 1
-        || replicas % 2 == 1
-        || !around.has_stacked_etcd()
-    {
-        return None;
-    }
-    finding(
-        Severity::Blocker,
-        "even-stacked-etcd",
-        format!(
-            "{replicas} members of stacked etcd survive no more failures than {}; the API refuses even numbers",
-            replicas - 1
+        ReplicaRefusal::EvenWithStackedEtcd => finding(
+            Severity::Blocker,
+            "even-stacked-etcd",
+            format!(
+                "{replicas} members of stacked etcd survive no more failures than {}; the API refuses even numbers",
+                replicas - 1
+            ),
         ),
-    )
+    }
 }
 
 fn quorum_lost_by_scaling_down(action: &Action, around: &Surroundings) -> Option<Finding> {
@@ -328,10 +322,6 @@ fn version_of(object: &Value) -> Option<&str> {
         .find_map(|path| object.pointer(path).and_then(Value::as_str))
 }
 
-fn parse(version: &str) -> Option<semver::Version> {
-    semver::Version::parse(version.strip_prefix('v').unwrap_or(version)).ok()
-}
-
 fn version_goes_back(action: &Action, around: &Surroundings) -> Option<Finding> {
     let Action::SetVersion { version } = action else { return None };
     let from = version_of(&around.object).and_then(parse)?;
@@ -351,7 +341,7 @@ fn version_skips_a_minor(action: &Action, around: &Surroundings) -> Option<Findi
     let Action::SetVersion { version } = action else { return None };
     let from = version_of(&around.object).and_then(parse)?;
     let to = parse(version)?;
-    if around.kind() == "MachineDeployment" || (to.major == from.major && to.minor <= from.minor + 1) {
+    if around.kind() == "MachineDeployment" || !skips_minor(&from, &to) {
         return None;
     }
     finding(

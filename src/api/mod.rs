@@ -4,7 +4,9 @@
 pub mod condition;
 pub mod key;
 pub mod merge;
+pub mod name_template;
 pub mod names;
+pub mod version;
 
 pub mod legacy;
 pub mod reference;

@@ -62,7 +62,7 @@ pub use response::Body;
 use failure::Failure;
 use object::Record;
 use registry::{Draft, Registry, Subject, definitions, gc, housekeeping};
-use request::routes::WriteOptions;
+use request::options::WriteOptions;
 use resource::{CRD_GROUP, CRD_PLURAL, Resource, crds};
 use response::encoding;
 use response::lines::Lines;

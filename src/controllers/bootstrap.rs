@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use super::certificates::text_of;
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_turned, status as status_write};
+use super::{Context, apply, cluster_turned, keys, status as status_write};
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
@@ -199,8 +199,7 @@ impl Controller for KubeadmConfigs {
             }),
             Trigger::on(&caches.clusters, move |old, new| {
                 let Some(key) = cluster_turned(old, new) else { return Vec::new() };
-                let found = configs.labelled(&key.namespace, label::CLUSTER_NAME, &key.name);
-                found.iter().map(|c| ObjectKey::of(c.as_ref())).collect()
+                keys(&configs.labelled(&key.namespace, label::CLUSTER_NAME, &key.name))
             }),
         ]
     }

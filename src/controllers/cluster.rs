@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::machine::probe;
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_key_of, status as status_write};
+use super::{Context, apply, cluster_key_of, keys, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::{finalizer, label};
@@ -133,6 +133,6 @@ fn referrers<K: Object>(cache: &Cache<K>, clusters: Cache<Cluster>) -> Trigger {
                 .flatten()
                 .any(|r| r.kind == kind && r.name == key.name)
         };
-        clusters.select(&key.namespace, refers).iter().map(|c| ObjectKey::of(c.as_ref())).collect()
+        keys(&clusters.select(&key.namespace, refers))
     })
 }

@@ -6,19 +6,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::template::{self, Templates};
-use super::{Context, apply, finalizer, pause, status as status_write};
+use super::adoption::adopt;
+use super::template::Templates;
+use super::{Context, apply, finalizer, status as status_write, workers};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef, controller_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
+use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{self, CORE_GROUP, label};
 use crate::client::{Mode, Precondition};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::deployment::{Observed, plan};
-use crate::plan::naming::SUFFIX_CHARS;
-use crate::plan::ownership::{owner, with_owner};
+use crate::plan::ownership::{add_owner, owner};
 use crate::status::machine_deployment::{self as judged, OWNED};
 use crate::status::selector::matches;
 
@@ -57,7 +58,7 @@ impl MachineDeployments {
             deployment: deployment.clone(),
             sets: sets.clone(),
             missing_templates: templates.missing.clone(),
-            suffix: context.rng.suffix(SUFFIX_CHARS),
+            suffix: context.rng.suffix(RANDOM_BYTES),
         };
         let plan = plan(&observed, now);
         let applied = apply::apply(context, &plan.steps).await;
@@ -92,8 +93,7 @@ impl MachineDeployments {
         let mut after = deployment.clone();
         let labels = after.metadata.labels.get_or_insert_default();
         labels.insert(label::CLUSTER_NAME.to_owned(), deployment.spec.cluster_name.clone());
-        let owners = after.metadata.owner_references.get_or_insert_default();
-        *owners = with_owner(std::mem::take(owners), owner(cluster, false));
+        add_owner(&mut after.metadata, owner(cluster, false));
         let guard = Precondition::unchanged(deployment);
         Ok(self.context.writer.patch(deployment, &after, &guard, Mode::Real).await?)
     }
@@ -111,23 +111,12 @@ impl MachineDeployments {
                 Some(owner) if Some(&owner.uid) == deployment.metadata.uid.as_ref() => mine.push(set),
                 Some(_) => {}
                 None if selected && deployment.metadata.deletion_timestamp.is_none() => {
-                    mine.push(Arc::new(self.adopt(deployment, &set).await?));
+                    mine.push(Arc::new(adopt(&self.context, deployment, set.as_ref()).await?));
                 }
                 None => {}
             }
         }
         Ok(mine)
-    }
-
-    async fn adopt(
-        &self,
-        deployment: &MachineDeployment,
-        set: &MachineSet,
-    ) -> Result<MachineSet, ReconcileError> {
-        let mut after = set.clone();
-        let owners = after.metadata.owner_references.get_or_insert_default();
-        *owners = with_owner(std::mem::take(owners), owner(deployment, true));
-        Ok(self.context.writer.patch(set, &after, &Precondition::unchanged(set), Mode::Real).await?)
     }
 
     /// All that its selector matches, whoever owns them.
@@ -145,46 +134,15 @@ impl Controller for MachineDeployments {
 
     fn triggers(&self) -> Vec<Trigger> {
         let caches = &self.context.caches;
-        let of_cluster = caches.machine_deployments.clone();
-        let of_infrastructure = caches.machine_deployments.clone();
-        let of_bootstrap = caches.machine_deployments.clone();
-        let users = |all: &[Arc<MachineDeployment>], kind: &str, template: &ObjectKey| {
-            template::users(all, |md| &md.spec.template.spec, kind, template)
-        };
-        vec![
-            Trigger::own(&caches.machine_deployments),
-            Trigger::owned_by(&caches.machine_sets, CORE_GROUP, "MachineDeployment"),
-            Trigger::on(&caches.clusters, move |old, new| {
-                let Some(cluster) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
-                let mine = of_cluster.select(&cluster.namespace, |md| md.spec.cluster_name == cluster.name);
-                mine.iter().map(|md| ObjectKey::of(md.as_ref())).collect()
-            }),
-            Trigger::on(&caches.dev_machine_templates, move |old, new| {
-                let Some(key) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
-                users(&of_infrastructure.list(), "DevMachineTemplate", &key)
-            }),
-            Trigger::on(&caches.kubeadm_config_templates, move |old, new| {
-                let Some(key) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
-                users(&of_bootstrap.list(), "KubeadmConfigTemplate", &key)
-            }),
-        ]
+        let mut triggers = workers::triggers(caches, &caches.machine_deployments);
+        triggers.push(Trigger::owned_by(&caches.machine_sets, CORE_GROUP, "MachineDeployment"));
+        triggers
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let context = &self.context;
-        let Some(deployment) = context.caches.machine_deployments.get(key) else { return Ok(Outcome::Done) };
-        let cluster_key = ObjectKey::new(&key.namespace, &deployment.spec.cluster_name);
-        let Some(cluster) = context.caches.clusters.get(&cluster_key) else {
-            return Err(ReconcileError::failed(format!(
-                "MachineDeployment {key}: there is no Cluster {cluster_key}"
-            )));
-        };
-        if finalizer::ensure(context, deployment.as_ref(), names::finalizer::MACHINE_DEPLOYMENT).await? {
-            return Ok(Outcome::Done);
+        match workers::begin(&self.context, &self.context.caches.machine_deployments, key).await? {
+            Some((deployment, cluster)) => self.reconcile_live(&deployment, &cluster).await,
+            None => Ok(Outcome::Done),
         }
-        if pause::check(context, deployment.as_ref(), Some(&cluster)).await? == pause::Pause::Stop {
-            return Ok(Outcome::Done);
-        }
-        self.reconcile_live(&deployment, &cluster).await
     }
 }

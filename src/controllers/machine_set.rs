@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::template::{self, Templates, clone_kind};
-use super::{Context, apply, finalizer, pause, status as status_write};
+use super::adoption::adopt;
+use super::template::{Templates, clone_kind};
+use super::{Context, apply, cluster_key_of, finalizer, status as status_write, workers};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, controller_of, label as label_of};
 use crate::api::machine::Machine;
 use crate::api::machine_set::{MachineSet, MachineSetStatus};
+use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{self, CORE_GROUP, label};
 use crate::client::{Mode, Precondition};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::machine_set::preflight::Preflight;
 use crate::plan::machine_set::{Observed, plan, preflight_messages};
-use crate::plan::naming::SUFFIX_CHARS;
-use crate::plan::ownership::{owner, with_owner};
+use crate::plan::ownership::{add_owner, owner};
 use crate::status::machine_set::{self as judged, OWNED};
 use crate::status::selector::matches;
 
@@ -93,7 +94,7 @@ impl MachineSets {
             bootstrap_kind: clone_kind(&context.caches, spec.bootstrap.config_ref.as_ref()),
             missing_templates: templates.missing.clone(),
             preflight: self.preflight(set, cluster, templates),
-            suffixes: (0..missing.min(MADE_AT_ONCE_MAX)).map(|_| context.rng.suffix(SUFFIX_CHARS)).collect(),
+            suffixes: (0..missing.min(MADE_AT_ONCE_MAX)).map(|_| context.rng.suffix(RANDOM_BYTES)).collect(),
             machines,
         }
     }
@@ -116,8 +117,7 @@ impl MachineSets {
         after.spec.selector.match_labels.get_or_insert_default().extend([pair.clone()]);
         after.spec.template.metadata.get_or_insert_default().labels.extend([pair]);
         if label_of(set, label::DEPLOYMENT_NAME).is_none() && controller_of(set).is_none() {
-            let owners = after.metadata.owner_references.get_or_insert_default();
-            *owners = with_owner(std::mem::take(owners), owner(cluster, false));
+            add_owner(&mut after.metadata, owner(cluster, false));
         }
         let guard = Precondition::unchanged(set);
         Ok(self.context.writer.patch(set, &after, &guard, Mode::Real).await?)
@@ -135,17 +135,10 @@ impl MachineSets {
             match controller_of(machine.as_ref()) {
                 Some(owner) if Some(&owner.uid) == set.metadata.uid.as_ref() => mine.push(machine),
                 Some(_) => {}
-                None => mine.push(Arc::new(self.adopt(set, &machine).await?)),
+                None => mine.push(Arc::new(adopt(&self.context, set, machine.as_ref()).await?)),
             }
         }
         Ok(mine)
-    }
-
-    async fn adopt(&self, set: &MachineSet, machine: &Machine) -> Result<Machine, ReconcileError> {
-        let mut after = machine.clone();
-        let owners = after.metadata.owner_references.get_or_insert_default();
-        *owners = with_owner(std::mem::take(owners), owner(set, true));
-        Ok(self.context.writer.patch(machine, &after, &Precondition::unchanged(machine), Mode::Real).await?)
     }
 }
 
@@ -170,54 +163,16 @@ impl Controller for MachineSets {
 
     fn triggers(&self) -> Vec<Trigger> {
         let caches = &self.context.caches;
-        let of_cluster = caches.machine_sets.clone();
-        let of_control_plane = caches.machine_sets.clone();
-        let of_infrastructure = caches.machine_sets.clone();
-        let of_bootstrap = caches.machine_sets.clone();
-        let users = |all: &[Arc<MachineSet>], kind: &str, template: &ObjectKey| {
-            template::users(all, |set| &set.spec.template.spec, kind, template)
-        };
-        vec![
-            Trigger::own(&caches.machine_sets),
-            Trigger::owned_by(&caches.machines, CORE_GROUP, "MachineSet"),
-            Trigger::on(&caches.clusters, move |old, new| {
-                let Some(cluster) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
-                let mine = of_cluster.select(&cluster.namespace, |set| set.spec.cluster_name == cluster.name);
-                mine.iter().map(|set| ObjectKey::of(set.as_ref())).collect()
-            }),
-            Trigger::on(&caches.control_planes, move |old, new| {
-                let Some(control_plane) = new.or(old) else { return Vec::new() };
-                let Some(name) = label_of(control_plane, label::CLUSTER_NAME) else { return Vec::new() };
-                let namespace = control_plane.metadata.namespace.as_deref().unwrap_or_default();
-                let mine = of_control_plane.select(namespace, |set| set.spec.cluster_name == name);
-                mine.iter().map(|set| ObjectKey::of(set.as_ref())).collect()
-            }),
-            Trigger::on(&caches.dev_machine_templates, move |old, new| {
-                let Some(key) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
-                users(&of_infrastructure.list(), "DevMachineTemplate", &key)
-            }),
-            Trigger::on(&caches.kubeadm_config_templates, move |old, new| {
-                let Some(key) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
-                users(&of_bootstrap.list(), "KubeadmConfigTemplate", &key)
-            }),
-        ]
+        let mut triggers = workers::triggers(caches, &caches.machine_sets);
+        triggers.push(Trigger::owned_by(&caches.machines, CORE_GROUP, "MachineSet"));
+        triggers.push(workers::of_cluster(&caches.machine_sets, &caches.control_planes, cluster_key_of));
+        triggers
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
-        let context = &self.context;
-        let Some(set) = context.caches.machine_sets.get(key) else { return Ok(Outcome::Done) };
-        let cluster_key = ObjectKey::new(&key.namespace, &set.spec.cluster_name);
-        let Some(cluster) = context.caches.clusters.get(&cluster_key) else {
-            return Err(ReconcileError::failed(format!(
-                "MachineSet {key}: there is no Cluster {cluster_key}"
-            )));
-        };
-        if finalizer::ensure(context, set.as_ref(), names::finalizer::MACHINE_SET).await? {
-            return Ok(Outcome::Done);
+        match workers::begin(&self.context, &self.context.caches.machine_sets, key).await? {
+            Some((set, cluster)) => self.reconcile_live(&set, &cluster).await,
+            None => Ok(Outcome::Done),
         }
-        if pause::check(context, set.as_ref(), Some(&cluster)).await? == pause::Pause::Stop {
-            return Ok(Outcome::Done);
-        }
-        self.reconcile_live(&set, &cluster).await
     }
 }

@@ -22,6 +22,7 @@ use crate::status::machine::{cluster_provisioned, control_plane_initialized_sinc
 use crate::time::Clock;
 use crate::workload::Workload;
 
+mod adoption;
 pub mod apply;
 pub mod bootstrap;
 pub mod certificates;
@@ -35,6 +36,7 @@ pub mod machine_set;
 pub mod pause;
 pub mod status;
 pub mod template;
+mod workers;
 
 /// How soon an object that should exist is looked for again.
 const MISSING_RETRY: std::time::Duration = std::time::Duration::from_secs(30);
@@ -155,6 +157,10 @@ fn provided<K: Object>(cache: &Cache<K>, key: &ObjectKey) -> External {
 pub fn cluster_key_of<K: Object>(object: &K) -> Option<ObjectKey> {
     let name = cluster_label(object)?;
     Some(ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), name))
+}
+
+fn keys<K: Object>(objects: &[Arc<K>]) -> Vec<ObjectKey> {
+    objects.iter().map(|object| ObjectKey::of(object.as_ref())).collect()
 }
 
 /// The key of a Cluster that changed in what its Machines depend on: pause, deletion, and the two

@@ -2,9 +2,8 @@
 //! it right after it found the Cluster.
 //! Source: cluster-api `util/paused/paused.go` (`EnsurePausedCondition`), v1.14.0.
 
-use serde::Serialize;
-
 use super::Context;
+use super::finalizer;
 use super::status::{Outcome, write};
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned, find};
@@ -21,13 +20,30 @@ pub enum Pause {
     Stop,
 }
 
+/// What ends a run before it looks at anything else: first a missing `finalizer`, then a pause.
+///
+/// # Errors
+/// When the server refuses a write.
+pub async fn may_run<K>(
+    context: &Context,
+    object: &K,
+    cluster: &Cluster,
+    finalizer: &str,
+) -> Result<bool, WriteError>
+where
+    K: Object + Conditioned,
+{
+    Ok(!finalizer::ensure(context, object, finalizer).await?
+        && check(context, object, Some(cluster)).await? == Pause::Running)
+}
+
 /// Compares the stored `Paused` condition with what it should be and writes it when it turned.
 ///
 /// # Errors
 /// When the condition cannot be written.
 pub async fn check<K>(context: &Context, object: &K, cluster: Option<&Cluster>) -> Result<Pause, WriteError>
 where
-    K: Object + Conditioned + Serialize,
+    K: Object + Conditioned,
 {
     let cluster_paused = cluster.is_some_and(|c| c.spec.paused == Some(true));
     let annotated =

@@ -3,8 +3,6 @@
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`reconcileExternalTemplateReference`),
 //! v1.14.0.
 
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 
@@ -106,25 +104,4 @@ pub fn reference_to(object: &Value) -> Option<ObjectRef> {
     };
     let key = ObjectKey::new(text("/metadata/namespace")?, text("/metadata/name")?);
     Some(ObjectRef { gvk, key, uid: text("/metadata/uid")?.to_owned() })
-}
-
-/// Runs that a change of a template calls for: everything in its namespace that refers to it.
-pub fn users<T>(
-    all: &[Arc<T>],
-    spec: impl Fn(&T) -> &MachineSpec,
-    kind: &str,
-    template: &ObjectKey,
-) -> Vec<ObjectKey>
-where
-    T: kube::Resource,
-{
-    let refers = |r: &ContractRef| r.kind == kind && r.name == template.name;
-    all.iter()
-        .filter(|o| o.meta().namespace.as_deref().unwrap_or_default() == template.namespace)
-        .filter(|o| {
-            let spec = spec(o);
-            refers(&spec.infrastructure_ref) || spec.bootstrap.config_ref.as_ref().is_some_and(refers)
-        })
-        .map(|o| ObjectKey::of(o.as_ref()))
-        .collect()
 }

@@ -16,9 +16,12 @@ pub mod version;
 use std::fmt;
 use std::time::Duration;
 
+use kube::Resource;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::merge::merge_diff;
 use crate::time::Timestamp;
 
 /// The next writes for one object, what holds it back, and when to look again if nothing changes.
@@ -75,7 +78,7 @@ impl Plan<Step> {
 ///
 /// Rules are closed enums per kind that implement [`Rule`]; this is their erased form, so that plans of
 /// different kinds can stand in one list.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {
     pub rule: &'static str,
     pub sentence: String,
@@ -100,7 +103,7 @@ impl fmt::Display for Reason {
 }
 
 /// One reason for waiting.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Blocker {
     pub reason: Reason,
 }
@@ -139,6 +142,26 @@ pub enum Write {
     Event { about: ObjectRef, warning: bool, reason: &'static str, message: String },
     /// A call into the workload cluster of the Cluster with this key.
     Workload { cluster: ObjectKey, call: WorkloadCall },
+}
+
+impl Write {
+    /// Creates a typed object.
+    #[must_use]
+    pub fn create<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
+        Self::Create { object: ObjectRef::of(object), content: to_value(object) }
+    }
+
+    /// Makes `after` of `before`; `None` when they are the same.
+    #[must_use]
+    pub fn difference<K: Resource<DynamicType = ()> + Serialize>(before: &K, after: &K) -> Option<Self> {
+        let body = merge_diff(&to_value(before), &to_value(after))?;
+        Some(Self::Patch { object: ObjectRef::of(before), body })
+    }
+}
+
+/// Typed objects always serialise: their maps have text keys.
+fn to_value(object: &impl Serialize) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
 }
 
 /// A change inside a workload cluster.

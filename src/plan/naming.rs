@@ -1,10 +1,8 @@
-//! Names of generated Machines. Owns the naming template; randomness is passed in.
+//! Names of generated Machines and MachineSets. Owns what is wrong with a naming template, in an
+//! operator's words; randomness is passed in.
 //! Source: cluster-api `internal/topology/names/names.go`, v1.14.0.
 
-/// Longest name of a Machine, a label value's limit.
-const NAME_CHARS_MAX: usize = 63;
-/// Length of the random part.
-pub const SUFFIX_CHARS: usize = 5;
+use crate::api::name_template::{Fault, NAME_BYTES_MAX, render, variable};
 
 /// A naming template that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,48 +24,23 @@ pub enum NamingError {
 /// [`NamingError`]; admission refuses such templates, so one here was stored by other means.
 pub fn machine_name(template: &str, variables: &[(&str, &str)], suffix: &str) -> Result<String, NamingError> {
     let own = || template.to_owned();
-    let mut name = String::new();
-    let mut random = false;
-    let mut rest = template;
-    while let Some(open) = rest.find("{{") {
-        name.push_str(&rest[..open]);
-        let inside = &rest[open + 2..];
-        let close = inside.find("}}").ok_or_else(|| NamingError::Unclosed { template: own() })?;
-        let variable = inside[..close].trim_matches(['-', ' ']);
-        if variable == ".random" {
-            random = true;
-            name.push_str(suffix);
-        } else {
-            let value = variables.iter().find(|(known, _)| *known == variable);
-            let (_, value) = value.ok_or_else(|| NamingError::UnknownVariable {
-                template: own(),
-                variable: variable.to_owned(),
-                known: variables.iter().map(|(v, _)| *v).chain([".random"]).collect::<Vec<_>>().join(", "),
-            })?;
-            name.push_str(value);
-        }
-        rest = &inside[close + 2..];
-    }
-    name.push_str(rest);
-    if !random {
-        return Err(NamingError::NotRandom { template: own() });
-    }
-    Ok(shorten(&name, suffix))
+    let rendered = render(template, variables, suffix).map_err(|fault| match fault {
+        Fault::Unclosed => NamingError::Unclosed { template: own() },
+        Fault::NotKnown { action, .. } => NamingError::UnknownVariable {
+            template: own(),
+            variable: variable(action).to_owned(),
+            known: variables.iter().map(|(v, _)| *v).chain([".random"]).collect::<Vec<_>>().join(", "),
+        },
+    })?;
+    if rendered.is_random { Ok(rendered.name) } else { Err(NamingError::NotRandom { template: own() }) }
 }
 
 /// `base-suffix`, with the base cut so that the whole stays within 63 characters.
 #[must_use]
 pub fn with_suffix(base: &str, suffix: &str) -> String {
-    let room = NAME_CHARS_MAX.saturating_sub(suffix.len());
+    let room = NAME_BYTES_MAX.saturating_sub(suffix.len());
     let base: String = format!("{base}-").chars().take(room).collect();
     base + suffix
-}
-
-fn shorten(name: &str, suffix: &str) -> String {
-    if name.len() <= NAME_CHARS_MAX {
-        return name.to_owned();
-    }
-    name.chars().take(NAME_CHARS_MAX - SUFFIX_CHARS).collect::<String>() + suffix
 }
 
 /// A label value: `name` itself, or a hash when it is longer than a label may be.
@@ -75,7 +48,7 @@ fn shorten(name: &str, suffix: &str) -> String {
 #[must_use]
 pub fn label_value(name: &str) -> String {
     use base64::Engine as _;
-    if name.len() <= NAME_CHARS_MAX {
+    if name.len() <= NAME_BYTES_MAX {
         return name.to_owned();
     }
     // FNV-1a, 32 bits.

@@ -2,7 +2,7 @@
 //! know which kinds are involved.
 //! Source: cluster-api `controllers/external`, `util/util.go`, controller-runtime `controllerutil`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use serde_json::{Value, json};
 
@@ -33,6 +33,12 @@ pub fn with_owner(mut references: Vec<OwnerReference>, new: OwnerReference) -> V
         None => references.push(new),
     }
     references
+}
+
+/// The same for an object at hand.
+pub fn add_owner(metadata: &mut ObjectMeta, new: OwnerReference) {
+    let owners = metadata.owner_references.get_or_insert_default();
+    *owners = with_owner(std::mem::take(owners), new);
 }
 
 /// The patch that gives a provider object its owner and its cluster label; `None` when it has both.

@@ -7,12 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use serde_json::Value;
 
 use super::condition_ops::{Status, UNSTAMPED, condition, internal_error, mirror};
-use super::versions;
 use super::wording::plural;
 use crate::api::cluster::FailureDomain;
 use crate::api::condition::find;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::machine_set::VersionCount;
+use crate::api::version;
 use crate::time::{parse_rfc3339, to_k8s};
 
 /// What is known of an object that a spec refers to.
@@ -214,9 +214,9 @@ impl Provided {
         let list: Vec<VersionCount> = serde_json::from_value(listed.clone()).map_err(|e| e.to_string())?;
         let mut last: Option<semver::Version> = None;
         for entry in &list {
-            let version = versions::parse(&entry.version)
-                .ok_or_else(|| format!("{:?} is no version", entry.version))?;
-            let order = last.as_ref().and_then(|last| versions::compare(last, &version));
+            let version =
+                version::parse(&entry.version).ok_or_else(|| format!("{:?} is no version", entry.version))?;
+            let order = last.as_ref().and_then(|last| version::compare(last, &version));
             if order.is_some_and(std::cmp::Ordering::is_gt) {
                 return Err(format!("version {} is not in ascending order", entry.version));
             }

@@ -1,6 +1,6 @@
-//! `status.versions`: parse, order and count Kubernetes versions as upstream does. Must not know
+//! `status.versions`: counts Kubernetes versions and puts them in order as upstream does. Must not know
 //! which kind the counts are for.
-//! Source: cluster-api `internal/util/version/version.go`, `util/version/version.go`, v1.14.0.
+//! Source: cluster-api `internal/util/version/version.go`, v1.14.0.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,51 +8,7 @@ use std::collections::BTreeMap;
 use semver::Version;
 
 use crate::api::machine_set::VersionCount;
-
-/// A version as blang's tolerant parser reads it: surrounding space, a leading `v`, leading zeros
-/// and missing parts are forgiven. `None` when it is not a version.
-#[must_use]
-pub fn parse(text: &str) -> Option<Version> {
-    let text = text.trim();
-    let text = text.strip_prefix('v').unwrap_or(text);
-    let (numbers, rest) = text.find(['-', '+']).map_or((text, ""), |at| text.split_at(at));
-    let mut parts = numbers.split('.').map(|part| part.parse::<u64>().ok());
-    let major = parts.next()??;
-    let minor = parts.next().unwrap_or(Some(0))?;
-    let patch = parts.next().unwrap_or(Some(0))?;
-    if parts.next().is_some() {
-        return None;
-    }
-    Version::parse(&format!("{major}.{minor}.{patch}{rest}")).ok()
-}
-
-/// Semantic precedence, then build identifiers from left to right: numbers by value, a number
-/// before text, a longer list after its prefix. `None` when two different texts decide: the order
-/// of `+vmware` and `+k3s` is not defined.
-#[must_use]
-pub fn compare(a: &Version, b: &Version) -> Option<Ordering> {
-    match a.cmp_precedence(b) {
-        Ordering::Equal => compare_builds(a.build.as_str(), b.build.as_str()),
-        decided => Some(decided),
-    }
-}
-
-fn compare_builds(a: &str, b: &str) -> Option<Ordering> {
-    let identifiers =
-        |text: &str| text.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect::<Vec<_>>();
-    let (a, b) = (identifiers(a), identifiers(b));
-    for (x, y) in a.iter().zip(&b) {
-        match (x.parse::<u64>(), y.parse::<u64>()) {
-            (Ok(x), Ok(y)) if x != y => return Some(x.cmp(&y)),
-            (Ok(_), Ok(_)) => {}
-            (Ok(_), Err(_)) => return Some(Ordering::Less),
-            (Err(_), Ok(_)) => return Some(Ordering::Greater),
-            (Err(_), Err(_)) if x == y => {}
-            (Err(_), Err(_)) => return None,
-        }
-    }
-    Some(a.len().cmp(&b.len()))
-}
+use crate::api::version::{compare, parse};
 
 /// Counts per exact version text, lowest first. `seen` lists one version per replica (or a version
 /// with a count) in first-seen order, which decides between versions that cannot be compared.
@@ -104,32 +60,6 @@ fn display_order(a: &(Option<Version>, VersionCount), b: &(Option<Version>, Vers
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tolerant_parsing() {
-        for (text, expected) in [
-            ("v1.34.1", Some("1.34.1")),
-            (" 1.34 ", Some("1.34.0")),
-            ("v1", Some("1.0.0")),
-            ("v01.034.1", Some("1.34.1")),
-            ("v1.34.1-rc.1+build.5", Some("1.34.1-rc.1+build.5")),
-            ("v1.2.3.4", None),
-            ("", None),
-            ("latest", None),
-        ] {
-            assert_eq!(parse(text).map(|v| v.to_string()).as_deref(), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn build_tags_break_ties() {
-        let order = |a: &str, b: &str| compare(&parse(a).unwrap(), &parse(b).unwrap());
-        assert_eq!(order("v1.2.3+1", "v1.2.3+2"), Some(Ordering::Less));
-        assert_eq!(order("v1.2.3+1", "v1.2.3+a"), Some(Ordering::Less));
-        assert_eq!(order("v1.2.3+a.1", "v1.2.3+a"), Some(Ordering::Greater));
-        assert_eq!(order("v1.2.3+a", "v1.2.3+b"), None);
-        assert_eq!(order("v1.2.3-rc.1", "v1.2.3"), Some(Ordering::Less));
-    }
 
     fn counted(seen: &[(&str, i32)]) -> Vec<(String, Option<i32>)> {
         count(seen.iter().copied()).into_iter().map(|v| (v.version, v.replicas)).collect()

@@ -17,8 +17,9 @@ use super::parts::{
 };
 use super::peers::{Need, full_name};
 use super::value::{at, is_defined, items_at, text};
-use super::{Request, Review, class_patches, topology, version};
+use super::{Request, Review, class_patches, topology};
 use crate::api::names::annotation as key;
+use crate::api::version;
 
 /// Lists of worker classes, with the word for one member.
 const WORKERS: [(&str, &str); 2] =
@@ -193,7 +194,7 @@ fn check_versions(class: &Value, out: &mut Findings) {
             continue;
         };
         if let Some(before) = &previous {
-            if matches!(version::compare_build(&version, before), Some(Ordering::Less | Ordering::Equal)) {
+            if matches!(version::compare(&version, before), Some(Ordering::Less | Ordering::Equal)) {
                 out.invalid(field.clone(), shown, &format!("version must be greater than v{before}"));
             }
             let (low, high) = (before.minor, before.minor + 1);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::finding::Findings;
 use super::value::{at, is_defined, items, items_at, text};
-use crate::apiserver::failure::Cause;
+use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::object::naming;
 
 const OPERATIONS: [&str; 3] = ["add", "remove", "replace"];

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use super::finding::{Denial, Findings};
 use super::parts::{check_metadata, check_name, check_rollout_strategy, check_taints};
 use super::value::{annotation, at, is_defined, items, items_at, set, text};
-use super::{Request, Review, topology, version};
+use super::{Request, Review, topology};
 use crate::api::names::annotation as key;
-use crate::apiserver::failure::Cause;
+use crate::api::version;
+use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::schema::format::is_cidr;
 
 pub(super) fn default(_: &Request<'_>, cluster: &mut Value) -> Result<(), Denial> {

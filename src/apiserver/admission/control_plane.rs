@@ -11,8 +11,10 @@ use super::finding::{Denial, Findings};
 use super::naming_template::check_machine_naming;
 use super::parts::{check_metadata, check_taints};
 use super::value::{annotation, at, fill, is_defined, set, text};
-use super::{Request, Review, bootstrap, coredns, infrastructure, version};
+use super::{Request, Review, bootstrap, coredns, infrastructure};
+use crate::api::control_plane::{ReplicaRefusal, replica_refusals};
 use crate::api::names::annotation as key;
+use crate::api::version;
 
 /// Paths that may change after creation; `.*` stands for the path and anything below.
 const CHANGEABLE: [&str; 49] = [
@@ -86,13 +88,13 @@ pub(super) fn default(_: &Request<'_>, plane: &mut Value) -> Result<(), Denial> 
 
 /// The sentence of a denied request to scale.
 pub(super) fn check_scale(plane: &Value, replicas: i64) -> Result<(), &'static str> {
-    if replicas <= 0 {
-        return Err("replicas should be greater than zero");
+    match replica_refusals(replicas, !has_external_etcd(&plane["spec"])).next() {
+        Some(ReplicaRefusal::NotPositive) => Err("replicas should be greater than zero"),
+        Some(ReplicaRefusal::EvenWithStackedEtcd) => {
+            Err("replicas cannot be an even number when etcd is stacked")
+        }
+        None => Ok(()),
     }
-    if replicas % 2 == 0 && !has_external_etcd(&plane["spec"]) {
-        return Err("replicas cannot be an even number when etcd is stacked");
-    }
-    Ok(())
 }
 
 fn configuration(spec: &Value) -> &Value {
@@ -185,11 +187,12 @@ fn check_kubeadm(spec: &Value, field: &str, out: &mut Findings) {
 fn check_replicas(spec: &Value, out: &mut Findings) {
     let field = "spec.replicas";
     let Some(replicas) = spec["replicas"].as_i64() else { return out.required(field, "is required") };
-    if replicas <= 0 {
-        out.forbidden(field, "cannot be less than or equal to 0");
-    }
-    if replicas % 2 == 0 && !has_external_etcd(spec) {
-        out.forbidden(field, "cannot be an even number when etcd is stacked");
+    for refusal in replica_refusals(replicas, !has_external_etcd(spec)) {
+        let detail = match refusal {
+            ReplicaRefusal::NotPositive => "cannot be less than or equal to 0",
+            ReplicaRefusal::EvenWithStackedEtcd => "cannot be an even number when etcd is stacked",
+        };
+        out.forbidden(field, detail);
     }
 }
 

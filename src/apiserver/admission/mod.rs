@@ -24,7 +24,6 @@ mod peers;
 mod selector;
 mod topology;
 mod value;
-mod version;
 mod workers;
 
 #[cfg(test)]
@@ -36,7 +35,8 @@ use crate::api::names::{
     ADDONS_GROUP, BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, IPAM_GROUP,
     RUNTIME_GROUP, VERSION, annotation,
 };
-use crate::apiserver::failure::{Cause, Failure};
+use crate::apiserver::failure::Failure;
+use crate::apiserver::failure::cause::Cause;
 use finding::{Denial, Findings};
 pub use peers::{Found, Known, Need};
 

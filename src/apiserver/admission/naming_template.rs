@@ -6,10 +6,9 @@
 use serde_json::Value;
 
 use super::finding::Findings;
+use crate::api::name_template::{self, Fault, variable};
 use crate::apiserver::object::naming;
 
-/// Longest generated name and label, in bytes.
-const NAME_BYTES_MAX: usize = 63;
 /// Stands for five random letters and digits.
 const RANDOM: &str = "abcde";
 /// What Go's engine calls the template in its complaints.
@@ -56,43 +55,22 @@ pub(super) fn check_topology_naming(
 /// # Errors
 /// Why the template cannot be rendered.
 fn render(template: &str, variables: &[(&str, &str)]) -> Result<String, String> {
-    let mut name = String::new();
-    let mut rest = template;
-    while let Some(open) = rest.find("{{") {
-        name.push_str(&rest[..open]);
-        let inside = &rest[open + 2..];
-        let Some(close) = inside.find("}}") else {
-            return Err(format!("parsing template {template:?}: template: {TITLE}:1: unclosed action"));
-        };
-        let start = template.len() - inside.len();
-        name.push_str(lookup(&inside[..close], start, variables)?);
-        rest = &inside[close + 2..];
-    }
-    name.push_str(rest);
-    if name.len() > NAME_BYTES_MAX {
-        let mut keep = NAME_BYTES_MAX - RANDOM.len();
-        while !name.is_char_boundary(keep) {
-            keep -= 1;
+    match name_template::render(template, variables, RANDOM) {
+        Ok(rendered) => Ok(rendered.name),
+        Err(Fault::Unclosed) => {
+            Err(format!("parsing template {template:?}: template: {TITLE}:1: unclosed action"))
         }
-        name.truncate(keep);
-        name.push_str(RANDOM);
+        Err(Fault::NotKnown { action, start }) => Err(complaint(action, start, variables)),
     }
-    Ok(name)
 }
 
-/// The value of the variable between the braces; `start` is the byte behind the opening ones.
-fn lookup<'a>(action: &str, start: usize, variables: &[(&str, &'a str)]) -> Result<&'a str, String> {
-    let path = action.trim_matches(['-', ' ']);
-    if path == ".random" {
-        return Ok(RANDOM);
-    }
-    if let Some((_, value)) = variables.iter().find(|(known, _)| *known == path) {
-        return Ok(value);
-    }
+/// What Go says about what stands between the braces; `start` is the byte behind the opening ones.
+fn complaint(action: &str, start: usize, variables: &[(&str, &str)]) -> String {
+    let path = variable(action);
     let steps: Vec<&str> = path.split('.').skip(1).collect();
     let is_word = |step: &&str| !step.is_empty() && step.chars().all(|c| c.is_alphanumeric() || c == '_');
     if !path.starts_with('.') || !steps.iter().all(is_word) {
-        return Err(format!("only plain variables are known here, not {{{{{action}}}}}"));
+        return format!("only plain variables are known here, not {{{{{action}}}}}");
     }
     // Go points at the second field of a chain, and names the first one that is missing.
     let at = start
@@ -101,10 +79,10 @@ fn lookup<'a>(action: &str, start: usize, variables: &[(&str, &'a str)]) -> Resu
     let first = format!(".{}.", steps.first().copied().unwrap_or_default());
     let known = variables.iter().any(|(known, _)| known.starts_with(&first));
     let missing = steps.get(usize::from(known)).or(steps.first()).copied().unwrap_or_default();
-    Err(format!(
+    format!(
         "rendering template: template: {TITLE}:1:{at}: executing \"{TITLE}\" at <{path}>: map has no entry for \
          key \"{missing}\""
-    ))
+    )
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::finding::Findings;
 use super::value::{is_defined, items, text};
-use super::version;
+use crate::api::version;
 use crate::apiserver::object::{metadata, naming};
 
 /// Shorter startup timeouts are refused; 0 switches the check off.

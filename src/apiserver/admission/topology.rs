@@ -14,8 +14,9 @@ use super::finding::Findings;
 use super::parts::{check_health_limits, check_max_in_flight, has_health_check};
 use super::peers::{Need, Sought, full_name};
 use super::value::{annotation, at, is_defined, items_at, text};
-use super::{Request, Review, class, version};
+use super::{Request, Review, class};
 use crate::api::names::{CORE_GROUP, annotation as key, label};
+use crate::api::version;
 
 pub(super) const CLASS: &str = "ClusterClass";
 
@@ -275,7 +276,7 @@ fn busy_control_plane(review: &Review<'_>, cluster: &Value, version: &Version) -
     for reached in reached {
         let reached = version::tolerant(reached)
             .map_err(|why| format!("{CHECK}: failed to parse control plane status version: {why}"))?;
-        if matches!(version::compare_build(&wanted, &reached), Some(Ordering::Greater) | None) {
+        if matches!(version::compare(&wanted, &reached), Some(Ordering::Greater) | None) {
             return Err("control plane is still completing a previous upgrade".to_owned());
         }
     }

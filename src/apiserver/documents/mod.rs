@@ -14,7 +14,7 @@ use crate::apiserver::failure::Failure;
 use crate::apiserver::object::Record;
 use crate::apiserver::registry::Registry;
 use crate::apiserver::request::negotiate;
-use crate::apiserver::request::routes::Query;
+use crate::apiserver::request::options::Query;
 use crate::apiserver::resource::strategy::Strategy;
 use crate::apiserver::resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};
 use crate::apiserver::response::Reply;

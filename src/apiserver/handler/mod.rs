@@ -23,9 +23,8 @@ use crate::apiserver::registry::{Draft, Part, Registry, Subject, Written, presen
 use crate::apiserver::request::auth::Identity;
 use crate::apiserver::request::content;
 use crate::apiserver::request::negotiate::{self, Form};
-use crate::apiserver::request::routes::{
-    ListOptions, Query, Route, Target, Verb, WriteKind, WriteOptions, resource_version, route,
-};
+use crate::apiserver::request::options::{ListOptions, Query, WriteKind, WriteOptions, resource_version};
+use crate::apiserver::request::routes::{Route, Target, Verb, route};
 use crate::apiserver::resource::Resource;
 use crate::apiserver::resource::scale;
 use crate::apiserver::resource::strategy::Strategy;

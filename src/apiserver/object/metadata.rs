@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::naming;
-use crate::apiserver::failure::Cause;
+use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::object;
 
 const ANNOTATIONS_BYTES_MAX: usize = 262_144;

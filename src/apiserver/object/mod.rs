@@ -6,9 +6,10 @@
 //! at a place the record remembers. So are the managed fields, which are kept behind the object:
 //! hardly anybody who reads one wants to read them.
 
+pub mod field_selector;
+pub mod label_selector;
 pub mod metadata;
 pub mod naming;
-pub mod select;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::Deserialize;

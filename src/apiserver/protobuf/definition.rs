@@ -2,7 +2,7 @@
 //!
 //! Source: `generated.proto` of k8s.io/apiextensions-apiserver `pkg/apis/apiextensions/v1`, v0.35.
 
-use super::kinds::META;
+use super::metadata::META;
 use super::{Field, Fields, Kind};
 
 pub(super) const DEFINITION: Fields =

@@ -1,48 +1,11 @@
 //! Field numbers of the built-in kinds that arrive as protobuf.
 //!
 //! Source: `generated.proto` of k8s.io/api `core/v1`, `events/v1`, `coordination/v1`,
-//! `authorization/v1`, `authentication/v1` and of apimachinery `meta/v1`, v0.35.
+//! `authorization/v1` and `authentication/v1`, v0.35.
 
 use super::definition::DEFINITION;
+use super::metadata::META;
 use super::{Field, Fields, Kind};
-
-const OWNER: Fields = &[
-    Field(1, "kind", Kind::Text),
-    Field(3, "name", Kind::Text),
-    Field(4, "uid", Kind::Text),
-    Field(5, "apiVersion", Kind::Text),
-    Field(6, "controller", Kind::OptionalBool),
-    Field(7, "blockOwnerDeletion", Kind::OptionalBool),
-];
-
-const MANAGED: Fields = &[
-    Field(1, "manager", Kind::Text),
-    Field(2, "operation", Kind::Text),
-    Field(3, "apiVersion", Kind::Text),
-    Field(4, "time", Kind::Time),
-    Field(6, "fieldsType", Kind::Text),
-    Field(7, "fieldsV1", Kind::Raw),
-    Field(8, "subresource", Kind::Text),
-];
-
-const METADATA: Fields = &[
-    Field(1, "name", Kind::Text),
-    Field(2, "generateName", Kind::Text),
-    Field(3, "namespace", Kind::Text),
-    Field(5, "uid", Kind::Text),
-    Field(6, "resourceVersion", Kind::Text),
-    Field(7, "generation", Kind::Integer),
-    Field(8, "creationTimestamp", Kind::Time),
-    Field(9, "deletionTimestamp", Kind::Time),
-    Field(10, "deletionGracePeriodSeconds", Kind::OptionalInteger),
-    Field(11, "labels", Kind::TextMap),
-    Field(12, "annotations", Kind::TextMap),
-    Field(13, "ownerReferences", Kind::Messages(OWNER)),
-    Field(14, "finalizers", Kind::Texts),
-    Field(17, "managedFields", Kind::Messages(MANAGED)),
-];
-
-pub(super) const META: Field = Field(1, "metadata", Kind::Message(METADATA));
 
 const NAMESPACE_CONDITION: Fields = &[
     Field(1, "type", Kind::Text),

@@ -5,6 +5,7 @@
 
 mod definition;
 mod kinds;
+mod metadata;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

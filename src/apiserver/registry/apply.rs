@@ -8,18 +8,16 @@ use serde_json::{Value, json};
 
 use super::identity::{check_name, check_precondition};
 use super::ownership::text;
-use super::{Before, Draft, Part, Registry, Subject, Written, present, schema_tag};
-use crate::apiserver::failure::{Cause, CauseReason, Failure, Reason};
+use super::{Before, Draft, Part, RACES_MAX, Registry, Subject, Written, present, schema_tag};
+use crate::apiserver::failure::cause::{Cause, CauseReason};
+use crate::apiserver::failure::{Failure, Reason};
 use crate::apiserver::managed::Entries;
 use crate::apiserver::managed::apply::{Applied, ApplyError, Conflict, apply};
 use crate::apiserver::managed::last_applied;
 use crate::apiserver::object::{self, Record};
 use crate::apiserver::patch::Wish;
-use crate::apiserver::request::routes::{FieldValidation, WriteOptions};
+use crate::apiserver::request::options::{FieldValidation, WriteOptions};
 use crate::apiserver::resource::{Resource, ScalePaths};
-
-/// Lost races before a writer is told to come again.
-const RACES_MAX: usize = 16;
 
 impl Wish {
     /// The wish for a Scale as a wish for the object behind it.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Registry, Revised, Subject};
 use crate::apiserver::failure::Failure;
 use crate::apiserver::object::{self, Record};
-use crate::apiserver::request::routes::WriteOptions;
+use crate::apiserver::request::options::WriteOptions;
 use crate::apiserver::resource::crds;
 use crate::apiserver::resource::strategy::Strategy;
 use crate::apiserver::resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource};

@@ -12,10 +12,11 @@ use serde_json::Value;
 
 use super::list::Listing;
 use super::{Registry, Revised, Subject};
-use crate::apiserver::failure::{self, Cause, Failure, Reason};
+use crate::apiserver::failure::cause::Cause;
+use crate::apiserver::failure::{self, Failure, Reason};
 use crate::apiserver::object::metadata::{FOREGROUND, ORPHAN};
 use crate::apiserver::object::{self, Metadata, Record};
-use crate::apiserver::request::routes::{ListOptions, Query, WriteOptions, dry_run};
+use crate::apiserver::request::options::{ListOptions, Query, WriteOptions, dry_run};
 use crate::apiserver::resource::Resource;
 use crate::apiserver::resource::crds;
 use crate::apiserver::resource::strategy::Strategy;

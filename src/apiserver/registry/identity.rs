@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::Subject;
-use crate::apiserver::failure::{Cause, CauseReason, Failure};
+use crate::apiserver::failure::Failure;
+use crate::apiserver::failure::cause::{Cause, CauseReason};
 use crate::apiserver::object;
 use crate::apiserver::resource::Resource;
 

@@ -14,9 +14,10 @@ use serde_json::Value;
 
 use super::{Registry, present};
 use crate::apiserver::failure::Failure;
-use crate::apiserver::object::select::{FieldSelector, LabelSelector, field_value, is_supported_field};
+use crate::apiserver::object::field_selector::{FieldSelector, field_value, is_supported_field};
+use crate::apiserver::object::label_selector::LabelSelector;
 use crate::apiserver::object::{Metadata, Record};
-use crate::apiserver::request::routes::{ListOptions, Match};
+use crate::apiserver::request::options::{ListOptions, Match};
 use crate::apiserver::resource::Resource;
 use crate::apiserver::resource::strategy::Strategy;
 use crate::store::{self, Entry, Range, Revision};

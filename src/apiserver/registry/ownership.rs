@@ -15,7 +15,7 @@ use crate::apiserver::managed::entries::{Undecodable, same_but_time};
 use crate::apiserver::managed::update::update;
 use crate::apiserver::managed::{Author, Entries, PathSet, Problem, Rules, Shape};
 use crate::apiserver::object::Record;
-use crate::apiserver::request::routes::WriteOptions;
+use crate::apiserver::request::options::WriteOptions;
 use crate::apiserver::resource::Resource;
 use crate::apiserver::resource::strategy::Strategy;
 use crate::apiserver::schema::native;

@@ -4,4 +4,5 @@
 pub mod auth;
 pub mod content;
 pub mod negotiate;
+pub mod options;
 pub mod routes;

@@ -3,7 +3,7 @@
 //!
 //! Source: apiserver `pkg/endpoints/handlers/negotiation/negotiate.go`, v0.35.
 
-use super::routes::Query;
+use super::options::Query;
 use crate::apiserver::failure::Failure;
 use crate::apiserver::table::Include;
 

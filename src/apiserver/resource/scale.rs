@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Resource, ScalePaths};
 use crate::apiserver::admission;
-use crate::apiserver::failure::{Cause, Failure};
+use crate::apiserver::failure::Failure;
+use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::object;
 
 const API_VERSION: &str = "autoscaling/v1";

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::Resource;
 use super::{config_data, crds, events, scale};
-use crate::apiserver::failure::{Cause, CauseReason, Failure};
+use crate::apiserver::failure::Failure;
+use crate::apiserver::failure::cause::{Cause, CauseReason};
 use crate::apiserver::object::{self, metadata, naming};
 use crate::apiserver::schema::{Schema, crd};
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::Body;
 use crate::apiserver::request::negotiate;
-use crate::apiserver::request::routes::Query;
+use crate::apiserver::request::options::Query;
 use crate::apiserver::response::{Payload, Reply};
 
 /// Smaller bodies are sent as they are.

@@ -22,7 +22,7 @@ use crate::apiserver::object::Record;
 use crate::apiserver::registry::Registry;
 use crate::apiserver::registry::list::Selection;
 use crate::apiserver::request::negotiate::Form;
-use crate::apiserver::request::routes::ListOptions;
+use crate::apiserver::request::options::ListOptions;
 use crate::apiserver::resource::Resource;
 use crate::store::{self, Change, Entry, Key, Range, Revision, Watch};
 

@@ -8,7 +8,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::apiserver::failure::{Cause, Failure};
+use crate::apiserver::failure::Failure;
+use crate::apiserver::failure::cause::Cause;
 
 /// What decoding noticed but survived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::apiserver::object::{metadata, naming};
 /// What is wrong with embedded objects anywhere below `root`, which is not embedded itself.
 pub(super) fn check(root: &Node, value: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    below(root, Path::Root, value, &mut causes);
+    root.children(Path::Root, value, &mut |node, path, value| walk(node, path, value, &mut causes));
     causes
 }
 
@@ -21,28 +21,7 @@ fn walk(node: &Node, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
     if node.embedded && value.is_object() {
         object(path, value, out);
     }
-    below(node, path, value, out);
-}
-
-fn below(node: &Node, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
-    match value {
-        Value::Object(map) => {
-            for (key, child) in map {
-                if let Some(below) = node.properties.get(key) {
-                    walk(below, path.key(key), child, out);
-                } else if let Some(below) = &node.additional {
-                    walk(below, path.entry(key), child, out);
-                }
-            }
-        }
-        Value::Array(items) => {
-            let Some(below) = &node.items else { return };
-            for (index, item) in items.iter().enumerate() {
-                walk(below, path.index(index), item, out);
-            }
-        }
-        _ => {}
-    }
+    node.children(path, value, &mut |node, path, value| walk(node, path, value, out));
 }
 
 fn object(path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {

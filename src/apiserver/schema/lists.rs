@@ -19,7 +19,7 @@ pub(super) fn check(root: &Node, value: &Value, old: Option<&Value>) -> Vec<Caus
         let mut before = Vec::new();
         walk(root, Path::Root, old, &mut before);
         if !before.is_empty() {
-            return before.split_off(before.len());
+            return Vec::new();
         }
     }
     causes
@@ -29,25 +29,10 @@ fn walk(node: &Node, path: Path<'_>, value: &Value, out: &mut Vec<Cause>) {
     if !node.has_keyed_lists {
         return;
     }
-    match value {
-        Value::Object(map) => {
-            for (key, child) in map {
-                if let Some(below) = node.properties.get(key) {
-                    walk(below, path.key(key), child, out);
-                } else if let Some(below) = &node.additional {
-                    walk(below, path.entry(key), child, out);
-                }
-            }
-        }
-        Value::Array(items) => {
-            out.extend(duplicates(&node.list, items, path));
-            let Some(below) = &node.items else { return };
-            for (index, item) in items.iter().enumerate() {
-                walk(below, path.index(index), item, out);
-            }
-        }
-        _ => {}
+    if let Value::Array(items) = value {
+        out.extend(duplicates(&node.list, items, path));
     }
+    node.children(path, value, &mut |node, path, value| walk(node, path, value, out));
 }
 
 /// Only the second occurrence is named, however many there are.

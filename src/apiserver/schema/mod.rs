@@ -28,7 +28,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::apiserver::failure::{Cause, Failure};
+use crate::apiserver::failure::Failure;
+use crate::apiserver::failure::cause::Cause;
 
 /// The schema of one kind in one version.
 #[derive(Debug)]
@@ -222,6 +223,30 @@ impl Schema {
     #[must_use]
     pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
         if self.native { Vec::new() } else { validate::status(&self.root, object, old) }
+    }
+}
+
+impl Node {
+    /// Visits what stands directly below `value` and has a schema of its own.
+    fn children(&self, path: Path<'_>, value: &Value, visit: &mut dyn FnMut(&Node, Path<'_>, &Value)) {
+        match value {
+            Value::Object(map) => {
+                for (key, child) in map {
+                    if let Some(below) = self.properties.get(key) {
+                        visit(below, path.key(key), child);
+                    } else if let Some(below) = &self.additional {
+                        visit(below, path.entry(key), child);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(below) = &self.items else { return };
+                for (index, item) in items.iter().enumerate() {
+                    visit(below, path.index(index), item);
+                }
+            }
+            _ => {}
+        }
     }
 }
 

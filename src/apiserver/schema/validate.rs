@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Cause, Checks, ListType, Node, Path, Type, embedded, lists, rules, type_word};
-use crate::apiserver::failure::CauseReason;
+use crate::apiserver::failure::cause::CauseReason;
 
 /// A whole object: schema first, then embedded objects and keyed lists, then rules, which only run when
 /// the rest is satisfied enough.

@@ -15,9 +15,9 @@ use crate::api::key::{ObjectKey, annotation, cluster_label, label as label_of};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::names;
 use crate::api::names::label;
+use crate::api::version::{compare, parse};
 use crate::status::contract::Provided;
 use crate::status::topology::{ControlPlane, Observed, Workers, reconciled};
-use crate::status::versions::{compare, parse};
 
 const DEFER: &str = "topology.cluster.x-k8s.io/defer-upgrade";
 const HOLD: &str = "topology.cluster.x-k8s.io/hold-upgrade-sequence";

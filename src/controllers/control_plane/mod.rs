@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::pause::Pause;
 use super::status::write;
-use super::{Context, finalizer, pause};
+use super::{Context, cluster_key_of, keys, pause};
 use crate::api::cluster::Cluster;
 use crate::api::condition::Condition;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::{ObjectKey, cluster_label, refers_to};
-use crate::api::names::{self, CONTROL_PLANE_GROUP, CORE_GROUP, label};
+use crate::api::key::{ObjectKey, refers_to};
+use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP, finalizer, label};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::control_plane::{Act, Decision, decide};
 use crate::status::control_plane::{OWNED, OWNED_ON_MACHINES, status};
@@ -40,10 +39,7 @@ impl ControlPlaneController {
         cluster: &Arc<Cluster>,
     ) -> Result<Outcome, ReconcileError> {
         let context = &self.context;
-        if finalizer::ensure(context, &**object, names::finalizer::KUBEADM_CONTROL_PLANE).await? {
-            return Ok(Outcome::Done);
-        }
-        if pause::check(context, &**object, Some(&**cluster)).await? == Pause::Stop {
+        if !pause::may_run(context, &**object, cluster, finalizer::KUBEADM_CONTROL_PLANE).await? {
             return Ok(Outcome::Done);
         }
         let observed = observe::observe(context, object, cluster).await?;
@@ -122,18 +118,16 @@ impl Controller for ControlPlaneController {
                 if new.is_some() && !of_control_plane {
                     return Vec::new();
                 }
-                let namespace = machine.metadata.namespace.clone().unwrap_or_default();
-                let cluster = cluster_label(machine).map(|name| ObjectKey::new(namespace, name));
-                cluster.and_then(|key| by_label.get(&key)).and_then(|c| key_of(&c)).into_iter().collect()
+                let cluster = cluster_key_of(machine).and_then(|key| by_label.get(&key));
+                cluster.and_then(|c| key_of(&c)).into_iter().collect()
             }),
             Trigger::on(&caches.clusters, |old, new| new.or(old).and_then(key_of).into_iter().collect()),
             Trigger::on(&caches.dev_machine_templates, move |old, new| {
                 let Some(template) = new.or(old) else { return Vec::new() };
                 let key = ObjectKey::of(template);
-                let users = templates.select(&key.namespace, |c| {
+                keys(&templates.select(&key.namespace, |c| {
                     c.spec.machine_template.spec.infrastructure_ref.name == key.name
-                });
-                users.iter().map(|c| ObjectKey::of(&**c)).collect()
+                }))
             }),
             Trigger::announced(self.context.workload.changes(), move |cluster| {
                 by_cluster.get(cluster).and_then(|c| key_of(&c)).into_iter().collect()

@@ -9,11 +9,11 @@ use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine::Machine;
 use crate::api::names::{self, annotation};
 use crate::client::{Mode, Precondition, WriteError};
+use crate::controllers::adoption::adopt;
 use crate::controllers::template::{self, reference_to};
 use crate::controllers::{Context, apply, finalizer, status};
 use crate::engine::ReconcileError;
 use crate::plan::control_plane::{Act, Decision, NewMachine, Observed, Sync, Template};
-use crate::plan::ownership::{owner, with_owner};
 use crate::plan::{self, Reason, Write};
 use crate::status::condition_ops;
 use crate::status::etcd::Member;
@@ -115,11 +115,7 @@ impl Performer<'_> {
 
     async fn adopt(&self, name: &str) -> Result<(), ReconcileError> {
         let Some(orphan) = self.observed.orphans.iter().find(|m| m.name() == name) else { return Ok(()) };
-        let mut after = orphan.machine.clone();
-        let owners = after.metadata.owner_references.get_or_insert_default();
-        *owners = with_owner(std::mem::take(owners), owner(&self.observed.control_plane, true));
-        let guard = Precondition::unchanged(&orphan.machine);
-        self.context.writer.patch(&orphan.machine, &after, &guard, Mode::Real).await?;
+        adopt(self.context, &self.observed.control_plane, &orphan.machine).await?;
         Ok(())
     }
 

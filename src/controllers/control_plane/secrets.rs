@@ -9,7 +9,7 @@ use crate::controllers::certificates::{self, KeySettings, PemPair};
 use crate::controllers::{Context, kubeconfig};
 use crate::engine::ReconcileError;
 use crate::plan::control_plane::Observed;
-use crate::plan::ownership::{owner, with_owner};
+use crate::plan::ownership::{add_owner, owner};
 use crate::status::control_plane::certificates::Purpose;
 
 /// New key pairs. A secret that somebody made in the meantime stays.
@@ -52,7 +52,7 @@ pub async fn adopt_kubeconfig(context: &Context, observed: &Observed) -> Result<
     let mut after = before.clone();
     let owners = after.metadata.owner_references.get_or_insert_default();
     owners.retain(|o| o.controller != Some(true));
-    *owners = with_owner(std::mem::take(owners), owner(&observed.control_plane, true));
+    add_owner(&mut after.metadata, owner(&observed.control_plane, true));
     context.writer.patch(&before, &after, &Precondition::unchanged(&before), Mode::Real).await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::cluster::Cluster;
 use crate::api::kubeadm::{ClusterConfiguration, InitConfiguration, JoinConfiguration};
-use crate::status::versions;
+use crate::api::version;
 use crate::status::wording::go_duration;
 
 /// A form of the kubeadm configuration.
@@ -23,7 +23,7 @@ impl Form {
     /// A sentence, when no form fits.
     pub fn of(version: &str) -> Result<Self, String> {
         let parsed =
-            versions::parse(version).ok_or_else(|| format!("{version:?} is not a Kubernetes version"))?;
+            version::parse(version).ok_or_else(|| format!("{version:?} is not a Kubernetes version"))?;
         match (parsed.major, parsed.minor) {
             (1, 31..) => Ok(Self::V1Beta4),
             (1, 22..=30) => Ok(Self::V1Beta3),

@@ -11,9 +11,10 @@ use super::{NewMachine, Observed, Template};
 use crate::api::bootstrap::{KubeadmConfig, KubeadmConfigSpec};
 use crate::api::key::ObjectKey;
 use crate::api::machine::{Bootstrap, Machine, MachineSpec, ReadinessGate};
+use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{BOOTSTRAP_GROUP, annotation, label};
 use crate::api::reference::ContractRef;
-use crate::plan::naming::{self, NamingError, SUFFIX_CHARS};
+use crate::plan::naming::{self, NamingError};
 use crate::plan::ownership::owner;
 use crate::plan::template::{Clone, clone_of};
 use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER};
@@ -52,7 +53,7 @@ fn machine_name(observed: &Observed) -> Result<String, NamingError> {
     let cluster = observed.cluster.metadata.name.as_deref().unwrap_or_default();
     let naming = observed.control_plane.spec.machine_naming.as_ref().and_then(|n| n.template.as_deref());
     let variables = [(".cluster.name", cluster), (".kubeadmControlPlane.name", own)];
-    let suffix: String = observed.name_suffix.chars().take(SUFFIX_CHARS).collect();
+    let suffix: String = observed.name_suffix.chars().take(RANDOM_BYTES).collect();
     naming::machine_name(naming.unwrap_or(NAMING_TEMPLATE), &variables, &suffix)
 }
 

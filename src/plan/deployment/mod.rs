@@ -14,13 +14,12 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Plan, Rule, Write};
-use crate::api::key::{ObjectRef, annotation};
+use crate::api::key::{ObjectKey, ObjectRef, annotation};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
-use crate::api::merge::merge_diff;
 use crate::api::names;
 use crate::status::machine_deployment::{is_on_delete, is_rolling_update, max_surge, max_unavailable};
 use crate::time::Timestamp;
@@ -234,27 +233,26 @@ impl Rollout {
 fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, plan: &mut Plan) {
     let mut after = share.desired.clone();
     after.spec.replicas = Some(share.replicas());
-    let object = ObjectRef::of(&after);
     let about = ObjectRef::of(&observed.deployment);
     let event = |reason, message| Write::Event { about, warning: false, reason, message };
     let Some(live) = &share.live else {
         let why = create_reason.unwrap_or("no MachineSet matches the template").to_owned();
-        let message = format!("Created MachineSet {} with {} replicas", object.key, share.replicas());
-        plan.step(Write::Create { object, content: to_value(&after) }, Because::NewSet(why.clone()));
+        let message =
+            format!("Created MachineSet {} with {} replicas", ObjectKey::of(&after), share.replicas());
+        plan.step(Write::create(&after), Because::NewSet(why.clone()));
         plan.step(event("SuccessfulCreate", message), Because::NewSet(why));
         return;
     };
-    let body = merge_diff(&to_value(live.as_ref()), &to_value(&after));
-    let Some(body) = body else { return };
+    let Some(patch) = Write::difference(live.as_ref(), &after) else { return };
     if share.replicas() == share.spec {
-        plan.step(Write::Patch { object, body }, Because::Propagation);
+        plan.step(patch, Because::Propagation);
         return;
     }
     let because = Because::Replicas(share.notes.join(", "));
     let direction = if share.replicas() < share.spec { "down" } else { "up" };
     let message =
         format!("Scaled {direction} MachineSet {}: {} -> {}", share.name(), share.spec, share.replicas());
-    plan.step(Write::Patch { object, body }, because.clone());
+    plan.step(patch, because.clone());
     plan.step(event("SuccessfulScale", message), because);
 }
 
@@ -305,9 +303,4 @@ fn recheck_at_rollout_after(observed: &Observed, now: Timestamp, plan: &mut Plan
     if let Some(delay) = after.and_then(|after| (crate::time::from_k8s(after) - now).to_std().ok()) {
         plan.recheck_within(delay);
     }
-}
-
-/// Typed objects always serialise: their maps have text keys.
-fn to_value<T: serde::Serialize>(object: &T) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
 }

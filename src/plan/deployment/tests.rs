@@ -88,12 +88,12 @@ impl World {
                         .iter_mut()
                         .find(|s| s.metadata.uid.as_ref() == Some(&object.uid))
                         .expect("known");
-                    let mut value = to_value(set);
+                    let mut value = serde_json::to_value(&*set).expect("JSON");
                     json_patch::merge(&mut value, &body);
                     *set = serde_json::from_value(value).expect("still a MachineSet");
                 }
                 Write::Patch { body, .. } => {
-                    let mut value = to_value(&self.deployment);
+                    let mut value = serde_json::to_value(&self.deployment).expect("JSON");
                     json_patch::merge(&mut value, &body);
                     self.deployment = serde_json::from_value(value).expect("still a deployment");
                 }

@@ -19,7 +19,6 @@ use super::{Plan, Rule, Write};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef, annotation, group_of};
 use crate::api::machine::Machine;
 use crate::api::machine_set::MachineSet;
-use crate::api::merge::merge_diff;
 use crate::api::names;
 use crate::status::machine_set::is_pending_acknowledge;
 use crate::time::Timestamp;
@@ -129,8 +128,8 @@ pub fn preflight_messages(plan: &Plan) -> Vec<String> {
 fn keep_in_step(observed: &Observed, plan: &mut Plan) {
     for machine in &observed.machines {
         let after = desired::synced(machine, &observed.set);
-        if let Some(body) = merge_diff(&to_value(machine.as_ref()), &to_value(&after)) {
-            plan.step(Write::Patch { object: ObjectRef::of(machine.as_ref()), body }, Because::Propagation);
+        if let Some(patch) = Write::difference(machine.as_ref(), &after) {
+            plan.step(patch, Because::Propagation);
         }
     }
 }
@@ -174,9 +173,8 @@ fn make_one(
     }
     let object = clone_reference(&made.infrastructure, observed.infrastructure_kind.as_ref())?;
     plan.step(Write::Create { object, content: made.infrastructure }, because.clone());
-    let object = ObjectRef::of(&made.machine);
-    let message = format!("Created Machine {:?}", object.key.name);
-    plan.step(Write::Create { object, content: to_value(&made.machine) }, because.clone());
+    let message = format!("Created Machine {:?}", ObjectKey::of(&made.machine).name);
+    plan.step(Write::create(&made.machine), because.clone());
     event(observed, "SuccessfulCreate", message, because.clone(), plan);
     Ok(())
 }
@@ -211,9 +209,4 @@ fn clone_reference(clone: &Value, gvk: Option<&Gvk>) -> Result<ObjectRef, Becaus
         key: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
         uid: String::new(),
     })
-}
-
-/// Typed objects always serialise: their maps have text keys.
-fn to_value<T: serde::Serialize>(object: &T) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
 }

@@ -10,8 +10,8 @@ use crate::api::cluster::Cluster;
 use crate::api::key::annotation;
 use crate::api::machine_set::MachineSet;
 use crate::api::names;
+use crate::api::version::{compare, parse};
 use crate::status::contract::{External, Provided};
-use crate::status::versions::{compare, parse};
 
 /// What the checks look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

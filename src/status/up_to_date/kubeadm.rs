@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::FieldDifference;
-use crate::status::versions;
+use crate::api::version::wants_kubelet_local_mode;
 
 /// Subtrees whose values may hold credentials: a difference there is named but not shown.
 const HIDDEN: [&str; 4] =
@@ -39,8 +39,7 @@ pub fn desired_join(spec: &Value, version: &str) -> Value {
 
 /// `ControlPlaneKubeletLocalMode` from 1.31 up to 1.35, unless the user set it.
 fn default_feature_gate(spec: &mut Map<String, Value>, version: &str) {
-    let wanted = versions::parse(version).is_some_and(|v| v.major == 1 && (31..36).contains(&v.minor));
-    if !wanted {
+    if !wants_kubelet_local_mode(version) {
         return;
     }
     let configuration = spec.entry("clusterConfiguration").or_insert_with(|| json!({}));

@@ -25,7 +25,7 @@ use super::{Draft, Part, Registry, Subject};
 use crate::apiserver::failure::{Failure, Reason};
 use crate::apiserver::object::metadata::{FOREGROUND, ORPHAN};
 use crate::apiserver::object::{self, Record};
-use crate::apiserver::request::routes::WriteOptions;
+use crate::apiserver::request::options::WriteOptions;
 use crate::apiserver::resource::crds;
 use crate::apiserver::resource::strategy::Strategy;
 use crate::apiserver::resource::{CRD_GROUP, CRD_PLURAL, Resource};

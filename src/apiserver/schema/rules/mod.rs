@@ -13,6 +13,7 @@ mod eval;
 mod functions;
 mod kinds;
 mod macros;
+mod operations;
 mod values;
 
 #[cfg(test)]
@@ -26,11 +27,12 @@ use kube::core::cel::cel::parser::Parser;
 use serde_json::Value as Json;
 
 use self::cost::Cost;
-use self::eval::{Fault, Scope};
+use self::eval::Scope;
 use self::kinds::Kind;
+use self::operations::{Fault, optional_of};
 use super::structural::{flag, word};
 use super::{Cause, Checks, ListType, Node, Path, Type, field_path};
-use crate::apiserver::failure::CauseReason;
+use crate::apiserver::failure::cause::CauseReason;
 
 const RULES: &str = "x-kubernetes-validations";
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
@@ -358,7 +360,7 @@ impl Run {
         }
         let this = values::of(node, node.embedded, value);
         let aligned = old.map(|old| values::of(node, node.embedded, &values::align(node, old, value)));
-        let (missing, optional) = (Value::Null, eval::optional_of(aligned.clone()));
+        let (missing, optional) = (Value::Null, optional_of(aligned.clone()));
         let scope = Scope::new("self", &this, None);
         for rule in due {
             let before = if rule.optional_old { &optional } else { aligned.as_ref().unwrap_or(&missing) };

@@ -1,5 +1,5 @@
 //! Versions as Cluster API reads them: with a leading `v`, sometimes shortened, with build metadata
-//! that counts. Must not know a kind.
+//! that counts. Owns parsing, order and distance; must not know a kind.
 //!
 //! Source: cluster-api `util/version/version.go` v1.14.0; blang/semver `semver.go` v4.
 
@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 use semver::Version;
 
 /// Is this a whole semantic version behind an optional `v`?
-pub(super) fn is_strict(text: &str) -> bool {
+#[must_use]
+pub fn is_strict(text: &str) -> bool {
     Version::parse(text.strip_prefix('v').unwrap_or(text)).is_ok()
 }
 
@@ -16,7 +17,7 @@ pub(super) fn is_strict(text: &str) -> bool {
 ///
 /// # Errors
 /// What is wrong, in the library's words where it has short ones.
-pub(super) fn tolerant(text: &str) -> Result<Version, String> {
+pub fn tolerant(text: &str) -> Result<Version, String> {
     let text = text.trim();
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text.splitn(3, '.').map(trim_zeros).collect();
@@ -32,8 +33,17 @@ pub(super) fn tolerant(text: &str) -> Result<Version, String> {
     Version::parse(&parts.join(".")).map_err(|error| error.to_string())
 }
 
+/// The same where it does not matter what is wrong.
+#[must_use]
+pub fn parse(text: &str) -> Option<Version> {
+    tolerant(text).ok()
+}
+
 /// Image tags have `_` where versions have `+`.
-pub(super) fn tolerant_tag(tag: &str) -> Result<Version, String> {
+///
+/// # Errors
+/// As [`tolerant`].
+pub fn tolerant_tag(tag: &str) -> Result<Version, String> {
     tolerant(&tag.replace('_', "+"))
 }
 
@@ -46,12 +56,16 @@ fn trim_zeros(part: &str) -> String {
 }
 
 /// Order without pre-release and build.
-pub(super) fn compare_release(a: &Version, b: &Version) -> Ordering {
+#[must_use]
+pub fn compare_release(a: &Version, b: &Version) -> Ordering {
     (a.major, a.minor, a.patch).cmp(&(b.major, b.minor, b.patch))
 }
 
-/// Order with build metadata; `None` when only random build words differ.
-pub(super) fn compare_build(a: &Version, b: &Version) -> Option<Ordering> {
+/// Semantic precedence, then build identifiers from left to right: numbers by value, a number before
+/// text, a longer list after its prefix. `None` when two different texts decide: the order of `+vmware`
+/// and `+k3s` is not defined.
+#[must_use]
+pub fn compare(a: &Version, b: &Version) -> Option<Ordering> {
     let order = a.cmp_precedence(b);
     if order != Ordering::Equal {
         return Some(order);
@@ -79,8 +93,17 @@ pub(super) fn compare_build(a: &Version, b: &Version) -> Option<Ordering> {
 }
 
 /// Two or more minor versions up: more than one step.
-pub(super) fn skips_minor(from: &Version, to: &Version) -> bool {
+#[must_use]
+pub fn skips_minor(from: &Version, to: &Version) -> bool {
     compare_release(to, &Version::new(from.major, from.minor + 2, 0)) != Ordering::Less
+}
+
+/// Feature gate `ControlPlaneKubeletLocalMode` is switched on for this version where nobody set it: 1.31 up
+/// to, but not including, 1.36.
+/// Source: `desiredstate/desired_state.go` `DefaultFeatureGates`.
+#[must_use]
+pub fn wants_kubelet_local_mode(version: &str) -> bool {
+    parse(version).is_some_and(|v| v.major == 1 && (31..36).contains(&v.minor))
 }
 
 #[cfg(test)]
@@ -115,11 +138,50 @@ mod tests {
             ("1.2.3+x", "1.2.3+y", None),
             ("1.2.3-rc.1", "1.2.3", Some(Ordering::Less)),
         ] {
-            assert_eq!(compare_build(&version(a), &version(b)), expected, "{a} {b}");
+            assert_eq!(compare(&version(a), &version(b)), expected, "{a} {b}");
         }
         assert!(skips_minor(&version("1.34.9"), &version("1.36.0-rc.0")));
         assert!(skips_minor(&version("1.34.9"), &version("2.0.0")));
         assert!(!skips_minor(&version("1.34.0"), &version("1.35.9")));
         assert!(!skips_minor(&version("1.34.0"), &version("1.30.0")));
+    }
+
+    #[test]
+    fn tolerant_parsing() {
+        for (text, expected) in [
+            ("v1.34.1", Some("1.34.1")),
+            (" 1.34 ", Some("1.34.0")),
+            ("v1", Some("1.0.0")),
+            ("v01.034.1", Some("1.34.1")),
+            ("v1.34.1-rc.1+build.5", Some("1.34.1-rc.1+build.5")),
+            ("v1.2.3.4", None),
+            ("", None),
+            ("latest", None),
+        ] {
+            assert_eq!(parse(text).map(|v| v.to_string()).as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn build_tags_break_ties() {
+        let order = |a: &str, b: &str| compare(&parse(a).expect(a), &parse(b).expect(b));
+        assert_eq!(order("v1.2.3+1", "v1.2.3+2"), Some(Ordering::Less));
+        assert_eq!(order("v1.2.3+1", "v1.2.3+a"), Some(Ordering::Less));
+        assert_eq!(order("v1.2.3+a.1", "v1.2.3+a"), Some(Ordering::Greater));
+        assert_eq!(order("v1.2.3+a", "v1.2.3+b"), None);
+        assert_eq!(order("v1.2.3-rc.1", "v1.2.3"), Some(Ordering::Less));
+    }
+
+    #[test]
+    fn kubelet_local_mode_is_for_1_31_up_to_1_35() {
+        for (version, expected) in [
+            ("v1.30.9", false),
+            ("v1.31.0-beta.1", true),
+            ("v1.35.4", true),
+            ("v1.36.0-alpha.0", false),
+            ("v1.36.1", false),
+        ] {
+            assert_eq!(wants_kubelet_local_mode(version), expected, "{version}");
+        }
     }
 }
