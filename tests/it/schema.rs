@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use capstan::api::crds;
 use capstan::apiserver::admission::{self, Found, Known, Request};
-use capstan::apiserver::failure::Cause;
+use capstan::apiserver::failure::cause::Cause;
 use capstan::apiserver::schema::{Schema, crd};
 use serde_json::{Value, json};
 

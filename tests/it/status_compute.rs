@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use capstan::api::crds;
-use capstan::apiserver::failure::Cause;
+use capstan::apiserver::failure::cause::Cause;
 use capstan::apiserver::schema::{Schema, crd};
 use capstan::cli::args::{StatusComputeArgs, StatusOutputArg};
 use capstan::cli::status_compute::compute::{Computed, all};

@@ -189,12 +189,16 @@ fn sources() -> Vec<Source> {
         .collect()
 }
 
-/// Cuts comment lines, trailing comments and the test module at the end of a file.
+/// Cuts comment lines, trailing comments, items for tests only and the test module at the end of a file.
 fn code_of(text: &str) -> String {
     let mut code = String::new();
-    for line in text.lines() {
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
         if line.starts_with("#[cfg(test)]") {
-            break;
+            match lines.find(|line| !line.starts_with("#[")) {
+                Some(item) if item.ends_with(';') => continue,
+                _ => break,
+            }
         }
         let line =
             if line.trim_start().starts_with("//") { "" } else { line.split(" // ").next().unwrap_or(line) };
