@@ -49,7 +49,7 @@ impl Machines {
         observed.evictions.clone_from(&applied.evictions);
         let before = observed.machine.clone();
         let mut status = judged::status(&observed, context.clock.now());
-        if applied.failure.is_none() {
+        if applied.failure.is_none() && judged::is_complete(&observed, context.clock.now()) {
             status.observed_generation = before.metadata.generation;
         }
         let after = Machine { status: Some(status), ..before.clone() };

@@ -64,7 +64,9 @@ impl MachineSets {
             preflight: preflight_messages(&plan),
         };
         let mut status = judged::status(&facts, now);
-        if applied.failure.is_none() {
+        let missing = !facts.missing_templates.is_empty() && self.needs_templates(set, &namespace);
+        let unread = observed.preflight.unread.is_some_and(|why| facts.preflight.contains(&why));
+        if applied.failure.is_none() && templates.unreadable.is_none() && !missing && !unread {
             status.observed_generation = set.metadata.generation;
         }
         let recheck = recheck(set, &status);
@@ -73,6 +75,14 @@ impl MachineSets {
         applied.into_result()?;
         let soonest = [plan.recheck, recheck.filter(|_| !deleting)].into_iter().flatten().min();
         Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    fn needs_templates(&self, set: &MachineSet, namespace: &str) -> bool {
+        let deployment = label_of(set, label::DEPLOYMENT_NAME);
+        let deployment = deployment.and_then(|name| {
+            self.context.caches.machine_deployments.get(&ObjectKey::new(namespace, name))
+        });
+        judged::needs_templates(set, deployment.as_deref())
     }
 
     fn observe(
@@ -93,16 +103,18 @@ impl MachineSets {
             infrastructure_kind: clone_kind(&context.caches, Some(&spec.infrastructure_ref)),
             bootstrap_kind: clone_kind(&context.caches, spec.bootstrap.config_ref.as_ref()),
             missing_templates: templates.missing.clone(),
-            preflight: self.preflight(set, cluster, templates),
+            preflight: self.preflight(set, cluster),
             suffixes: (0..missing.min(MADE_AT_ONCE_MAX)).map(|_| context.rng.suffix(RANDOM_BYTES)).collect(),
             machines,
         }
     }
 
-    fn preflight(&self, set: &MachineSet, cluster: &Cluster, templates: &Templates) -> Preflight {
+    fn preflight(&self, set: &MachineSet, cluster: &Cluster) -> Preflight {
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
-        let control_plane = self.context.caches.external(namespace, cluster.spec.control_plane_ref.as_ref());
-        Preflight::gather(set, cluster, &control_plane, templates.bootstrap.as_ref())
+        let external = |reference| self.context.caches.external(namespace, reference);
+        let control_plane = external(cluster.spec.control_plane_ref.as_ref());
+        let template = external(set.spec.template.spec.bootstrap.config_ref.as_ref());
+        Preflight::gather(set, cluster, &control_plane, &template)
     }
 
     /// The cluster-name label everywhere it is needed; a stand-alone MachineSet belongs to its Cluster.

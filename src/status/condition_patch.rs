@@ -55,13 +55,16 @@ impl ConditionPatch {
         self.changes.is_empty()
     }
 
-    /// `latest` with the changes laid over it, sorted. Of types in `owned` this writer wins; of others
+    /// `latest` with the changes laid over it, sorted when there are any. Of types in `owned` this writer wins; of others
     /// only when nobody else touched them, or when the others came to the same state.
     ///
     /// # Errors
     /// The first type that somebody else changed differently.
     pub fn apply(&self, latest: &[Condition], owned: &[&str]) -> Result<Vec<Condition>, Conflict> {
         let mut list = latest.to_vec();
+        if self.is_empty() {
+            return Ok(list);
+        }
         for change in &self.changes {
             let type_ = change.type_();
             if owned.contains(&type_) || change.may_be_laid_over(find(latest, type_))? {

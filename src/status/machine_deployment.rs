@@ -124,9 +124,8 @@ fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Condition
         return condition("Available", Status::True, "Available", "");
     }
     let mut message = format!("{available} available replicas, at least {needed} required");
-    if let (true, Some(value)) =
-        (is_rolling_update(&observed.deployment), max_unavailable_text(&observed.deployment))
-    {
+    if strategy(&observed.deployment).is_some_and(|s| s.type_ == "RollingUpdate") {
+        let value = max_unavailable_text(&observed.deployment);
         message.push_str(&format!(
             " (spec.strategy.rollout.maxUnavailable is {value}, spec.replicas is {desired})"
         ));
@@ -239,9 +238,10 @@ fn resolve(value: &IntOrString, total: i32, round: Round) -> i32 {
     scaled(value, total, round).unwrap_or(0).max(0)
 }
 
-fn max_unavailable_text(deployment: &MachineDeployment) -> Option<String> {
-    let rolling = strategy(deployment)?.rolling_update.as_ref()?;
-    Some(literal(rolling.max_unavailable.as_ref()?))
+/// What is not set is printed as Go prints it.
+fn max_unavailable_text(deployment: &MachineDeployment) -> String {
+    let rolling = strategy(deployment).and_then(|s| s.rolling_update.as_ref());
+    rolling.and_then(|r| r.max_unavailable.as_ref()).map_or_else(|| "<nil>".to_owned(), literal)
 }
 
 #[cfg(test)]
@@ -319,6 +319,13 @@ mod tests {
             said(&bad, "Available").2,
             "2 available replicas, at least 3 required (spec.strategy.rollout.maxUnavailable is 0, spec.replicas is 3)"
         );
+        let mut unset = observed(deployment(3, "1", "0"), vec![set(2, 2)]);
+        let rollout = unset.deployment.spec.rollout.as_mut().expect("a rollout");
+        rollout.strategy.as_mut().expect("a strategy").rolling_update = None;
+        assert_eq!(
+            said(&unset, "Available").2,
+            "2 available replicas, at least 3 required (spec.strategy.rollout.maxUnavailable is <nil>, spec.replicas is 3)"
+        );
         let fresh = observed(deployment(3, "1", "0"), vec![Arc::new(MachineSet::default())]);
         assert_eq!(said(&fresh, "Available").1, "WaitingForAvailableReplicasSet");
         assert_eq!(status(&fresh, now()).replicas, None);
@@ -340,6 +347,11 @@ mod tests {
             said(&rolling, "RollingOut").2,
             "Rolling out 2 not up-to-date replicas\n* Version v1, v2 required\n* DevMachine is not up-to-date"
         );
+        // Somebody else's message may have empty lines: they are listed once, a message that is empty is not.
+        rolling.machines = vec![machine("\n* b\n"), machine(""), machine("\n* a")];
+        assert_eq!(said(&rolling, "RollingOut").2, "Rolling out 3 not up-to-date replicas\n\n* a\n* b");
+        rolling.machines = vec![machine("")];
+        assert_eq!(said(&rolling, "RollingOut").2, "Rolling out 1 not up-to-date replicas");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::machines;
 use super::selector;
 use crate::api::key::annotation;
 use crate::api::machine::{Machine, MachineSpec};
+use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::{MachineSet, MachineSetStatus};
 use crate::api::names;
 use crate::time::Timestamp;
@@ -67,6 +68,18 @@ fn conditions(observed: &Observed, now: Timestamp) -> Vec<Condition> {
         machines::remediating(&all, "MachineSet"),
         deleting(observed, &all, now),
     ]
+}
+
+/// Does a missing template end the pass with an error, so that the generation does not count as observed?
+/// Not of a MachineSet that goes, nor of one whose MachineDeployment (`None`: it has none) has moved on to
+/// another revision. Source: `reconcileExternalTemplateReference`, `machineset_controller.go`.
+#[must_use]
+pub fn needs_templates(set: &MachineSet, deployment: Option<&MachineDeployment>) -> bool {
+    let own = annotation(set, names::annotation::REVISION).unwrap_or_default();
+    let is_current = |deployment: &MachineDeployment| {
+        annotation(deployment, names::annotation::REVISION).unwrap_or_default() == own
+    };
+    !is_deleting(set) && deployment.is_none_or(is_current)
 }
 
 fn is_deleting(set: &MachineSet) -> bool {
@@ -281,6 +294,21 @@ mod tests {
         expect(&gone, "ScalingDown", ("True", "ScalingDown", "Scaling down from 2 to 0 replicas"));
         gone.machines = Some(Vec::new());
         expect(&gone, "Deleting", ("True", "Deleting", "Deletion completed"));
+    }
+
+    #[test]
+    fn earlier_revisions_outlive_their_templates() {
+        let revised = |revision: &str| Some([(names::annotation::REVISION.to_owned(), revision.to_owned())].into());
+        let mut set = MachineSet::default();
+        set.metadata.annotations = revised("1");
+        let mut deployment = MachineDeployment::default();
+        deployment.metadata.annotations = revised("1");
+        assert!(needs_templates(&set, None));
+        assert!(needs_templates(&set, Some(&deployment)));
+        deployment.metadata.annotations = revised("2");
+        assert!(!needs_templates(&set, Some(&deployment)));
+        set.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+        assert!(!needs_templates(&set, None));
     }
 
     #[test]

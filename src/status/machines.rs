@@ -75,11 +75,11 @@ pub fn rolling_out(machines: &[&Machine]) -> Condition {
     if outdated.is_empty() {
         return condition(TYPE, Status::False, "NotRollingOut", "");
     }
-    let texts: BTreeSet<&str> = outdated.iter().map(|c| c.message.as_str()).collect();
+    let texts: BTreeSet<&str> =
+        outdated.iter().map(|c| c.message.as_str()).filter(|text| !text.is_empty()).collect();
     let lines: BTreeSet<(bool, &str)> = texts
         .into_iter()
         .flat_map(|text| text.split('\n'))
-        .filter(|line| !line.is_empty())
         .map(|line| (!line.starts_with("* Version"), line))
         .collect();
     let mut message = format!("Rolling out {} not up-to-date replicas", outdated.len());

@@ -13,7 +13,7 @@ use crate::api::cluster::Cluster;
 use crate::api::condition::Conditioned;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::dev::DevMachine;
-use crate::api::key::{ObjectKey, annotation, controller_of, label as label_of};
+use crate::api::key::{ObjectKey, annotation, controller_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_health_check::MachineHealthCheck;
@@ -21,7 +21,6 @@ use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::merge;
 use crate::api::names;
-use crate::api::names::label;
 use crate::plan::control_plane::Decision;
 use crate::status::condition_ops::{self, Draft};
 use crate::status::condition_patch::ConditionPatch;
@@ -58,6 +57,8 @@ impl Computed {
 enum Outcome<K> {
     New(K),
     Left(String),
+    /// Little can be said, because of this.
+    Broken(K, String),
 }
 
 /// All objects whose status can be computed, by kind and name.
@@ -86,8 +87,11 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
                 each(dump, kind, &dump.machine_sets, now, &mut computed, |k, o| set_of(dump, k, o, now));
             }
             Kind::MachinePool => each(dump, kind, &dump.machine_pools, now, &mut computed, |k, o| {
-                let mut status = machine_pool::status(&dump.machine_pool(k, o), now);
-                status.observed_generation = o.metadata.generation;
+                let observed = dump.machine_pool(k, o);
+                let mut status = machine_pool::status(&observed, now);
+                if machine_pool::is_complete(&observed) {
+                    status.observed_generation = o.metadata.generation;
+                }
                 Outcome::New(MachinePool { status: Some(status), ..o.clone() })
             }),
             Kind::Machine => {
@@ -127,6 +131,7 @@ fn each<K>(
         };
         let (after, left) = match outcome {
             Outcome::New(after) => (rewritten(raw, object, &after), None),
+            Outcome::Broken(after, why) => (rewritten(raw, object, &after), Some(why)),
             Outcome::Left(why) => (raw.clone(), Some(why)),
         };
         computed.push(Computed { kind, key: key.clone(), before: raw.clone(), after, left });
@@ -187,9 +192,11 @@ fn cluster_of(dump: &Dump, key: &ObjectKey, object: &Cluster, now: Timestamp) ->
 }
 
 fn set_of(dump: &Dump, key: &ObjectKey, object: &MachineSet, now: Timestamp) -> Outcome<MachineSet> {
-    let Some(observed) = dump.machine_set(key, object) else { return no_cluster() };
+    let Some((observed, complete)) = dump.machine_set(key, object) else { return no_cluster() };
     let mut status = machine_set::status(&observed, now);
-    status.observed_generation = object.metadata.generation;
+    if complete {
+        status.observed_generation = object.metadata.generation;
+    }
     Outcome::New(MachineSet { status: Some(status), ..object.clone() })
 }
 
@@ -213,7 +220,7 @@ fn dev_machine_of(dump: &Dump, key: &ObjectKey, object: &DevMachine, now: Timest
 /// Passes of controllers that also write on Machines.
 struct Passes {
     control_planes: BTreeMap<ObjectKey, Decision>,
-    checks: BTreeMap<ObjectKey, Result<machine_health_check::Outcome, String>>,
+    checks: BTreeMap<ObjectKey, machine_health_check::Outcome>,
 }
 
 impl Passes {
@@ -249,11 +256,16 @@ impl Passes {
     fn check(&self, key: &ObjectKey, object: &MachineHealthCheck) -> Outcome<MachineHealthCheck> {
         match self.checks.get(key) {
             None => no_cluster(),
-            Some(Err(why)) => Outcome::Left(why.clone()),
-            Some(Ok(outcome)) => {
+            Some(outcome) => {
                 let mut status = outcome.status.clone();
-                status.observed_generation = object.metadata.generation;
-                Outcome::New(MachineHealthCheck { status: Some(status), ..object.clone() })
+                if outcome.failure.is_none() {
+                    status.observed_generation = object.metadata.generation;
+                }
+                let after = MachineHealthCheck { status: Some(status), ..object.clone() };
+                match outcome.failure.clone() {
+                    None => Outcome::New(after),
+                    Some(why) => Outcome::Broken(after, why),
+                }
             }
         }
     }
@@ -261,12 +273,15 @@ impl Passes {
     fn machine(&self, dump: &Dump, key: &ObjectKey, object: &Machine, now: Timestamp) -> Outcome<Machine> {
         let Some(observed) = dump.machine(key, object, now) else { return no_cluster() };
         let mut status = machine::status(&observed, now);
-        status.observed_generation = object.metadata.generation;
+        if machine::is_complete(&observed, now) {
+            status.observed_generation = object.metadata.generation;
+        }
         let mut draft = Draft::new(std::mem::take(&mut status.conditions), object.metadata.generation, now);
         for condition in self.marks_of(key) {
             draft.set(condition);
         }
-        if label_of(object, label::POOL_NAME).is_some() {
+        let pool = dump.pool_of(key, object);
+        if pool.is_some_and(|(key, pool)| held(dump, Kind::MachinePool, key, pool, now).is_none()) {
             draft.set(machine_pool::machine_up_to_date(object));
         }
         status.conditions = self.inspected(key, object, draft.finish());
@@ -275,7 +290,7 @@ impl Passes {
 
     fn marks_of(&self, key: &ObjectKey) -> Vec<Condition> {
         let in_namespace = self.checks.iter().filter(|(check, _)| check.namespace == key.namespace);
-        let marks = in_namespace.filter_map(|(_, outcome)| outcome.as_ref().ok()).flat_map(|o| &o.marks);
+        let marks = in_namespace.flat_map(|(_, outcome)| &outcome.marks);
         let mine = marks.filter(|mark| mark.persisted && mark.machine == key.name);
         mine.flat_map(|mark| mark.conditions.clone()).collect()
     }

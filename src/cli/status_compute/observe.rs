@@ -112,12 +112,16 @@ impl Dump {
             control_plane: self.external(ns, cluster.spec.control_plane_ref.as_ref()),
             control_plane_machines_left: left.len(),
             probe: self.probe(&cluster_key, cluster, now),
-            node: self.node(&cluster_key, object),
             deployment: self.deployment_of(ns, object),
             told_deletion: told_deletion(object),
             update: told_update(object),
             ..machine::Observed::default()
         };
+        // Its controller writes the ID before it looks for the Node.
+        if let Some(id) = machine::offered_provider_id(&observed).map(str::to_owned) {
+            observed.machine.spec.provider_id = Some(id);
+        }
+        observed.node = self.node(&cluster_key, &observed.machine);
         if let (Some(workload), Some(node)) = (self.workload(&cluster_key), observed.node_name()) {
             observed.pods = PodsReading::Known(workload.pods_on(node));
         }
@@ -125,8 +129,9 @@ impl Dump {
     }
 
     fn node(&self, cluster: &ObjectKey, machine: &Machine) -> NodeReading {
+        let Some(workload) = self.workload(cluster) else { return NodeReading::NotConnected };
         let id = machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
-        let (Some(id), Some(workload)) = (id, self.workload(cluster)) else { return NodeReading::NotAsked };
+        let Some(id) = id else { return NodeReading::NotAsked };
         let has_id = |node: &&Node| node.spec.as_ref().and_then(|s| s.provider_id.as_deref()) == Some(id);
         let mut found = workload.nodes.iter().filter(has_id);
         match (found.next(), found.next()) {
@@ -144,33 +149,39 @@ impl Dump {
         Some((set.clone(), deployment.clone()))
     }
 
-    /// Everything a MachineSet is judged by; `None` without its Cluster.
-    pub fn machine_set(&self, key: &ObjectKey, set: &MachineSet) -> Option<machine_set::Observed> {
+    /// Everything a MachineSet is judged by, and whether the pass gets through; `None` without its Cluster.
+    pub fn machine_set(&self, key: &ObjectKey, set: &MachineSet) -> Option<(machine_set::Observed, bool)> {
         let ns = key.namespace.as_str();
         let cluster = self.clusters.get(&ObjectKey::new(ns, &set.spec.cluster_name))?;
-        let mine = select(&self.machines, ns, |m| match controller_of(m) {
-            None => matches(&set.spec.selector, m.metadata.labels.as_ref()),
-            owner => is_controlled(owner, set),
+        // Its controller adds the label before it selects.
+        let mut set = set.clone();
+        let labels = set.spec.selector.match_labels.get_or_insert_default();
+        labels.insert(label::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
+        let mine = select(&self.machines, ns, |m| {
+            let owner = controller_of(m);
+            matches(&set.spec.selector, m.metadata.labels.as_ref())
+                && (owner.is_none() || is_controlled(owner, &set))
         });
-        let missing_templates = self.missing_templates(ns, &set.spec.template.spec);
         let wanted = usize::try_from(set.spec.replicas.unwrap_or(0)).unwrap_or(0);
         let makes = mine.len() < wanted
-            && missing_templates.is_empty()
             && set.metadata.deletion_timestamp.is_none()
-            && annotation(set, names::annotation::DISABLE_MACHINE_CREATE) != Some("true");
-        Some(machine_set::Observed {
-            set: set.clone(),
-            machines: Some(mine.into_iter().cloned().map(Arc::new).collect()),
-            missing_templates,
-            preflight: if makes { self.preflight(ns, set, cluster) } else { Vec::new() },
-        })
+            && annotation(&set, names::annotation::DISABLE_MACHINE_CREATE) != Some("true");
+        let preflight =
+            if makes { self.preflight(ns, &set, cluster) } else { Preflight::default() };
+        let missing_templates = self.missing_templates(ns, &set.spec.template.spec);
+        let deployment = label_of(&set, label::DEPLOYMENT_NAME);
+        let deployment = deployment.and_then(|name| self.machine_deployments.get(&ObjectKey::new(ns, name)));
+        let complete = preflight.unread.is_none()
+            && (missing_templates.is_empty() || !machine_set::needs_templates(&set, deployment));
+        let machines = Some(mine.into_iter().cloned().map(Arc::new).collect());
+        let preflight = failures(&preflight);
+        Some((machine_set::Observed { set, machines, missing_templates, preflight }, complete))
     }
 
-    fn preflight(&self, ns: &str, set: &MachineSet, cluster: &Cluster) -> Vec<String> {
+    fn preflight(&self, ns: &str, set: &MachineSet, cluster: &Cluster) -> Preflight {
         let control_plane = self.external(ns, cluster.spec.control_plane_ref.as_ref());
         let template = self.external(ns, set.spec.template.spec.bootstrap.config_ref.as_ref());
-        let template = template.found().map(|provided| &provided.content);
-        failures(&Preflight::gather(set, cluster, &control_plane, template))
+        Preflight::gather(set, cluster, &control_plane, &template)
     }
 
     /// Kinds of templates that are referred to and do not exist, bootstrap first.
@@ -210,10 +221,7 @@ impl Dump {
     pub fn machine_pool(&self, key: &ObjectKey, pool: &MachinePool) -> machine_pool::Observed {
         let ns = key.namespace.as_str();
         let spec = &pool.spec.template.spec;
-        let mine = |m: &Machine| {
-            label_of(m, label::POOL_NAME) == Some(key.name.as_str())
-                && m.spec.cluster_name == pool.spec.cluster_name
-        };
+        let mine = |m: &Machine| is_of_pool(m, key, pool);
         machine_pool::Observed {
             pool: pool.clone(),
             bootstrap: self.external(ns, spec.bootstrap.config_ref.as_ref()),
@@ -221,6 +229,13 @@ impl Dump {
             machines: owned(select(&self.machines, ns, mine)),
             nodes: self.workload(&ObjectKey::new(ns, &pool.spec.cluster_name)).map(|w| w.nodes.clone()),
         }
+    }
+
+    /// The MachinePool that says whether the Machine is up to date; none that is on its way out.
+    pub fn pool_of(&self, key: &ObjectKey, machine: &Machine) -> Option<(&ObjectKey, &MachinePool)> {
+        let pool = ObjectKey::new(&key.namespace, label_of(machine, label::POOL_NAME)?);
+        let (key, pool) = self.machine_pools.get_key_value(&pool)?;
+        (pool.metadata.deletion_timestamp.is_none() && is_of_pool(machine, key, pool)).then_some((key, pool))
     }
 
     /// Everything a MachineHealthCheck is judged by; `None` without its Cluster. Requests of external
@@ -309,6 +324,13 @@ impl Dump {
             api_server: part("APIServerProvisioned"),
         })
     }
+}
+
+fn is_of_pool(machine: &Machine, key: &ObjectKey, pool: &MachinePool) -> bool {
+    let owner = controller_of(machine);
+    label_of(machine, label::POOL_NAME) == Some(key.name.as_str())
+        && cluster_label(machine) == Some(pool.spec.cluster_name.as_str())
+        && (owner.is_none() || is_controlled(owner, pool))
 }
 
 fn owned<T: Clone>(objects: Vec<&T>) -> Vec<T> {

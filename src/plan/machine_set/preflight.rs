@@ -4,18 +4,20 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::api::cluster::Cluster;
 use crate::api::key::annotation;
 use crate::api::machine_set::MachineSet;
 use crate::api::names;
+use crate::api::reference::ContractRef;
 use crate::api::version::{compare, parse};
 use crate::status::contract::{External, Provided};
+use crate::status::wording::plural;
 
 /// What the checks look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preflight {
+    /// What had to be read and could not be, in a sentence; no check is made then, and no Machine.
+    pub unread: Option<String>,
     /// `None`: the Cluster names no control plane object, or one without a version; nothing to check.
     pub control_plane: Option<ControlPlane>,
     /// The MachineSet's `spec.template.spec.version`.
@@ -41,33 +43,61 @@ pub struct ControlPlane {
     pub reported: Vec<String>,
 }
 
+/// How every sentence about a check that could not be made begins.
+const FAILED: &str = "failed to perform \"Scale up\": failed to perform preflight checks";
+
 /// Names the version that a topology upgrade is applying.
 const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 
 impl Preflight {
-    /// What the checks look at, from the objects. `bootstrap_template` is the whole template object.
+    /// What the checks look at, from the objects: what the Cluster's and the template's references lead to.
     #[must_use]
     pub fn gather(
         set: &MachineSet,
         cluster: &Cluster,
         control_plane: &External,
-        bootstrap_template: Option<&Value>,
+        bootstrap_template: &External,
     ) -> Self {
-        let on_template = bootstrap_template
-            .and_then(|t| t["metadata"]["annotations"][names::annotation::SKIP_PREFLIGHT_CHECKS].as_str());
+        let on_template =
+            bootstrap_template.found().and_then(|t| t.annotation(names::annotation::SKIP_PREFLIGHT_CHECKS));
         let own = annotation(set, names::annotation::SKIP_PREFLIGHT_CHECKS).filter(|text| !text.is_empty());
         let config = set.spec.template.spec.bootstrap.config_ref.as_ref();
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let skip = skipped(own.or(on_template));
+        let lost_template = config.filter(|_| own.is_none()).and_then(|config| {
+            let why = lost(bootstrap_template, config, namespace)?;
+            Some(format!("failed to read {} annotation: {why}", names::annotation::SKIP_PREFLIGHT_CHECKS))
+        });
+        let lost_control_plane = || {
+            let reference = cluster.spec.control_plane_ref.as_ref().filter(|_| !skip.contains("All"))?;
+            let why = lost(control_plane, reference, namespace)?;
+            let name = &reference.name;
+            Some(format!("{FAILED}: failed to get ControlPlane {namespace}/{name}: {why}"))
+        };
         Self {
+            unread: lost_template.or_else(lost_control_plane),
             control_plane: control_plane.found().and_then(|provided| ControlPlane::of(provided, namespace)),
             version: set.spec.template.spec.version.clone(),
             kubeadm: config
                 .is_some_and(|r| r.kind == "KubeadmConfigTemplate" && r.api_group == names::BOOTSTRAP_GROUP),
             topology_version: cluster.spec.topology.as_ref().map(|t| t.version.clone()),
-            upgrade_step: annotation(cluster, UPGRADE_STEP).map(str::to_owned),
-            skip: skipped(own.or(on_template)),
+            upgrade_step: annotation(cluster, UPGRADE_STEP).filter(|v| !v.is_empty()).map(str::to_owned),
+            skip,
         }
     }
+}
+
+/// Why the object that `reference` names could not be read; `None` when it could be.
+fn lost(external: &External, reference: &ContractRef, namespace: &str) -> Option<String> {
+    let ContractRef { api_group, kind, name } = reference;
+    let why = match external {
+        External::NotFound { .. } => {
+            format!("{}.{api_group} {name:?} not found", plural(&kind.to_lowercase()))
+        }
+        External::Unreadable { error, .. } => error.clone(),
+        External::Found(_) | External::NotSet => return None,
+    };
+    Some(format!("failed to retrieve {kind} {namespace}/{name}: {why}"))
 }
 
 impl ControlPlane {
@@ -87,6 +117,9 @@ fn skipped(annotation: Option<&str>) -> BTreeSet<String> {
 /// The sentences of every check that fails, in upstream's order; empty when Machines may be made.
 #[must_use]
 pub fn failures(preflight: &Preflight) -> Vec<String> {
+    if let Some(unread) = &preflight.unread {
+        return vec![unread.clone()];
+    }
     let Some(control_plane) = &preflight.control_plane else { return Vec::new() };
     if preflight.skip.contains("All") {
         return Vec::new();
@@ -136,7 +169,8 @@ fn kubernetes_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Optio
     let Pair { set, control_plane } = pair(preflight, control_plane)?;
     let problem = if set.minor > control_plane.minor {
         "higher than ControlPlane version"
-    } else if set.minor + 3 < control_plane.minor {
+    // Upstream subtracts without a sign: every version is too old for a control plane before 1.3.
+    } else if set.minor < control_plane.minor.wrapping_sub(3) {
         "more than 3 minor versions older than the ControlPlane version"
     } else {
         return None;
@@ -246,6 +280,44 @@ mod tests {
         let found = ControlPlane::of(&provided, "ns").expect("a version");
         assert_eq!(found.name, "KubeadmControlPlane ns/cp");
         assert_eq!(found.reported, ["v1.35.4", "v1.36.2"]);
-        assert_eq!(ControlPlane::of(&Provided::new(Value::Null), "ns"), None);
+        assert_eq!(ControlPlane::of(&Provided::new(serde_json::Value::Null), "ns"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_holds_machines_back() {
+        let reference = |kind: &str, name: &str| ContractRef {
+            api_group: "g.io".into(),
+            kind: kind.into(),
+            name: name.into(),
+        };
+        let mut set = MachineSet::default();
+        set.metadata.namespace = Some("ns".into());
+        set.spec.template.spec.bootstrap.config_ref = Some(reference("AnyTemplate", "t"));
+        let mut cluster = Cluster::default();
+        cluster.spec.control_plane_ref = Some(reference("AnyControlPlane", "cp"));
+        let gone = |kind: &str| External::NotFound { kind: kind.into() };
+        let there = || External::Found(Provided::new(serde_json::json!({"kind": "AnyTemplate"})));
+        let refused = || External::Unreadable { kind: "AnyControlPlane".into(), error: "refused".into() };
+        let sentences = |set: &MachineSet, control_plane: &External, template: &External| {
+            failures(&Preflight::gather(set, &cluster, control_plane, template))
+        };
+        let no_template = "failed to read machineset.cluster.x-k8s.io/skip-preflight-checks annotation: failed to \
+                           retrieve AnyTemplate ns/t: anytemplates.g.io \"t\" not found";
+        let no_control_plane = |why: &str| {
+            format!(
+                "failed to perform \"Scale up\": failed to perform preflight checks: failed to get ControlPlane \
+                 ns/cp: failed to retrieve AnyControlPlane ns/cp: {why}"
+            )
+        };
+        let not_found = no_control_plane("anycontrolplanes.g.io \"cp\" not found");
+        assert_eq!(sentences(&set, &gone("AnyControlPlane"), &gone("AnyTemplate")), [no_template]);
+        assert_eq!(sentences(&set, &gone("AnyControlPlane"), &there()), [not_found.as_str()]);
+        assert_eq!(sentences(&set, &refused(), &there()), [no_control_plane("refused")]);
+        // What the set itself says makes the template unimportant, and may skip everything.
+        let skip = |what: &str| [(names::annotation::SKIP_PREFLIGHT_CHECKS.to_owned(), what.to_owned())].into();
+        set.metadata.annotations = Some(skip("KubeadmVersionSkew"));
+        assert_eq!(sentences(&set, &gone("AnyControlPlane"), &gone("AnyTemplate")), [not_found.as_str()]);
+        set.metadata.annotations = Some(skip("All"));
+        assert_eq!(sentences(&set, &gone("AnyControlPlane"), &gone("AnyTemplate")), Vec::<String>::new());
     }
 }

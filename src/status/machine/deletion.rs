@@ -37,6 +37,14 @@ pub enum Stage {
     Completed,
 }
 
+impl Stage {
+    /// The Node holds it: a drain, or attached volumes.
+    #[must_use]
+    pub fn is_of_the_node(&self) -> bool {
+        matches!(self, Self::Drain(_) | Self::DrainFailed | Self::VolumeDetach(_))
+    }
+}
+
 /// The stage at `now`.
 #[must_use]
 pub fn stage(o: &Observed, now: Timestamp) -> Stage {

@@ -5,6 +5,7 @@
 //! Intended difference: the start times in `status.deletion` are written with the rest of the status
 //! at the end of a run, not by a patch of their own before draining.
 
+mod complete;
 pub mod deletion;
 mod node;
 mod summary;
@@ -14,7 +15,9 @@ mod tests;
 use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::Value;
 
+pub use self::complete::is_complete;
 use super::condition_ops::{self, Draft, Status, condition};
 use super::contract::{External, Mirrored, Provided};
 use super::drain::Evictions;
@@ -65,7 +68,8 @@ pub struct Observed {
     pub deployment: Option<(MachineSet, MachineDeployment)>,
     /// The write of a deletion that failed in this run.
     pub failed: Option<Failed>,
-    /// The `Deleting` condition to repeat, for a reader who cannot see what a drain waits for.
+    /// The `Deleting` condition to repeat while the Node is drained or its volumes are detached, for a
+    /// reader who cannot see what that waits for.
     pub told_deletion: Option<Condition>,
     /// What an in-place update said in this run; `None` when it was not asked.
     pub update: Option<Update>,
@@ -197,10 +201,10 @@ pub fn offered_provider_id(o: &Observed) -> Option<&str> {
 pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
     learn(&mut status, o);
+    let stage = deletion::stage(o, now);
     let deleting = match &o.told_deletion {
-        Some(told) => told.clone(),
-        None => {
-            let stage = deletion::stage(o, now);
+        Some(told) if stage.is_of_the_node() => told.clone(),
+        _ => {
             deletion::record_start(&mut status, &stage, now);
             deletion::condition(o, &stage, now)
         }
@@ -246,8 +250,8 @@ pub fn initialization(machine: &Machine) -> MachineInitialization {
 fn learn(status: &mut MachineStatus, o: &Observed) {
     let mut flags = initialization(&o.machine);
     if let Some(bootstrap) = o.bootstrap.found() {
-        let named = o.machine.spec.bootstrap.data_secret_name.as_ref().is_some_and(|name| !name.is_empty());
-        if named || offered_data_secret(bootstrap).is_some() {
+        // An empty name is one.
+        if o.machine.spec.bootstrap.data_secret_name.is_some() || offered_data_secret(bootstrap).is_some() {
             flags.bootstrap_data_secret_created = Some(true);
         }
     }
@@ -262,20 +266,21 @@ fn learn(status: &mut MachineStatus, o: &Observed) {
         if status.node_ref.is_none() {
             status.node_ref = node.metadata.name.clone().map(|name| NodeRef { name });
         }
-        status.node_info = node_info(node).or_else(|| status.node_info.take());
+        status.node_info = Some(node_info(node).unwrap_or_default());
     }
-    status.certificates_expiry_date = certificates_expiry(o).map(to_k8s);
+    learn_expiry(status, o);
 }
 
 fn learn_infrastructure(status: &mut MachineStatus, infrastructure: Option<&Provided>) {
     let Some(infrastructure) = infrastructure else { return };
     let addresses = infrastructure.content.pointer("/status/addresses").cloned();
     let addresses: Option<Vec<MachineAddress>> = addresses.and_then(|list| serde_json::from_value(list).ok());
-    if let Some(addresses) = addresses.filter(|list| !list.is_empty()) {
+    if let Some(addresses) = addresses {
         status.addresses = addresses;
     }
-    if let Some(domain) = infrastructure.text("/status/failureDomain") {
-        status.failure_domain = Some(domain.to_owned());
+    let domain = infrastructure.content.pointer("/status/failureDomain").and_then(Value::as_str);
+    if let Some(domain) = domain {
+        status.failure_domain = Some(domain.to_owned()).filter(|domain| !domain.is_empty());
     }
 }
 
@@ -285,14 +290,26 @@ fn node_info(node: &Node) -> Option<NodeInfo> {
 }
 
 /// Of control plane Machines: the annotation on the Machine, else on its bootstrap object.
-fn certificates_expiry(o: &Observed) -> Option<Timestamp> {
+fn certificates_expiry(o: &Observed) -> Option<&str> {
     if !super::machines::is_control_plane(&o.machine) {
         return None;
     }
     let own =
         o.machine.metadata.annotations.as_ref().and_then(|all| all.get(annotation::CERTIFICATES_EXPIRY));
     let theirs = || o.bootstrap.found().and_then(|b| b.annotation(annotation::CERTIFICATES_EXPIRY));
-    own.map(String::as_str).or_else(theirs).and_then(parse_rfc3339)
+    own.map(String::as_str).or_else(theirs)
+}
+
+/// Workers keep what is stored, as does everybody whose annotation is no time.
+fn learn_expiry(status: &mut MachineStatus, o: &Observed) {
+    if !super::machines::is_control_plane(&o.machine) {
+        return;
+    }
+    match certificates_expiry(o).map(parse_rfc3339) {
+        None => status.certificates_expiry_date = None,
+        Some(Some(at)) => status.certificates_expiry_date = Some(to_k8s(at)),
+        Some(None) => {}
+    }
 }
 
 fn bootstrap_config_ready(o: &Observed, status: &MachineStatus) -> Condition {

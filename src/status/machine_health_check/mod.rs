@@ -84,6 +84,8 @@ pub struct Outcome {
     pub marks: Vec<Mark>,
     /// When time alone will change a verdict.
     pub recheck: Option<TimeDelta>,
+    /// Why the pass ended early: no Machine is marked, and the generation is not observed.
+    pub failure: Option<String>,
 }
 
 /// Conditions for one Machine.
@@ -106,13 +108,16 @@ pub fn is_target(check: &MachineHealthCheck, machine: &Machine) -> bool {
 }
 
 /// The judgement over a check that is not paused.
-///
-/// # Errors
-/// Why nothing can be said and nothing may be written in this pass.
-pub fn judge(o: &Observed, now: Timestamp) -> Result<Outcome, String> {
+#[must_use]
+pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
+    let mut status = o.check.status.clone().unwrap_or_default();
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.check.metadata.generation, now);
+    draft.set(paused("MachineHealthCheck", false, false));
     let initialized = find(o.cluster.conditions(), "ControlPlaneInitialized");
     if initialized.is_some_and(|c| c.status == "True") && !o.connected {
-        return Err("there is no connection to the workload cluster".to_owned());
+        status.conditions = draft.finish();
+        let failure = Some("there is no connection to the workload cluster".to_owned());
+        return Outcome { status, failure, ..Outcome::default() };
     }
     let mut judged: Vec<Judged<'_>> = o
         .targets
@@ -123,19 +128,25 @@ pub fn judge(o: &Observed, now: Timestamp) -> Result<Outcome, String> {
     let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|j| wanted(&j.verdict)).count();
     let healthy = count(|v| *v == Verdict::Healthy);
     let unhealthy = count(|v| matches!(v, Verdict::Unhealthy { .. }));
-    let allowance = allowance(&o.check, judged.len(), healthy, unhealthy)?;
-
-    let mut status = o.check.status.clone().unwrap_or_default();
     status.expected_machines = Some(int(judged.len()));
     status.current_healthy = Some(int(healthy));
-    status.remediations_allowed = Some(if allowance.allowed() { allowance.left } else { 0 });
     status.targets = judged.iter().map(|j| machines::name(j.machine).to_owned()).collect();
-    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.check.metadata.generation, now);
-    draft.set(paused("MachineHealthCheck", false, false));
-    draft.set(allowance.condition());
+
+    let allowance = allowance(&o.check, judged.len(), healthy, unhealthy);
+    if let Ok(allowance) = &allowance {
+        status.remediations_allowed = Some(if allowance.allowed() { allowance.left } else { 0 });
+        draft.set(allowance.condition());
+    }
     status.conditions = draft.finish();
-    let recheck = judged.iter().filter_map(|j| j.verdict.recheck()).min();
-    Ok(Outcome { status, marks: marks(o, &judged, allowance.allowed()), recheck })
+    match allowance {
+        Err(failure) => Outcome { status, failure: Some(failure), ..Outcome::default() },
+        Ok(allowance) => Outcome {
+            status,
+            marks: marks(o, &judged, allowance.allowed()),
+            recheck: judged.iter().filter_map(|j| j.verdict.recheck()).min(),
+            failure: None,
+        },
+    }
 }
 
 struct Judged<'a> {

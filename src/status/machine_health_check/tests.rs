@@ -214,7 +214,7 @@ fn the_limit_is_a_number_a_share_or_a_range() {
             Some(format!("{OUTSIDE} (total: 4, unhealthy: 4, unhealthyRange: [1-3])")),
         ),
     ] {
-        let outcome = judge(&fleet(trigger(value.clone()), healthy, bad), now()).expect("judged");
+        let outcome = judge(&fleet(trigger(value.clone()), healthy, bad), now());
         let c = find(&outcome.status.conditions, "RemediationAllowed").expect("set");
         let got = (c.status.as_str(), c.reason.as_str(), c.message.as_str());
         match &refusal {
@@ -237,18 +237,25 @@ fn a_limit_that_makes_no_sense_stops_the_pass() {
             "unhealthyLessThanOrEqualTo \"few\" is no number or percentage",
         ),
     ] {
-        assert_eq!(judge(&fleet(trigger(value), 1, 1), now()), Err(error.to_owned()));
+        let outcome = judge(&fleet(trigger(value), 1, 1), now());
+        assert_eq!((outcome.failure.as_deref(), outcome.marks.len()), (Some(error), 0));
+        let counted = (outcome.status.expected_machines, outcome.status.current_healthy);
+        assert_eq!(counted, (Some(2), Some(1)), "what was counted before is written");
+        assert_eq!(outcome.status.remediations_allowed, None);
     }
     let mut away = fleet(json!({}), 1, 1);
     away.connected = false;
-    assert_eq!(judge(&away, now()), Err("there is no connection to the workload cluster".to_owned()));
+    let outcome = judge(&away, now());
+    assert_eq!(outcome.failure.as_deref(), Some("there is no connection to the workload cluster"));
+    let types: Vec<&str> = outcome.status.conditions.iter().map(|c| c.type_.as_str()).collect();
+    assert_eq!((types, outcome.status.expected_machines), (vec!["Paused"], None));
     away.cluster.conditions_mut().clear();
-    assert!(judge(&away, now()).is_ok(), "before initialization no Node is asked for");
+    assert_eq!(judge(&away, now()).failure, None, "before initialization no Node is asked for");
 }
 
 /// Every mark as `machine: TYPE=STATUS/REASON…`, those that are not written in brackets.
 fn marked(o: &Observed) -> Vec<String> {
-    let outcome = judge(o, now()).expect("judged");
+    let outcome = judge(o, now());
     let text = |c: &Condition| format!("{}={}/{}", c.type_, c.status, c.reason);
     let line = |m: &Mark| {
         let conditions: Vec<String> = m.conditions.iter().map(text).collect();
@@ -301,7 +308,7 @@ fn an_external_request_is_made_once_and_failures_are_not_written() {
         marked(&missing)[1],
         format!("[{} ExternallyRemediated=False/RemediationTemplateNotFound]", bad("m1"))
     );
-    let outcome = judge(&missing, now()).expect("judged");
+    let outcome = judge(&missing, now());
     assert_eq!(
         outcome.marks[1].conditions[1].message,
         "Error retrieving remediation template FixTemplate ns/fix"
@@ -336,7 +343,7 @@ fn targets_are_named_in_order_and_the_next_look_is_the_soonest() {
     let mut soon = lasting(290);
     soon.machine.metadata.name = Some("m9".to_owned());
     o.targets.push(soon);
-    let outcome = judge(&o, now()).expect("judged");
+    let outcome = judge(&o, now());
     assert_eq!(outcome.status.targets, ["m0", "m1", "m2", "m9"]);
     assert_eq!(outcome.recheck, Some(TimeDelta::seconds(10)));
     let types: Vec<&str> = outcome.status.conditions.iter().map(|c| c.type_.as_str()).collect();

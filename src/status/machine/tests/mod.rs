@@ -1,6 +1,7 @@
 //! Tables for the Machine's conditions and phase.
 
 mod boundaries;
+mod learned;
 mod tables;
 
 use chrono::TimeDelta;
