@@ -18,7 +18,7 @@ use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{self, CORE_GROUP, label};
 use crate::client::{Mode, Precondition};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
-use crate::plan::machine_set::preflight::Preflight;
+use crate::plan::machine_set::preflight::{Preflight, check};
 use crate::plan::machine_set::{Observed, plan, preflight_messages};
 use crate::plan::ownership::{add_owner, owner};
 use crate::status::machine_set::{self as judged, OWNED};
@@ -65,7 +65,7 @@ impl MachineSets {
         };
         let mut status = judged::status(&facts, now);
         let missing = !facts.missing_templates.is_empty() && self.needs_templates(set, &namespace);
-        let unread = observed.preflight.unread.is_some_and(|why| facts.preflight.contains(&why));
+        let unread = !facts.preflight.is_empty() && check(&observed.preflight).is_err();
         if applied.failure.is_none() && templates.unreadable.is_none() && !missing && !unread {
             status.observed_generation = set.metadata.generation;
         }
@@ -79,9 +79,8 @@ impl MachineSets {
 
     fn needs_templates(&self, set: &MachineSet, namespace: &str) -> bool {
         let deployment = label_of(set, label::DEPLOYMENT_NAME);
-        let deployment = deployment.and_then(|name| {
-            self.context.caches.machine_deployments.get(&ObjectKey::new(namespace, name))
-        });
+        let deployment = deployment
+            .and_then(|name| self.context.caches.machine_deployments.get(&ObjectKey::new(namespace, name)));
         judged::needs_templates(set, deployment.as_deref())
     }
 

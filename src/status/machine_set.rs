@@ -298,7 +298,8 @@ mod tests {
 
     #[test]
     fn earlier_revisions_outlive_their_templates() {
-        let revised = |revision: &str| Some([(names::annotation::REVISION.to_owned(), revision.to_owned())].into());
+        let revised =
+            |revision: &str| Some([(names::annotation::REVISION.to_owned(), revision.to_owned())].into());
         let mut set = MachineSet::default();
         set.metadata.annotations = revised("1");
         let mut deployment = MachineDeployment::default();

@@ -21,9 +21,10 @@ use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::names;
 use crate::api::names::label;
-use crate::plan::machine_set::preflight::{Preflight, failures};
+use crate::plan::machine_set::preflight::{Preflight, check};
 use crate::status::contract::{External, Provided};
 use crate::status::machine::{NodeReading, PodsReading, Probe, Update};
+use crate::status::machine_health_check::ExternalRemediation;
 use crate::status::machines::is_control_plane;
 use crate::status::selector::matches;
 use crate::status::{
@@ -166,15 +167,14 @@ impl Dump {
         let makes = mine.len() < wanted
             && set.metadata.deletion_timestamp.is_none()
             && annotation(&set, names::annotation::DISABLE_MACHINE_CREATE) != Some("true");
-        let preflight =
-            if makes { self.preflight(ns, &set, cluster) } else { Preflight::default() };
+        let preflight = if makes { check(&self.preflight(ns, &set, cluster)) } else { Ok(Vec::new()) };
         let missing_templates = self.missing_templates(ns, &set.spec.template.spec);
         let deployment = label_of(&set, label::DEPLOYMENT_NAME);
         let deployment = deployment.and_then(|name| self.machine_deployments.get(&ObjectKey::new(ns, name)));
-        let complete = preflight.unread.is_none()
+        let complete = preflight.is_ok()
             && (missing_templates.is_empty() || !machine_set::needs_templates(&set, deployment));
         let machines = Some(mine.into_iter().cloned().map(Arc::new).collect());
-        let preflight = failures(&preflight);
+        let preflight = preflight.unwrap_or_else(|why| vec![why]);
         Some((machine_set::Observed { set, machines, missing_templates, preflight }, complete))
     }
 
@@ -238,8 +238,22 @@ impl Dump {
         (pool.metadata.deletion_timestamp.is_none() && is_of_pool(machine, key, pool)).then_some((key, pool))
     }
 
-    /// Everything a MachineHealthCheck is judged by; `None` without its Cluster. Requests of external
-    /// remediation are not among the kinds that a dump is searched for.
+    /// What the check's template of requests leads to; it counts as there when nothing of its kind is.
+    fn remediation(&self, ns: &str, check: &MachineHealthCheck) -> Option<ExternalRemediation> {
+        let template = check.spec.remediation.as_ref()?.template_ref.as_ref()?;
+        let key = ObjectKey::new(ns, &template.name);
+        let request = template.kind.strip_suffix("Template").unwrap_or(&template.kind);
+        let requests = self.all(request).filter(|(key, _)| key.namespace == ns);
+        Some(ExternalRemediation {
+            kind: template.kind.clone(),
+            template: key.to_string(),
+            template_exists: self.raw(&template.kind, &key).is_some() || !self.has_kind(&template.kind),
+            requests: requests.map(|(key, _)| key.name.clone()).collect(),
+            creation_fails: false,
+        })
+    }
+
+    /// Everything a MachineHealthCheck is judged by; `None` without its Cluster.
     pub fn check(
         &self,
         key: &ObjectKey,
@@ -265,7 +279,7 @@ impl Dump {
             cluster: cluster.clone(),
             targets: targets.into_iter().map(|m| Target { node: node(m), machine: m.clone() }).collect(),
             connected: workload.is_some(),
-            external: None,
+            external: self.remediation(ns, check),
         })
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::cluster::Cluster;
-use crate::api::key::annotation;
+use crate::api::key::{ObjectKey, annotation};
 use crate::api::machine_set::MachineSet;
 use crate::api::names;
 use crate::api::reference::ContractRef;
@@ -16,6 +16,8 @@ use crate::status::wording::plural;
 /// What the checks look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preflight {
+    /// The MachineSet, `NAMESPACE/NAME`.
+    pub set: String,
     /// What had to be read and could not be, in a sentence; no check is made then, and no Machine.
     pub unread: Option<String>,
     /// `None`: the Cluster names no control plane object, or one without a version; nothing to check.
@@ -46,6 +48,8 @@ pub struct ControlPlane {
 /// How every sentence about a check that could not be made begins.
 const FAILED: &str = "failed to perform \"Scale up\": failed to perform preflight checks";
 
+const STABLE: &str = "ControlPlaneIsStable";
+
 /// Names the version that a topology upgrade is applying.
 const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 
@@ -75,9 +79,10 @@ impl Preflight {
             Some(format!("{FAILED}: failed to get ControlPlane {namespace}/{name}: {why}"))
         };
         Self {
+            set: ObjectKey::of(set).to_string(),
             unread: lost_template.or_else(lost_control_plane),
             control_plane: control_plane.found().and_then(|provided| ControlPlane::of(provided, namespace)),
-            version: set.spec.template.spec.version.clone(),
+            version: set.spec.template.spec.version.clone().filter(|version| !version.is_empty()),
             kubeadm: config
                 .is_some_and(|r| r.kind == "KubeadmConfigTemplate" && r.api_group == names::BOOTSTRAP_GROUP),
             topology_version: cluster.spec.topology.as_ref().map(|t| t.version.clone()),
@@ -114,45 +119,79 @@ fn skipped(annotation: Option<&str>) -> BTreeSet<String> {
     annotation.unwrap_or_default().split(',').map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect()
 }
 
-/// The sentences of every check that fails, in upstream's order; empty when Machines may be made.
+/// The sentences that hold Machines back, in upstream's order; empty when they may be made.
 #[must_use]
 pub fn failures(preflight: &Preflight) -> Vec<String> {
-    if let Some(unread) = &preflight.unread {
-        return vec![unread.clone()];
-    }
-    let Some(control_plane) = &preflight.control_plane else { return Vec::new() };
-    if preflight.skip.contains("All") {
-        return Vec::new();
-    }
-    [
-        ("ControlPlaneIsStable", stable(preflight, control_plane)),
-        ("KubernetesVersionSkew", kubernetes_skew(preflight, control_plane)),
-        ("KubeadmVersionSkew", kubeadm_skew(preflight, control_plane)),
-        ("ControlPlaneVersionSkew", control_plane_skew(preflight, control_plane)),
-    ]
-    .into_iter()
-    .filter(|(name, _)| !preflight.skip.contains(*name))
-    .filter_map(|(name, sentence)| Some(format!("{} (\"{name}\" preflight check failed)", sentence?)))
-    .collect()
+    check(preflight).unwrap_or_else(|why| vec![why])
 }
 
-fn stable(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
+/// The sentences of every check that fails, in upstream's order.
+///
+/// # Errors
+/// What could not be read or parsed: then nothing was checked, and no Machine is made.
+pub fn check(preflight: &Preflight) -> Result<Vec<String>, String> {
+    if let Some(unread) = &preflight.unread {
+        return Err(unread.clone());
+    }
+    match &preflight.control_plane {
+        Some(control_plane) if !preflight.skip.contains("All") => {
+            checked(preflight, control_plane).map_err(|why| format!("{FAILED}: {why}"))
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn checked(preflight: &Preflight, control_plane: &ControlPlane) -> Result<Vec<String>, String> {
+    let no_version =
+        |text: &str, whose: &str| format!("failed to parse version {text:?} of {whose}: it is none");
+    let name = control_plane.name.split_once(' ').map_or("", |(_, name)| name);
+    let desired = parse(&control_plane.version)
+        .ok_or_else(|| no_version(&control_plane.version, &format!("ControlPlane {name}")))?;
+    let is_wanted = |check: &str| !preflight.skip.contains(check);
+    let stable = if is_wanted(STABLE) { stable(preflight, control_plane, &desired) } else { Ok(None) };
+    let mut found = Vec::new();
+    if let Some(text) = &preflight.version {
+        let set = parse(text).ok_or_else(|| no_version(text, &format!("MachineSet {}", preflight.set)))?;
+        let pair = Pair { set, control_plane: desired };
+        found.push(("KubernetesVersionSkew", kubernetes_skew(&pair)));
+        found.push(("KubeadmVersionSkew", kubeadm_skew(preflight, &pair)));
+        found.push(("ControlPlaneVersionSkew", control_plane_skew(preflight, control_plane, text)));
+    }
+    found.insert(0, (STABLE, stable?));
+    let failed = found.into_iter().filter(|(check, _)| is_wanted(check));
+    let sentence = |(check, found): (&str, Option<String>)| {
+        found.map(|sentence| format!("{sentence} (\"{check}\" preflight check failed)"))
+    };
+    Ok(failed.filter_map(sentence).collect())
+}
+
+fn stable(
+    preflight: &Preflight,
+    control_plane: &ControlPlane,
+    desired: &semver::Version,
+) -> Result<Option<String>, String> {
     let ControlPlane { name, version, .. } = control_plane;
     if let Some(topology) = preflight.topology_version.as_ref().filter(|v| *v != version)
         && preflight.upgrade_step.as_ref() != Some(version)
     {
         let pending = preflight.upgrade_step.as_ref().unwrap_or(topology);
-        return Some(format!("{name} has a pending version upgrade to {pending}"));
+        return Ok(Some(format!("{name} has a pending version upgrade to {pending}")));
     }
     if control_plane.reported.is_empty() {
-        return Some(format!("{name} is provisioning"));
+        return Ok(Some(format!("{name} is provisioning")));
     }
-    let desired = parse(version)?;
-    let upgrading = control_plane.reported.iter().filter_map(|v| parse(v)).any(|reported| {
-        let order = compare(&reported, &desired);
-        order.is_none_or(std::cmp::Ordering::is_lt)
-    });
-    upgrading.then(|| format!("{name} is upgrading"))
+    for text in &control_plane.reported {
+        let reported = parse(text).ok_or_else(|| {
+            format!(
+                "failed to perform \"{STABLE}\" preflight check: failed to check if the {name} is upgrading: failed \
+                 to parse control plane status version: {text:?} is none"
+            )
+        })?;
+        if compare(&reported, desired).is_none_or(std::cmp::Ordering::is_lt) {
+            return Ok(Some(format!("{name} is upgrading")));
+        }
+    }
+    Ok(None)
 }
 
 /// Both versions without their `v`, and their minors.
@@ -161,12 +200,7 @@ struct Pair {
     control_plane: semver::Version,
 }
 
-fn pair(preflight: &Preflight, control_plane: &ControlPlane) -> Option<Pair> {
-    Some(Pair { set: parse(preflight.version.as_deref()?)?, control_plane: parse(&control_plane.version)? })
-}
-
-fn kubernetes_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
-    let Pair { set, control_plane } = pair(preflight, control_plane)?;
+fn kubernetes_skew(Pair { set, control_plane }: &Pair) -> Option<String> {
     let problem = if set.minor > control_plane.minor {
         "higher than ControlPlane version"
     // Upstream subtracts without a sign: every version is too old for a control plane before 1.3.
@@ -181,8 +215,7 @@ fn kubernetes_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Optio
     ))
 }
 
-fn kubeadm_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
-    let Pair { set, control_plane } = pair(preflight, control_plane)?;
+fn kubeadm_skew(preflight: &Preflight, Pair { set, control_plane }: &Pair) -> Option<String> {
     (preflight.kubeadm && set.minor != control_plane.minor).then(|| {
         format!(
             "MachineSet version ({set}) and ControlPlane version ({control_plane}) do not conform to kubeadm version \
@@ -191,9 +224,8 @@ fn kubeadm_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<S
     })
 }
 
-fn control_plane_skew(preflight: &Preflight, control_plane: &ControlPlane) -> Option<String> {
-    let set = preflight.version.as_ref()?;
-    let behind = preflight.topology_version.is_some() && *set != control_plane.version;
+fn control_plane_skew(preflight: &Preflight, control_plane: &ControlPlane, set: &str) -> Option<String> {
+    let behind = preflight.topology_version.is_some() && set != control_plane.version;
     behind.then(|| {
         format!(
             "MachineSet version ({set}) is not yet the same as the ControlPlane version ({}), waiting for version to \
@@ -284,6 +316,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_version_holds_machines_back() {
+        let why = |set: &str, control_plane: &str, reported: &[&str], skip: &str| {
+            let given = Preflight {
+                set: "ns/set".into(),
+                skip: skipped(Some(skip)),
+                ..preflight(set, control_plane, reported)
+            };
+            failures(&given).join("\n")
+        };
+        let of = "failed to perform \"Scale up\": failed to perform preflight checks: failed to";
+        assert_eq!(
+            why("v1.35.0", "latest", &["v1.35.0"], ""),
+            format!("{of} parse version \"latest\" of ControlPlane ns/cp: it is none")
+        );
+        let of_set = format!("{of} parse version \"new\" of MachineSet ns/set: it is none");
+        assert_eq!(why("new", "v1.35.0", &["v1.35.0"], ""), of_set);
+        assert_eq!(why("new", "v1.35.0", &["odd"], ""), of_set, "it is said before the check that failed");
+        let upgrading = format!(
+            "{of} perform \"ControlPlaneIsStable\" preflight check: failed to check if the KubeadmControlPlane ns/cp \
+             is upgrading: failed to parse control plane status version: \"odd\" is none"
+        );
+        assert_eq!(why("v1.34.0", "v1.35.0", &["odd"], ""), upgrading, "nor is any skew told");
+        assert_eq!(why("v1.35.0", "v1.35.0", &["odd"], "ControlPlaneIsStable"), "");
+        assert_eq!(why("new", "v1.35.0", &["v1.35.0"], "All"), "");
+    }
+
+    #[test]
     fn what_cannot_be_read_holds_machines_back() {
         let reference = |kind: &str, name: &str| ContractRef {
             api_group: "g.io".into(),
@@ -314,7 +373,8 @@ mod tests {
         assert_eq!(sentences(&set, &gone("AnyControlPlane"), &there()), [not_found.as_str()]);
         assert_eq!(sentences(&set, &refused(), &there()), [no_control_plane("refused")]);
         // What the set itself says makes the template unimportant, and may skip everything.
-        let skip = |what: &str| [(names::annotation::SKIP_PREFLIGHT_CHECKS.to_owned(), what.to_owned())].into();
+        let skip =
+            |what: &str| [(names::annotation::SKIP_PREFLIGHT_CHECKS.to_owned(), what.to_owned())].into();
         set.metadata.annotations = Some(skip("KubeadmVersionSkew"));
         assert_eq!(sentences(&set, &gone("AnyControlPlane"), &gone("AnyTemplate")), [not_found.as_str()]);
         set.metadata.annotations = Some(skip("All"));

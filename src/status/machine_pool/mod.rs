@@ -245,7 +245,8 @@ fn count(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provided
         let node = nodes.iter().find(|node| node.metadata.name == r.name)?;
         Some(node.status.as_ref()?.node_info.as_ref()?.kubelet_version.as_str())
     };
-    status.versions = versions::count(status.node_refs.iter().filter_map(kubelet).map(|version| (version, 1)));
+    status.versions =
+        versions::count(status.node_refs.iter().filter_map(kubelet).map(|version| (version, 1)));
 }
 
 fn int(count: usize) -> i32 {

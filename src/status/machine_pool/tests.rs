@@ -111,7 +111,12 @@ fn phases() {
             o.infrastructure = found("AnyMachinePool", json!({"ready": false}));
             o.nodes = None;
         }),
-        ("Provisioned", |o| o.infrastructure = found("AnyMachinePool", json!({"ready": false}))),
+        // Without replicas there is nothing to look for.
+        ("Provisioning", |o| o.infrastructure = found("AnyMachinePool", json!({"ready": false}))),
+        ("Provisioned", |o| {
+            o.pool = pool(json!({}), json!({"replicas": 2}));
+            o.infrastructure = found("AnyMachinePool", json!({"ready": false}));
+        }),
         ("ScalingUp", |o| o.pool.spec.replicas = Some(3)),
         ("ScalingDown", |o| o.pool.spec.replicas = Some(1)),
         ("Provisioned", |o| o.pool.spec.replicas = None),
@@ -121,8 +126,7 @@ fn phases() {
         }),
         ("ScalingUp", |o| {
             o.pool.spec.replicas = Some(3);
-            o.pool.metadata.annotations =
-                Some([(REPLICAS_MANAGED_BY.to_owned(), "false".to_owned())].into());
+            o.pool.metadata.annotations = Some([(REPLICAS_MANAGED_BY.to_owned(), "false".to_owned())].into());
         }),
         ("ScalingUp", |o| {
             if let Some(nodes) = &mut o.nodes {
