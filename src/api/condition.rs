@@ -64,9 +64,3 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
 pub fn is_false(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|c| c.status == "False")
 }
-
-/// `Unknown`, or anything that is neither `True` nor `False`.
-#[must_use]
-pub fn is_unknown(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|c| c.status != "True" && c.status != "False")
-}

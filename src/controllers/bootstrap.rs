@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use super::certificates::text_of;
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_turned, keys, status as status_write};
+use super::{Context, apply, cluster_turned, keys, log_blockers, status as status_write};
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
@@ -41,9 +41,7 @@ impl KubeadmConfigs {
         let context = &self.context;
         let mut observed = self.observe(config, machine, cluster).await?;
         let planned::Planned { plan, failure } = planned::plan(&observed, context.clock.now());
-        for blocker in &plan.blockers {
-            tracing::debug!(rule = blocker.reason.rule, "{}: {blocker}", ObjectRef::of(config));
-        }
+        log_blockers(&ObjectRef::of(config), &plan.blockers);
         let applied = apply::apply(context, &plan.steps).await;
         if let Some(latest) = applied.latest(&ObjectRef::of(config)) {
             observed.config = latest;

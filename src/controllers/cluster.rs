@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::machine::probe;
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_key_of, keys, status as status_write};
+use super::{Context, apply, cluster_key_of, keys, log_blockers, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::{finalizer, label};
@@ -93,9 +93,7 @@ impl Controller for Clusters {
         if pause::check(context, cluster.as_ref(), Some(&cluster)).await? == Pause::Stop {
             return Ok(Outcome::Done);
         }
-        for blocker in &plan.blockers {
-            tracing::debug!(rule = blocker.reason.rule, "Cluster {key}: {blocker}");
-        }
+        log_blockers(&ObjectRef::of(cluster.as_ref()), &plan.blockers);
         let applied = apply::apply(context, &plan.steps).await;
         if let Some(latest) = applied.latest(&ObjectRef::of(cluster.as_ref())) {
             observed.cluster = latest;

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::adoption::adopt;
 use super::template::Templates;
-use super::{Context, apply, finalizer, status as status_write, workers};
+use super::{Context, apply, finalizer, log_blockers, status as status_write, workers};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef, controller_of};
 use crate::api::machine::Machine;
@@ -78,9 +78,7 @@ impl MachineDeployments {
         let after = MachineDeployment { status: Some(status), ..before.clone() };
         status_write::write(context, &before, &after, OWNED).await?;
         applied.into_result()?;
-        for blocker in &plan.blockers {
-            tracing::info!(rule = blocker.reason.rule, "MachineDeployment {namespace}: {blocker}");
-        }
+        log_blockers(&ObjectRef::of(deployment), &plan.blockers);
         Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 

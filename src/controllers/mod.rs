@@ -16,6 +16,7 @@ use crate::api::names::label;
 use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object, Writer};
 use crate::engine::Engine;
+use crate::plan::Blocker;
 use crate::rng::Rng;
 use crate::status::contract::{External, Provided};
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
@@ -157,6 +158,13 @@ fn provided<K: Object>(cache: &Cache<K>, key: &ObjectKey) -> External {
 pub fn cluster_key_of<K: Object>(object: &K) -> Option<ObjectKey> {
     let name = cluster_label(object)?;
     Some(ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), name))
+}
+
+/// Says what holds an object back to those who read the log closely.
+fn log_blockers(about: &ObjectRef, blockers: &[Blocker]) {
+    for blocker in blockers {
+        tracing::debug!(rule = blocker.reason.rule, "{about}: {blocker}");
+    }
 }
 
 fn keys<K: Object>(objects: &[Arc<K>]) -> Vec<ObjectKey> {

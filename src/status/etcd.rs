@@ -123,12 +123,6 @@ impl Projection {
     pub fn is_safe(&self) -> bool {
         self.learners == 0 && self.voters.saturating_sub(self.unhealthy) >= quorum(self.voters)
     }
-
-    /// How many more voters may fail before quorum is lost; 0 when it is lost already.
-    #[must_use]
-    pub fn failures_tolerated(&self) -> usize {
-        self.voters.saturating_sub(self.unhealthy).saturating_sub(quorum(self.voters))
-    }
 }
 
 #[cfg(test)]

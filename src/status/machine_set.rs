@@ -9,7 +9,7 @@ use super::condition_ops::{Draft, Status, condition, internal_error};
 use super::machines;
 use super::selector;
 use crate::api::key::annotation;
-use crate::api::machine::{Machine, MachineSpec};
+use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::{MachineSet, MachineSetStatus};
 use crate::api::names;
@@ -166,18 +166,6 @@ pub(super) fn missing_text(kinds: &[String]) -> String {
         [one] => format!("{one} does not exist"),
         many => format!("{} do not exist", many.join(" and ")),
     }
-}
-
-/// The template kinds a Machine spec refers to, bootstrap first. Only kinds that end in `Template`.
-#[must_use]
-pub fn template_kinds(spec: &MachineSpec) -> Vec<&str> {
-    spec.bootstrap
-        .config_ref
-        .iter()
-        .chain([&spec.infrastructure_ref])
-        .map(|r| r.kind.as_str())
-        .filter(|kind| kind.ends_with("Template"))
-        .collect()
 }
 
 /// Moved here in place, and not yet counted by the MachineDeployment.

@@ -133,7 +133,6 @@ fn object(body: &[u8]) -> Result<Value, Failure> {
     }
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "shape of map_err")]
 fn undecodable(error: serde_json::Error) -> Failure {
     Failure::bad_request(format!("error decoding patch: {error}"))
 }

@@ -229,7 +229,7 @@ fn either(bytes: &[u8], fields: Fields, depth: usize) -> Result<Option<Value>, F
 
 /// Whole numbers are integers in JSON.
 fn double(number: f64) -> Result<Value, Failure> {
-    #[allow(clippy::cast_possible_truncation, reason = "checked: it is whole and small enough")]
+    // Checked: it is whole and small enough.
     let whole = (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
     whole
         .map(Value::from)
@@ -241,7 +241,7 @@ fn text(bytes: &[u8]) -> Result<Value, Failure> {
     std::str::from_utf8(bytes).map(Value::from).map_err(|_| malformed("a text is not UTF-8"))
 }
 
-#[allow(clippy::cast_possible_wrap, reason = "negative numbers are sent as their two's complement")]
+/// Negative numbers are sent as their two's complement.
 fn integer(number: u64) -> Value {
     Value::from(number as i64)
 }

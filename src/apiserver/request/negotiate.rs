@@ -120,7 +120,7 @@ fn clauses(accept: &str) -> Vec<Clause<'_>> {
             let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
             let quality =
                 parameters.iter().find(|(key, _)| *key == "q").and_then(|(_, q)| q.parse::<f32>().ok());
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=1000")]
+            // Clamped to 0..=1000.
             let quality = (quality.unwrap_or(1.0).clamp(0.0, 1.0) * 1000.0) as u32;
             Clause { media_type, parameters, quality }
         })

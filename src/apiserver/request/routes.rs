@@ -35,11 +35,6 @@ impl Verb {
             Self::DeleteCollection => "deletecollection",
         }
     }
-
-    #[must_use]
-    pub fn is_read(self) -> bool {
-        matches!(self, Self::Get | Self::List | Self::Watch)
-    }
 }
 
 /// Which resource, and what of it. Empty text: not in the path.

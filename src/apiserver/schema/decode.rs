@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        #[allow(clippy::cast_precision_loss, reason = "upstream keeps such numbers as floats")]
+        // Upstream keeps such numbers as floats.
         let float = || Value::from(number as f64);
         Ok(i64::try_from(number).map_or_else(|_| float(), Value::from))
     }

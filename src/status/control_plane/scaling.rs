@@ -22,11 +22,6 @@ pub struct PreflightFindings {
 }
 
 impl PreflightFindings {
-    #[must_use]
-    pub fn is_clear(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Lines below `is blocked because:`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

@@ -4,6 +4,7 @@
 mod apply;
 mod kinds;
 mod people;
+mod sessions;
 mod transcript;
 mod verbs;
 

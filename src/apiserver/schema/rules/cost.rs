@@ -108,7 +108,7 @@ pub(super) fn of_addition(texts: bool, left: u64, right: u64) -> Cost {
 
 /// Why an estimate is refused.
 pub(super) fn over_budget(what: &str, cost: Cost, limit: u64) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "only one or six digits are shown")]
+    // Only one or six digits are shown.
     let factor = cost.0 as f64 / limit as f64;
     let factor = if factor > 100.0 {
         "more than 100x".to_owned()

@@ -101,7 +101,7 @@ pub(super) fn key_of(value: &Value) -> Result<Key, Fault> {
         Value::UInt(n) => Ok(Key::Uint(*n)),
         Value::Bool(flag) => Ok(Key::Bool(*flag)),
         Value::String(text) => Ok(Key::String(text.clone())),
-        #[allow(clippy::cast_possible_truncation, reason = "checked to be whole")]
+        // Checked to be whole.
         Value::Float(n) if n.fract() == 0.0 => Ok(Key::Int(*n as i64)),
         _ => failed("unsupported key type"),
     }

@@ -71,7 +71,7 @@ fn metadata(json: &Json) -> Value {
 
 /// `1.0` is an integer where one is declared.
 fn whole_number(node: &Node, number: f64) -> Value {
-    #[allow(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+    // Checked to be whole and in range.
     let whole = || number as i64;
     let fits = number.fract() == 0.0 && number.abs() < 9.2e18;
     if fits && matches!(node.type_, Type::Integer | Type::IntOrString) {
@@ -123,7 +123,7 @@ fn go_duration(text: &str) -> Option<chrono::Duration> {
         nanoseconds += count.parse::<f64>().ok()? * factor;
         rest = &after[unit..];
     }
-    #[allow(clippy::cast_possible_truncation, reason = "a duration beyond 290 years is no duration")]
+    // A duration beyond 290 years is no duration.
     Some(chrono::Duration::nanoseconds((sign * nanoseconds) as i64))
 }
 
