@@ -17,6 +17,7 @@ pub mod topology;
 
 pub mod machine;
 pub mod machine_deployment;
+pub mod machine_drain_rule;
 pub mod machine_health_check;
 pub mod machine_pool;
 pub mod machine_set;
@@ -57,6 +58,7 @@ pub fn served() -> Vec<Served> {
         Served::of::<machine::Machine>(),
         Served::of::<machine_pool::MachinePool>(),
         Served::of::<machine_health_check::MachineHealthCheck>(),
+        Served::of::<machine_drain_rule::MachineDrainRule>(),
         Served::of::<control_plane::KubeadmControlPlane>(),
         Served::of::<control_plane::KubeadmControlPlaneTemplate>(),
         Served::of::<bootstrap::KubeadmConfig>(),

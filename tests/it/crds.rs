@@ -205,6 +205,7 @@ fn round_trip(object: &Value) -> Option<Result<Value, String>> {
         "MachineDeployment" => via::<api::machine_deployment::MachineDeployment>(object),
         "MachinePool" => via::<api::machine_pool::MachinePool>(object),
         "MachineHealthCheck" => via::<api::machine_health_check::MachineHealthCheck>(object),
+        "MachineDrainRule" => via::<api::machine_drain_rule::MachineDrainRule>(object),
         "KubeadmControlPlane" => via::<api::control_plane::KubeadmControlPlane>(object),
         "KubeadmControlPlaneTemplate" => via::<api::control_plane::KubeadmControlPlaneTemplate>(object),
         "KubeadmConfig" => via::<api::bootstrap::KubeadmConfig>(object),

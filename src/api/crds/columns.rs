@@ -145,6 +145,9 @@ const MACHINE_HEALTH_CHECK: &[Column] = &[
     AGE,
 ];
 
+const MACHINE_DRAIN_RULE: &[Column] =
+    &[text("Behavior", Json(".spec.drain.behavior")), text("Order", Json(".spec.drain.order")), AGE];
+
 const KUBEADM_CONTROL_PLANE: &[Column] = &[
     CLUSTER_LABEL,
     AVAILABLE,
@@ -184,6 +187,7 @@ fn table(kind: &str) -> &'static [Column] {
         "MachineDeployment" => MACHINE_DEPLOYMENT,
         "MachinePool" => MACHINE_POOL,
         "MachineHealthCheck" => MACHINE_HEALTH_CHECK,
+        "MachineDrainRule" => MACHINE_DRAIN_RULE,
         "KubeadmControlPlane" => KUBEADM_CONTROL_PLANE,
         "KubeadmControlPlaneTemplate" => &[CLASS_OWNER, AGE],
         "KubeadmConfig" => KUBEADM_CONFIG,

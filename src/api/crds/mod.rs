@@ -21,6 +21,7 @@ use super::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use super::dev::{DevCluster, DevClusterTemplate, DevMachine, DevMachineTemplate};
 use super::machine::Machine;
 use super::machine_deployment::MachineDeployment;
+use super::machine_drain_rule::MachineDrainRule;
 use super::machine_health_check::MachineHealthCheck;
 use super::machine_pool::MachinePool;
 use super::machine_set::MachineSet;
@@ -47,12 +48,13 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         live::<Machine>(schemas, Spec::Required),
         live::<MachinePool>(schemas, Spec::Required),
         live::<MachineHealthCheck>(schemas, Spec::Required),
+        inert::<MachineDrainRule>(schemas, Spec::Required),
         live::<KubeadmControlPlane>(schemas, Spec::Required),
-        inert::<KubeadmControlPlaneTemplate>(schemas),
+        inert::<KubeadmControlPlaneTemplate>(schemas, Spec::Optional),
         live::<KubeadmConfig>(schemas, Spec::Optional),
-        inert::<KubeadmConfigTemplate>(schemas),
+        inert::<KubeadmConfigTemplate>(schemas, Spec::Optional),
         live::<DevCluster>(schemas, Spec::Optional),
-        inert::<DevClusterTemplate>(schemas),
+        inert::<DevClusterTemplate>(schemas, Spec::Optional),
         live::<DevMachine>(schemas, Spec::Optional),
         live::<DevMachineTemplate>(schemas, Spec::Optional),
     ]
@@ -67,13 +69,13 @@ where
     definition(K::crd(), properties, spec)
 }
 
-/// A template: no status, and a spec that may be left out.
-fn inert<K>(schemas: &mut Schemas) -> CustomResourceDefinition
+/// A kind without a status: a template or a rule.
+fn inert<K>(schemas: &mut Schemas, spec: Spec) -> CustomResourceDefinition
 where
     K: CustomResourceExt + HasSpec<Spec: JsonSchema>,
 {
     let properties = json!({ "spec": schemas.of::<K::Spec>() });
-    definition(K::crd(), properties, Spec::Optional)
+    definition(K::crd(), properties, spec)
 }
 
 fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) -> CustomResourceDefinition {
@@ -115,6 +117,7 @@ fn description(kind: &str) -> &'static str {
         "MachineHealthCheck" => {
             "Says when Machines count as unhealthy, and how many may be replaced at a time."
         }
+        "MachineDrainRule" => "How pods leave the Nodes of Machines that are deleted, and in which order.",
         "KubeadmControlPlane" => "Control plane Machines made with kubeadm, with their etcd members.",
         "KubeadmControlPlaneTemplate" => "What the KubeadmControlPlanes of a ClusterClass are made from.",
         "KubeadmConfig" => "How kubeadm and cloud-init turn one server into a node.",

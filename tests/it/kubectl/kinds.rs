@@ -27,6 +27,7 @@ const KINDS: &[(&str, &str)] = &[
         "MachineHealthCheck",
         "{clusterName: c, selector: {matchLabels: {a: b}}, checks: {unhealthyNodeConditions: [{type: Ready, status: Unknown, timeoutSeconds: 300}]}}",
     ),
+    ("MachineDrainRule", "{drain: {behavior: Drain, order: 5}}"),
     (
         "KubeadmControlPlane",
         "{replicas: 3, version: v1.33.0, machineTemplate: {spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: t}}}}",
@@ -46,7 +47,6 @@ const UPSTREAM_KINDS: &[(&str, &str)] = &[
         "ClusterClass",
         "{controlPlane: {templateRef: {apiVersion: controlplane.cluster.x-k8s.io/v1beta2, kind: KubeadmControlPlaneTemplate, name: t}}, infrastructure: {templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta2, kind: DevClusterTemplate, name: t}}}",
     ),
-    ("MachineDrainRule", "{drain: {behavior: Drain, order: 5}}"),
     (
         "ClusterResourceSet",
         "{clusterSelector: {matchLabels: {a: b}}, resources: [{kind: ConfigMap, name: m}]}",
