@@ -1,8 +1,11 @@
 //! Performs the steps of a plan: writes through the one write path, calls into workload clusters,
 //! events. Stops at the first failure. Must not decide anything.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use super::Context;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
@@ -13,6 +16,9 @@ use crate::plan::{Step, WorkloadCall, Write};
 use crate::status::drain::{Evicted, Evictions};
 use crate::time::{rfc3339, to_k8s_micro};
 use crate::workload::{Eviction, WorkloadError};
+
+/// How long one round of evictions may take.
+const EVICTIONS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What came of a plan's steps.
 #[derive(Debug, Default)]
@@ -119,18 +125,39 @@ async fn call_workload(
         WorkloadCall::StoreToken { token, expires } => {
             context.workload.store_bootstrap_token(cluster, token, *expires).await.map_err(failed)?;
         }
-        WorkloadCall::Evict { pods, .. } => {
-            for pod in pods {
-                let outcome = match context.workload.evict(cluster, pod).await.map_err(failed)? {
-                    Eviction::Started => Evicted::Started,
-                    Eviction::Gone => Evicted::Gone,
-                    Eviction::Held(words) | Eviction::Refused(words) => Evicted::Refused(words),
-                };
-                applied.evictions.insert(pod.clone(), outcome);
-            }
+        WorkloadCall::Evict { pods, grace_period_s, .. } => {
+            applied.evictions.extend(evict(context, cluster, pods, *grace_period_s).await);
         }
     }
     Ok(())
+}
+
+/// Asks for one after the other, until the time of a round is over.
+/// Source: cluster-api `drain.go` (`EvictPods`), v1.14.0.
+async fn evict(
+    context: &Context,
+    cluster: &ObjectKey,
+    pods: &[ObjectKey],
+    grace_period_s: Option<u32>,
+) -> Evictions {
+    let end = Instant::now() + EVICTIONS_TIMEOUT;
+    let mut evictions = Evictions::new();
+    for pod in pods {
+        let refused = |words: &str| Evicted::Refused(words.to_owned());
+        let outcome = if Instant::now() >= end {
+            refused("eviction timeout of 10s reached, eviction will be retried")
+        } else {
+            match timeout_at(end, context.workload.evict(cluster, pod, grace_period_s)).await {
+                Ok(Ok(Eviction::Started)) => Evicted::Started,
+                Ok(Ok(Eviction::Gone)) => Evicted::Gone,
+                Ok(Ok(Eviction::Refused(words))) => Evicted::Refused(words),
+                Ok(Err(error)) => refused(&error.to_string()),
+                Err(_) => refused("context deadline exceeded"),
+            }
+        };
+        evictions.insert(pod.clone(), outcome);
+    }
+    evictions
 }
 
 /// Events are for people: one that cannot be stored is logged and nothing else.

@@ -98,10 +98,10 @@ impl Controller for Clusters {
         if let Some(latest) = applied.latest(&ObjectRef::of(cluster.as_ref())) {
             observed.cluster = latest;
         }
-        observed.failed = applied.failure.is_some();
+        observed.failed = applied.failure.as_ref().is_some_and(|f| planned::DELETIONS.contains(&f.rule));
         let before = observed.cluster.clone();
         let mut status = judged::status(&observed, context.clock.now());
-        if !observed.failed {
+        if applied.failure.is_none() {
             status.observed_generation = before.metadata.generation;
         }
         let after = Cluster { status: Some(status), ..before.clone() };

@@ -10,6 +10,7 @@ use crate::api::dev::{DevCluster, DevMachine, DevMachineTemplate};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef, cluster_label};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_drain_rule::MachineDrainRule;
 use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
@@ -79,6 +80,7 @@ pub struct Caches {
     pub machine_sets: Cache<MachineSet>,
     pub machine_pools: Cache<MachinePool>,
     pub machines: Cache<Machine>,
+    pub machine_drain_rules: Cache<MachineDrainRule>,
     pub kubeadm_configs: Cache<KubeadmConfig>,
     pub kubeadm_config_templates: Cache<KubeadmConfigTemplate>,
     pub dev_clusters: Cache<DevCluster>,
@@ -97,6 +99,7 @@ impl Caches {
             machine_sets: engine.cache(),
             machine_pools: engine.cache(),
             machines: engine.cache(),
+            machine_drain_rules: engine.cache(),
             kubeadm_configs: engine.cache(),
             kubeadm_config_templates: engine.cache(),
             dev_clusters: engine.cache(),

@@ -25,6 +25,9 @@ const DESCENDANTS_RETRY: Duration = Duration::from_secs(5);
 /// Between two looks at a connection that has begun to fail.
 const PROBE_RETRY: Duration = Duration::from_secs(10);
 
+/// Rules whose failure shows in the `Deleting` condition.
+pub const DELETIONS: [&str; 3] = ["delete-descendant", "delete-control-plane", "delete-infrastructure"];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Why {
     Finalizer,
@@ -57,9 +60,9 @@ impl Rule for Why {
             Self::Endpoint { .. } => "copy-endpoint",
             Self::Reached { .. } => "report-milestone",
             Self::Phase { .. } => "report-phase",
-            Self::DeleteDescendant => "delete-descendant",
-            Self::DeleteControlPlane { .. } => "delete-control-plane",
-            Self::DeleteInfrastructure { .. } => "delete-infrastructure",
+            Self::DeleteDescendant => DELETIONS[0],
+            Self::DeleteControlPlane { .. } => DELETIONS[1],
+            Self::DeleteInfrastructure { .. } => DELETIONS[2],
             Self::Completed => "deletion-completed",
             Self::DescendantsUnknown => "descendants-unknown",
             Self::WaitingForHook => "waiting-for-hook",

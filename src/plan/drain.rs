@@ -9,10 +9,14 @@ use serde_json::json;
 
 use super::{Plan, Rule, WorkloadCall, Write};
 use crate::api::key::ObjectKey;
-use crate::status::drain::Drain;
+use crate::status::drain::{Drain, is_unreachable};
 
+/// The rule whose failure ends a drain for this run.
+pub const CORDON: &str = "cordon";
 /// Between two rounds of a drain.
 const RETRY: Duration = Duration::from_secs(20);
+/// Nobody is there to terminate the pods of an unreachable Node: they need not be given time.
+const UNREACHABLE_GRACE_S: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Why {
@@ -24,7 +28,7 @@ enum Why {
 impl Rule for Why {
     fn name(&self) -> &'static str {
         match self {
-            Self::Cordon => "cordon",
+            Self::Cordon => CORDON,
             Self::Evict => "drain",
             Self::Waiting(_) => "draining",
         }
@@ -42,23 +46,31 @@ impl fmt::Display for Why {
     }
 }
 
-/// Cordons `node` and evicts what is due. `drain` is `None` while its pods are not known.
+/// Cordons `node`, so that the pods that are read next are all there will be.
 #[must_use]
-pub fn plan(cluster: &ObjectKey, node: &Node, drain: Option<&Drain>) -> Plan {
+pub fn begin(cluster: &ObjectKey, node: &Node) -> Plan {
     let mut plan = Plan::default();
-    let name = node.metadata.name.clone().unwrap_or_default();
-    let call = |call| Write::Workload { cluster: cluster.clone(), call };
     if node.spec.as_ref().and_then(|s| s.unschedulable) != Some(true) {
-        let body = json!({"spec": {"unschedulable": true}});
-        plan.step(call(WorkloadCall::PatchNode { node: name.clone(), body }), Why::Cordon);
+        let node = node.metadata.name.clone().unwrap_or_default();
+        let call = WorkloadCall::PatchNode { node, body: json!({"spec": {"unschedulable": true}}) };
+        plan.step(Write::Workload { cluster: cluster.clone(), call }, Why::Cordon);
     }
-    if let Some(drain) = drain {
-        if !drain.evict.is_empty() {
-            plan.step(call(WorkloadCall::Evict { node: name, pods: drain.evict.clone() }), Why::Evict);
-        }
-        let left = drain.evict.len() + drain.terminating.len() + drain.completing.len();
-        plan.block(Why::Waiting(left));
+    plan
+}
+
+/// Evicts what is due, and waits: not even a change is looked at before the next round.
+#[must_use]
+pub fn plan(cluster: &ObjectKey, node: &Node, drain: &Drain) -> Plan {
+    let mut plan = Plan::default();
+    if !drain.evict.is_empty() {
+        let call = WorkloadCall::Evict {
+            node: node.metadata.name.clone().unwrap_or_default(),
+            pods: drain.evict.clone(),
+            grace_period_s: is_unreachable(node).then_some(UNREACHABLE_GRACE_S),
+        };
+        plan.step(Write::Workload { cluster: cluster.clone(), call }, Why::Evict);
     }
-    plan.recheck_within(RETRY);
+    plan.block(Why::Waiting(drain.left()));
+    plan.hold_for(RETRY);
     plan
 }

@@ -34,11 +34,13 @@ pub struct Plan<S = Step> {
     pub blockers: Vec<Blocker>,
     /// The soonest moment at which time alone could change the plan.
     pub recheck: Option<Duration>,
+    /// So long not even a change is looked at: the next look is due after it.
+    pub hold: Option<Duration>,
 }
 
 impl<S> Default for Plan<S> {
     fn default() -> Self {
-        Self { steps: Vec::new(), blockers: Vec::new(), recheck: None }
+        Self { steps: Vec::new(), blockers: Vec::new(), recheck: None, hold: None }
     }
 }
 
@@ -58,12 +60,20 @@ impl<S> Plan<S> {
         self.recheck = Some(self.recheck.map_or(delay, |old| old.min(delay)));
     }
 
+    /// Looks again after `delay`, not earlier.
+    pub fn hold_for(&mut self, delay: Duration) {
+        self.hold = Some(self.hold.map_or(delay, |old| old.max(delay)));
+    }
+
     /// Another rule's part of the plan, after what is there.
     pub fn extend(&mut self, other: Self) {
         self.steps.extend(other.steps);
         self.blockers.extend(other.blockers);
         if let Some(delay) = other.recheck {
             self.recheck_within(delay);
+        }
+        if let Some(delay) = other.hold {
+            self.hold_for(delay);
         }
     }
 }
@@ -169,8 +179,9 @@ fn to_value(object: &impl Serialize) -> Value {
 pub enum WorkloadCall {
     /// Merge patch of a Node; a resource version in `body` guards it.
     PatchNode { node: String, body: Value },
-    /// Evicts the pods in order. A refusal is an outcome, not a failure.
-    Evict { node: String, pods: Vec<ObjectKey> },
+    /// Evicts the pods in order, for at most ten seconds. Whatever comes of it is an outcome, not a
+    /// failure. Without a grace period the pods have their own.
+    Evict { node: String, pods: Vec<ObjectKey>, grace_period_s: Option<u32> },
     /// `must`: a failure stops the plan; else it is reported and passed over.
     DeleteNode { node: String, must: bool },
     /// Creates a join token, or gives it a new end.
@@ -193,7 +204,7 @@ impl fmt::Display for Write {
 impl fmt::Display for WorkloadCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Evict { node, pods } => write!(f, "evict {} pods from Node {node}", pods.len()),
+            Self::Evict { node, pods, .. } => write!(f, "evict {} pods from Node {node}", pods.len()),
             Self::DeleteNode { node, .. } => write!(f, "delete Node {node}"),
             // Only the public half: the other is a secret.
             Self::StoreToken { token, .. } => write!(f, "store join token {}", bootstrap::token_id(token)),

@@ -128,7 +128,9 @@ pub fn static_pod(component: &str, node: &str, at: Timestamp) -> Pod {
     }
 }
 
-fn pod_status(component: &str, at: Timestamp) -> PodStatus {
+/// A pod with one container, running and ready.
+#[must_use]
+pub fn pod_status(component: &str, at: Timestamp) -> PodStatus {
     let running = ContainerStateRunning { started_at: Some(to_k8s(at)) };
     PodStatus {
         phase: Some("Running".to_owned()),

@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use super::boot::{Boot, Delays, Phase};
 use super::conditions::{Verdict, paused, ready, set};
 use super::etcd::Member;
+use super::tenants::TenantSpec;
 use super::world::{SimMachine, World};
-use super::{HOLD_ANNOTATION, cluster::ONLY_IN_MEMORY};
+use super::{HOLD_ANNOTATION, PODS_ANNOTATION, cluster::ONLY_IN_MEMORY};
 use crate::api::cluster::Cluster;
 use crate::api::condition::{self as conditions, find};
 use crate::api::dev::{DevMachine, InMemoryMachine, InfrastructureInitialization};
@@ -128,6 +129,7 @@ impl DevMachines {
             control_plane,
             addresses: addresses(&scope.key.name, &uid),
             // From the uid alone, so that it is the same in every process.
+            tenants: tenants(&scope.dev),
             member_id: Rng::seeded(0).stream(&uid).below(u64::MAX - 1) + 1,
         }
     }
@@ -293,6 +295,15 @@ fn provider_id(name: &str) -> String {
 fn held_at(dev: &DevMachine) -> Option<Phase> {
     let wanted = annotation_of(dev, HOLD_ANNOTATION)?;
     Phase::ALL.into_iter().find(|phase| phase.name() == wanted)
+}
+
+fn tenants(dev: &DevMachine) -> Vec<TenantSpec> {
+    let Some(text) = annotation_of(dev, PODS_ANNOTATION) else { return Vec::new() };
+    TenantSpec::parse(text).unwrap_or_else(|error| {
+        let key = ObjectKey::of(dev);
+        tracing::warn!("annotation {PODS_ANNOTATION} of DevMachine {key} is not used: {error}");
+        Vec::new()
+    })
 }
 
 /// A private address made from the uid, and the name. Difference: upstream's backend reports none.

@@ -14,7 +14,7 @@ use super::world::SimMachine;
 use crate::api::key::ObjectKey;
 use crate::rng::Rng;
 use crate::time::{Clock, TimeSource, Timestamp};
-use crate::workload::{PodScope, Workload, WorkloadError};
+use crate::workload::{Eviction, PodScope, Workload, WorkloadError};
 
 #[derive(Clone)]
 struct Hand(Arc<Mutex<Timestamp>>);
@@ -48,6 +48,7 @@ fn world(names: &[&str]) -> (World, Hand) {
                 control_plane: true,
                 addresses: Vec::new(),
                 member_id: at as u64 + 1,
+                tenants: Vec::new(),
             };
             sim.machines.insert((*name).to_owned(), machine);
         });
@@ -153,4 +154,83 @@ async fn the_clockwork_announces_the_end_of_grace_periods() {
         heard.push(clock.now().timestamp());
     }
     assert_eq!(heard, [120, 370], "the fifth failed attempt, and the long grace after it");
+}
+
+/// A cluster with one worker on whose node these pods run, as the annotation says.
+fn busy(pods: serde_json::Value) -> (World, Hand) {
+    let (world, hand) = world(&["a"]);
+    world.change(&cluster(), |sim| {
+        let machine = SimMachine {
+            boot: Boot::new(Timestamp::UNIX_EPOCH, Delays::default(), false),
+            provider_id: "in-memory://w".to_owned(),
+            version: "v1.34.0".to_owned(),
+            control_plane: false,
+            addresses: Vec::new(),
+            member_id: 9,
+            tenants: super::tenants::TenantSpec::parse(&pods.to_string()).expect("pods"),
+        };
+        sim.machines.insert("w".to_owned(), machine);
+    });
+    (world, hand)
+}
+
+async fn left(world: &World) -> Vec<String> {
+    let pods = world.pods(&cluster(), &PodScope::OnNode("w".to_owned())).await.expect("pods");
+    pods.iter().map(|pod| ObjectKey::of(pod).to_string()).collect()
+}
+
+#[tokio::test]
+async fn an_evicted_pod_goes_when_its_budget_and_its_time_allow() {
+    let (world, hand) = busy(json!([{"name": "p", "namespace": "x", "budgetSeconds": 20, "terminationSeconds": 30}]));
+    let key = ObjectKey::new("x", "p-w");
+    let evict = || world.evict(&cluster(), &key, None);
+    let held = evict().await.expect("an answer");
+    assert!(matches!(&held, Eviction::Refused(words) if words.contains("disruption budget p needs 1")), "{held:?}");
+    hand.pass(20);
+    assert_eq!(evict().await, Ok(Eviction::Started));
+    let pods = world.pods(&cluster(), &PodScope::OnNode("w".to_owned())).await.expect("pods");
+    assert!(pods[0].metadata.deletion_timestamp.is_some());
+    hand.pass(29);
+    assert_eq!(left(&world).await, ["x/p-w"]);
+    hand.pass(1);
+    assert_eq!(left(&world).await, [""; 0]);
+    assert_eq!(evict().await, Ok(Eviction::Gone));
+}
+
+#[tokio::test]
+async fn a_job_ends_after_the_cordon_and_a_silent_node_ends_nothing() {
+    let (world, hand) = busy(json!([{"name": "job", "completionSeconds": 10}, {"name": "web", "terminationSeconds": 5}]));
+    hand.pass(100);
+    assert_eq!(left(&world).await.len(), 2, "nobody has cordoned the node");
+    let cordon = json!({"spec": {"unschedulable": true}});
+    world.patch_node(&cluster(), "w", &cordon).await.expect("patched");
+    hand.pass(10);
+    assert_eq!(left(&world).await, ["default/web-w"]);
+    world.set_fault(&cluster(), Fault::NodeSilent("w".to_owned()), true);
+    let key = ObjectKey::new("default", "web-w");
+    assert_eq!(world.evict(&cluster(), &key, Some(1)).await, Ok(Eviction::Started));
+    hand.pass(600);
+    assert_eq!(left(&world).await, ["default/web-w"], "no kubelet is there to stop it");
+}
+
+#[tokio::test]
+async fn a_volume_is_detached_some_time_after_its_pod() {
+    let (world, hand) = busy(json!([{"name": "db", "claim": "data", "detachSeconds": 40}]));
+    let attached = || async {
+        let node = world.node(&cluster(), "w").await.expect("an answer").expect("the node");
+        let listed = node.status.and_then(|s| s.volumes_attached).unwrap_or_default();
+        let attachments = world.volume_attachments(&cluster()).await.expect("attachments");
+        assert_eq!(listed.len(), attachments.len());
+        attachments.len()
+    };
+    assert_eq!(attached().await, 1);
+    world.evict(&cluster(), &ObjectKey::new("default", "db-w"), None).await.expect("evicted");
+    assert_eq!(left(&world).await, [""; 0]);
+    hand.pass(39);
+    assert_eq!(attached().await, 1);
+    hand.pass(1);
+    assert_eq!(attached().await, 0);
+    let volumes = world.persistent_volumes(&cluster()).await.expect("volumes");
+    let claim = volumes[0].spec.as_ref().and_then(|s| s.claim_ref.as_ref()).and_then(|c| c.name.as_deref());
+    assert_eq!(claim, Some("data-w"), "it stays bound");
 }

@@ -2,7 +2,9 @@
 //! translation; must not know who asks.
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -63,9 +65,37 @@ impl Workload for World {
         })
     }
 
+    async fn namespaces(&self, cluster: &ObjectKey) -> Result<Vec<Namespace>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.tenants.namespaces()))
+    }
+
+    async fn daemon_sets(&self, cluster: &ObjectKey) -> Result<Vec<DaemonSet>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.tenants.daemon_sets()))
+    }
+
+    async fn volume_attachments(&self, cluster: &ObjectKey) -> Result<Vec<VolumeAttachment>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.tenants.attachments()))
+    }
+
+    async fn persistent_volumes(&self, cluster: &ObjectKey) -> Result<Vec<PersistentVolume>, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.tenants.volumes()))
+    }
+
     /// Upstream's fake has no eviction route, so every pod counts as gone; here the pod really goes.
-    async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError> {
-        self.tell(cluster, |sim| Ok(sim.pods.remove(pod).map_or(Eviction::Gone, |_| Eviction::Started)))
+    async fn evict(
+        &self,
+        cluster: &ObjectKey,
+        pod: &ObjectKey,
+        grace_period_s: Option<u32>,
+    ) -> Result<Eviction, WorkloadError> {
+        let now = self.now();
+        self.tell(cluster, |sim| {
+            let Some(found) = sim.pods.get_mut(pod) else { return Ok(Eviction::Gone) };
+            Ok(sim.tenants.evict(found, grace_period_s, now).unwrap_or_else(|| {
+                sim.pods.remove(pod);
+                Eviction::Started
+            }))
+        })
     }
 
     async fn bootstrap_token(

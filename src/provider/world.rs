@@ -14,6 +14,7 @@ use super::boot::{Boot, Phase};
 use super::etcd::Etcd;
 use super::faults::{Fault, Faults};
 use super::kubeadm::{self, NodeFacts};
+use super::tenants::{TenantSpec, Tenants};
 use crate::api::key::ObjectKey;
 use crate::rng::Rng;
 use crate::time::{Clock, Timestamp};
@@ -47,6 +48,8 @@ pub struct SimCluster {
     pub nodes: BTreeMap<String, Node>,
     /// By namespace and name.
     pub pods: BTreeMap<ObjectKey, Pod>,
+    /// What is known of pods that the annotation asked for.
+    pub tenants: Tenants,
     pub etcd: Etcd,
     pub kubeadm_config: Option<ConfigMap>,
     pub addons: BTreeMap<Addon, String>,
@@ -67,6 +70,8 @@ pub struct SimMachine {
     /// Type and address.
     pub addresses: Vec<(&'static str, String)>,
     pub member_id: u64,
+    /// Pods that start with its node.
+    pub tenants: Vec<TenantSpec>,
 }
 
 /// The connection from the engine to the cluster's API server.
@@ -81,11 +86,12 @@ enum Link {
 }
 
 impl SimCluster {
-    fn new(now: Timestamp) -> Self {
+    fn new(now: Timestamp, time_scale: f64) -> Self {
         Self {
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
+            tenants: Tenants::new(time_scale),
             etcd: Etcd::default(),
             kubeadm_config: None,
             addons: BTreeMap::new(),
@@ -111,7 +117,10 @@ impl SimCluster {
                 happened = true;
             }
         }
-        self.update_link(now) || happened
+        let silent = |node: &str| self.faults.contains_key(&Fault::NodeSilent(node.to_owned()));
+        let (gone, ended) = self.tenants.advance(now, &self.nodes, |node| !silent(node));
+        gone.iter().for_each(|key| drop(self.pods.remove(key)));
+        self.update_link(now) || happened || ended
     }
 
     /// What a finished phase leaves behind.
@@ -130,6 +139,8 @@ impl SimCluster {
                     at,
                 });
                 self.nodes.insert(name.to_owned(), node);
+                let pods = self.tenants.settle(name, &machine.tenants, at);
+                self.pods.extend(pods.into_iter().map(|pod| (ObjectKey::of(&pod), pod)));
             }
             Phase::Etcd => {
                 self.etcd.start(name, machine.member_id);
@@ -157,6 +168,7 @@ impl SimCluster {
     fn remove_machine(&mut self, name: &str, now: Timestamp) -> bool {
         self.nodes.remove(name);
         self.etcd.stop(name);
+        self.tenants.leave(name);
         self.pods.retain(|_, pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) != Some(name));
         let removed = self.machines.remove(name).is_some();
         self.update_link(now);
@@ -218,6 +230,11 @@ impl SimCluster {
 
     /// The next moment after `now` at which somebody outside should look again although nothing happened.
     fn next_moment(&self, now: Timestamp) -> Option<Timestamp> {
+        [self.next_judgement(now), self.tenants.next_moment(now)].into_iter().flatten().min()
+    }
+
+    /// Of those who judge a lost connection.
+    fn next_judgement(&self, now: Timestamp) -> Option<Timestamp> {
         let since = match self.link {
             Link::Never(since) => {
                 since + CONNECT_INTERVAL * (i32::try_from(FAILURES_MAX).unwrap_or(5) - 1) - GRACE_ENDS[0]
@@ -232,6 +249,10 @@ impl SimCluster {
     #[must_use]
     pub fn seen_node(&self, name: &str) -> Option<Node> {
         let mut node = self.nodes.get(name)?.clone();
+        let attached = self.tenants.attached_to(name);
+        if !attached.is_empty() {
+            node.status.get_or_insert_default().volumes_attached = Some(attached);
+        }
         if let Some(since) = self.faults.get(&Fault::NodeNotReady(name.to_owned())) {
             turn_ready(&mut node, "False", *since);
         }
@@ -282,6 +303,11 @@ impl World {
     }
 
     #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    #[must_use]
     pub fn rng(&self) -> &Rng {
         &self.rng
     }
@@ -314,7 +340,7 @@ impl World {
         let now = self.clock.now();
         let (answer, changed) = {
             let mut clusters = self.clusters.lock();
-            let sim = clusters.entry(cluster.clone()).or_insert_with(|| SimCluster::new(now));
+            let sim = clusters.entry(cluster.clone()).or_insert_with(|| SimCluster::new(now, self.time_scale));
             let before = sim.clone();
             let answer = edit(sim);
             sim.advance(now);
@@ -413,8 +439,8 @@ impl World {
         self.changes.subscribe()
     }
 
-    /// Announces what the passing of time alone changes: the judgement of lost connections. (Machines
-    /// that boot are looked at by their controller when they are due.)
+    /// Announces what the passing of time alone changes: the judgement of lost connections, pods and
+    /// volumes on their way out. (Machines that boot are looked at by their controller when they are due.)
     pub async fn clockwork(self: Arc<Self>) {
         loop {
             let (now, next) = (self.clock.now(), self.next_moments());

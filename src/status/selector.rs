@@ -47,6 +47,69 @@ pub fn matches(selector: &LabelSelector, labels: Option<&BTreeMap<String, String
     by_label && by_expression && requirements > 0
 }
 
+/// Whether `labels` fulfil a selector that may be left out: absent and empty ones select everything.
+#[must_use]
+pub fn selects(selector: Option<&LabelSelector>, labels: Option<&BTreeMap<String, String>>) -> bool {
+    let Some(selector) = selector else { return true };
+    let is_empty = selector.match_labels.iter().flatten().next().is_none()
+        && selector.match_expressions.iter().flatten().next().is_none();
+    is_empty || matches(selector, labels)
+}
+
+/// Can the selector be used at all? Nothing but its own text is looked at.
+///
+/// # Errors
+/// The first requirement that cannot be read.
+pub fn check(selector: &LabelSelector) -> Result<(), String> {
+    for (key, value) in selector.match_labels.iter().flatten() {
+        check_key(key)?;
+        check_value(value)?;
+    }
+    for requirement in selector.match_expressions.iter().flatten() {
+        check_key(&requirement.key)?;
+        let values = requirement.values.as_deref().unwrap_or_default();
+        values.iter().try_for_each(|value| check_value(value))?;
+        match requirement.operator.as_str() {
+            "In" | "NotIn" if values.is_empty() => {
+                return Err("for 'in', 'notin' operators, values set can't be empty".to_owned());
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                return Err("values set must be empty for exists and does not exist".to_owned());
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => return Err(format!("{other:?} is not a valid label selector operator")),
+        }
+    }
+    Ok(())
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let label = |part: &str| {
+        is_word(part, |c| c == '-', 63) && !part.contains(|c: char| c.is_ascii_uppercase())
+    };
+    let domain = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(label);
+    if is_word(name, |c| "-_.".contains(c), 63) && prefix.is_none_or(domain) {
+        return Ok(());
+    }
+    Err(format!("{key:?} is not a valid label key"))
+}
+
+fn check_value(value: &str) -> Result<(), String> {
+    if value.is_empty() || is_word(value, |c| "-_.".contains(c), 63) {
+        return Ok(());
+    }
+    Err(format!("{value:?} is not a valid label value"))
+}
+
+/// Letters and digits, with `inner` characters between them.
+fn is_word(text: &str, inner: impl Fn(char) -> bool, length_max: usize) -> bool {
+    let ends = [text.chars().next(), text.chars().next_back()];
+    text.len() <= length_max
+        && ends.iter().all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || inner(c))
+}
+
 fn fulfils(requirement: &LabelSelectorRequirement, value: Option<&String>) -> bool {
     let listed = |v: &String| requirement.values.iter().flatten().any(|known| known == v);
     match requirement.operator.as_str() {
@@ -89,5 +152,42 @@ mod tests {
             assert_eq!(matches(&selector, Some(&given)), expected, "{given:?}");
         }
         assert!(!matches(&LabelSelector::default(), Some(&labels(&[("a", "b")]))));
+    }
+
+    #[test]
+    fn what_is_left_out_selects_everything() {
+        let labels = [("a".to_owned(), "b".to_owned())].into();
+        assert!(selects(None, None) && selects(Some(&LabelSelector::default()), Some(&labels)));
+        let of = |value: &str| LabelSelector {
+            match_labels: Some([("a".to_owned(), value.to_owned())].into()),
+            match_expressions: Some(Vec::new()),
+        };
+        assert!(selects(Some(&of("b")), Some(&labels)));
+        assert!(!selects(Some(&of("c")), Some(&labels)) && !selects(Some(&of("b")), None));
+    }
+
+    #[test]
+    fn selectors_that_cannot_be_read_are_told() {
+        let with = |r: LabelSelectorRequirement| LabelSelector {
+            match_expressions: Some(vec![r]),
+            ..LabelSelector::default()
+        };
+        let told = |key, operator, values| check(&with(requirement(key, operator, values))).err().unwrap_or_default();
+        for (key, operator, values, expected) in [
+            ("a", "In", &["b", ""][..], ""),
+            ("x.y-z.io/a_b.c", "DoesNotExist", &[], ""),
+            ("a", "In", &[], "for 'in', 'notin' operators, values set can't be empty"),
+            ("a", "Exists", &["b"], "values set must be empty for exists and does not exist"),
+            ("a", "Near", &["b"], "\"Near\" is not a valid label selector operator"),
+            ("-a", "Exists", &[], "\"-a\" is not a valid label key"),
+            ("", "Exists", &[], "\"\" is not a valid label key"),
+            ("X/a", "Exists", &[], "\"X/a\" is not a valid label key"),
+            ("a/b/c", "Exists", &[], "\"a/b/c\" is not a valid label key"),
+            ("a", "NotIn", &["b c"], "\"b c\" is not a valid label value"),
+        ] {
+            assert_eq!(told(key, operator, values), expected, "{key} {operator}");
+        }
+        let labels = Some([("a".to_owned(), "é".to_owned())].into());
+        assert!(check(&LabelSelector { match_labels: labels, match_expressions: None }).is_err());
     }
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, PodSpec, Secret};
-use kube::api::{Api, EvictParams, ListParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod, PodSpec, Secret};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::api::{Api, ListParams, PostParams};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
@@ -72,6 +73,12 @@ impl KubeWorkloads {
         let slots = self.0.slots.lock();
         let kept = slots.get(cluster).ok_or(WorkloadError::NotConnected)?;
         kept.slot.lock().live.clone().ok_or(WorkloadError::NotConnected)
+    }
+
+    /// All objects of a kind.
+    async fn all<K: crate::client::Object>(&self, cluster: &ObjectKey) -> Result<Vec<K>, WorkloadError> {
+        let api: Api<K> = Api::all(self.live(cluster)?.writer.client().clone());
+        Ok(api.list(&ListParams::default()).await.map_err(of_read)?.items)
     }
 
     async fn addon(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<AddonObject>, WorkloadError> {
@@ -179,18 +186,28 @@ fn of_write(error: WriteError) -> WorkloadError {
     }
 }
 
-/// 404: gone. 429: a disruption budget, with the causes it gives. Other answers: refused.
+/// 404: gone. 429: a disruption budget, with the causes it gives. 403 in a namespace that is being
+/// deleted: a sentence that is the same for all its pods. Every other answer: refused.
+/// Source: cluster-api `drain.go` (`EvictPods`), v1.14.0.
 fn of_eviction(error: kube::Error) -> Result<Eviction, WorkloadError> {
-    match error {
-        kube::Error::Api(status) if status.is_not_found() => Ok(Eviction::Gone),
-        kube::Error::Api(status) if status.code == 429 => {
-            let causes = status.details.iter().flat_map(|d| d.causes.iter()).map(|c| c.message.clone());
-            let texts: Vec<String> = std::iter::once(status.message.clone()).chain(causes).collect();
-            Ok(Eviction::Held(texts.join(" ")))
+    const TERMINATING: &str = "Cannot evict pod from terminating namespace: unable to create eviction \
+                               (kube-controller-manager should set deletionTimestamp)";
+    let kube::Error::Api(status) = error else { return Err(of_read(error)) };
+    let causes = status.details.as_ref().map(|details| &details.causes);
+    Ok(match status.code {
+        _ if status.is_not_found() => Eviction::Gone,
+        429 => Eviction::Refused(match causes {
+            Some(causes) => {
+                let causes: Vec<&str> = causes.iter().map(|cause| cause.message.as_str()).collect();
+                format!("{} {}", status.message, causes.join(","))
+            }
+            None => status.message,
+        }),
+        403 if causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating") => {
+            Eviction::Refused(TERMINATING.to_owned())
         }
-        kube::Error::Api(status) if status.code < 500 => Ok(Eviction::Refused(status.message)),
-        other => Err(of_read(other)),
-    }
+        _ => Eviction::Refused(status.message),
+    })
 }
 
 #[async_trait]
@@ -253,13 +270,42 @@ impl Workload for KubeWorkloads {
         Ok(api.list(&params).await.map_err(of_read)?.items)
     }
 
-    async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError> {
+    async fn namespaces(&self, cluster: &ObjectKey) -> Result<Vec<Namespace>, WorkloadError> {
+        self.all(cluster).await
+    }
+
+    async fn daemon_sets(&self, cluster: &ObjectKey) -> Result<Vec<DaemonSet>, WorkloadError> {
+        self.all(cluster).await
+    }
+
+    async fn volume_attachments(&self, cluster: &ObjectKey) -> Result<Vec<VolumeAttachment>, WorkloadError> {
+        self.all(cluster).await
+    }
+
+    async fn persistent_volumes(&self, cluster: &ObjectKey) -> Result<Vec<PersistentVolume>, WorkloadError> {
+        self.all(cluster).await
+    }
+
+    async fn evict(
+        &self,
+        cluster: &ObjectKey,
+        pod: &ObjectKey,
+        grace_period_s: Option<u32>,
+    ) -> Result<Eviction, WorkloadError> {
         let live = self.live(cluster)?;
         if !live.writer.permitted() {
             return Err(WorkloadError::Refused("this process does not lead".to_owned()));
         }
         let api: Api<Pod> = Api::namespaced(live.writer.client().clone(), &pod.namespace);
-        match api.evict(&pod.name, &EvictParams::default()).await {
+        // Not `Api::evict`: it misspells the options, so that the server does not see them.
+        let eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": { "namespace": pod.namespace, "name": pod.name },
+            "deleteOptions": { "gracePeriodSeconds": grace_period_s },
+        });
+        let params = PostParams::default();
+        match api.create_subresource::<_, Value>("eviction", &pod.name, &params, &eviction).await {
             Ok(_) => Ok(Eviction::Started),
             Err(error) => of_eviction(error),
         }
@@ -356,4 +402,57 @@ async fn write<K: crate::client::Object>(
     let unchanged = Precondition::unchanged(before);
     writer.patch(before, after, &unchanged, Mode::Real).await.map_err(of_write)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::response::{Status, StatusCause, StatusDetails};
+
+    use super::*;
+
+    fn told(code: u16, reason: &str, message: &str, causes: Option<&[(&str, &str)]>) -> Eviction {
+        let cause = |(reason, message): &(&str, &str)| StatusCause {
+            reason: (*reason).to_owned(),
+            message: (*message).to_owned(),
+            field: String::new(),
+        };
+        let details = causes.map(|causes| StatusDetails {
+            causes: causes.iter().map(cause).collect(),
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            uid: String::new(),
+            retry_after_seconds: 0,
+        });
+        let mut status = Status::failure(message, reason).with_code(code);
+        status.details = details;
+        of_eviction(kube::Error::Api(Box::new(status))).expect("an answer")
+    }
+
+    #[test]
+    fn evictions_end_in_the_servers_words() {
+        let refused = |words: &str| Eviction::Refused(words.to_owned());
+        const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+        assert_eq!(told(404, "NotFound", "pods \"a\" not found", None), Eviction::Gone);
+        assert_eq!(told(429, "TooManyRequests", BUDGET, None), refused(BUDGET));
+        let causes: &[(&str, &str)] = &[("DisruptionBudget", "web needs 1"), ("DisruptionBudget", "db needs 2")];
+        assert_eq!(
+            told(429, "TooManyRequests", BUDGET, Some(causes)),
+            refused(&format!("{BUDGET} web needs 1,db needs 2"))
+        );
+        assert_eq!(told(429, "TooManyRequests", BUDGET, Some(&[])), refused(&format!("{BUDGET} ")));
+        assert_eq!(
+            told(403, "Forbidden", "no", Some(&[("NamespaceTerminating", "")])),
+            refused(
+                "Cannot evict pod from terminating namespace: unable to create eviction \
+                 (kube-controller-manager should set deletionTimestamp)"
+            )
+        );
+        assert_eq!(told(403, "Forbidden", "no", None), refused("no"));
+        assert_eq!(told(500, "InternalError", "two budgets", None), refused("two budgets"));
+        assert_eq!(
+            of_eviction(kube::Error::LinesCodecMaxLineLengthExceeded).map_err(|e| e.is_unknown()),
+            Err(true)
+        );
+    }
 }

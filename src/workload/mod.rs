@@ -1,8 +1,10 @@
-//! Reaching into a workload cluster: nodes, pods, etcd members, the kubeadm configuration map.
+//! Reaching into a workload cluster: nodes, pods, storage, etcd members, the kubeadm configuration map.
 //! Owns the `Workload` trait and connections; must not know who asks.
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
@@ -39,8 +41,24 @@ pub trait Workload: Send + Sync + 'static {
 
     async fn pods(&self, cluster: &ObjectKey, scope: &PodScope) -> Result<Vec<Pod>, WorkloadError>;
 
-    /// Asks for eviction; it may be held up by a disruption budget.
-    async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError>;
+    async fn namespaces(&self, cluster: &ObjectKey) -> Result<Vec<Namespace>, WorkloadError>;
+
+    /// Of all namespaces.
+    async fn daemon_sets(&self, cluster: &ObjectKey) -> Result<Vec<DaemonSet>, WorkloadError>;
+
+    /// Of all Nodes.
+    async fn volume_attachments(&self, cluster: &ObjectKey) -> Result<Vec<VolumeAttachment>, WorkloadError>;
+
+    async fn persistent_volumes(&self, cluster: &ObjectKey) -> Result<Vec<PersistentVolume>, WorkloadError>;
+
+    /// Asks for eviction; it may be held up by a disruption budget. Without a grace period the pod has
+    /// its own.
+    async fn evict(
+        &self,
+        cluster: &ObjectKey,
+        pod: &ObjectKey,
+        grace_period_s: Option<u32>,
+    ) -> Result<Eviction, WorkloadError>;
 
     /// When the join token with this public half ends. `None` when there is no such token.
     async fn bootstrap_token(
@@ -107,9 +125,7 @@ pub enum Eviction {
     Started,
     /// There is no such pod (any more).
     Gone,
-    /// A disruption budget holds it (429), in the server's words.
-    Held(String),
-    /// Refused for another reason, in the server's words.
+    /// Refused, in the server's words: by a disruption budget (429) or for another reason.
     Refused(String),
 }
 

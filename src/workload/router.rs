@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::Value;
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -99,8 +101,29 @@ impl Workload for Router {
         self.of(cluster).pods(cluster, scope).await
     }
 
-    async fn evict(&self, cluster: &ObjectKey, pod: &ObjectKey) -> Result<Eviction, WorkloadError> {
-        self.of(cluster).evict(cluster, pod).await
+    async fn namespaces(&self, cluster: &ObjectKey) -> Result<Vec<Namespace>, WorkloadError> {
+        self.of(cluster).namespaces(cluster).await
+    }
+
+    async fn daemon_sets(&self, cluster: &ObjectKey) -> Result<Vec<DaemonSet>, WorkloadError> {
+        self.of(cluster).daemon_sets(cluster).await
+    }
+
+    async fn volume_attachments(&self, cluster: &ObjectKey) -> Result<Vec<VolumeAttachment>, WorkloadError> {
+        self.of(cluster).volume_attachments(cluster).await
+    }
+
+    async fn persistent_volumes(&self, cluster: &ObjectKey) -> Result<Vec<PersistentVolume>, WorkloadError> {
+        self.of(cluster).persistent_volumes(cluster).await
+    }
+
+    async fn evict(
+        &self,
+        cluster: &ObjectKey,
+        pod: &ObjectKey,
+        grace_period_s: Option<u32>,
+    ) -> Result<Eviction, WorkloadError> {
+        self.of(cluster).evict(cluster, pod, grace_period_s).await
     }
 
     async fn bootstrap_token(

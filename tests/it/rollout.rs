@@ -1,8 +1,6 @@
-//! Whole-engine simulations: server, engine, controllers and provider on one paused clock, from a
-//! manifest to a living cluster, through scaling and rollouts, to nothing. Checkers look after every
-//! simulated second; they share no rule with the planners.
+//! Whole-engine simulations: from a manifest to a living cluster, through scaling and rollouts, to
+//! nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use capstan::api::bootstrap::KubeadmConfig;
@@ -10,277 +8,16 @@ use capstan::api::cluster::Cluster;
 use capstan::api::condition::{Conditioned, find, is_true};
 use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::dev::{DevCluster, DevMachine};
-use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
+use capstan::api::key::ObjectKey;
 use capstan::api::machine::Machine;
 use capstan::api::machine_deployment::MachineDeployment;
 use capstan::api::machine_set::MachineSet;
-use capstan::apiserver::{ApiServer, Options, Tokens};
-use capstan::client::write::{Mode, Part, Precondition, Writer};
-use capstan::client::{Connection, Object, get, in_process, read};
-use capstan::controllers;
-use capstan::engine::{Engine, EngineOptions, Handle};
-use capstan::provider::{self, ProviderOptions, World};
-use capstan::rng::Rng;
-use capstan::store::MemoryStore;
-use capstan::time::{Clock, TimeSource, Timestamp};
+use capstan::client::Object;
 use capstan::workload::Workload as _;
 use k8s_openapi::api::core::v1::Secret;
-use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
+use serde_json::json;
 
-/// 2026-11-20T10:00:00Z plus the runtime's paused time.
-struct Paused(tokio::time::Instant);
-
-impl TimeSource for Paused {
-    fn now(&self) -> Timestamp {
-        let passed = chrono::TimeDelta::from_std(self.0.elapsed()).unwrap_or_default();
-        Timestamp::from_timestamp(1_795_168_800, 0).unwrap_or_default() + passed
-    }
-}
-
-struct Sim {
-    connection: Connection,
-    writer: Writer,
-    world: Arc<World>,
-    handle: Handle,
-    began: tokio::time::Instant,
-    _stop: tokio_util::sync::DropGuard,
-    /// Highest counts that the checkers allow, control plane and workers.
-    machines_max: (usize, usize),
-    /// Fewest available workers that the checkers allow.
-    workers_available_min: usize,
-}
-
-impl Sim {
-    async fn start(seed: u64) -> Self {
-        let began = tokio::time::Instant::now();
-        let clock = Clock::new(Paused(began));
-        let rng = Rng::seeded(seed);
-        let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
-        let definitions = capstan::api::crds::all();
-        let options = Options { clock: clock.clone(), rng: rng.stream("apiserver"), definitions, tokens };
-        let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
-        let connection = in_process(server, "test", "default", false);
-        let mut engine =
-            Engine::new(connection.client.clone(), clock, rng.stream("engine"), EngineOptions::default());
-        let world = provider::register(&mut engine, ProviderOptions::default());
-        controllers::register(&mut engine, world.clone());
-        let (handle, stop) = (engine.handle(), CancellationToken::new());
-        tokio::spawn(engine.run(stop.clone()));
-        let writer = Writer::new(connection.client.clone(), "test");
-        Self {
-            connection,
-            writer,
-            world,
-            handle,
-            began,
-            _stop: stop.drop_guard(),
-            machines_max: (4, 3),
-            workers_available_min: 0,
-        }
-    }
-
-    async fn create(&self, objects: Vec<Value>) {
-        for object in objects {
-            let target = target_of(&object);
-            self.writer.create_value(&target, &object, Mode::Real).await.expect("created");
-        }
-    }
-
-    async fn get<K: Object>(&self, name: &str) -> Option<K> {
-        get(&self.connection.client, &ObjectKey::new("default", name)).await.expect("an answer")
-    }
-
-    async fn list<K: Object>(&self) -> Vec<K> {
-        let values = read::list_values(&self.connection.client, &Gvk::of::<K>(), "default", "").await;
-        values
-            .expect("a list")
-            .into_iter()
-            .map(|v| serde_json::from_value(v).expect("of this kind"))
-            .collect()
-    }
-
-    async fn patch<K: Object>(&self, name: &str, body: Value) {
-        let key = ObjectKey::new("default", name);
-        self.writer.patch_part::<K>(&key, Part::Main, &body, Mode::Real).await.expect("patched");
-    }
-
-    async fn delete<K: Object>(&self, name: &str) {
-        let key = ObjectKey::new("default", name);
-        self.writer.delete::<K>(&key, &Precondition::default(), Mode::Real).await.expect("deleted");
-    }
-
-    fn elapsed_s(&self) -> u64 {
-        self.began.elapsed().as_secs()
-    }
-
-    /// Waits for `done`, one simulated second at a time, with the checkers looking on.
-    async fn until(&self, what: &str, limit_s: u64, done: impl AsyncFn(&Self) -> bool) {
-        let start = self.elapsed_s();
-        while !done(self).await {
-            if self.elapsed_s() - start >= limit_s {
-                self.report(what).await;
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            self.check().await;
-        }
-    }
-
-    /// What must hold at every moment.
-    async fn check(&self) {
-        let machines: Vec<Machine> = self.list().await;
-        let (mut control_plane, mut workers, mut available) = (0, 0, 0);
-        for machine in machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {
-            let is_control_plane = labels(machine).any(|l| l == "cluster.x-k8s.io/control-plane");
-            *(if is_control_plane { &mut control_plane } else { &mut workers }) += 1;
-            available += usize::from(!is_control_plane && is_true(machine.conditions(), "Available"));
-            let owned =
-                machine.metadata.owner_references.iter().flatten().any(|r| r.controller == Some(true));
-            assert!(owned, "Machine {:?} has no controller", machine.metadata.name);
-        }
-        let (control_plane_max, workers_max) = self.machines_max;
-        assert!(control_plane <= control_plane_max, "{control_plane} control plane Machines");
-        assert!(workers <= workers_max, "{workers} worker Machines");
-        assert!(available >= self.workers_available_min, "{available} available workers");
-        let cluster = ObjectKey::new("default", "harbor");
-        if let Ok(view) = self.world.etcd(&cluster).await
-            && !view.members.is_empty()
-        {
-            assert!(view.leader.is_some(), "etcd lost its leader: {view:?}");
-        }
-    }
-
-    /// Fails with everything that helps to see why.
-    async fn report(&self, what: &str) -> ! {
-        let mut text = String::new();
-        dump::<Cluster>(self, &mut text).await;
-        dump::<DevCluster>(self, &mut text).await;
-        dump::<KubeadmControlPlane>(self, &mut text).await;
-        dump::<MachineDeployment>(self, &mut text).await;
-        dump::<MachineSet>(self, &mut text).await;
-        dump::<Machine>(self, &mut text).await;
-        dump::<KubeadmConfig>(self, &mut text).await;
-        dump::<DevMachine>(self, &mut text).await;
-        for entry in self.handle.trace().entries().iter().rev().take(40) {
-            text.push_str(&format!(
-                "{} {} {} writes={} {:?}\n",
-                entry.at, entry.controller, entry.key, entry.writes, entry.ending
-            ));
-        }
-        panic!("after {} s: {what} did not happen\n{text}", self.elapsed_s());
-    }
-}
-
-async fn dump<K: Object + Conditioned>(sim: &Sim, text: &mut String) {
-    for object in sim.list::<K>().await {
-        let going = if object.meta().deletion_timestamp.is_some() { " DELETING" } else { "" };
-        text.push_str(&format!("{} {}{going}\n", K::kind(&()), ObjectKey::of(&object)));
-        for c in object.conditions() {
-            text.push_str(&format!("    {}={} {} {:?}\n", c.type_, c.status, c.reason, c.message));
-        }
-    }
-}
-
-fn labels<K: Object>(object: &K) -> impl Iterator<Item = &str> {
-    object.meta().labels.iter().flat_map(|all| all.keys()).map(String::as_str)
-}
-
-fn target_of(object: &Value) -> ObjectRef {
-    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-    let api_version = text(&object["apiVersion"]);
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let kind = text(&object["kind"]);
-    ObjectRef {
-        gvk: Gvk {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            plural: format!("{}s", kind.to_lowercase()),
-            kind,
-            namespaced: true,
-        },
-        key: ObjectKey::new("default", text(&object["metadata"]["name"])),
-        uid: String::new(),
-    }
-}
-
-/// Cluster `harbor`: control plane, one MachineDeployment, in-memory infrastructure.
-fn manifest(control_plane: u32, workers: u32) -> Vec<Value> {
-    let reference = |group: &str, kind: &str, name: &str| json!({"apiGroup": format!("{group}cluster.x-k8s.io"), "kind": kind, "name": name});
-    let object = |group: &str, kind: &str, name: &str, spec: Value| {
-        json!({"apiVersion": format!("{group}cluster.x-k8s.io/v1beta2"), "kind": kind,
-               "metadata": {"name": name, "namespace": "default"}, "spec": spec})
-    };
-    let part = |seconds: u32| json!({"provisioning": {"startupDuration": format!("{seconds}s"), "startupJitter": "0.2"}});
-    let host = json!({"template": {"spec": {"backend": {"inMemory":
-        {"vm": part(10), "node": part(2), "apiServer": part(2), "etcd": part(2)}}}}});
-    let mine =
-        json!({"cluster.x-k8s.io/cluster-name": "harbor", "cluster.x-k8s.io/deployment-name": "harbor-md-0"});
-    let mut deployment = object(
-        "",
-        "MachineDeployment",
-        "harbor-md-0",
-        json!({
-        "clusterName": "harbor", "replicas": workers, "selector": {"matchLabels": mine},
-        "template": {"metadata": {"labels": mine}, "spec": {
-            "clusterName": "harbor", "version": "v1.34.1",
-            "bootstrap": {"configRef": reference("bootstrap.", "KubeadmConfigTemplate", "harbor-md-0")},
-            "infrastructureRef": reference("infrastructure.", "DevMachineTemplate", "harbor-md-0")}}}),
-    );
-    deployment["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "harbor"});
-    vec![
-        object(
-            "",
-            "Cluster",
-            "harbor",
-            json!({
-            "clusterNetwork": {"pods": {"cidrBlocks": ["192.168.0.0/16"]}},
-            "controlPlaneRef": reference("controlplane.", "KubeadmControlPlane", "harbor-cp"),
-            "infrastructureRef": reference("infrastructure.", "DevCluster", "harbor")}),
-        ),
-        object("infrastructure.", "DevCluster", "harbor", json!({"backend": {"inMemory": {}}})),
-        object("infrastructure.", "DevMachineTemplate", "harbor-cp", host.clone()),
-        object(
-            "controlplane.",
-            "KubeadmControlPlane",
-            "harbor-cp",
-            json!({
-            "replicas": control_plane, "version": "v1.34.1",
-            "machineTemplate": {"spec": {"infrastructureRef": reference("infrastructure.", "DevMachineTemplate", "harbor-cp")}},
-            "kubeadmConfigSpec": {"clusterConfiguration": {"apiServer": {"certSANs": ["localhost"]}}}}),
-        ),
-        object("infrastructure.", "DevMachineTemplate", "harbor-md-0", host),
-        object(
-            "bootstrap.",
-            "KubeadmConfigTemplate",
-            "harbor-md-0",
-            json!({"template": {"spec": {
-            "joinConfiguration": {"nodeRegistration": {"criSocket": "unix:///x"}}}}}),
-        ),
-        deployment,
-    ]
-}
-
-/// Available, nothing in motion, and every counter at these numbers.
-async fn settled(sim: &Sim, control_plane: i32, workers: i32, version: &str) -> bool {
-    let Some(cluster) = sim.get::<Cluster>("harbor").await else { return false };
-    let status = cluster.status.clone().unwrap_or_default();
-    let all = |counts: Option<capstan::api::cluster::ReplicaCounts>, n: i32| {
-        counts.is_some_and(|c| {
-            [c.desired_replicas, c.replicas, c.ready_replicas, c.available_replicas, c.up_to_date_replicas]
-                .iter()
-                .all(|count| count.unwrap_or(0) == n)
-                && (n == 0 || (c.versions.len() == 1 && c.versions[0].version == version))
-        })
-    };
-    let conditions = cluster.conditions();
-    let still = ["RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Deleting", "Paused"]
-        .iter()
-        .all(|type_| find(conditions, type_).is_some_and(|c| c.status == "False"));
-    is_true(conditions, "Available")
-        && still
-        && all(status.control_plane, control_plane)
-        && all(status.workers, workers)
-}
+use super::simulation::{Sim, manifest, settled, worker_names};
 
 /// Appendix A of the status reference: everything true that should be, with no message.
 async fn assert_steady_state(sim: &Sim) {
@@ -443,12 +180,6 @@ async fn workers_roll_within_surge_and_availability() {
     sim.until("a steady deployment", 120, async |s| settled(s, 1, 4, "v1.34.1").await).await;
     let sets: Vec<MachineSet> = sim.list().await;
     assert_eq!(sets.iter().filter(|set| set.spec.replicas != Some(0)).count(), 1);
-}
-
-async fn worker_names(sim: &Sim) -> Vec<String> {
-    let machines: Vec<Machine> = sim.list().await;
-    let workers = machines.iter().filter(|m| labels(*m).any(|l| l == "cluster.x-k8s.io/set-name"));
-    workers.filter_map(|m| m.metadata.name.clone()).collect()
 }
 
 #[tokio::test(start_paused = true)]

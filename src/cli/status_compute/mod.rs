@@ -7,6 +7,7 @@
 
 pub mod compute;
 mod control_plane;
+mod deletion;
 mod diff;
 pub mod dump;
 mod observe;

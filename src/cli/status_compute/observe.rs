@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 
 use super::dump::{Dump, select};
@@ -23,7 +23,7 @@ use crate::api::names;
 use crate::api::names::label;
 use crate::plan::machine_set::preflight::{Preflight, check};
 use crate::status::contract::{External, Provided};
-use crate::status::machine::{NodeReading, PodsReading, Probe, Update};
+use crate::status::machine::{NodeReading, Probe, Update};
 use crate::status::machine_health_check::ExternalRemediation;
 use crate::status::machines::is_control_plane;
 use crate::status::selector::matches;
@@ -114,7 +114,6 @@ impl Dump {
             control_plane_machines_left: left.len(),
             probe: self.probe(&cluster_key, cluster, now),
             deployment: self.deployment_of(ns, object),
-            told_deletion: told_deletion(object),
             update: told_update(object),
             ..machine::Observed::default()
         };
@@ -123,9 +122,7 @@ impl Dump {
             observed.machine.spec.provider_id = Some(id);
         }
         observed.node = self.node(&cluster_key, &observed.machine);
-        if let (Some(workload), Some(node)) = (self.workload(&cluster_key), observed.node_name()) {
-            observed.pods = PodsReading::Known(workload.pods_on(node));
-        }
+        self.observe_deletion(&mut observed, now);
         Some(observed)
     }
 
@@ -349,13 +346,6 @@ fn is_of_pool(machine: &Machine, key: &ObjectKey, pool: &MachinePool) -> bool {
 
 fn owned<T: Clone>(objects: Vec<&T>) -> Vec<T> {
     objects.into_iter().cloned().collect()
-}
-
-/// What a drain or the volumes wait for shows only to who asks for evictions: it is repeated.
-fn told_deletion(machine: &Machine) -> Option<Condition> {
-    machine.metadata.deletion_timestamp.as_ref()?;
-    let told = find(machine.conditions(), "Deleting").filter(|c| c.status == "True")?;
-    matches!(told.reason.as_str(), "DrainingNode" | "WaitingForVolumeDetach").then(|| told.clone())
 }
 
 /// What an extension said of an update in place, from the stored condition.

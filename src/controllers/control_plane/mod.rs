@@ -51,6 +51,7 @@ impl ControlPlaneController {
         }
         if performed.is_err() {
             decision.pass.completed = false;
+            decision.pass.deletion_failed = decision.observed.is_deleting();
         }
         self.report(object, &decision).await?;
         performed?;

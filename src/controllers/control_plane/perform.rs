@@ -26,11 +26,14 @@ struct Performer<'a> {
     cluster: ObjectKey,
 }
 
+/// A deletion goes on with the other Machines when one cannot be deleted.
+///
 /// # Errors
-/// Of the first step that failed; the steps after it were not tried.
+/// Of the first step that failed; but for deletions, the steps after it were not tried.
 pub async fn perform(context: &Context, decision: &Decision) -> Result<(), ReconcileError> {
     let observed = &decision.observed;
     let performer = Performer { context, observed, cluster: ObjectKey::of(&observed.cluster) };
+    let mut outcome = Ok(());
     for step in &decision.plan.steps {
         tracing::info!(
             control_plane = observed.control_plane.metadata.name.as_deref(),
@@ -39,10 +42,13 @@ pub async fn perform(context: &Context, decision: &Decision) -> Result<(), Recon
         );
         if let Err(error) = performer.act(&step.act).await {
             performer.report_failure(&step.act, &error).await;
-            return Err(error);
+            outcome = outcome.and(Err(error));
+            if !observed.is_deleting() {
+                break;
+            }
         }
     }
-    Ok(())
+    outcome
 }
 
 impl Performer<'_> {

@@ -19,10 +19,12 @@ use crate::api::names::{finalizer, label};
 use crate::status::machine::{Observed, available_in};
 use crate::time::Timestamp;
 use why::Why;
-pub use why::{DELETE_BOOTSTRAP, DELETE_INFRASTRUCTURE, DELETE_NODE, DRAIN};
+pub use deletion::{complaint, error, leave};
+pub use why::{DELETE_BOOTSTRAP, DELETE_INFRASTRUCTURE, DELETE_NODE, RECORD_DRAIN_START};
 
 /// The plan for a Machine that is not paused. Every rule speaks even when an earlier one waits, as
-/// upstream runs all its phases; only the first finalizer comes alone.
+/// upstream runs all its phases; only the first finalizer comes alone. The way out of one that is being
+/// deleted is [`leave`].
 #[must_use]
 pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
@@ -34,9 +36,6 @@ pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     provider::bootstrap(o, &mut plan);
     provider::infrastructure(o, &mut plan);
     node::rules(o, &mut plan);
-    if o.is_deleting() {
-        plan.extend(deletion::plan(o, now));
-    }
     if let Some(left) = available_in(o, now).and_then(|left| left.to_std().ok()) {
         plan.recheck_within(left.max(Duration::from_secs(1)));
     }

@@ -3,8 +3,11 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::status::machine::Failed;
 use crate::status::contract::{External, Provided};
-use crate::status::machine::{NodeReading, PodsReading, Probe};
+use crate::status::drain::Tenants;
+use crate::status::drain::volumes::Storage;
+use crate::status::machine::{NodeReading, Probe, StorageReading, TenantsReading};
 use crate::time::parse_rfc3339;
 
 fn now() -> Timestamp {
@@ -66,7 +69,9 @@ fn rules(plan: &Plan) -> (Vec<&'static str>, Vec<&'static str>) {
 }
 
 fn check(o: &Observed, steps: &[&str], blockers: &[&str]) {
-    let (did, held) = rules(&plan(o, now()));
+    let mut plan = plan(o, now());
+    plan.extend(leave(o, now()));
+    let (did, held) = rules(&plan);
     assert_eq!((did.as_slice(), held.as_slice()), (steps, blockers));
 }
 
@@ -130,14 +135,36 @@ fn the_node_gets_what_the_machine_says() {
     assert_eq!(body["spec"]["taints"], json!([{"key": "mine", "effect": "NoSchedule"}]));
 }
 
+fn tenants(pods: Value) -> TenantsReading {
+    let namespaces = Ok([("d".to_owned(), std::collections::BTreeMap::new())].into());
+    let daemon_sets = std::collections::BTreeSet::new();
+    TenantsReading::Known(Box::new(Tenants { pods: object(pods), rules: Ok(Vec::new()), namespaces, daemon_sets }))
+}
+
 #[test]
 fn deletion_takes_one_stage_at_a_time() {
     let mut o = settled();
     o.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
-    o.pods = PodsReading::Known(vec![object(json!({"metadata": {"namespace": "d", "name": "p"}}))]);
-    check(&o, &["cordon", "drain"], &["draining"]);
-    o.pods = PodsReading::Known(Vec::new());
-    check(&o, &["report-drain", "delete-infrastructure"], &["waiting-for-deletion"]);
+    check(&o, &["record-drain-start", "cordon"], &[]);
+    o.machine.status = object(json!({"nodeRef": {"name": "m"}, "initialization": {"infrastructureProvisioned": true},
+        "deletion": {"nodeDrainStartTime": "2026-01-01T12:00:00Z"}}));
+    check(&o, &["cordon"], &[]);
+    o.tenants = tenants(json!([{"metadata": {"namespace": "d", "name": "p"}}]));
+    check(&o, &["drain"], &["draining"]);
+    assert_eq!(leave(&o, now()).hold, Some(Duration::from_secs(20)));
+    o.tenants = tenants(json!([]));
+    check(&o, &[], &["waiting-for-volumes"]);
+    let attachment = json!({"metadata": {"name": "a"}, "spec": {"attacher": "x", "nodeName": "m",
+        "source": {"persistentVolumeName": "v"}}, "status": {"attached": true}});
+    o.storage = StorageReading::Known(Box::new(Storage {
+        attachments: Ok(vec![object(attachment)]),
+        volumes: Ok(Vec::new()),
+    }));
+    check(&o, &["report-progress"], &["waiting-for-volumes"]);
+    assert_eq!(leave(&o, now()).hold, Some(Duration::from_secs(20)));
+    o.storage =
+        StorageReading::Known(Box::new(Storage { attachments: Ok(Vec::new()), volumes: Ok(Vec::new()) }));
+    check(&o, &["report-progress", "report-progress", "delete-infrastructure"], &["waiting-for-deletion"]);
     let gone = |kind: &str| External::NotFound { kind: kind.to_owned() };
     o.infrastructure = gone("DevMachine");
     check(&o, &["delete-bootstrap"], &["waiting-for-deletion"]);
@@ -145,6 +172,52 @@ fn deletion_takes_one_stage_at_a_time() {
     check(&o, &["delete-node", "deletion-completed"], &[]);
     o.node = NodeReading::NotFound;
     check(&o, &["deletion-completed"], &[]);
+}
+
+#[test]
+fn what_cannot_be_told_is_complained_about() {
+    let mut o = settled();
+    o.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+    o.tenants = TenantsReading::Failed("refused".to_owned());
+    check(&o, &["report-progress"], &["cannot-drain"]);
+    o.tenants = tenants(json!([]));
+    let refused = || Err("refused".to_owned());
+    let storage = Storage { attachments: refused(), volumes: Ok(Vec::new()) };
+    o.storage = StorageReading::Known(Box::new(storage));
+    check(&o, &["report-progress", "report-progress"], &["volumes-unknown"]);
+    o.control_plane = External::Unreadable { kind: "X".to_owned(), error: "refused".to_owned() };
+    check(&o, &[], &["cannot-tell-whether-node-goes"]);
+    for (failed, events) in [
+        (Failed::Cordon, &["FailedDrainNode"][..]),
+        (Failed::DeleteNode, &["FailedDeleteNode"]),
+        (Failed::DeleteBootstrap, &[]),
+    ] {
+        let told: Vec<&str> = complaint(&o, failed, "refused")
+            .iter()
+            .filter_map(|step| match &step.write {
+                Write::Event { reason, warning: true, .. } => Some(*reason),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(told, events);
+    }
+}
+
+#[test]
+fn an_unreachable_node_is_drained_without_patience() {
+    let mut o = settled();
+    o.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+    o.tenants = tenants(json!([{"metadata": {"namespace": "d", "name": "p"}}]));
+    let grace = |o: &Observed| {
+        leave(o, now()).steps.into_iter().find_map(|step| match step.write {
+            Write::Workload { call: crate::plan::WorkloadCall::Evict { grace_period_s, .. }, .. } => Some(grace_period_s),
+            _ => None,
+        })
+    };
+    assert_eq!(grace(&o), Some(None));
+    o.named_node = NodeReading::Found(Box::new(object(json!({"metadata": {"name": "other"},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}))));
+    assert_eq!(grace(&o), Some(Some(1)));
 }
 
 #[test]

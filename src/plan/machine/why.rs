@@ -8,8 +8,7 @@ use crate::plan::Rule;
 pub const DELETE_INFRASTRUCTURE: &str = "delete-infrastructure";
 pub const DELETE_BOOTSTRAP: &str = "delete-bootstrap";
 pub const DELETE_NODE: &str = "delete-node";
-/// Of `plan::drain`.
-pub const DRAIN: &str = "drain";
+pub const RECORD_DRAIN_START: &str = "record-drain-start";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
@@ -25,7 +24,8 @@ pub(super) enum Why {
     DeleteInfrastructure { kind: String },
     DeleteBootstrap { kind: String },
     DeleteNode,
-    DrainReport,
+    RecordDrainStart,
+    Report,
     Completed,
     Missing { kind: String, name: String },
     Vanished { kind: String, name: String },
@@ -40,8 +40,9 @@ pub(super) enum Why {
     NodeVanished { name: String },
     CannotTell { error: String },
     WaitingForHooks { stage: &'static str, hooks: Vec<String> },
-    NodeUnreadable,
+    CannotDrain { error: String },
     WaitingForVolumes { volumes: usize },
+    VolumesUnknown { error: String },
     WaitingForDeletion { kind: String },
 }
 
@@ -60,7 +61,8 @@ impl Rule for Why {
             Self::DeleteInfrastructure { .. } => DELETE_INFRASTRUCTURE,
             Self::DeleteBootstrap { .. } => DELETE_BOOTSTRAP,
             Self::DeleteNode => DELETE_NODE,
-            Self::DrainReport => "report-drain",
+            Self::RecordDrainStart => RECORD_DRAIN_START,
+            Self::Report => "report-progress",
             Self::Completed => "deletion-completed",
             Self::Missing { .. } => "missing-provider-object",
             Self::Vanished { .. } => "vanished-provider-object",
@@ -75,8 +77,9 @@ impl Rule for Why {
             Self::NodeVanished { .. } => "node-vanished",
             Self::CannotTell { .. } => "cannot-tell-whether-node-goes",
             Self::WaitingForHooks { .. } => "waiting-for-hooks",
-            Self::NodeUnreadable => "node-unreadable",
+            Self::CannotDrain { .. } => "cannot-drain",
             Self::WaitingForVolumes { .. } => "waiting-for-volumes",
+            Self::VolumesUnknown { .. } => "volumes-unknown",
             Self::WaitingForDeletion { .. } => "waiting-for-deletion",
         }
     }
@@ -96,7 +99,8 @@ impl fmt::Display for Why {
             Self::NodeMetadata => f.write_str("the Node says which Machine it is"),
             Self::DeleteInfrastructure { kind } => write!(f, "the {kind} goes with its Machine"),
             Self::DeleteBootstrap { kind } => write!(f, "the {kind} goes after the host"),
-            Self::DrainReport => f.write_str("people want to know how the drain ended"),
+            Self::RecordDrainStart => f.write_str("the timeout of the drain counts from its start"),
+            Self::Report => f.write_str("people want to know how the deletion goes"),
             Self::DeleteNode => f.write_str("the host is gone, so its Node goes"),
             Self::Completed => f.write_str("nothing of the Machine is left"),
             Self::Missing { kind, name } => write!(f, "{kind} {name} does not exist yet"),
@@ -118,10 +122,13 @@ impl fmt::Display for Why {
             Self::WaitingForHooks { stage, hooks } => {
                 write!(f, "{stage} hooks hold the deletion: {}", hooks.join(", "))
             }
-            Self::NodeUnreadable => f.write_str("the Node to drain cannot be read"),
+            Self::CannotDrain { error } => write!(f, "the Node cannot be drained: {error}"),
             Self::WaitingForVolumes { volumes: 1 } => f.write_str("1 volume is still attached to the Node"),
             Self::WaitingForVolumes { volumes } => {
                 write!(f, "{volumes} volumes are still attached to the Node")
+            }
+            Self::VolumesUnknown { error } => {
+                write!(f, "what is attached to the Node is not known: {error}")
             }
             Self::WaitingForDeletion { kind } => write!(f, "the {kind} is being deleted"),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Edit;
-use super::manifest::{ClusterManifest, Infrastructure, NAMESPACE, Pace, Pool};
+use super::manifest::{ClusterManifest, Infrastructure, NAMESPACE, Pace, Pool, drain_rule};
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{Gvk, ObjectKey};
 use crate::api::machine_deployment::MachineDeployment;
@@ -26,6 +26,21 @@ const CONTROL_PLANE_EDIT_S: u64 = 60;
 /// Long enough for the control plane to have been replaced: workers follow it.
 const WORKERS_EDIT_S: u64 = 150;
 
+/// Long enough for `BRISK` machines to be up.
+const SCALE_EDIT_S: u64 = 45;
+
+/// What runs on the nodes of the pool that shrinks: something for every line of a drain.
+const BUSY_PODS: &str = r#"[
+    {"namespace": "web", "name": "shop", "budgetSeconds": 45, "terminationSeconds": 20, "claim": "cart", "detachSeconds": 50},
+    {"namespace": "web", "name": "front", "terminationSeconds": 5},
+    {"namespace": "batch", "name": "import", "labels": {"cluster.x-k8s.io/drain": "wait-completed"}, "completionSeconds": 80},
+    {"namespace": "data", "name": "db", "labels": {"tier": "database"}, "terminationSeconds": 30},
+    {"namespace": "data", "name": "cache", "labels": {"tier": "cache"}},
+    {"namespace": "logs", "name": "agent", "daemonSet": "agent"}
+]"#;
+/// A web server on each node, quick to leave.
+const LIGHT_PODS: &str = r#"[{"namespace": "web", "name": "site", "budgetSeconds": 5, "terminationSeconds": 3}]"#;
+
 /// One of the fleets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Living {
@@ -34,30 +49,39 @@ pub enum Living {
     Rolling,
     Broken,
     Creating,
+    Draining,
 }
 
 impl Living {
     pub(super) fn objects(self) -> Vec<Value> {
         let clusters = match self {
-            Self::Demo => vec![healthy(), rolling(), broken(), creating()],
+            Self::Demo => vec![healthy(), rolling(), broken(), creating(), draining()],
             Self::HealthyHa => vec![healthy()],
             Self::Rolling => vec![rolling()],
             Self::Broken => vec![broken()],
             Self::Creating => vec![creating()],
+            Self::Draining => vec![draining()],
         };
-        clusters.iter().flat_map(ClusterManifest::objects).collect()
+        let mut objects: Vec<Value> = clusters.iter().flat_map(ClusterManifest::objects).collect();
+        if matches!(self, Self::Demo | Self::Draining) {
+            objects.push(drain_rule("databases-last", "database", &json!({ "behavior": "Drain", "order": 10 })));
+            objects.push(drain_rule("keep-caches", "cache", &json!({ "behavior": "Skip" })));
+        }
+        objects
     }
 
     pub(super) fn edits(self) -> Vec<Edit> {
         match self {
-            Self::Demo | Self::Rolling => upgrade(&rolling()),
+            Self::Demo => [shrink(&draining()), upgrade(&rolling())].concat(),
+            Self::Rolling => upgrade(&rolling()),
+            Self::Draining => shrink(&draining()),
             Self::HealthyHa | Self::Broken | Self::Creating => Vec::new(),
         }
     }
 }
 
 fn normal(name: &'static str, replicas: u32) -> Pool {
-    Pool { name, replicas, infrastructure: Infrastructure::Normal }
+    Pool { name, replicas, infrastructure: Infrastructure::Normal, pods: None }
 }
 
 fn healthy() -> ClusterManifest {
@@ -76,7 +100,7 @@ fn rolling() -> ClusterManifest {
         version: OLD_VERSION,
         control_plane_replicas: 3,
         pace: STEADY,
-        pools: vec![normal("workers", 4)],
+        pools: vec![Pool { pods: Some(LIGHT_PODS), ..normal("workers", 4) }],
     }
 }
 
@@ -88,8 +112,8 @@ fn broken() -> ClusterManifest {
         pace: BRISK,
         pools: vec![
             normal("web", 2),
-            Pool { name: "gpu", replicas: 2, infrastructure: Infrastructure::MissingTemplate },
-            Pool { name: "edge", replicas: 2, infrastructure: Infrastructure::HeldAt("Node") },
+            Pool { infrastructure: Infrastructure::MissingTemplate, ..normal("gpu", 2) },
+            Pool { infrastructure: Infrastructure::HeldAt("Node"), ..normal("edge", 2) },
         ],
     }
 }
@@ -104,14 +128,31 @@ fn creating() -> ClusterManifest {
     }
 }
 
+fn draining() -> ClusterManifest {
+    ClusterManifest {
+        name: "estuary",
+        version: NEW_VERSION,
+        control_plane_replicas: 1,
+        pace: BRISK,
+        pools: vec![Pool { pods: Some(BUSY_PODS), ..normal("busy", 3) }],
+    }
+}
+
+fn edit(after_s: u64, gvk: Gvk, name: String, patch: Value) -> Edit {
+    Edit { after: Duration::from_secs(after_s), gvk, key: ObjectKey::new(NAMESPACE, name), patch }
+}
+
+/// Every pool loses a Machine.
+fn shrink(cluster: &ClusterManifest) -> Vec<Edit> {
+    let smaller = |pool: &Pool| {
+        let patch = json!({ "spec": { "replicas": pool.replicas - 1 } });
+        edit(SCALE_EDIT_S, Gvk::of::<MachineDeployment>(), cluster.pool_name(pool), patch)
+    };
+    cluster.pools.iter().map(smaller).collect()
+}
+
 /// First the control plane, later its workers, as version skew demands.
 fn upgrade(cluster: &ClusterManifest) -> Vec<Edit> {
-    let edit = |after_s, gvk, name: String, patch| Edit {
-        after: Duration::from_secs(after_s),
-        gvk,
-        key: ObjectKey::new(NAMESPACE, name),
-        patch,
-    };
     let control_plane = edit(
         CONTROL_PLANE_EDIT_S,
         Gvk::of::<KubeadmControlPlane>(),

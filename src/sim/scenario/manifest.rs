@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::api::names::{
     BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION, label,
 };
-use crate::provider::HOLD_ANNOTATION;
+use crate::provider::{HOLD_ANNOTATION, PODS_ANNOTATION};
 
 /// All scenarios live here.
 pub(super) const NAMESPACE: &str = "default";
@@ -37,6 +37,8 @@ pub(super) struct Pool {
     pub name: &'static str,
     pub replicas: u32,
     pub infrastructure: Infrastructure,
+    /// What runs on its nodes; see the annotation.
+    pub pods: Option<&'static str>,
 }
 
 /// What the machines of a pool are made from.
@@ -55,15 +57,18 @@ impl ClusterManifest {
         let mut objects = vec![
             self.cluster(),
             self.infrastructure_cluster(),
-            self.machine_template(&control_plane, None),
+            self.machine_template(&control_plane, json!({})),
             self.control_plane(&control_plane),
         ];
         for pool in &self.pools {
             let name = self.pool_name(pool);
-            match pool.infrastructure {
-                Infrastructure::Normal => objects.push(self.machine_template(&name, None)),
-                Infrastructure::HeldAt(part) => objects.push(self.machine_template(&name, Some(part))),
-                Infrastructure::MissingTemplate => {}
+            let annotations = match (&pool.infrastructure, pool.pods) {
+                (Infrastructure::HeldAt(part), _) => json!({ HOLD_ANNOTATION: part }),
+                (_, Some(pods)) => json!({ PODS_ANNOTATION: pods }),
+                (_, None) => json!({}),
+            };
+            if !matches!(pool.infrastructure, Infrastructure::MissingTemplate) {
+                objects.push(self.machine_template(&name, annotations));
             }
             objects.push(self.bootstrap_template(&name));
             objects.push(self.machine_deployment(&name, pool.replicas));
@@ -140,7 +145,8 @@ impl ClusterManifest {
         template
     }
 
-    fn machine_template(&self, name: &str, held_at: Option<&str>) -> Value {
+    /// The annotations are those of its machines.
+    fn machine_template(&self, name: &str, annotations: Value) -> Value {
         let pace = self.pace;
         let part = |seconds: u32| json!({ "provisioning": { "startupDuration": format!("{seconds}s"), "startupJitter": pace.jitter } });
         let mut template = object(INFRASTRUCTURE_GROUP, "DevMachineTemplate", name, self.name);
@@ -150,8 +156,8 @@ impl ClusterManifest {
             "etcd": part(pace.component_s),
             "apiServer": part(pace.component_s),
         } } } } });
-        if let Some(held_at) = held_at {
-            template["spec"]["template"]["metadata"] = json!({ "annotations": { HOLD_ANNOTATION: held_at } });
+        if annotations != json!({}) {
+            template["spec"]["template"]["metadata"] = json!({ "annotations": annotations });
         }
         template
     }
@@ -171,4 +177,12 @@ fn object(group: &str, kind: &str, name: &str, cluster: &str) -> Value {
 
 fn reference(group: &str, kind: &str, name: &str) -> Value {
     json!({ "apiGroup": group, "kind": kind, "name": name })
+}
+
+/// A rule for the pods of a tier.
+pub(super) fn drain_rule(name: &str, tier: &str, drain: &Value) -> Value {
+    let mut rule = object(CORE_GROUP, "MachineDrainRule", name, "");
+    rule["metadata"]["labels"] = json!({});
+    rule["spec"] = json!({ "drain": drain, "pods": [{ "selector": { "matchLabels": { "tier": tier } } }] });
+    rule
 }

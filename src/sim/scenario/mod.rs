@@ -44,7 +44,7 @@ pub struct Edit {
 }
 
 const NAMES: &[Entry] = &[
-    Entry { name: "demo", summary: "the four below together", living: Living::Demo },
+    Entry { name: "demo", summary: "the five below together", living: Living::Demo },
     Entry {
         name: "healthy-ha",
         summary: "three control plane machines, two machine deployments, nothing wrong",
@@ -60,6 +60,11 @@ const NAMES: &[Entry] = &[
         name: "creating",
         summary: "slow machines: still coming up for minutes",
         living: Living::Creating,
+    },
+    Entry {
+        name: "draining",
+        summary: "comes up, then loses a machine whose pods leave slowly",
+        living: Living::Draining,
     },
 ];
 

@@ -102,6 +102,7 @@ fn desired(observed: &Observed) -> Option<usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
     Completed,
+    /// Everything that is not one of its Machines: control plane Machines of others, too.
     Workers,
     Machines,
 }
@@ -112,16 +113,17 @@ pub fn deletion(observed: &Observed) -> Option<Deletion> {
     if !observed.is_deleting() {
         return None;
     }
+    let others = [&observed.worker_machines, &observed.machine_pools, &observed.foreign];
     Some(if observed.machines.is_empty() {
         Deletion::Completed
-    } else if observed.worker_machines.is_empty() && observed.machine_pools.is_empty() {
+    } else if others.iter().all(|names| names.is_empty()) && observed.orphans.is_empty() {
         Deletion::Machines
     } else {
         Deletion::Workers
     })
 }
 
-/// `Deleting`. `failed`: this pass could not list or delete what is in the way.
+/// `Deleting`. `failed`: this pass could not delete what is in the way.
 #[must_use]
 pub fn deleting(observed: &Observed, failed: bool, now: Timestamp) -> Condition {
     const TYPE: &str = "Deleting";
@@ -141,19 +143,20 @@ pub fn deleting(observed: &Observed, failed: bool, now: Timestamp) -> Condition 
     say(TYPE, Status::True, reason, message)
 }
 
+/// Control plane Machines of others block, and are not named.
 fn workers_message(observed: &Observed) -> String {
     use crate::status::wording::join_limited;
-    let mut message =
-        "KubeadmControlPlane deletion blocked because following objects still exist:".to_owned();
+    let mut lines = Vec::new();
     for (kind, names) in [("MachinePools", &observed.machine_pools), ("Machines", &observed.worker_machines)]
     {
         if !names.is_empty() {
             let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
             names.sort_unstable();
-            message.push_str(&format!("\n* {kind}: {}", join_limited(&names, 5)));
+            lines.push(format!("* {kind}: {}", join_limited(&names, 5)));
         }
     }
-    message
+    let head = "KubeadmControlPlane deletion blocked because following objects still exist:";
+    format!("{head}\n{}", lines.join("\n"))
 }
 
 /// The Machines themselves.

@@ -23,7 +23,7 @@ pub struct Pass {
     /// Conditions that the pass set on its way, such as `CertificatesAvailable` and the two gates.
     pub conditions: Vec<Condition>,
     pub findings: PreflightFindings,
-    /// What a deletion waits for could not be listed or deleted.
+    /// A Machine that a deletion waits for could not be deleted.
     pub deletion_failed: bool,
     /// The pass ended without an error: `observedGeneration` may move.
     pub completed: bool,

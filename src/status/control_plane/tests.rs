@@ -417,6 +417,12 @@ fn deletion_is_told_in_stages() {
         "True/WaitingForWorkersDeletion KubeadmControlPlane deletion blocked because following objects still exist:\n\
          * MachinePools: p\n* Machines: a, b, c, d, e, ... (1 more)"
     );
+    (o.worker_machines, o.machine_pools, o.foreign) = (Vec::new(), Vec::new(), vec!["other".into()]);
+    assert_eq!(
+        said(&o),
+        "True/WaitingForWorkersDeletion KubeadmControlPlane deletion blocked because following objects still exist:\n",
+        "a control plane Machine of somebody else blocks without being named"
+    );
     o.machines.clear();
     assert_eq!(said(&o), "True/DeletionCompleted Deletion completed");
 }

@@ -1,9 +1,6 @@
 //! What is true of a Machine: conditions, phase, and what its status learned from its providers and
 //! its Node. Owns judgement; must not know how the facts were read or what happens next.
 //! Source: cluster-api `core/reconcilers/machine/machine_controller_{status,phases,noderef}.go`, v1.14.0.
-//!
-//! Intended difference: the start times in `status.deletion` are written with the rest of the status
-//! at the end of a run, not by a patch of their own before draining.
 
 mod complete;
 pub mod deletion;
@@ -13,14 +10,15 @@ mod summary;
 mod tests;
 
 use chrono::TimeDelta;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 pub use self::complete::is_complete;
 use super::condition_ops::{self, Draft, Status, condition};
 use super::contract::{External, Mirrored, Provided};
-use super::drain::Evictions;
+use super::drain::volumes::Storage;
+use super::drain::{Evictions, Tenants};
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find};
 use crate::api::machine::{Machine, MachineAddress, MachineInitialization, MachineStatus, NodeInfo};
@@ -60,8 +58,12 @@ pub struct Observed {
     pub control_plane_machines_left: usize,
     pub probe: Probe,
     pub node: NodeReading,
-    /// Pods on the Node; read only while it is drained.
-    pub pods: PodsReading,
+    /// The Node that `status.nodeRef` names, when a deletion has to do with it and it is not [`Self::node`].
+    pub named_node: NodeReading,
+    /// What runs on the Node that goes with the Machine; read only when a deletion asks.
+    pub tenants: TenantsReading,
+    /// What is attached to Nodes; read only when a deletion asks.
+    pub storage: StorageReading,
     /// What came of the evictions that this run asked for.
     pub evictions: Evictions,
     /// For workers of a MachineDeployment: the set it belongs to and that set's deployment.
@@ -118,19 +120,29 @@ impl NodeReading {
     }
 }
 
-/// Pods on a Node, as far as they could be read.
+/// What runs on a Node, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum PodsReading {
+pub enum TenantsReading {
     #[default]
     NotAsked,
-    Known(Vec<Pod>),
+    Known(Box<Tenants>),
+    /// The pods could not be read.
     Failed(String),
+}
+
+/// What a workload cluster says of storage, if it was asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum StorageReading {
+    #[default]
+    NotAsked,
+    Known(Box<Storage>),
 }
 
 /// A write of a deletion that did not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    Drain,
+    RecordDrainStart,
+    Cordon,
     DeleteInfrastructure,
     DeleteBootstrap,
     DeleteNode,
@@ -201,12 +213,12 @@ pub fn offered_provider_id(o: &Observed) -> Option<&str> {
 pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
     learn(&mut status, o);
-    let stage = deletion::stage(o, now);
+    let course = deletion::course(o, now);
     let deleting = match &o.told_deletion {
-        Some(told) if stage.is_of_the_node() => told.clone(),
+        Some(told) if course.stage.is_of_the_node() => told.clone(),
         _ => {
-            deletion::record_start(&mut status, &stage, now);
-            deletion::condition(o, &stage, now)
+            deletion::record_starts(&mut status, &course, now);
+            deletion::condition(o, &course.stage, now)
         }
     };
 

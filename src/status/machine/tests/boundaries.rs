@@ -1,6 +1,7 @@
 //! Each side of every moment at which time alone changes a Machine's status.
 
 use super::*;
+use crate::api::machine::MachineDeletion;
 
 fn seconds(count: i64) -> TimeDelta {
     TimeDelta::seconds(count)
@@ -81,7 +82,7 @@ fn a_machine_is_available_from_the_second_on() {
 fn draining() -> Observed {
     let mut o = deleting();
     let pod: Pod = object(json!({"metadata": {"namespace": "d", "name": "p"}}));
-    o.pods = PodsReading::Known(vec![pod]);
+    o.tenants = tenants(vec![pod]);
     let words = "Cannot evict pod as it would violate the pod's disruption budget.";
     o.evictions = Evictions::from([(
         crate::api::key::ObjectKey::new("d", "p"),
@@ -118,6 +119,51 @@ fn timeouts_of_a_deletion_count_from_their_start() {
     assert!(!deletion::drain_applies(&o, now() + seconds(60)), "the drain is over");
     o.machine.spec.deletion = Some(object(json!({"nodeDrainTimeoutSeconds": 0})));
     assert!(deletion::drain_applies(&o, now() + seconds(86_400)), "0 means no limit");
+}
+
+#[test]
+fn the_wait_for_volumes_ends_on_time() {
+    let mut o = deleting();
+    let mut held = node(&[("Ready", "True", "")]);
+    held.status.get_or_insert_default().volumes_attached = Some(object(json!([{"name": "v", "devicePath": ""}])));
+    o.node = NodeReading::Found(Box::new(held));
+    (o.tenants, o.storage) = (tenants(Vec::new()), no_storage());
+    let reason = |o: &Observed, later: i64| said(&status(o, now() + seconds(later)), "Deleting").1.to_owned();
+    for (limit, later, expected) in [
+        (Some(60), 59, "WaitingForVolumeDetach"),
+        (Some(60), 60, "WaitingForInfrastructureDeletion"),
+        (Some(0), 86_400, "WaitingForVolumeDetach"),
+        (None, 86_400, "WaitingForVolumeDetach"),
+    ] {
+        o.machine.status = None;
+        o.machine.spec.deletion = Some(MachineDeletion {
+            node_volume_detach_timeout_seconds: limit,
+            ..MachineDeletion::default()
+        });
+        assert_eq!(reason(&o, 0), "WaitingForVolumeDetach", "it counts from its own start");
+        o.machine.status = Some(status(&o, now()));
+        assert_eq!(reason(&o, later), expected, "{limit:?} {later}");
+    }
+}
+
+#[test]
+fn a_node_that_cannot_be_deleted_is_left_behind_on_time() {
+    let mut o = deleting();
+    o.infrastructure = External::NotFound { kind: "DevMachine".to_owned() };
+    o.bootstrap = External::NotFound { kind: "KubeadmConfig".to_owned() };
+    o.failed = Some(Failed::DeleteNode);
+    for (limit, later, expected) in [
+        (Some(10), 9, "DeletingNode"),
+        (Some(10), 10, "DeletionCompleted"),
+        (Some(0), 86_400, "DeletingNode"),
+        (None, 86_400, "DeletingNode"),
+    ] {
+        o.machine.spec.deletion = Some(MachineDeletion {
+            node_deletion_timeout_seconds: limit,
+            ..MachineDeletion::default()
+        });
+        assert_eq!(said(&status(&o, now() + seconds(later)), "Deleting").1, expected, "{limit:?} {later}");
+    }
 }
 
 #[test]

@@ -4,7 +4,10 @@ mod boundaries;
 mod learned;
 mod tables;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use chrono::TimeDelta;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::*;
@@ -74,6 +77,18 @@ fn node(conditions: &[(&str, &str, &str)]) -> Node {
         "nodeInfo": {"architecture": "amd64", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "",
             "kubeProxyVersion": "", "kubeletVersion": "v1.34.1", "machineID": "", "operatingSystem": "linux",
             "osImage": "", "systemUUID": ""}}}))
+}
+
+/// These pods in namespaces that exist, and no rules.
+fn tenants(pods: Vec<Pod>) -> TenantsReading {
+    let namespaces = pods.iter().filter_map(|pod| pod.metadata.namespace.clone());
+    let namespaces = Ok(namespaces.map(|name| (name, BTreeMap::new())).collect());
+    TenantsReading::Known(Box::new(Tenants { rules: Ok(Vec::new()), namespaces, daemon_sets: BTreeSet::new(), pods }))
+}
+
+/// Nothing is attached anywhere.
+fn no_storage() -> StorageReading {
+    StorageReading::Known(Box::new(Storage { attachments: Ok(Vec::new()), volumes: Ok(Vec::new()) }))
 }
 
 fn said<'a>(status: &'a MachineStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
@@ -244,9 +259,11 @@ fn deletion_goes_through_its_stages_in_order() {
     o.machine.metadata.annotations.get_or_insert_default().retain(|k, _| !k.starts_with("pre-drain"));
     assert_eq!(stage(&o), deletion::Stage::Drain(None));
     let pod: Pod = object(json!({"metadata": {"namespace": "d", "name": "p"}}));
-    o.pods = PodsReading::Known(vec![pod]);
+    o.tenants = tenants(vec![pod]);
     assert!(matches!(stage(&o), deletion::Stage::Drain(Some(d)) if d.evict.len() == 1));
-    o.pods = PodsReading::Known(Vec::new());
+    o.tenants = tenants(Vec::new());
+    assert_eq!(stage(&o), deletion::Stage::VolumeDetach(None));
+    o.storage = no_storage();
     assert!(matches!(stage(&o), deletion::Stage::PreTerminateHooks(_)));
     o.machine.metadata.annotations = None;
     assert_eq!(stage(&o), deletion::Stage::Infrastructure);
@@ -276,7 +293,7 @@ fn the_node_stays_when_the_cluster_or_its_control_plane_goes() {
 #[test]
 fn ready_of_a_deleting_machine_names_the_stage() {
     let mut o = deleting();
-    o.pods = PodsReading::Known(Vec::new());
+    (o.tenants, o.storage) = (tenants(Vec::new()), no_storage());
     let first = status(&o, now());
     assert_eq!(
         said(&first, "Deleting"),

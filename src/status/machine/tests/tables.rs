@@ -1,7 +1,9 @@
 //! Rows that the stories of `tests` do not meet: every reason a Machine's conditions can have.
 
 use super::*;
+use crate::api::key::ObjectKey;
 use crate::status::condition_ops::CHECK_LOGS;
+use crate::status::drain::Evicted;
 
 fn check(change: impl FnOnce(&mut Observed), type_: &str, expected: (&str, &str, &str)) {
     let mut o = running();
@@ -15,7 +17,7 @@ fn annotate(o: &mut Observed, name: &str) {
 
 fn goes(o: &mut Observed) {
     o.machine.metadata.deletion_timestamp = Some(to_k8s(now()));
-    o.pods = PodsReading::Known(Vec::new());
+    (o.tenants, o.storage) = (tenants(Vec::new()), no_storage());
 }
 
 fn created(o: &mut Observed, bootstrap: bool, infrastructure: bool) {
@@ -239,6 +241,19 @@ fn up_to_date_of_a_worker_that_is_updated_in_place() {
     }
 }
 
+fn recorded(o: &mut Observed) {
+    o.machine.status.get_or_insert_default().node_ref = Some(NodeRef { name: "m".to_owned() });
+}
+
+/// One pod on its way out, and then this.
+fn change_tenants(o: &mut Observed, change: fn(&mut Tenants)) {
+    o.evictions = Evictions::from([(ObjectKey::new("d", "p"), Evicted::Started)]);
+    o.tenants = tenants(vec![object(json!({"metadata": {"namespace": "d", "name": "p"}}))]);
+    if let TenantsReading::Known(tenants) = &mut o.tenants {
+        change(tenants);
+    }
+}
+
 #[test]
 fn deleting_at_every_step() {
     const TYPE: &str = "Deleting";
@@ -264,14 +279,59 @@ fn deleting_at_every_step() {
          pre-drain.delete.hook.machine.cluster.x-k8s.io/b)",
     );
     step(
-        |o| o.pods = PodsReading::NotAsked,
+        |o| o.failed = Some(Failed::RecordDrainStart),
+        "InternalError",
+        CHECK_LOGS,
+    );
+    step(
+        |o| o.tenants = TenantsReading::NotAsked,
         "DrainingNode",
         "Drain not completed yet (started at 2026-01-01T12:00:00Z):",
     );
+    let cannot_drain: [fn(&mut Observed); 7] = [
+        |o| o.tenants = TenantsReading::Failed("refused".to_owned()),
+        |o| o.failed = Some(Failed::Cordon),
+        |o| {
+            recorded(o);
+            o.node = NodeReading::NotConnected;
+        },
+        |o| {
+            recorded(o);
+            o.node = NodeReading::Failed("two".to_owned());
+        },
+        |o| o.named_node = NodeReading::NotConnected,
+        |o| change_tenants(o, |t| t.rules = Err("refused".to_owned())),
+        |o| change_tenants(o, |t| t.namespaces = Ok(BTreeMap::new())),
+    ];
+    for change in cannot_drain {
+        step(change, "DrainingNode", "Error draining Node, please check controller logs for errors");
+    }
     step(
-        |o| o.pods = PodsReading::Failed("refused".to_owned()),
+        |o| change_tenants(o, |_| ()),
         "DrainingNode",
-        "Error draining Node, please check controller logs for errors",
+        "Drain not completed yet (started at 2026-01-01T12:00:00Z):\n\
+         * Pod d/p: deletionTimestamp set, but still not removed from the Node",
+    );
+    step(
+        |o| {
+            change_tenants(o, |_| ());
+            annotate(o, annotation::EXCLUDE_NODE_DRAINING);
+        },
+        "WaitingForInfrastructureDeletion",
+        "Waiting for DevMachine to be deleted",
+    );
+    step(
+        |o| o.storage = StorageReading::NotAsked,
+        "WaitingForVolumeDetach",
+        "Waiting for Node volumes to be detached (started at 2026-01-01T12:00:00Z)",
+    );
+    step(
+        |o| {
+            let storage = Storage { attachments: Err("refused".to_owned()), volumes: Ok(Vec::new()) };
+            o.storage = StorageReading::Known(Box::new(storage));
+        },
+        "WaitingForVolumeDetach",
+        "Error waiting for volumes to be detached from Node, please check controller logs for errors",
     );
     step(
         |o| {

@@ -1,0 +1,88 @@
+//! A Machine on its way out: plans, performs and reads in turns until the deletion has to wait. Must
+//! not decide anything itself.
+//! Source: `reconcileDelete`, `machine_controller.go`, v1.14.0.
+
+use super::Machines;
+use crate::api::key::ObjectRef;
+use crate::controllers::apply::{self, Failure};
+use crate::engine::{Outcome, ReconcileError};
+use crate::plan::machine as planned;
+use crate::status::machine::deletion::{Course, Stage, Wanted, course};
+use crate::status::machine::{Failed, Observed};
+
+/// Reading what runs on the Node, evicting it, reading what is attached, going on.
+const TURNS_MAX: usize = 6;
+
+/// How far one run took a deletion.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub next: Outcome,
+    pub failure: Option<ReconcileError>,
+}
+
+impl Machines {
+    /// Goes on with the deletion as far as one run can. What it learned and did stands in `observed`.
+    pub(super) async fn leave(&self, observed: &mut Observed) -> Left {
+        let mut left = Left { next: Outcome::Done, failure: None };
+        for _ in 0..TURNS_MAX {
+            let before = course(observed, self.now());
+            left = self.turn(observed).await;
+            if left.failure.is_some() {
+                break;
+            }
+            let after = course(observed, self.now());
+            match after.wants(observed) {
+                Some(Wanted::Tenants) => observed.tenants = self.tenants(observed).await,
+                Some(Wanted::Storage) => observed.storage = self.storage(observed).await,
+                None if is_drained(&before, &after) => {}
+                None => break,
+            }
+        }
+        left
+    }
+
+    /// One plan, performed.
+    async fn turn(&self, observed: &mut Observed) -> Left {
+        let plan = planned::leave(observed, self.now());
+        self.log(observed, &plan);
+        let stage = course(observed, self.now()).stage;
+        let applied = apply::apply(&self.context, &plan.steps).await;
+        if let Some(latest) = applied.latest(&ObjectRef::of(&observed.machine)) {
+            observed.machine = latest;
+        }
+        observed.evictions.extend(applied.evictions);
+        let failure = match applied.failure {
+            Some(failure) => Some(self.note(observed, failure).await),
+            None => planned::error(&stage).map(ReconcileError::failed),
+        };
+        Left { next: super::outcome(&plan), failure }
+    }
+
+    /// Remembers what failed and complains about it.
+    async fn note(&self, observed: &mut Observed, failure: Failure) -> ReconcileError {
+        observed.failed = failed(failure.rule);
+        if let Some(failed) = observed.failed {
+            let complaint = planned::complaint(observed, failed, &failure.error.to_string());
+            // Events that cannot be stored are logged there.
+            apply::apply(&self.context, &complaint).await;
+        }
+        failure.error
+    }
+}
+
+/// The evictions of this turn were the end of the drain.
+fn is_drained(before: &Course, after: &Course) -> bool {
+    matches!(before.stage, Stage::Drain(Some(_))) && !matches!(after.stage, Stage::Drain(_))
+}
+
+/// Which write of a deletion a rule stands for.
+fn failed(rule: &str) -> Option<Failed> {
+    match rule {
+        planned::RECORD_DRAIN_START => Some(Failed::RecordDrainStart),
+        crate::plan::drain::CORDON => Some(Failed::Cordon),
+        planned::DELETE_INFRASTRUCTURE => Some(Failed::DeleteInfrastructure),
+        planned::DELETE_BOOTSTRAP => Some(Failed::DeleteBootstrap),
+        planned::DELETE_NODE => Some(Failed::DeleteNode),
+        _ => None,
+    }
+}

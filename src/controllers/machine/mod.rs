@@ -1,0 +1,155 @@
+//! The Machine controller: gathers providers, Node, pods and owners, performs the plan, writes the
+//! status. Must not decide anything itself.
+//! Source: cluster-api `core/reconcilers/machine`, v1.14.0.
+
+mod deletion;
+mod observe;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+pub use self::observe::probe;
+use super::pause::{self, Pause};
+use super::{Context, apply, cluster_turned, status as status_write};
+use crate::api::cluster::Cluster;
+use crate::api::key::{ObjectKey, ObjectRef, cluster_label};
+use crate::api::machine::Machine;
+use crate::api::names::{CORE_GROUP, finalizer, label};
+use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::plan::ownership::has_finalizer;
+use crate::plan::{Plan, machine as planned};
+use crate::status::machine::{self as judged, Observed};
+use crate::time::Timestamp;
+
+pub struct Machines {
+    context: Context,
+}
+
+impl Machines {
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self { context }
+    }
+
+    async fn reconcile_live(&self, machine: &Machine, cluster: &Cluster) -> Result<Outcome, ReconcileError> {
+        let context = &self.context;
+        let mut observed = self.observe(machine, cluster).await;
+        let plan = planned::plan(&observed, self.now());
+        self.log(&observed, &plan);
+        let applied = apply::apply(context, &plan.steps).await;
+        if let Some(latest) = applied.latest(&ObjectRef::of(machine)) {
+            observed.machine = latest;
+        }
+        let mut next = outcome(&plan);
+        let mut failure = applied.failure.map(|failure| failure.error);
+        if observed.is_deleting() {
+            let left = self.leave(&mut observed).await;
+            next = next.and(left.next);
+            failure = failure.or(left.failure);
+        }
+        self.report(&observed, failure.is_none()).await?;
+        failure.map_or(Ok(next), Err)
+    }
+
+    fn log(&self, observed: &Observed, plan: &Plan) {
+        for blocker in &plan.blockers {
+            tracing::debug!(rule = blocker.reason.rule, "{}: {blocker}", ObjectRef::of(&observed.machine));
+        }
+    }
+
+    /// Writes the status. A run that did not end well has not observed its generation.
+    async fn report(&self, observed: &Observed, ended_well: bool) -> Result<(), ReconcileError> {
+        let before = observed.machine.clone();
+        let mut status = judged::status(observed, self.now());
+        if ended_well && judged::is_complete(observed, self.now()) {
+            status.observed_generation = before.metadata.generation;
+        }
+        let after = Machine { status: Some(status), ..before.clone() };
+        // Of a MachineDeployment's workers, nobody else writes `UpToDate`.
+        let up_to_date = observed.deployment.is_some().then_some("UpToDate");
+        let owned: Vec<&str> = judged::OWNED.into_iter().chain(up_to_date).collect();
+        status_write::write(&self.context, &before, &after, &owned).await?;
+        Ok(())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.context.clock.now()
+    }
+}
+
+/// When a plan wants to be looked at again.
+fn outcome(plan: &Plan) -> Outcome {
+    let recheck = plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter);
+    plan.hold.map_or(recheck, Outcome::NotBefore)
+}
+
+#[async_trait]
+impl Controller for Machines {
+    fn name(&self) -> &'static str {
+        "machine"
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let caches = &self.context.caches;
+        let of_cluster = |machines: crate::client::Cache<Machine>| {
+            move |cluster: &ObjectKey| -> Vec<ObjectKey> {
+                let found = machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
+                found.iter().map(|m| ObjectKey::of(m.as_ref())).collect()
+            }
+        };
+        let (on_cluster, on_workload) =
+            (of_cluster(caches.machines.clone()), of_cluster(caches.machines.clone()));
+        let of_deployment = caches.machines.clone();
+        vec![
+            Trigger::own(&caches.machines),
+            Trigger::owned_by(&caches.dev_machines, CORE_GROUP, "Machine"),
+            Trigger::owned_by(&caches.kubeadm_configs, CORE_GROUP, "Machine"),
+            Trigger::on(&caches.clusters, move |old, new| match cluster_turned(old, new) {
+                Some(key) => on_cluster(&key),
+                None => Vec::new(),
+            }),
+            // A MachineSet follows its MachineDeployment, and Machines are compared with both.
+            Trigger::on(&caches.machine_deployments, move |old, new| {
+                let Some(deployment) =
+                    new.filter(|n| old.is_none_or(|o| o.metadata.generation != n.metadata.generation))
+                else {
+                    return Vec::new();
+                };
+                let key = ObjectKey::of(deployment);
+                let found = of_deployment.labelled(&key.namespace, label::DEPLOYMENT_NAME, &key.name);
+                found.iter().map(|m| ObjectKey::of(m.as_ref())).collect()
+            }),
+            Trigger::announced(self.context.workload.changes(), on_workload),
+        ]
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        let caches = &self.context.caches;
+        let Some(machine) = caches.machines.get(key) else { return Ok(Outcome::Done) };
+        let cluster_key = ObjectKey::new(&key.namespace, &machine.spec.cluster_name);
+        let Some(cluster): Option<Arc<Cluster>> = caches.clusters.get(&cluster_key) else {
+            // Its arrival wakes this Machine by label; one without the label is tried again.
+            return Ok(match cluster_label(machine.as_ref()) {
+                Some(_) => Outcome::Done,
+                None => Outcome::RequeueAfter(super::MISSING_RETRY),
+            });
+        };
+        if machine.metadata.deletion_timestamp.is_none()
+            && !has_finalizer(machine.as_ref(), finalizer::MACHINE)
+        {
+            let observed = self.observe(&machine, &cluster).await;
+            let plan = planned::plan(&observed, self.now());
+            apply::apply(&self.context, &plan.steps).await.into_result()?;
+            return Ok(Outcome::Done);
+        }
+        if pause::check(&self.context, machine.as_ref(), Some(&cluster)).await? == Pause::Stop {
+            return Ok(Outcome::Done);
+        }
+        self.reconcile_live(&machine, &cluster).await
+    }
+
+    fn concurrency(&self) -> usize {
+        100
+    }
+}
