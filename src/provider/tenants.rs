@@ -179,8 +179,7 @@ impl Tenants {
             }
         }
         let is_due = |t: &Tenant| is_alive(&t.node) && t.ends.is_some_and(|ends| ends <= now);
-        let gone: Vec<(ObjectKey, Tenant)> =
-            self.pods.extract_if(.., |_, tenant| is_due(tenant)).collect();
+        let gone: Vec<(ObjectKey, Tenant)> = self.pods.extract_if(.., |_, tenant| is_due(tenant)).collect();
         for (key, tenant) in &gone {
             let Some(claim) = &tenant.spec.claim else { continue };
             let claim = ObjectKey::new(key.namespace.clone(), format!("{claim}-{}", tenant.node));

@@ -181,11 +181,15 @@ async fn left(world: &World) -> Vec<String> {
 
 #[tokio::test]
 async fn an_evicted_pod_goes_when_its_budget_and_its_time_allow() {
-    let (world, hand) = busy(json!([{"name": "p", "namespace": "x", "budgetSeconds": 20, "terminationSeconds": 30}]));
-    let key = ObjectKey::new("x", "p-w");
-    let evict = || world.evict(&cluster(), &key, None);
+    let (world, hand) =
+        busy(json!([{"name": "p", "namespace": "x", "budgetSeconds": 20, "terminationSeconds": 30}]));
+    let (of, key) = (cluster(), ObjectKey::new("x", "p-w"));
+    let evict = || world.evict(&of, &key, None);
     let held = evict().await.expect("an answer");
-    assert!(matches!(&held, Eviction::Refused(words) if words.contains("disruption budget p needs 1")), "{held:?}");
+    assert!(
+        matches!(&held, Eviction::Refused(words) if words.contains("disruption budget p needs 1")),
+        "{held:?}"
+    );
     hand.pass(20);
     assert_eq!(evict().await, Ok(Eviction::Started));
     let pods = world.pods(&cluster(), &PodScope::OnNode("w".to_owned())).await.expect("pods");
@@ -199,7 +203,8 @@ async fn an_evicted_pod_goes_when_its_budget_and_its_time_allow() {
 
 #[tokio::test]
 async fn a_job_ends_after_the_cordon_and_a_silent_node_ends_nothing() {
-    let (world, hand) = busy(json!([{"name": "job", "completionSeconds": 10}, {"name": "web", "terminationSeconds": 5}]));
+    let (world, hand) =
+        busy(json!([{"name": "job", "completionSeconds": 10}, {"name": "web", "terminationSeconds": 5}]));
     hand.pass(100);
     assert_eq!(left(&world).await.len(), 2, "nobody has cordoned the node");
     let cordon = json!({"spec": {"unschedulable": true}});

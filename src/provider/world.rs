@@ -340,7 +340,8 @@ impl World {
         let now = self.clock.now();
         let (answer, changed) = {
             let mut clusters = self.clusters.lock();
-            let sim = clusters.entry(cluster.clone()).or_insert_with(|| SimCluster::new(now, self.time_scale));
+            let sim =
+                clusters.entry(cluster.clone()).or_insert_with(|| SimCluster::new(now, self.time_scale));
             let before = sim.clone();
             let answer = edit(sim);
             sim.advance(now);

@@ -85,9 +85,8 @@ pub fn check(selector: &LabelSelector) -> Result<(), String> {
 
 fn check_key(key: &str) -> Result<(), String> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let label = |part: &str| {
-        is_word(part, |c| c == '-', 63) && !part.contains(|c: char| c.is_ascii_uppercase())
-    };
+    let label =
+        |part: &str| is_word(part, |c| c == '-', 63) && !part.contains(|c: char| c.is_ascii_uppercase());
     let domain = |prefix: &str| prefix.len() <= 253 && prefix.split('.').all(label);
     if is_word(name, |c| "-_.".contains(c), 63) && prefix.is_none_or(domain) {
         return Ok(());
@@ -172,7 +171,9 @@ mod tests {
             match_expressions: Some(vec![r]),
             ..LabelSelector::default()
         };
-        let told = |key, operator, values| check(&with(requirement(key, operator, values))).err().unwrap_or_default();
+        let told = |key, operator, values| {
+            check(&with(requirement(key, operator, values))).err().unwrap_or_default()
+        };
         for (key, operator, values, expected) in [
             ("a", "In", &["b", ""][..], ""),
             ("x.y-z.io/a_b.c", "DoesNotExist", &[], ""),

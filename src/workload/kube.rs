@@ -435,7 +435,8 @@ mod tests {
         const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
         assert_eq!(told(404, "NotFound", "pods \"a\" not found", None), Eviction::Gone);
         assert_eq!(told(429, "TooManyRequests", BUDGET, None), refused(BUDGET));
-        let causes: &[(&str, &str)] = &[("DisruptionBudget", "web needs 1"), ("DisruptionBudget", "db needs 2")];
+        let causes: &[(&str, &str)] =
+            &[("DisruptionBudget", "web needs 1"), ("DisruptionBudget", "db needs 2")];
         assert_eq!(
             told(429, "TooManyRequests", BUDGET, Some(causes)),
             refused(&format!("{BUDGET} web needs 1,db needs 2"))

@@ -16,7 +16,6 @@ mod clusterctl;
 mod conformance;
 mod crash;
 mod crds;
-mod deletion;
 mod documents;
 mod engine;
 mod fleet_fixture;

@@ -125,7 +125,7 @@ impl Sim {
     }
 
     /// What must hold at every moment.
-    async fn check(&self) {
+    pub async fn check(&self) {
         let machines: Vec<Machine> = self.list().await;
         let (mut control_plane, mut workers, mut available) = (0, 0, 0);
         for machine in machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {

@@ -85,7 +85,8 @@ impl Dump {
     fn decoded<K: DeserializeOwned>(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<K>, String> {
         let here = self.all(kind).filter(|(key, _)| namespace.is_none_or(|ns| key.namespace == ns));
         here.map(|(_, value)| {
-            serde_json::from_value(value.clone()).map_err(|error| format!("{kind} {}: {error}", key_of(value)))
+            serde_json::from_value(value.clone())
+                .map_err(|error| format!("{kind} {}: {error}", key_of(value)))
         })
         .collect()
     }

@@ -212,7 +212,9 @@ fn deleting_of(text: &str) -> (String, String) {
 fn a_drain_is_judged_by_pods_rules_and_the_refusals_that_were_told() {
     const HEAD: &str = "Drain not completed yet (started at 2026-11-20T09:51:00Z):";
     let pod = |name: &str, more: &str| {
-        format!("---\nkind: Pod\nmetadata: {{name: {name}, namespace: web, {more}}}\nspec: {{nodeName: node-1, containers: []}}\n")
+        format!(
+            "---\nkind: Pod\nmetadata: {{name: {name}, namespace: web, {more}}}\nspec: {{nodeName: node-1, containers: []}}\n"
+        )
     };
     let rule = "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineDrainRule\nmetadata: {name: last, namespace: ns}\nspec: \
                 {drain: {behavior: Drain, order: 9}, pods: [{selector: {matchLabels: {tier: db}}}]}\n";
@@ -230,14 +232,22 @@ fn a_drain_is_judged_by_pods_rules_and_the_refusals_that_were_told() {
          * Pod web/job: waiting for completion\n\
          After above Pods have been removed from the Node, the following Pods will be evicted: web/db"
     );
-    let of = |message: &str, more: &str| deleting_of(&draining("DrainingNode", message, &format!("{pods}{more}")));
+    let of =
+        |message: &str, more: &str| deleting_of(&draining("DrainingNode", message, &format!("{pods}{more}")));
     assert_eq!(of(&told, rule), ("DrainingNode".to_owned(), expected));
     let silent = format!("{HEAD}\n* Pod web/b: {budget}");
-    assert_eq!(of(&silent, rule), ("DrainingNode".to_owned(), silent.clone()), "nobody knows what became of web/a");
+    assert_eq!(
+        of(&silent, rule),
+        ("DrainingNode".to_owned(), silent.clone()),
+        "nobody knows what became of web/a"
+    );
     let broken = rule.replace("behavior: Drain", "behavior: 5");
     assert_eq!(
         of(&told, &broken),
-        ("DrainingNode".to_owned(), "Error draining Node, please check controller logs for errors".to_owned())
+        (
+            "DrainingNode".to_owned(),
+            "Error draining Node, please check controller logs for errors".to_owned()
+        )
     );
 }
 

@@ -120,7 +120,9 @@ impl Machines {
         match self.context.workload.daemon_sets(cluster).await {
             Ok(sets) => sets.iter().map(ObjectKey::of).collect(),
             Err(error) => {
-                tracing::warn!("DaemonSets of Cluster {cluster} cannot be read, their pods are evicted: {error}");
+                tracing::warn!(
+                    "DaemonSets of Cluster {cluster} cannot be read, their pods are evicted: {error}"
+                );
                 BTreeSet::new()
             }
         }

@@ -18,8 +18,8 @@ use crate::api::key::{ObjectKey, ObjectRef, cluster_label, controller_of};
 use crate::api::names::{finalizer, label};
 use crate::status::machine::{Observed, available_in};
 use crate::time::Timestamp;
-use why::Why;
 pub use deletion::{complaint, error, leave};
+use why::Why;
 pub use why::{DELETE_BOOTSTRAP, DELETE_INFRASTRUCTURE, DELETE_NODE, RECORD_DRAIN_START};
 
 /// The plan for a Machine that is not paused. Every rule speaks even when an earlier one waits, as

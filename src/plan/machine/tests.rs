@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::status::machine::Failed;
 use crate::status::contract::{External, Provided};
 use crate::status::drain::Tenants;
 use crate::status::drain::volumes::Storage;
+use crate::status::machine::Failed;
 use crate::status::machine::{NodeReading, Probe, StorageReading, TenantsReading};
 use crate::time::parse_rfc3339;
 
@@ -138,7 +138,12 @@ fn the_node_gets_what_the_machine_says() {
 fn tenants(pods: Value) -> TenantsReading {
     let namespaces = Ok([("d".to_owned(), std::collections::BTreeMap::new())].into());
     let daemon_sets = std::collections::BTreeSet::new();
-    TenantsReading::Known(Box::new(Tenants { pods: object(pods), rules: Ok(Vec::new()), namespaces, daemon_sets }))
+    TenantsReading::Known(Box::new(Tenants {
+        pods: object(pods),
+        rules: Ok(Vec::new()),
+        namespaces,
+        daemon_sets,
+    }))
 }
 
 #[test]
@@ -146,7 +151,8 @@ fn deletion_takes_one_stage_at_a_time() {
     let mut o = settled();
     o.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
     check(&o, &["record-drain-start", "cordon"], &[]);
-    o.machine.status = object(json!({"nodeRef": {"name": "m"}, "initialization": {"infrastructureProvisioned": true},
+    o.machine.status =
+        object(json!({"nodeRef": {"name": "m"}, "initialization": {"infrastructureProvisioned": true},
         "deletion": {"nodeDrainStartTime": "2026-01-01T12:00:00Z"}}));
     check(&o, &["cordon"], &[]);
     o.tenants = tenants(json!([{"metadata": {"namespace": "d", "name": "p"}}]));
@@ -210,7 +216,9 @@ fn an_unreachable_node_is_drained_without_patience() {
     o.tenants = tenants(json!([{"metadata": {"namespace": "d", "name": "p"}}]));
     let grace = |o: &Observed| {
         leave(o, now()).steps.into_iter().find_map(|step| match step.write {
-            Write::Workload { call: crate::plan::WorkloadCall::Evict { grace_period_s, .. }, .. } => Some(grace_period_s),
+            Write::Workload { call: crate::plan::WorkloadCall::Evict { grace_period_s, .. }, .. } => {
+                Some(grace_period_s)
+            }
             _ => None,
         })
     };

@@ -39,7 +39,8 @@ const BUSY_PODS: &str = r#"[
     {"namespace": "logs", "name": "agent", "daemonSet": "agent"}
 ]"#;
 /// A web server on each node, quick to leave.
-const LIGHT_PODS: &str = r#"[{"namespace": "web", "name": "site", "budgetSeconds": 5, "terminationSeconds": 3}]"#;
+const LIGHT_PODS: &str =
+    r#"[{"namespace": "web", "name": "site", "budgetSeconds": 5, "terminationSeconds": 3}]"#;
 
 /// One of the fleets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,11 @@ impl Living {
         };
         let mut objects: Vec<Value> = clusters.iter().flat_map(ClusterManifest::objects).collect();
         if matches!(self, Self::Demo | Self::Draining) {
-            objects.push(drain_rule("databases-last", "database", &json!({ "behavior": "Drain", "order": 10 })));
+            objects.push(drain_rule(
+                "databases-last",
+                "database",
+                &json!({ "behavior": "Drain", "order": 10 }),
+            ));
             objects.push(drain_rule("keep-caches", "cache", &json!({ "behavior": "Skip" })));
         }
         objects

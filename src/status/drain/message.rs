@@ -74,9 +74,11 @@ pub fn refusals(message: &str) -> Evictions {
         };
         let words = words.strip_prefix(FAILED).unwrap_or(words);
         let keys = pods.split(", ").filter_map(|name| name.split_once('/'));
-        found.extend(keys.map(|(namespace, name)| {
-            (ObjectKey::new(namespace, name), Evicted::Refused(words.to_owned()))
-        }));
+        found.extend(
+            keys.map(|(namespace, name)| {
+                (ObjectKey::new(namespace, name), Evicted::Refused(words.to_owned()))
+            }),
+        );
     }
     found
 }

@@ -185,11 +185,7 @@ fn fates(grounds: Grounds<'_>, now: Timestamp) -> Result<Vec<(ObjectKey, &Pod, F
 
 /// What follows from the pod alone; `None` when the rules decide. `unreachable_at` is the present when
 /// the Node does not report.
-fn own_fate(
-    pod: &Pod,
-    daemon_sets: &BTreeSet<ObjectKey>,
-    unreachable_at: Option<Timestamp>,
-) -> Option<Fate> {
+fn own_fate(pod: &Pod, daemon_sets: &BTreeSet<ObjectKey>, unreachable_at: Option<Timestamp>) -> Option<Fate> {
     let deleted = pod.metadata.deletion_timestamp.as_ref().map(from_k8s);
     let is_stuck = |(now, at): (Timestamp, Timestamp)| (now - at).num_seconds() > UNREACHABLE_GRACE_S;
     if unreachable_at.zip(deleted).is_some_and(is_stuck) {

@@ -70,9 +70,7 @@ pub(super) fn fate(
         "Drain" => Ok(Fate::Evict { order: drain.order.unwrap_or(0) }),
         "Skip" => Ok(Fate::Skip),
         "WaitCompleted" => Ok(Fate::WaitForCompletion),
-        other => {
-            Err(format!("MachineDrainRule {:?} has unknown spec.drain.behavior: {other:?}", name(rule)))
-        }
+        other => Err(format!("MachineDrainRule {:?} has unknown spec.drain.behavior: {other:?}", name(rule))),
     }
 }
 

@@ -154,7 +154,10 @@ impl Held {
         [
             ("PersistentVolumeClaims", &self.claims),
             ("PersistentVolumes without a .spec.claimRef to a PersistentVolumeClaim", &self.unclaimed),
-            ("Node with .status.volumesAttached entries not matching a PersistentVolume", &self.unknown_to_node),
+            (
+                "Node with .status.volumesAttached entries not matching a PersistentVolume",
+                &self.unknown_to_node,
+            ),
             (
                 "VolumeAttachment with .spec.source.persistentVolumeName not matching a PersistentVolume",
                 &self.unknown_to_attachment,

@@ -16,10 +16,8 @@ use crate::time::{Timestamp, parse_rfc3339};
 #[must_use]
 pub fn is_complete(o: &Observed, now: Timestamp) -> bool {
     let expiry_is_read = certificates_expiry(o).is_none_or(|text| parse_rfc3339(text).is_some());
-    let deletion_is_told = !matches!(
-        stage(o, now),
-        Stage::CannotTell(_) | Stage::DrainFailed(_) | Stage::VolumesUnknown(_)
-    );
+    let deletion_is_told =
+        !matches!(stage(o, now), Stage::CannotTell(_) | Stage::DrainFailed(_) | Stage::VolumesUnknown(_));
     bootstrap_is_read(o) && infrastructure_is_read(o) && node_is_read(o) && expiry_is_read && deletion_is_told
 }
 

@@ -54,9 +54,13 @@ impl Case {
         let namespaces =
             Ok(pods.iter().filter_map(|p| p.metadata.namespace.as_deref()).map(labelled).collect());
         Self {
-            cluster: object(json!({"metadata": {"name": "c", "labels": {"stage": "production"}}, "spec": {}})),
-            machine: object(json!({"metadata": {"name": "m", "labels": {"os": "linux"}}, "spec": {"clusterName": "c",
-                "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}})),
+            cluster: object(
+                json!({"metadata": {"name": "c", "labels": {"stage": "production"}}, "spec": {}}),
+            ),
+            machine: object(
+                json!({"metadata": {"name": "m", "labels": {"os": "linux"}}, "spec": {"clusterName": "c",
+                "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}}),
+            ),
             node: Node::default(),
             tenants: Tenants { pods, rules: Ok(Vec::new()), namespaces, daemon_sets: BTreeSet::new() },
             evictions: Evictions::new(),
@@ -98,9 +102,7 @@ impl Case {
 
 #[test]
 fn a_pod_says_itself_how_it_leaves() {
-    let owned = |kind: &str| {
-        json!({"ownerReferences": [{"apiVersion": "x", "kind": kind, "name": "o", "uid": "u", "controller": true}]})
-    };
+    let owned = |kind: &str| json!({"ownerReferences": [{"apiVersion": "x", "kind": kind, "name": "o", "uid": "u", "controller": true}]});
     let labelled = |value: &str| json!({"labels": {"cluster.x-k8s.io/drain": value}});
     let mirror = json!({"annotations": {"kubernetes.io/config.mirror": ""}});
     for (metadata, phase, expected) in [
@@ -169,12 +171,19 @@ fn the_first_rule_that_speaks_decides() {
             "",
         ),
     ] {
-        assert_eq!(Case::of(vec![app()]).with_rules(vec![rule("r", spec.clone())]).lists(), expected, "{spec}");
+        assert_eq!(
+            Case::of(vec![app()]).with_rules(vec![rule("r", spec.clone())]).lists(),
+            expected,
+            "{spec}"
+        );
     }
     let by_name = vec![
         rule("b", json!({"drain": skip})),
         rule("c", json!({"drain": {"behavior": "WaitCompleted"}})),
-        rule("a", json!({"drain": {"behavior": "Drain"}, "machines": [{"selector": labels("os", "windows")}]})),
+        rule(
+            "a",
+            json!({"drain": {"behavior": "Drain"}, "machines": [{"selector": labels("os", "windows")}]}),
+        ),
     ];
     assert_eq!(Case::of(vec![app()]).with_rules(by_name.clone()).lists(), "", "b is the first that speaks");
     let own = pod("web/p", json!({"labels": {"cluster.x-k8s.io/drain": "wait-completed"}}), "Running");
@@ -188,12 +197,12 @@ fn what_cannot_be_judged_is_told() {
         change(&mut case);
         case.lists()
     };
-    assert_eq!(of(|c| c.tenants.rules = Err("refused".into())), "MachineDrainRules could not be read: refused");
-    assert_eq!(of(|c| c.tenants.namespaces = Err("refused".into())), "Namespaces could not be read: refused");
     assert_eq!(
-        of(|c| c.tenants.namespaces = Ok(BTreeMap::new())),
-        "the Namespace of Pod d/p does not exist"
+        of(|c| c.tenants.rules = Err("refused".into())),
+        "MachineDrainRules could not be read: refused"
     );
+    assert_eq!(of(|c| c.tenants.namespaces = Err("refused".into())), "Namespaces could not be read: refused");
+    assert_eq!(of(|c| c.tenants.namespaces = Ok(BTreeMap::new())), "the Namespace of Pod d/p does not exist");
     let rules = |spec: Value| Ok(vec![rule("r", spec)]);
     let odd = |spec| {
         let mut case = Case::of(vec![plain("d/p")]);
@@ -316,7 +325,8 @@ fn keys(count: usize, prefix: &str) -> Vec<ObjectKey> {
 
 #[test]
 fn the_message_groups_pods_by_what_holds_them() {
-    let budget = "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget b needs 3";
+    let budget =
+        "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget b needs 3";
     let drain = Drain {
         evict: Vec::new(),
         terminating: keys(1, "t"),

@@ -19,7 +19,8 @@ fn some_pod() -> impl Strategy<Value = Pod> {
 }
 
 fn some_rule() -> impl Strategy<Value = Arc<MachineDrainRule>> {
-    let behavior = prop_oneof![4 => Just("Drain"), 1 => Just("Skip"), 1 => Just("WaitCompleted"), 1 => Just("?")];
+    let behavior =
+        prop_oneof![4 => Just("Drain"), 1 => Just("Skip"), 1 => Just("WaitCompleted"), 1 => Just("?")];
     let operator = prop_oneof![9 => Just("In"), 1 => Just("Near")];
     ("[a-f]", behavior, any::<Option<i32>>(), 0..4_u8, operator).prop_map(|(name, behavior, order, tier, operator)| {
         let selector =

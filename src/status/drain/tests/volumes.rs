@@ -87,7 +87,8 @@ fn volumes_of_pods_that_stay_are_not_waited_for() {
     };
     let skip = json!({"labels": {"cluster.x-k8s.io/drain": "skip"}});
     let wait = json!({"labels": {"cluster.x-k8s.io/drain": "wait-completed"}});
-    let mut case = Case::of(vec![uses("d/a", "c1", skip.clone()), uses("d/b", "c2", wait), uses("e/c", "c3", skip)]);
+    let mut case =
+        Case::of(vec![uses("d/a", "c1", skip.clone()), uses("d/b", "c2", wait), uses("e/c", "c3", skip)]);
     case.node = node(&[]);
     let attachments = ["v1", "v2", "v3"].map(|v| attachment(v, "n", Some(v), true)).to_vec();
     let volumes = [("v1", "c1"), ("v2", "c2"), ("v3", "c3")].map(|(v, c)| volume(v, v, claim(c))).to_vec();

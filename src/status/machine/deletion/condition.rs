@@ -27,10 +27,9 @@ pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -
         Stage::DrainFailed(_) => ("DrainingNode", look_into_logs("Error draining Node")),
         Stage::VolumeDetach(None) => ("WaitingForVolumeDetach", volumes::head(&detach_start())),
         Stage::VolumeDetach(Some(held)) => ("WaitingForVolumeDetach", held.message(&detach_start())),
-        Stage::VolumesUnknown(_) => (
-            "WaitingForVolumeDetach",
-            look_into_logs("Error waiting for volumes to be detached from Node"),
-        ),
+        Stage::VolumesUnknown(_) => {
+            ("WaitingForVolumeDetach", look_into_logs("Error waiting for volumes to be detached from Node"))
+        }
         Stage::PreTerminateHooks(hooks) => {
             ("WaitingForPreTerminateHook", waiting_for_hooks("pre-terminate", hooks))
         }
@@ -63,7 +62,8 @@ fn look_into_logs(what: &str) -> String {
 /// Notes when the stages on the way began; timeouts count from there.
 pub(in super::super) fn record_starts(status: &mut MachineStatus, course: &Course, now: Timestamp) {
     let before = status.deletion.clone().unwrap_or_default();
-    let start = |stored: &Option<Time>, reached: bool| stored.clone().or_else(|| reached.then(|| to_k8s(now)));
+    let start =
+        |stored: &Option<Time>, reached: bool| stored.clone().or_else(|| reached.then(|| to_k8s(now)));
     let (drain_hooks, end_hooks) = (
         matches!(course.stage, Stage::PreDrainHooks(_)),
         matches!(course.stage, Stage::PreTerminateHooks(_)),

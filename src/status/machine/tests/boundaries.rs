@@ -125,7 +125,8 @@ fn timeouts_of_a_deletion_count_from_their_start() {
 fn the_wait_for_volumes_ends_on_time() {
     let mut o = deleting();
     let mut held = node(&[("Ready", "True", "")]);
-    held.status.get_or_insert_default().volumes_attached = Some(object(json!([{"name": "v", "devicePath": ""}])));
+    held.status.get_or_insert_default().volumes_attached =
+        Some(object(json!([{"name": "v", "devicePath": ""}])));
     o.node = NodeReading::Found(Box::new(held));
     (o.tenants, o.storage) = (tenants(Vec::new()), no_storage());
     let reason = |o: &Observed, later: i64| said(&status(o, now() + seconds(later)), "Deleting").1.to_owned();
@@ -136,10 +137,8 @@ fn the_wait_for_volumes_ends_on_time() {
         (None, 86_400, "WaitingForVolumeDetach"),
     ] {
         o.machine.status = None;
-        o.machine.spec.deletion = Some(MachineDeletion {
-            node_volume_detach_timeout_seconds: limit,
-            ..MachineDeletion::default()
-        });
+        o.machine.spec.deletion =
+            Some(MachineDeletion { node_volume_detach_timeout_seconds: limit, ..MachineDeletion::default() });
         assert_eq!(reason(&o, 0), "WaitingForVolumeDetach", "it counts from its own start");
         o.machine.status = Some(status(&o, now()));
         assert_eq!(reason(&o, later), expected, "{limit:?} {later}");
@@ -158,10 +157,8 @@ fn a_node_that_cannot_be_deleted_is_left_behind_on_time() {
         (Some(0), 86_400, "DeletingNode"),
         (None, 86_400, "DeletingNode"),
     ] {
-        o.machine.spec.deletion = Some(MachineDeletion {
-            node_deletion_timeout_seconds: limit,
-            ..MachineDeletion::default()
-        });
+        o.machine.spec.deletion =
+            Some(MachineDeletion { node_deletion_timeout_seconds: limit, ..MachineDeletion::default() });
         assert_eq!(said(&status(&o, now() + seconds(later)), "Deleting").1, expected, "{limit:?} {later}");
     }
 }

@@ -1,6 +1,7 @@
 //! Tables for the Machine's conditions and phase.
 
 mod boundaries;
+mod deletions;
 mod learned;
 mod tables;
 
@@ -83,7 +84,12 @@ fn node(conditions: &[(&str, &str, &str)]) -> Node {
 fn tenants(pods: Vec<Pod>) -> TenantsReading {
     let namespaces = pods.iter().filter_map(|pod| pod.metadata.namespace.clone());
     let namespaces = Ok(namespaces.map(|name| (name, BTreeMap::new())).collect());
-    TenantsReading::Known(Box::new(Tenants { rules: Ok(Vec::new()), namespaces, daemon_sets: BTreeSet::new(), pods }))
+    TenantsReading::Known(Box::new(Tenants {
+        rules: Ok(Vec::new()),
+        namespaces,
+        daemon_sets: BTreeSet::new(),
+        pods,
+    }))
 }
 
 /// Nothing is attached anywhere.

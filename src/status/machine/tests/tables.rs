@@ -278,11 +278,7 @@ fn deleting_at_every_step() {
         "Waiting for pre-drain hooks to succeed (hooks: pre-drain.delete.hook.machine.cluster.x-k8s.io/a,\
          pre-drain.delete.hook.machine.cluster.x-k8s.io/b)",
     );
-    step(
-        |o| o.failed = Some(Failed::RecordDrainStart),
-        "InternalError",
-        CHECK_LOGS,
-    );
+    step(|o| o.failed = Some(Failed::RecordDrainStart), "InternalError", CHECK_LOGS);
     step(
         |o| o.tenants = TenantsReading::NotAsked,
         "DrainingNode",
