@@ -23,7 +23,11 @@ pub fn contract_of(definition: &Value) -> Result<(Contract, String), String> {
         }
     }
     let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-    Err(format!("cannot find any versions matching contract versions [v1beta2 v1beta1] for CRD {name}"))
+    Err(format!(
+        "cannot find any versions matching contract versions [\"v1beta2\" \"v1beta1\"] for CRD {name} as contract version \
+         label(s) are either missing or empty (see https://cluster-api.sigs.k8s.io/developer/providers/contracts/\
+         overview.html#api-version-labels)"
+    ))
 }
 
 /// Older before newer: alpha, beta, stable, each by number; names that are no API version come first,
@@ -73,7 +77,9 @@ mod tests {
             (json!({"cluster.x-k8s.io/v1beta2": "odd_v1alpha1"}), found(Contract::V1Beta2, "v1alpha1")),
             (
                 json!({"cluster.x-k8s.io/v1alpha3": "v1alpha3"}),
-                Err("cannot find any versions matching contract versions [v1beta2 v1beta1] for CRD xs.g"
+                Err("cannot find any versions matching contract versions [\"v1beta2\" \"v1beta1\"] for CRD xs.g as \
+                     contract version label(s) are either missing or empty (see https://cluster-api.sigs.k8s.io/\
+                     developer/providers/contracts/overview.html#api-version-labels)"
                     .to_owned()),
             ),
         ] {

@@ -78,8 +78,11 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
             }
             Kind::MachineDeployment => {
                 each(dump, kind, &dump.machine_deployments, now, &mut computed, |k, o| {
-                    let mut status = machine_deployment::status(&dump.machine_deployment(k, o), now);
-                    status.observed_generation = o.metadata.generation;
+                    let observed = dump.machine_deployment(k, o);
+                    let mut status = machine_deployment::status(&observed, now);
+                    if observed.sets.is_some() {
+                        status.observed_generation = o.metadata.generation;
+                    }
                     Outcome::New(MachineDeployment { status: Some(status), ..o.clone() })
                 });
             }
@@ -258,7 +261,7 @@ impl Passes {
             None => no_cluster(),
             Some(outcome) => {
                 let mut status = outcome.status.clone();
-                if outcome.failure.is_none() {
+                if outcome.complete {
                     status.observed_generation = object.metadata.generation;
                 }
                 let after = MachineHealthCheck { status: Some(status), ..object.clone() };

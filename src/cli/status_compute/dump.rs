@@ -217,6 +217,13 @@ impl Dump {
         }
     }
 
+    /// The definition of its kind is here, and promises no contract: nobody can read it.
+    #[must_use]
+    pub fn is_misdefined(&self, reference: &ContractRef) -> bool {
+        let kind = (reference.api_group.clone(), reference.kind.clone());
+        self.contracts.get(&kind).is_some_and(Result::is_err)
+    }
+
     /// Nodes and Pods of a workload cluster; `None` when there are none of it here.
     #[must_use]
     pub fn workload(&self, cluster: &ObjectKey) -> Option<&Workload> {

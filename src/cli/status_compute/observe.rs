@@ -21,6 +21,7 @@ use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::names;
 use crate::api::names::label;
+use crate::api::reference::ContractRef;
 use crate::plan::machine_set::preflight::{Preflight, check};
 use crate::status::contract::{External, Provided};
 use crate::status::machine::{NodeReading, Probe, Update};
@@ -169,6 +170,7 @@ impl Dump {
         let deployment = label_of(&set, label::DEPLOYMENT_NAME);
         let deployment = deployment.and_then(|name| self.machine_deployments.get(&ObjectKey::new(ns, name)));
         let complete = preflight.is_ok()
+            && !self.templates_are_misdefined(&set.spec.template.spec)
             && (missing_templates.is_empty() || !machine_set::needs_templates(&set, deployment));
         let machines = Some(mine.into_iter().cloned().map(Arc::new).collect());
         let preflight = preflight.unwrap_or_else(|why| vec![why]);
@@ -181,11 +183,16 @@ impl Dump {
         Preflight::gather(set, cluster, &control_plane, &template)
     }
 
+    fn templates_are_misdefined(&self, spec: &MachineSpec) -> bool {
+        templates(spec).any(|r| self.is_misdefined(r))
+    }
+
     /// Kinds of templates that are referred to and do not exist, bootstrap first.
     fn missing_templates(&self, ns: &str, spec: &MachineSpec) -> Vec<String> {
-        let references = spec.bootstrap.config_ref.iter().chain([&spec.infrastructure_ref]);
-        let templates = references.filter(|r| r.kind.ends_with("Template"));
-        templates.filter(|r| self.external(ns, Some(r)).is_not_found()).map(|r| r.kind.clone()).collect()
+        templates(spec)
+            .filter(|r| self.external(ns, Some(r)).is_not_found())
+            .map(|r| r.kind.clone())
+            .collect()
     }
 
     /// Everything a MachineDeployment is judged by.
@@ -202,9 +209,11 @@ impl Dump {
         });
         let machines = select(&self.machines, ns, |m| matches(selector, m.metadata.labels.as_ref()));
         let deleting = deployment.metadata.deletion_timestamp.is_some();
+        // What ends the pass before it looks for MachineSets.
+        let misdefined = !deleting && self.templates_are_misdefined(&deployment.spec.template.spec);
         machine_deployment::Observed {
             deployment: deployment.clone(),
-            sets: Some(sets.into_iter().cloned().map(Arc::new).collect()),
+            sets: (!misdefined).then(|| sets.into_iter().cloned().map(Arc::new).collect()),
             machines: machines.into_iter().cloned().map(Arc::new).collect(),
             missing_templates: if deleting {
                 Vec::new()
@@ -335,6 +344,11 @@ impl Dump {
             api_server: part("APIServerProvisioned"),
         })
     }
+}
+
+fn templates(spec: &MachineSpec) -> impl Iterator<Item = &ContractRef> {
+    let references = spec.bootstrap.config_ref.iter().chain([&spec.infrastructure_ref]);
+    references.filter(|r| r.kind.ends_with("Template"))
 }
 
 fn is_of_pool(machine: &Machine, key: &ObjectKey, pool: &MachinePool) -> bool {

@@ -43,6 +43,8 @@ pub struct ControlPlane {
     pub version: String,
     /// Every version its status reports; empty while it is being provisioned.
     pub reported: Vec<String>,
+    /// Why its list of versions is of no use.
+    pub odd: Option<String>,
 }
 
 /// How every sentence about a check that could not be made begins.
@@ -69,12 +71,13 @@ impl Preflight {
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
         let skip = skipped(own.or(on_template));
         let lost_template = config.filter(|_| own.is_none()).and_then(|config| {
-            let why = lost(bootstrap_template, config, namespace)?;
+            let unreadable = format!("failed to get apiVersion for kind {}", config.kind);
+            let why = lost(bootstrap_template, config, namespace, &unreadable)?;
             Some(format!("failed to read {} annotation: {why}", names::annotation::SKIP_PREFLIGHT_CHECKS))
         });
         let lost_control_plane = || {
             let reference = cluster.spec.control_plane_ref.as_ref().filter(|_| !skip.contains("All"))?;
-            let why = lost(control_plane, reference, namespace)?;
+            let why = lost(control_plane, reference, namespace, "failed to get object from ref")?;
             let name = &reference.name;
             Some(format!("{FAILED}: failed to get ControlPlane {namespace}/{name}: {why}"))
         };
@@ -92,17 +95,20 @@ impl Preflight {
     }
 }
 
-/// Why the object that `reference` names could not be read; `None` when it could be.
-fn lost(external: &External, reference: &ContractRef, namespace: &str) -> Option<String> {
+/// Why the object that `reference` names could not be read, `unreadable` being what had failed unless it
+/// is not there; `None` when it could be read.
+fn lost(external: &External, reference: &ContractRef, namespace: &str, unreadable: &str) -> Option<String> {
     let ContractRef { api_group, kind, name } = reference;
-    let why = match external {
+    match external {
         External::NotFound { .. } => {
-            format!("{}.{api_group} {name:?} not found", plural(&kind.to_lowercase()))
+            let plural = plural(&kind.to_lowercase());
+            Some(format!(
+                "failed to retrieve {kind} {namespace}/{name}: {plural}.{api_group} {name:?} not found"
+            ))
         }
-        External::Unreadable { error, .. } => error.clone(),
-        External::Found(_) | External::NotSet => return None,
-    };
-    Some(format!("failed to retrieve {kind} {namespace}/{name}: {why}"))
+        External::Unreadable { error, .. } => Some(format!("{unreadable}: {error}")),
+        External::Found(_) | External::NotSet => None,
+    }
 }
 
 impl ControlPlane {
@@ -110,7 +116,7 @@ impl ControlPlane {
     fn of(provided: &Provided, namespace: &str) -> Option<Self> {
         let version = provided.text("/spec/version")?.to_owned();
         let name = format!("{} {namespace}/{}", provided.kind, provided.name);
-        Some(Self { name, version, reported: provided.reported_versions() })
+        Some(Self { name, version, reported: provided.reported_versions(), odd: provided.versions().err() })
     }
 }
 
@@ -176,6 +182,12 @@ fn stable(
     {
         let pending = preflight.upgrade_step.as_ref().unwrap_or(topology);
         return Ok(Some(format!("{name} has a pending version upgrade to {pending}")));
+    }
+    if let Some(odd) = &control_plane.odd {
+        return Err(format!(
+            "failed to perform \"{STABLE}\" preflight check: failed to check if {name} is provisioning: failed to get \
+             control plane status version(s): {odd}"
+        ));
     }
     if control_plane.reported.is_empty() {
         return Ok(Some(format!("{name} is provisioning")));
@@ -245,6 +257,7 @@ mod tests {
                 name: "KubeadmControlPlane ns/cp".into(),
                 version: control_plane.into(),
                 reported: reported.iter().map(|v| (*v).to_owned()).collect(),
+                odd: None,
             }),
             version: Some(set.into()),
             kubeadm: true,
@@ -338,6 +351,15 @@ mod tests {
              is upgrading: failed to parse control plane status version: \"odd\" is none"
         );
         assert_eq!(why("v1.34.0", "v1.35.0", &["odd"], ""), upgrading, "nor is any skew told");
+        let mut listed = preflight("v1.35.0", "v1.35.0", &["v1.35.0"]);
+        listed.control_plane.as_mut().expect("one").odd = Some("they make no sense".into());
+        assert_eq!(
+            failures(&listed),
+            [format!(
+                "{of} perform \"ControlPlaneIsStable\" preflight check: failed to check if KubeadmControlPlane ns/cp is \
+                 provisioning: failed to get control plane status version(s): they make no sense"
+            )]
+        );
         assert_eq!(why("v1.35.0", "v1.35.0", &["odd"], "ControlPlaneIsStable"), "");
         assert_eq!(why("new", "v1.35.0", &["v1.35.0"], "All"), "");
     }
@@ -365,13 +387,18 @@ mod tests {
         let no_control_plane = |why: &str| {
             format!(
                 "failed to perform \"Scale up\": failed to perform preflight checks: failed to get ControlPlane \
-                 ns/cp: failed to retrieve AnyControlPlane ns/cp: {why}"
+                 ns/cp: {why}"
             )
         };
-        let not_found = no_control_plane("anycontrolplanes.g.io \"cp\" not found");
+        let not_found = no_control_plane(
+            "failed to retrieve AnyControlPlane ns/cp: anycontrolplanes.g.io \"cp\" not found",
+        );
         assert_eq!(sentences(&set, &gone("AnyControlPlane"), &gone("AnyTemplate")), [no_template]);
         assert_eq!(sentences(&set, &gone("AnyControlPlane"), &there()), [not_found.as_str()]);
-        assert_eq!(sentences(&set, &refused(), &there()), [no_control_plane("refused")]);
+        assert_eq!(
+            sentences(&set, &refused(), &there()),
+            [no_control_plane("failed to get object from ref: refused")]
+        );
         // What the set itself says makes the template unimportant, and may skip everything.
         let skip =
             |what: &str| [(names::annotation::SKIP_PREFLIGHT_CHECKS.to_owned(), what.to_owned())].into();

@@ -84,8 +84,10 @@ pub struct Outcome {
     pub marks: Vec<Mark>,
     /// When time alone will change a verdict.
     pub recheck: Option<TimeDelta>,
-    /// Why the pass ended early: no Machine is marked, and the generation is not observed.
+    /// Why the pass ended early: no Machine is marked.
     pub failure: Option<String>,
+    /// Nothing failed, so that the generation counts as observed.
+    pub complete: bool,
 }
 
 /// Conditions for one Machine.
@@ -140,12 +142,20 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
     status.conditions = draft.finish();
     match allowance {
         Err(failure) => Outcome { status, failure: Some(failure), ..Outcome::default() },
-        Ok(allowance) => Outcome {
-            status,
-            marks: marks(o, &judged, allowance.allowed()),
-            recheck: judged.iter().filter_map(|j| j.verdict.recheck()).min(),
-            failure: None,
-        },
+        Ok(allowance) => {
+            let marks = marks(o, &judged, allowance.allowed());
+            let recheck = judged.iter().filter_map(|j| j.verdict.recheck()).min();
+            Outcome { status, complete: !marks.iter().any(Mark::has_failed), marks, recheck, failure: None }
+        }
+    }
+}
+
+impl Mark {
+    /// A request for remediation was due, and could not be made.
+    fn has_failed(&self) -> bool {
+        let failures = ["RemediationTemplateNotFound", "RemediationRequestCreationFailed"];
+        let request = find(&self.conditions, "ExternallyRemediated");
+        request.is_some_and(|c| failures.contains(&c.reason.as_str()))
     }
 }
 

@@ -313,6 +313,9 @@ fn an_external_request_is_made_once_and_failures_are_not_written() {
         outcome.marks[1].conditions[1].message,
         "Error retrieving remediation template FixTemplate ns/fix"
     );
+    assert!(!outcome.complete, "upstream ends the pass with an error");
+    assert!(!judge(&with(true, true, &[]), now()).complete);
+    assert!(judge(&with(true, false, &["m0", "m1"]), now()).complete);
     assert_eq!(
         marked(&with(true, true, &[]))[1],
         format!("[{} ExternallyRemediated=False/RemediationRequestCreationFailed]", bad("m1"))
