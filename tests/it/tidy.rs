@@ -111,7 +111,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
 const EMPTY_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common", "misc", "manager", "handler2"];
 
 const FUNCTION_LINES_MAX: usize = 70;
-const FILE_LINES_MAX: usize = 700;
+const FILE_LINES_MAX: usize = 600;
 
 /// Longer files, each with its reason.
 const LONG_FILES: &[(&str, &str)] = &[];

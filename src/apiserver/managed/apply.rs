@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::entries::{Entries, Entry, Operation};
 use super::path_set::PathSet;
 use super::typed::{self, to_set, with_named};
-use super::{Author, NEVER_OWNED, Problem, Rules, disown, last_applied, update};
+use super::{Author, Disputes, NEVER_OWNED, Problem, Rules, disown, last_applied, update};
 
 /// Owner of what was there before anybody applied.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -96,9 +96,6 @@ fn unfit(problems: Vec<String>) -> Result<(), ApplyError> {
         many => Err(ApplyError::Unfit(format!("errors:\n  {}", many.join("\n  ")))),
     }
 }
-
-/// Managers with the fields that are in dispute.
-pub(super) type Disputes = Vec<(String, PathSet)>;
 
 fn conflicts(disputes: &Disputes) -> Vec<Conflict> {
     let of = |(manager, set): &(String, PathSet)| -> Vec<Conflict> {

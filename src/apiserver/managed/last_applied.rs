@@ -5,10 +5,9 @@
 
 use serde_json::{Map, Value};
 
-use super::apply::Disputes;
 use super::path_set::PathSet;
 use super::topology::Shape;
-use super::{Author, typed};
+use super::{Author, Disputes, typed};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The only manager this is done for.

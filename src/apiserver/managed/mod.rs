@@ -61,6 +61,9 @@ pub enum Problem {
     Indistinct(String),
 }
 
+/// Managers with the fields that are in dispute.
+type Disputes = Vec<(String, PathSet)>;
+
 /// Nobody owns these: they are the server's, or the object's identity.
 static NEVER_OWNED: LazyLock<PathSet> = LazyLock::new(|| {
     PathSet::of_fields(&[
