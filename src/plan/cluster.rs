@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Plan, Rule, Step, Write, ownership};
+use super::{Plan, Rule, Step, Write, ownership, provider};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectRef;
 use crate::api::names::finalizer;
@@ -18,8 +18,6 @@ use crate::status::cluster::deletion::{Stage, stage};
 use crate::status::cluster::{Observed, has_endpoint, initialization};
 use crate::status::contract::{External, Provided};
 
-/// How soon an object that should exist is looked for again.
-const MISSING_RETRY: Duration = Duration::from_secs(30);
 /// Between two looks at descendants that are being deleted.
 const DESCENDANTS_RETRY: Duration = Duration::from_secs(5);
 /// Between two looks at a connection that has begun to fail.
@@ -41,15 +39,9 @@ enum Why {
     Completed,
     DescendantsUnknown,
     WaitingForHook,
-    Missing { kind: String, name: String },
-    Vanished { kind: String },
-    Unreadable { error: String },
-    ControlledByOther { kind: String, owner: String },
     WaitingForTopology,
-    WaitingForInfrastructure { kind: String },
     WaitingForControlPlane { kind: String },
     WaitingForWorkersDeletion { lines: Vec<String> },
-    WaitingForDeletion { kind: String },
 }
 
 impl Rule for Why {
@@ -66,15 +58,9 @@ impl Rule for Why {
             Self::Completed => "deletion-completed",
             Self::DescendantsUnknown => "descendants-unknown",
             Self::WaitingForHook => "waiting-for-hook",
-            Self::Missing { .. } => "missing-provider-object",
-            Self::Vanished { .. } => "vanished-provider-object",
-            Self::Unreadable { .. } => "unreadable-provider-object",
-            Self::ControlledByOther { .. } => "controlled-by-another",
             Self::WaitingForTopology => "waiting-for-topology",
-            Self::WaitingForInfrastructure { .. } => "waiting-for-infrastructure",
             Self::WaitingForControlPlane { .. } => "waiting-for-control-plane",
             Self::WaitingForWorkersDeletion { .. } => "waiting-for-workers-deletion",
-            Self::WaitingForDeletion { .. } => "waiting-for-deletion",
         }
     }
 }
@@ -93,18 +79,12 @@ impl fmt::Display for Why {
             Self::Completed => f.write_str("nothing of the Cluster is left"),
             Self::DescendantsUnknown => f.write_str("what belongs to the Cluster could not be listed"),
             Self::WaitingForHook => f.write_str("a BeforeClusterDelete extension has not agreed yet"),
-            Self::Missing { kind, name } => write!(f, "{kind} {name} does not exist yet"),
-            Self::Vanished { kind } => write!(f, "the {kind} was complete once and is gone"),
-            Self::Unreadable { error } => f.write_str(error),
-            Self::ControlledByOther { kind, owner } => write!(f, "the {kind} is controlled by {owner}"),
             Self::WaitingForTopology => f.write_str("the topology has not been generated yet"),
-            Self::WaitingForInfrastructure { kind } => write!(f, "the {kind} is not provisioned yet"),
             Self::WaitingForControlPlane { kind } => write!(f, "the {kind} is not initialized yet"),
             Self::WaitingForWorkersDeletion { lines } => {
                 let what: Vec<&str> = lines.iter().map(|l| l.trim_start_matches("* ")).collect();
                 write!(f, "still being deleted: {}", what.join("; "))
             }
-            Self::WaitingForDeletion { kind } => write!(f, "the {kind} is being deleted"),
         }
     }
 }
@@ -140,7 +120,7 @@ fn infrastructure(o: &Observed, plan: &mut Plan) {
     if found.provisioned() {
         endpoint(o, found, plan);
     } else if !done && !o.is_deleting() {
-        plan.block(Why::WaitingForInfrastructure { kind: found.kind.clone() });
+        plan.block(provider::Why::WaitingForInfrastructure { kind: found.kind.clone() });
     }
 }
 
@@ -167,33 +147,11 @@ fn adopted<'a>(
     needed: bool,
     plan: &mut Plan,
 ) -> Option<&'a Provided> {
-    let found = match external {
-        External::Found(found) if found.is_deleting() => return None,
-        External::Found(found) => found,
-        External::NotSet => return None,
-        External::Unreadable { error, .. } => {
-            plan.block(Why::Unreadable { error: error.clone() });
-            return None;
-        }
-        External::NotFound { kind } => {
-            if !o.is_deleting() && needed {
-                plan.block(Why::Vanished { kind: kind.clone() });
-            } else if !o.is_deleting() {
-                plan.block(Why::Missing { kind: kind.clone(), name: name.to_owned() });
-                plan.recheck_within(MISSING_RETRY);
-            }
-            return None;
-        }
-    };
+    let found =
+        provider::found(external, name, needed, o.is_deleting(), plan).filter(|f| !f.is_deleting())?;
     let cluster = o.cluster.metadata.name.as_deref().unwrap_or_default();
-    match ownership::adopt(found, ownership::owner(&o.cluster, true), cluster, |_| false) {
-        Ok(None) => {}
-        Ok(Some(write)) => plan.step(write, Why::Adopt { kind: found.kind.clone() }),
-        Err(other) => {
-            let owner = format!("{} {}", other.kind, other.name);
-            plan.block(Why::ControlledByOther { kind: found.kind.clone(), owner });
-        }
-    }
+    let why = Why::Adopt { kind: found.kind.clone() };
+    provider::adopt(found, ownership::owner(&o.cluster, true), cluster, |_| false, why, plan);
     Some(found)
 }
 
@@ -251,9 +209,11 @@ fn delete(o: &Observed, plan: &mut Plan) {
             plan.block(Why::WaitingForWorkersDeletion { lines });
             plan.recheck_within(DESCENDANTS_RETRY);
         }
-        Stage::ControlPlane(_) => remove(&o.control_plane, |kind| Why::DeleteControlPlane { kind }, plan),
+        Stage::ControlPlane(_) => {
+            provider::remove(&o.control_plane, |kind| Why::DeleteControlPlane { kind }, plan)
+        }
         Stage::Infrastructure(_) => {
-            remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, plan);
+            provider::remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, plan);
         }
         Stage::Completed => {
             if ownership::has_finalizer(&o.cluster, finalizer::CLUSTER) {
@@ -286,19 +246,6 @@ fn descendants(o: &Observed, plan: &mut Plan) {
 
 fn deletable<K: kube::Resource<DynamicType = ()>>(o: &Observed, object: &K) -> Option<ObjectRef> {
     (object.meta().deletion_timestamp.is_none() && o.owns(object)).then(|| ObjectRef::of(object))
-}
-
-fn remove(external: &External, why: impl Fn(String) -> Why, plan: &mut Plan) {
-    match external {
-        External::Found(object) => {
-            if !object.is_deleting() {
-                plan.step(Write::Delete { object: object.reference() }, why(object.kind.clone()));
-            }
-            plan.block(Why::WaitingForDeletion { kind: object.kind.clone() });
-        }
-        External::Unreadable { error, .. } => plan.block(Why::Unreadable { error: error.clone() }),
-        External::NotFound { .. } | External::NotSet => {}
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod machine;
 pub mod machine_set;
 pub mod naming;
 pub mod ownership;
+pub mod provider;
 pub mod template;
 pub mod version;
 

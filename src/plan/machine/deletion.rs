@@ -10,8 +10,7 @@ use super::cluster_key;
 use super::why::Why;
 use crate::api::key::ObjectRef;
 use crate::api::names::finalizer;
-use crate::plan::{Plan, Step, WorkloadCall, Write, drain, ownership};
-use crate::status::contract::External;
+use crate::plan::{Plan, Step, WorkloadCall, Write, drain, ownership, provider};
 use crate::status::machine::deletion::{
     Course, Stage, course, leaving_node, node_deletion_allowed, node_deletion_expired, progress,
 };
@@ -63,9 +62,9 @@ pub fn leave(o: &Observed, now: Timestamp) -> Plan {
             plan.block(Why::WaitingForHooks { stage: "pre-terminate", hooks: hooks.clone() });
         }
         Stage::Infrastructure => {
-            remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, &mut plan);
+            provider::remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, &mut plan);
         }
-        Stage::Bootstrap => remove(&o.bootstrap, |kind| Why::DeleteBootstrap { kind }, &mut plan),
+        Stage::Bootstrap => provider::remove(&o.bootstrap, |kind| Why::DeleteBootstrap { kind }, &mut plan),
         Stage::Node => {
             delete_node(o, now, &mut plan);
             complete(o, &mut plan);
@@ -129,19 +128,6 @@ fn report_trouble(o: &Observed, failed: Failed, error: &str, plan: &mut Plan) {
 fn report(o: &Observed, warning: bool, reason: &'static str, message: String, plan: &mut Plan) {
     let about = ObjectRef::of(&o.machine);
     plan.step(Write::Event { about, warning, reason, message }, Why::Report);
-}
-
-fn remove(external: &External, why: impl Fn(String) -> Why, plan: &mut Plan) {
-    match external {
-        External::Found(object) => {
-            if !object.is_deleting() {
-                plan.step(Write::Delete { object: object.reference() }, why(object.kind.clone()));
-            }
-            plan.block(Why::WaitingForDeletion { kind: object.kind.clone() });
-        }
-        External::Unreadable { error, .. } => plan.block(Why::Unreadable { error: error.clone() }),
-        External::NotFound { .. } | External::NotSet => {}
-    }
 }
 
 fn delete_node(o: &Observed, now: Timestamp, plan: &mut Plan) {

@@ -9,18 +9,16 @@ use serde_json::{Value, json};
 use super::why::Why;
 use crate::api::key::{ObjectRef, group_of};
 use crate::api::names::CONTROL_PLANE_GROUP;
-use crate::plan::{Plan, Write, ownership};
-use crate::status::contract::{External, Provided};
+use crate::plan::{Plan, Write, ownership, provider};
+use crate::status::contract::Provided;
 use crate::status::machine::{Observed, initialization, offered_data_secret, offered_provider_id};
 
-/// How soon an object that should exist is looked for again.
-const MISSING_RETRY: Duration = Duration::from_secs(30);
 /// How soon a provider ID is looked for again.
 const PROVIDER_ID_RETRY: Duration = Duration::from_secs(5);
 
 pub(super) fn bootstrap(o: &Observed, plan: &mut Plan) {
     let name = o.machine.spec.bootstrap.config_ref.as_ref().map_or("", |r| r.name.as_str());
-    let Some(config) = found(o, &o.bootstrap, name, false, plan) else { return };
+    let Some(config) = provider::found(&o.bootstrap, name, false, o.is_deleting(), plan) else { return };
     adopt(o, config, plan);
     let named = o.machine.spec.bootstrap.data_secret_name.as_ref().is_some_and(|name| !name.is_empty());
     if named || config.is_deleting() {
@@ -40,7 +38,9 @@ pub(super) fn bootstrap(o: &Observed, plan: &mut Plan) {
 pub(super) fn infrastructure(o: &Observed, plan: &mut Plan) {
     let provisioned = initialization(&o.machine).infrastructure_provisioned == Some(true);
     let name = &o.machine.spec.infrastructure_ref.name;
-    let Some(host) = found(o, &o.infrastructure, name, provisioned, plan) else { return };
+    let Some(host) = provider::found(&o.infrastructure, name, provisioned, o.is_deleting(), plan) else {
+        return;
+    };
     adopt(o, host, plan);
     if host.is_deleting() {
         return;
@@ -51,7 +51,7 @@ pub(super) fn infrastructure(o: &Observed, plan: &mut Plan) {
             plan.block(Why::WaitingForProviderId { kind });
             plan.recheck_within(PROVIDER_ID_RETRY);
         } else {
-            plan.block(Why::WaitingForInfrastructure { kind });
+            plan.block(provider::Why::WaitingForInfrastructure { kind });
         }
         return;
     };
@@ -70,30 +70,6 @@ pub(super) fn infrastructure(o: &Observed, plan: &mut Plan) {
     }
 }
 
-/// The object, or a blocker that says why there is none.
-fn found<'a>(
-    o: &Observed,
-    external: &'a External,
-    name: &str,
-    needed: bool,
-    plan: &mut Plan,
-) -> Option<&'a Provided> {
-    match external {
-        External::Found(provided) => return Some(provided),
-        External::NotSet => {}
-        External::Unreadable { error, .. } => plan.block(Why::Unreadable { error: error.clone() }),
-        External::NotFound { .. } if o.is_deleting() => {}
-        External::NotFound { kind } if needed => {
-            plan.block(Why::Vanished { kind: kind.clone(), name: name.to_owned() });
-        }
-        External::NotFound { kind } => {
-            plan.block(Why::Missing { kind: kind.clone(), name: name.to_owned() });
-            plan.recheck_within(MISSING_RETRY);
-        }
-    }
-    None
-}
-
 /// The Machine takes the place of the MachineSet or control plane that made the object.
 fn adopt(o: &Observed, object: &Provided, plan: &mut Plan) {
     if object.is_deleting() {
@@ -102,14 +78,8 @@ fn adopt(o: &Observed, object: &Provided, plan: &mut Plan) {
     let creator =
         |r: &OwnerReference| r.kind == "MachineSet" || group_of(&r.api_version) == CONTROL_PLANE_GROUP;
     let owner = ownership::owner(&o.machine, true);
-    match ownership::adopt(object, owner, &o.machine.spec.cluster_name, creator) {
-        Ok(None) => {}
-        Ok(Some(write)) => plan.step(write, Why::Adopt { kind: object.kind.clone() }),
-        Err(other) => {
-            let owner = format!("{} {}", other.kind, other.name);
-            plan.block(Why::ControlledByOther { kind: object.kind.clone(), owner });
-        }
-    }
+    let why = Why::Adopt { kind: object.kind.clone() };
+    provider::adopt(object, owner, &o.machine.spec.cluster_name, creator, why, plan);
 }
 
 fn patch(o: &Observed, body: Value, why: Why, plan: &mut Plan) {

@@ -27,13 +27,8 @@ pub(super) enum Why {
     RecordDrainStart,
     Report,
     Completed,
-    Missing { kind: String, name: String },
-    Vanished { kind: String, name: String },
-    Unreadable { error: String },
-    ControlledByOther { kind: String, owner: String },
     WaitingForDataSecret { kind: String },
     NoDataSecretName { kind: String },
-    WaitingForInfrastructure { kind: String },
     WaitingForProviderId { kind: String },
     WaitingForControlPlane,
     WaitingForNode { id: String },
@@ -43,7 +38,6 @@ pub(super) enum Why {
     CannotDrain { error: String },
     WaitingForVolumes { volumes: usize },
     VolumesUnknown { error: String },
-    WaitingForDeletion { kind: String },
 }
 
 impl Rule for Why {
@@ -64,13 +58,8 @@ impl Rule for Why {
             Self::RecordDrainStart => RECORD_DRAIN_START,
             Self::Report => "report-progress",
             Self::Completed => "deletion-completed",
-            Self::Missing { .. } => "missing-provider-object",
-            Self::Vanished { .. } => "vanished-provider-object",
-            Self::Unreadable { .. } => "unreadable-provider-object",
-            Self::ControlledByOther { .. } => "controlled-by-another",
             Self::WaitingForDataSecret { .. } => "waiting-for-data-secret",
             Self::NoDataSecretName { .. } => "no-data-secret-name",
-            Self::WaitingForInfrastructure { .. } => "waiting-for-infrastructure",
             Self::WaitingForProviderId { .. } => "waiting-for-provider-id",
             Self::WaitingForControlPlane => "waiting-for-control-plane",
             Self::WaitingForNode { .. } => "waiting-for-node",
@@ -80,7 +69,6 @@ impl Rule for Why {
             Self::CannotDrain { .. } => "cannot-drain",
             Self::WaitingForVolumes { .. } => "waiting-for-volumes",
             Self::VolumesUnknown { .. } => "volumes-unknown",
-            Self::WaitingForDeletion { .. } => "waiting-for-deletion",
         }
     }
 }
@@ -103,15 +91,10 @@ impl fmt::Display for Why {
             Self::Report => f.write_str("people want to know how the deletion goes"),
             Self::DeleteNode => f.write_str("the host is gone, so its Node goes"),
             Self::Completed => f.write_str("nothing of the Machine is left"),
-            Self::Missing { kind, name } => write!(f, "{kind} {name} does not exist yet"),
-            Self::Vanished { kind, name } => write!(f, "{kind} {name} was provisioned and is gone"),
-            Self::Unreadable { error } => f.write_str(error),
-            Self::ControlledByOther { kind, owner } => write!(f, "the {kind} is controlled by {owner}"),
             Self::WaitingForDataSecret { kind } => {
                 write!(f, "the {kind} has not made its bootstrap data yet")
             }
             Self::NoDataSecretName { kind } => write!(f, "the {kind} says its data is made but not where"),
-            Self::WaitingForInfrastructure { kind } => write!(f, "the {kind} is not provisioned yet"),
             Self::WaitingForProviderId { kind } => {
                 write!(f, "the {kind} is provisioned but has no provider ID yet")
             }
@@ -130,7 +113,6 @@ impl fmt::Display for Why {
             Self::VolumesUnknown { error } => {
                 write!(f, "what is attached to the Node is not known: {error}")
             }
-            Self::WaitingForDeletion { kind } => write!(f, "the {kind} is being deleted"),
         }
     }
 }
