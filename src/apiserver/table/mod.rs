@@ -222,11 +222,10 @@ impl Column {
         let Some(value) = path.first(object) else { return Value::Null };
         match (self.type_.as_str(), value) {
             ("string", value) => Value::from(go::print(value)),
-            #[allow(clippy::cast_possible_truncation, reason = "upstream truncates too")]
-            ("integer", Value::Number(n)) => n.as_i64().or_else(|| n.as_f64().map(|f| f as i64)).into(),
+            ("integer", Value::Number(n)) => go::integer(n),
             ("number", Value::Number(n)) => go::number(n),
             ("boolean", Value::Bool(_)) => value.clone(),
-            ("date", Value::String(text)) => native::since(if text == "null" { "" } else { text }, now),
+            ("date", Value::String(text)) => go::since(if text == "null" { "" } else { text }, now),
             _ => Value::Null,
         }
     }

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Column, Source};
-use crate::time::{self, Timestamp};
+use super::{Column, Source, go};
+use crate::time::Timestamp;
 
 const NONE: &str = "<none>";
 const UNKNOWN: &str = "<unknown>";
@@ -17,7 +17,7 @@ pub(super) type Render = fn(&Value, Timestamp) -> Value;
 type Row = (&'static str, &'static str, i64, &'static [&'static str], Render);
 
 const AGE: Row = ("Age", "string", 0, &["metadata.creationTimestamp"], |o, now| {
-    since(text(o, "/metadata/creationTimestamp"), now)
+    go::since(text(o, "/metadata/creationTimestamp"), now)
 });
 
 /// Columns after the name. `None`: a kind without a printer of its own.
@@ -106,7 +106,7 @@ fn event() -> [Row; 10] {
     ];
     const OBJECT: &[&str] = &["involvedObject", "regarding"];
     [
-        ("Last Seen", "string", 0, SEEN, |o, now| since(last_seen(o), now)),
+        ("Last Seen", "string", 0, SEEN, |o, now| go::since(last_seen(o), now)),
         ("Type", "string", 0, &["type"], |o, _| json!(text(o, "/type"))),
         ("Reason", "string", 0, &["reason"], |o, _| json!(text(o, "/reason"))),
         ("Object", "string", 0, OBJECT, |o, _| json!(event_object(o))),
@@ -121,7 +121,7 @@ fn event() -> [Row; 10] {
             |o, _| json!(event_source(o)),
         ),
         ("Message", "string", 0, &["message", "note"], |o, _| json!(either(o, "/message", "/note").trim())),
-        ("First Seen", "string", 1, SEEN, |o, now| since(first_seen(o), now)),
+        ("First Seen", "string", 1, SEEN, |o, now| go::since(first_seen(o), now)),
         ("Count", "string", 1, &["count", "deprecatedCount", "series"], |o, _| json!(event_count(o))),
         ("Name", "string", 1, &["metadata.name"], |o, _| json!(text(o, "/metadata/name"))),
     ]
@@ -144,15 +144,6 @@ fn or(text: &str, otherwise: &str) -> Value {
 
 fn count(map: &Value) -> usize {
     map.as_object().map_or(0, serde_json::Map::len)
-}
-
-/// Age of an RFC 3339 text.
-pub(super) fn since(text: &str, now: Timestamp) -> Value {
-    match (text, time::parse_rfc3339(text)) {
-        ("", _) => json!(UNKNOWN),
-        (_, Some(then)) => json!(time::age(then, now)),
-        (_, None) => json!("<invalid>"),
-    }
 }
 
 fn node_status(node: &Value) -> String {

@@ -1,6 +1,6 @@
 //! The JSONPath of printer columns: parse once, evaluate often. Must not know columns.
 //!
-//! Source: client-go `util/jsonpath/{parser,jsonpath}.go`, v0.35. Missing keys give no result.
+//! Source: client-go `util/jsonpath/{parser,jsonpath}.go`, v0.36. Missing keys give no result.
 
 use std::cmp::Ordering;
 
@@ -63,10 +63,11 @@ impl JsonPath {
         Parser { text: inner, at: 0 }.steps().map(Self)
     }
 
-    /// The first result.
+    /// The first result. None as well when a filter cannot be applied: to what is no list, or to values that
+    /// cannot be compared.
     #[must_use]
     pub fn first<'a>(&self, root: &'a Value) -> Option<&'a Value> {
-        results(&self.0, root).into_iter().next()
+        results(&self.0, root)?.into_iter().next()
     }
 
     /// The plain fields at the start of the path: no other part of an object matters to it.
@@ -78,13 +79,22 @@ impl JsonPath {
     }
 }
 
-fn results<'a>(steps: &[Step], root: &'a Value) -> Vec<&'a Value> {
-    steps.iter().fold(vec![root], |found, step| found.into_iter().flat_map(|at| step.apply(at)).collect())
+/// `None`: a filter cannot be applied, which spoils all of the path.
+fn results<'a>(steps: &[Step], root: &'a Value) -> Option<Vec<&'a Value>> {
+    steps.iter().try_fold(vec![root], |found, step| step.apply_all(found))
 }
 
 impl Step {
-    fn apply<'a>(&self, at: &'a Value) -> Vec<&'a Value> {
-        match self {
+    fn apply_all<'a>(&self, found: Vec<&'a Value>) -> Option<Vec<&'a Value>> {
+        let mut next = Vec::new();
+        for at in found {
+            next.extend(self.apply(at)?);
+        }
+        Some(next)
+    }
+
+    fn apply<'a>(&self, at: &'a Value) -> Option<Vec<&'a Value>> {
+        Some(match self {
             Self::Field(name) => at.get(name).into_iter().collect(),
             Self::Index(index) => at
                 .as_array()
@@ -102,18 +112,34 @@ impl Step {
                 }
                 all
             }
-            Self::Union(steps) => steps.iter().flat_map(|step| step.apply(at)).collect(),
-            // Only lists can be filtered.
-            Self::Filter(left, test) => at
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter(|item| match test {
-                    None => left.value(item).is_some(),
-                    Some((comparison, right)) => comparison.holds(left.value(item), right.value(item)),
-                })
-                .collect(),
-        }
+            Self::Union(steps) => {
+                let mut all = Vec::new();
+                for step in steps {
+                    all.extend(step.apply(at)?);
+                }
+                all
+            }
+            Self::Filter(left, test) => {
+                let mut kept = Vec::new();
+                for item in at.as_array()? {
+                    if passes(item, left, test.as_ref())? {
+                        kept.push(item);
+                    }
+                }
+                kept
+            }
+        })
+    }
+}
+
+/// `None`: the two values cannot be compared. An item without the field is passed over.
+fn passes(item: &Value, left: &Operand, test: Option<&(Comparison, Operand)>) -> Option<bool> {
+    let found = left.values(item);
+    let Some((comparison, right)) = test else { return Some(found.is_some_and(|found| !found.is_empty())) };
+    match (found?.as_slice(), right.values(item)?.as_slice()) {
+        ([], _) | (_, []) => Some(false),
+        ([left], [right]) => comparison.holds(left, right),
+        _ => None,
     }
 }
 
@@ -139,30 +165,35 @@ fn slice(at: &Value, start: Option<i64>, end: Option<i64>, stride: i64) -> Vec<&
 }
 
 impl Operand {
-    fn value<'a>(&'a self, item: &'a Value) -> Option<&'a Value> {
+    fn values<'a>(&'a self, item: &'a Value) -> Option<Vec<&'a Value>> {
         match self {
-            Self::Path(steps) => results(steps, item).into_iter().next(),
-            Self::Literal(value) => Some(value),
+            Self::Path(steps) => results(steps, item),
+            Self::Literal(value) => Some(vec![value]),
         }
     }
 }
 
 impl Comparison {
-    fn holds(self, left: Option<&Value>, right: Option<&Value>) -> bool {
-        let (Some(left), Some(right)) = (left, right) else { return false };
+    /// `None` for values of different kinds, and for those that have no order.
+    /// Source: client-go `third_party/forked/golang/template/funcs.go`, v0.36.
+    fn holds(self, left: &Value, right: &Value) -> Option<bool> {
         let order = match (left, right) {
-            (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()),
+            (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => match (a.as_i64(), b.as_i64()) {
+                (Some(a), Some(b)) => Some(a.cmp(&b)),
+                _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
+            },
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
-            (a, b) => (a == b).then_some(Ordering::Equal),
+            (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::Different) => Some(a.cmp(b)),
+            _ => return None,
         };
-        match self {
+        Some(match self {
             Self::Equal => order == Some(Ordering::Equal),
             Self::Different => order != Some(Ordering::Equal),
             Self::Less => order == Some(Ordering::Less),
             Self::LessOrEqual => matches!(order, Some(Ordering::Less | Ordering::Equal)),
             Self::Greater => order == Some(Ordering::Greater),
             Self::GreaterOrEqual => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
-        }
+        })
     }
 }
 
@@ -403,6 +434,11 @@ mod tests {
             (".spec['replicas','x']", Some(json!(3))),
             ("..replicas", Some(json!(3))),
             (".nope.nope", None),
+            // What cannot be compared, or is no list, spoils the whole path.
+            (".status.conditions[?(@.n==1.0)].type", None),
+            (".status.conditions[?(@.type==1)].type", None),
+            (".status[?(@.type==\"Ready\")].status", None),
+            (".metadata.labels[?(@.a)]", None),
         ] {
             let parsed = JsonPath::parse(path).expect(path);
             assert_eq!(parsed.first(&object), expected.as_ref(), "{path}");

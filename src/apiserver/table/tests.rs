@@ -56,6 +56,45 @@ fn declared_columns() {
     );
 }
 
+/// What upstream's `tableconvertor` (v0.36) printed for these values, by hand, in a column of each type.
+#[test]
+fn odd_values_have_upstreams_cells() {
+    const TYPES: [&str; 5] = ["string", "integer", "number", "boolean", "date"];
+    let of = |path: &str| TYPES.map(|type_| json!({"name": type_, "type": type_, "jsonPath": path}));
+    let none = Value::Null;
+    let spec = |value: &Value| json!({"v": value});
+    for (path, spec, expected) in [
+        (".spec.v", spec(&json!("3")), json!(["3", none, none, none, "<invalid>"])),
+        (".spec.v", spec(&json!("true")), json!(["true", none, none, none, "<invalid>"])),
+        (".spec.v", spec(&json!("")), json!(["", none, none, none, "<unknown>"])),
+        (".spec.v", spec(&json!("null")), json!(["null", none, none, none, "<unknown>"])),
+        (".spec.v", spec(&json!("a\nb")), json!(["a\nb", none, none, none, "<invalid>"])),
+        (".spec.v", spec(&json!(3)), json!(["3", 3, 3, none, none])),
+        (".spec.v", spec(&json!(-3.7)), json!(["-3.7", -3, -3.7, none, none])),
+        (".spec.v", spec(&json!(1e-7)), json!(["1e-07", 0, 1e-7, none, none])),
+        (".spec.v", spec(&json!(1e21)), json!(["1e+21", i64::MIN, 1e21, none, none])),
+        (".spec.v", spec(&json!(false)), json!(["false", none, none, false, none])),
+        (".spec.v", spec(&none), json!(["<no value>", none, none, none, none])),
+        (".spec.v", spec(&json!([])), json!(["[]", none, none, none, none])),
+        (".spec.v", spec(&json!([1, "a", none, 2.5, true, [1]])), json!(["[1,\"a\",null,2.5,true,[1]]", none, none, none, none])),
+        (".spec.v", spec(&json!({"b": 1, "a": "<"})), json!(["{\"a\":\"\\u003c\",\"b\":1}", none, none, none, none])),
+        (".spec.v", spec(&json!("2026-11-20T09:00:00Z")), json!(["2026-11-20T09:00:00Z", none, none, none, "60m"])),
+        (".spec.v", spec(&json!("2999-01-01T00:00:00Z")), json!(["2999-01-01T00:00:00Z", none, none, none, "<invalid>"])),
+        (".spec.v[*]", spec(&json!([2, 3])), json!(["2", 2, 2, none, none])),
+        (".spec.v[0][1]", spec(&json!([[1, 2]])), json!(["2", 2, 2, none, none])),
+        (".spec.v[5]", spec(&json!([1])), json!([none, none, none, none, none])),
+        (".spec.v.deeper", spec(&json!("x")), json!([none, none, none, none, none])),
+        (".spec.v[?(@.n>1)].t", spec(&json!([{"n": 1, "t": "a"}, {"t": "b"}, {"n": 2, "t": "c"}])), json!(["c", none, none, none, "<invalid>"])),
+        (".spec.v[?(@.n==1)].t", spec(&json!([{"n": "1", "t": "a"}, {"n": 1, "t": "b"}])), json!([none, none, none, none, none])),
+        (".spec.v[?(@.t==\"R\")].s", spec(&json!([{"t": "R", "s": none}])), json!(["<no value>", none, none, none, none])),
+        (".spec.v[?(@.t==\"R\")].s", spec(&json!([{"t": "R", "s": true}])), json!(["true", none, none, true, none])),
+    ] {
+        let columns = Columns::custom(&json!({"additionalPrinterColumns": of(path)}));
+        let object = json!({"metadata": {"name": "m"}, "spec": spec});
+        assert_eq!(Value::Array(cells(&columns, &object)[1..].to_vec()), expected, "{path} of {spec}");
+    }
+}
+
 #[test]
 fn without_columns_there_is_an_age() {
     let columns = Columns::custom(&json!({}));
