@@ -2,6 +2,7 @@
 //! accessors, and the few rules about single values that several layers ask; must not know how objects are
 //! fetched, judged or shown.
 
+pub mod columns;
 pub mod condition;
 pub mod key;
 pub mod merge;

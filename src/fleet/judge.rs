@@ -4,7 +4,7 @@
 //! Rules read condition types, statuses and reasons. Where upstream tells two situations apart only
 //! by its fixed wording (a blocked scale up, a stuck deletion), the wording is in a table here.
 
-use super::row::{Condition, Facts, Kind, Row, Truth};
+use super::row::{Condition, Facts, Kind, Row, Severity, Truth};
 use crate::status::health::Health;
 
 /// So long after its creation a Machine or a Cluster counts as coming up, and an availability that
@@ -49,6 +49,11 @@ const MACHINE_PARTS: [&str; 10] = [
 
 /// True while something is on its way.
 const MOVES: [&str; 5] = ["Updating", "RollingOut", "ScalingUp", "ScalingDown", "Remediating"];
+
+/// Reasons of older conditions that warn of what only takes its time.
+/// Source: `api/core/v1beta1/condition_consts.go`, `controlplane/kubeadm/api/v1beta1/condition_consts.go`, v1.14.0.
+const LEGACY_MOVES: [&str; 4] =
+    ["RollingUpdateInProgress", "ScalingUp", "ScalingDown", "WaitingForAvailableMachines"];
 
 /// Why a judgement is what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,13 +193,17 @@ impl<'a> Bench<'a> {
             return self.not_reported();
         }
         let settled = matches!(self.row.phase.as_ref(), "" | "Provisioned" | "Running" | "Failed");
-        for at in 0..self.row.conditions.len() {
-            match self.row.conditions[at].status {
-                Truth::False if settled => self.claim(Health::Degraded, Why::Condition(at)),
-                Truth::False => self.claim(Health::Progressing, Why::Condition(at)),
-                Truth::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
-                Truth::True => {}
-            }
+        for (at, c) in self.row.conditions.iter().enumerate() {
+            let moving = LEGACY_MOVES.contains(&c.reason.as_ref());
+            let health = match (c.status, c.severity) {
+                (Truth::True, _) => continue,
+                (Truth::Unknown, _) => Health::Unknown,
+                (Truth::False, Severity::Error) => Health::Degraded,
+                (Truth::False, Severity::Info) => Health::Progressing,
+                (Truth::False, Severity::Warning | Severity::None) if settled && !moving => Health::Degraded,
+                (Truth::False, Severity::Warning | Severity::None) => Health::Progressing,
+            };
+            self.claim(health, Why::Condition(at));
         }
     }
 
@@ -245,7 +254,7 @@ impl<'a> Bench<'a> {
     }
 
     fn control_plane(&mut self) {
-        let up = self.row.replica_facts().is_some_and(|f| f.initialized)
+        let up = self.row.replica_facts().is_some_and(|f| f.initialized == Some(true))
             || self.truth("Initialized") == Some(Truth::True);
         if !up {
             let late = self.passed_s(self.row.created_s) > COMING_UP_S;

@@ -5,6 +5,8 @@
 //! takes them in; everything else reads. All text in it is already sanitised.
 
 mod cause;
+mod cell;
+mod conditions;
 pub mod decode;
 mod delta;
 mod details;
@@ -28,15 +30,17 @@ use rustc_hash::FxHashSet;
 
 pub use crate::status::health::Health;
 pub use cause::Hop;
+pub use cell::{Cell, Reader};
+pub use conditions::conditions_of;
 pub use delta::{Delta, Feed, FeedKey, FeedState};
 pub use details::{ConditionLine, Details, Link, Relation, Target, Tone};
 pub use intern::Interner;
 pub use judge::{Judgement, Why, judge};
 pub use line::{Line, Tag};
-pub use order::{Candidate, Candidates, Column, Floor, Match, Query, Sort};
+pub use order::{By, Candidate, Candidates, Floor, Match, Query, Sort};
 pub use row::{
-    ClusterFacts, Condition, ConditionText, Counters, Facts, GroupKind, Kind, Labels, MachineFacts, Owner,
-    Reference, ReplicaFacts, Row, RowId, SourceId, Truth, Uid, VersionCount, moment,
+    ClusterFacts, Condition, ConditionText, Counters, Facts, GroupKind, Host, Kind, Labels, MachineFacts, Owner,
+    Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Truth, Uid, VersionCount, moment,
 };
 pub use timeline::Flip;
 pub use tree::{Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use frizbee::{Config, Matcher, Matching};
 
-use super::Fleet;
-use super::row::{Counters, Kind, Row, RowId};
+use super::row::{Kind, Row, RowId};
+use super::{Cell, Fleet, Reader};
+use crate::api::columns::Column;
 use crate::status::health::Health;
 
 /// Longer queries are cut: nobody types them, and matching is quadratic in them.
@@ -26,27 +27,19 @@ pub enum Match {
 
 /// What rows are ordered by. Equal ones are ordered by namespace and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Column {
+pub enum By {
     /// Source, namespace, name.
     #[default]
     Name,
     /// Worst first.
     Health,
-    Cluster,
-    Phase,
-    Version,
-    /// Newest first.
-    Age,
-    Desired,
-    Current,
-    Ready,
-    Available,
-    UpToDate,
+    /// One of upstream's columns, as [`Cell::order`] has it.
+    Column(&'static Column),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
-    pub column: Column,
+    pub by: By,
     pub reverse: bool,
 }
 
@@ -112,14 +105,16 @@ impl Candidates {
         self.0.retain(|c| c.health >= query.at_least.0);
         let words: String = query.text.chars().take(QUERY_CHARS_MAX).collect();
         if words.trim().is_empty() {
-            self.0.sort_by(|a, b| compare(a, b, query.sort));
+            let order = Order::of(query.sort);
+            self.0.sort_by(|a, b| order.compare(a, b));
             return self.0.into_iter().map(|c| c.id).collect();
         }
         let mut scored = matching(self.0, &words, query.matching);
-        let by_score = query.matching == Match::Fuzzy && query.sort.column == Column::Name;
+        let by_score = query.matching == Match::Fuzzy && query.sort.by == By::Name;
+        let order = Order::of(query.sort);
         scored.sort_by(|(score_a, a), (score_b, b)| {
             let first = if by_score { score_b.cmp(score_a) } else { Ordering::Equal };
-            first.then_with(|| compare(a, b, query.sort))
+            first.then_with(|| order.compare(a, b))
         });
         scored.into_iter().map(|(_, c)| c.id).collect()
     }
@@ -172,38 +167,34 @@ fn haystack(c: &Candidate, how: Match, text: &mut String) {
     }
 }
 
-fn compare(a: &Candidate, b: &Candidate, sort: Sort) -> Ordering {
-    let (x, y) = (a.row.as_ref(), b.row.as_ref());
-    let first = match sort.column {
-        Column::Name => Ordering::Equal,
-        Column::Health => b.health.cmp(&a.health),
-        Column::Cluster => x.cluster.cmp(&y.cluster),
-        Column::Phase => x.phase.cmp(&y.phase),
-        Column::Version => by_version(&x.version, &y.version),
-        Column::Age => y.created_s.cmp(&x.created_s),
-        Column::Desired => counter(x, |c| c.desired).cmp(&counter(y, |c| c.desired)),
-        Column::Current => counter(x, |c| c.current).cmp(&counter(y, |c| c.current)),
-        Column::Ready => counter(x, |c| c.ready).cmp(&counter(y, |c| c.ready)),
-        Column::Available => counter(x, |c| c.available).cmp(&counter(y, |c| c.available)),
-        Column::UpToDate => counter(x, |c| c.up_to_date).cmp(&counter(y, |c| c.up_to_date)),
-    };
-    let name = || (x.source, &x.namespace, &x.name).cmp(&(y.source, &y.namespace, &y.name));
-    if sort.column == Column::Name {
-        return if sort.reverse { name().reverse() } else { name() };
-    }
-    (if sort.reverse { first.reverse() } else { first }).then_with(name)
+/// A [`Sort`] ready to compare.
+#[derive(Clone, Copy)]
+struct Order {
+    sort: Sort,
+    reader: Option<Reader>,
 }
 
-/// A counter of the row; of control plane and workers together for a Cluster.
-fn counter(row: &Row, pick: impl Fn(&Counters) -> Option<u32>) -> u32 {
-    match row.cluster_facts() {
-        Some(c) => pick(&c.control_plane).unwrap_or(0) + pick(&c.workers).unwrap_or(0),
-        None => row.counters().as_ref().and_then(pick).unwrap_or(0),
+impl Order {
+    fn of(sort: Sort) -> Self {
+        let reader = if let By::Column(column) = sort.by { Reader::of(column) } else { None };
+        Self { sort, reader }
+    }
+
+    fn cell(self, row: &Row) -> Cell<'_> {
+        self.reader.map_or(Cell::Nothing, |reader| reader.read(row))
+    }
+
+    fn compare(self, a: &Candidate, b: &Candidate) -> Ordering {
+        let names = || compare_names(&a.row, &b.row);
+                let first = match self.sort.by {
+            By::Name => names(),
+            By::Health => b.health.cmp(&a.health),
+            By::Column(_) => self.cell(&a.row).order(self.cell(&b.row)),
+        };
+        (if self.sort.reverse { first.reverse() } else { first }).then_with(names)
     }
 }
 
-/// `v1.9.3` before `v1.10.0`; what is no version by its text, first.
-fn by_version(a: &str, b: &str) -> Ordering {
-    let parse = |text: &str| semver::Version::parse(text.strip_prefix('v').unwrap_or(text)).ok();
-    parse(a).cmp(&parse(b)).then_with(|| a.cmp(b))
+fn compare_names(x: &Row, y: &Row) -> Ordering {
+    (x.source, &x.namespace, &x.name).cmp(&(y.source, &y.namespace, &y.name))
 }

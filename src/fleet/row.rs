@@ -131,11 +131,37 @@ impl Truth {
     }
 }
 
+/// How much a condition of the older kind (v1beta1) matters while it is false. Newer ones have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    #[default]
+    None,
+    /// Things go as they should.
+    Info,
+    /// It may pass by itself.
+    Warning,
+    /// Somebody has to do something.
+    Error,
+}
+
+impl Severity {
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "Info" => Self::Info,
+            "Warning" => Self::Warning,
+            "Error" => Self::Error,
+            _ => Self::None,
+        }
+    }
+}
+
 /// What a condition says, without since when: shared by all objects that say the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConditionText {
     pub type_: Arc<str>,
     pub status: Truth,
+    pub severity: Severity,
     pub reason: Arc<str>,
     /// Several lines at most; empty when there is nothing to say.
     pub message: Arc<str>,
@@ -202,19 +228,31 @@ pub struct ClusterFacts {
 pub struct ReplicaFacts {
     pub counters: Counters,
     pub versions: Box<[VersionCount]>,
-    /// Control planes: `status.initialization.controlPlaneInitialized`.
-    pub initialized: bool,
+    /// Control planes: `status.initialization.controlPlaneInitialized`; `None`: not said.
+    pub initialized: Option<bool>,
     /// `spec.rollout.after`, seconds since the epoch.
     pub rollout_after_s: Option<u32>,
     pub infrastructure_ref: Option<Reference>,
     pub bootstrap_ref: Option<Reference>,
 }
 
+/// The server behind a Machine, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    pub provider_id: Option<Box<str>>,
+    /// The first address of its type, as the next.
+    pub internal_ip: Option<Box<str>>,
+    pub external_ip: Option<Box<str>>,
+    pub os_image: Option<Arc<str>>,
+}
+
 /// What only a Machine has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineFacts {
     pub node: Option<Box<str>>,
+    /// Where it is, which may be elsewhere than was asked for.
     pub failure_domain: Option<Arc<str>>,
+    pub host: Option<Box<Host>>,
     pub infrastructure_ref: Option<Reference>,
     pub bootstrap_ref: Option<Reference>,
     pub control_plane: bool,

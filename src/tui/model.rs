@@ -83,6 +83,8 @@ pub struct Model {
     pub area: Rect,
     pub now: Timestamp,
     pub mouse: bool,
+    /// Lists have upstream's wide columns too.
+    pub wide: bool,
     /// Grows with every question to the desk, so that late answers find no one.
     pub ticket: u64,
 }
@@ -102,6 +104,7 @@ impl Model {
             area,
             now,
             mouse: false,
+            wide: false,
             ticket: 0,
         }
     }
@@ -120,7 +123,7 @@ impl Model {
 
     /// Brings the open screen's order, tree and cursor up to the fleet. Cheap when nothing changed.
     pub fn refresh(&mut self) {
-        let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme };
+        let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme, wide: self.wide };
         let last = self.screens.len() - 1;
         self.screens[last].refresh(&context);
     }
@@ -153,7 +156,7 @@ impl Model {
 
     /// Moves on the open screen, whatever is over it.
     pub fn move_screen(&mut self, motion: Motion) {
-        let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme };
+        let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme, wide: self.wide };
         let last = self.screens.len() - 1;
         self.screens[last].step(&context, motion);
     }

@@ -155,6 +155,7 @@ fn on_mouse(model: &mut Model, event: MouseEvent) {
                     area: model.area,
                     now: model.now,
                     theme: &model.look.theme,
+                    wide: model.wide,
                 };
                 let last = model.screens.len() - 1;
                 model.screens[last].click(&context, usize::from(event.row - first));

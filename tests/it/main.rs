@@ -13,6 +13,7 @@
 mod actions;
 mod apiserver;
 mod clusterctl;
+mod columns;
 mod conformance;
 mod crash;
 mod crds;
@@ -30,6 +31,7 @@ mod rollout;
 mod running;
 mod schema;
 mod screens;
+mod shared_files;
 mod simulation;
 mod standalone;
 mod status_appendix;

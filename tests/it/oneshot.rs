@@ -142,14 +142,14 @@ async fn wait_ends_when_it_is_true() {
     };
     assert_eq!(
         waited(&format!("cluster/{name} --for=condition=InfrastructureReady")).await,
-        Ok(Waited::Reached)
+        Ok(Waited::Reached { remark: None })
     );
     let late = waited(&format!("cluster/{name} --for=condition=NoSuchThing")).await.expect("an answer");
     let Waited::TimedOut { last, .. } = late else { panic!("{late:?}") };
     assert_eq!(last, "it has no condition NoSuchThing");
     assert!(waited("cluster/x --for=sunshine").await.expect_err("refused").contains("not understood"));
     assert!(waited("md/x --for=verdict=ok").await.expect_err("refused").contains("only a cluster"));
-    assert_eq!(waited("cluster/nobody --for=delete").await, Ok(Waited::Reached));
+    assert_eq!(waited("cluster/nobody --for=delete").await, Ok(Waited::Reached { remark: None }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,6 +37,7 @@ const PLAIN: Eyes = Eyes {
     read_only: false,
 };
 const WIDE: Eyes = Eyes { width: 120, height: 40, ..PLAIN };
+const LARGE: Eyes = Eyes { width: 200, height: 50, ..PLAIN };
 
 fn model(eyes: Eyes, deltas: Vec<capstan::fleet::Delta>) -> Model {
     let look = Look::load(eyes.theme, eyes.keymap, eyes.tier, eyes.ascii, None).expect("shipped files load");
@@ -91,11 +92,44 @@ fn every_screen_looks_as_recorded() {
         ("command-line-mistake", PLAIN, ": \"scal 3\" enter"),
         ("vim-chord", Eyes { keymap: "vim", ..PLAIN }, "g"),
         ("too-small", Eyes { width: 30, height: 5, ..PLAIN }, ""),
+        ("fleet-200x50", LARGE, ""),
+        ("fleet-wide-80x24", PLAIN, "ctrl-w"),
+        ("fleet-wide-200x50", LARGE, "ctrl-w"),
+        ("tree-200x50", LARGE, "\":tree prod-us-2\" enter"),
+        ("tree-wide-80x24", PLAIN, "\":tree prod-us-2\" enter ctrl-w"),
+        ("tree-wide-200x50", LARGE, "ctrl-w \":tree prod-us-2\" enter"),
+        ("fleet-by-counter", PLAIN, "\":sort cp-available\" enter I"),
     ] {
         let mut model = sample(eyes);
         keys(&mut model, typed);
         golden(name, &text(&mut model));
     }
+}
+
+#[test]
+fn older_conditions_are_read_and_marked() {
+    for (name, eyes, typed) in [
+        ("fleet-older-80x24", PLAIN, ""),
+        ("fleet-older-wide-120x40", WIDE, "ctrl-w"),
+        ("tree-older-80x24", PLAIN, "\":tree only-v1beta1\" enter"),
+        ("tree-older-ascii", Eyes { ascii: true, tier: Tier::None, ..WIDE }, "\":tree only-v1beta1\" enter"),
+        ("details-older-machine-80x24", PLAIN, "\":tree only-v1beta1\" enter end d"),
+        ("details-upgraded-80x24", PLAIN, "\":tree upgraded\" enter d"),
+    ] {
+        let mut model = model(eyes, fixture::older());
+        keys(&mut model, typed);
+        golden(name, &text(&mut model));
+    }
+}
+
+#[test]
+fn wide_columns_come_and_go() {
+    let mut model = sample(LARGE);
+    let before = text(&mut model);
+    keys(&mut model, "ctrl-w");
+    assert!(text(&mut model).contains("PAUSED") && !before.contains("PAUSED"));
+    keys(&mut model, "\":wide\" enter");
+    assert_eq!(text(&mut model), before);
 }
 
 #[test]
@@ -198,7 +232,7 @@ fn pasted_text_runs_nothing() {
 
 #[test]
 fn no_size_breaks_any_screen() {
-    for typed in ["", "enter", "enter o +", "w", "d tab", "?", ": \"s\"", "/ \"x\""] {
+    for typed in ["", "ctrl-w", "enter", "enter o + ctrl-w", "w", "d tab", "?", ": \"s\"", "/ \"x\""] {
         let mut model = sample(PLAIN);
         keys(&mut model, typed);
         for width in (0..=60).chain([80, 81, 120, 200]) {
@@ -264,7 +298,7 @@ proptest! {
                 Just("up"), Just("down"), Just("enter"), Just("esc"), Just("tab"), Just("left"), Just("right"),
                 Just("space"), Just("pagedown"), Just("end"), Just("home"), Just("+"), Just("-"), Just("o"), Just("w"),
                 Just("d"), Just("y"), Just("?"), Just(":"), Just("/"), Just("a"), Just("q"), Just("backspace"), Just("u"),
-                Just("F"), Just("S"), Just("p"), Just("r"), Just("n"),
+                Just("F"), Just("S"), Just("ctrl-w"), Just("p"), Just("r"), Just("n"),
             ],
             0..40,
         ),

@@ -1,14 +1,13 @@
 //! CustomResourceDefinitions of the typed kinds, made from the types: names, columns, subresources,
 //! contract labels and structural schemas. Must not know who serves or installs them.
 
-mod columns;
 mod rules;
 mod schema;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
+    CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
 };
 use kube::CustomResourceExt;
 use kube::core::object::{HasSpec, HasStatus};
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
 use super::cluster::Cluster;
+use super::columns::{self, Column};
 use super::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use super::dev::{DevCluster, DevClusterTemplate, DevMachine, DevMachineTemplate};
 use super::machine::Machine;
@@ -84,9 +84,20 @@ fn definition(mut crd: CustomResourceDefinition, properties: Value, spec: Spec) 
     let schema = root_schema(&crd.spec.names.kind, properties, spec);
     for version in &mut crd.spec.versions {
         version.schema = Some(CustomResourceValidation { open_api_v3_schema: schema.clone() });
-        version.additional_printer_columns = Some(columns::of(&crd.spec.names.kind));
+        version.additional_printer_columns = Some(printer_columns(&crd.spec.names.kind));
     }
     crd
+}
+
+fn printer_columns(kind: &str) -> Vec<CustomResourceColumnDefinition> {
+    let definition = |column: &Column| CustomResourceColumnDefinition {
+        name: column.name.to_owned(),
+        type_: column.type_.as_str().to_owned(),
+        json_path: column.path.render(),
+        priority: column.wide.then_some(10),
+        ..Default::default()
+    };
+    columns::of(kind).iter().map(definition).collect()
 }
 
 /// The envelope that every object has, around the parts that the types describe.

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use super::lax::Texts;
+use super::lax::{Lax, Texts};
 use super::slim::{Condition, Counts, Ref, Slim, VersionCount};
 use crate::api::key::Gvk;
-use crate::api::names::{self, annotation, label};
+use crate::api::names::{annotation, label};
+use crate::fleet::conditions::{Places, Told, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
 use crate::fleet::row::{self, Facts, Kind, Row, SourceId, Truth, Uid};
 use crate::text::{sanitize_block, sanitize_line};
@@ -176,36 +177,17 @@ impl Builder<'_> {
         self.line(text)
     }
 
-    /// The newer list where there is one, wherever the version keeps it; else what is left of the older
-    /// one. Older conditions are told by where they are, by a severity, or by reasons that are missing
-    /// everywhere.
     fn conditions(&mut self) -> (Box<[row::Condition]>, bool) {
         let status = &self.o.status;
-        let newer = &status.v1beta2.conditions.0;
-        let places = [newer, &status.conditions.0, &status.deprecated.v1beta1.conditions.0];
-        let Some(place) = places.iter().position(|list| !list.is_empty()) else {
-            return (Box::default(), false);
+        let places = Places {
+            newer: &status.v1beta2.conditions.0,
+            plain: &status.conditions.0,
+            deprecated: &status.deprecated.v1beta1.conditions.0,
         };
-        let list = places[place];
-        let legacy = match place {
-            0 => false,
-            1 => {
-                self.reads_older_version()
-                    || list.iter().any(|c| !c.severity.is_empty())
-                    || list.iter().all(|c| c.reason.is_empty())
-            }
-            _ => true,
-        };
+        let gvk = &self.decoder.gvk;
+        let (list, legacy) = places.choose(&gvk.group, &gvk.version);
         let conditions = list.iter().filter(|c| !c.r#type.is_empty()).map(|c| self.condition(c)).collect();
         (conditions, legacy)
-    }
-
-    /// Of Cluster API's own kinds, v1beta1 has the older conditions in `status.conditions`; the versions
-    /// of other providers say nothing.
-    fn reads_older_version(&self) -> bool {
-        let gvk = &self.decoder.gvk;
-        let own = [names::CORE_GROUP, names::CONTROL_PLANE_GROUP, names::BOOTSTRAP_GROUP];
-        own.contains(&gvk.group.as_str()) && gvk.version == "v1beta1"
     }
 
     fn condition(&mut self, c: &Condition) -> row::Condition {
@@ -213,6 +195,7 @@ impl Builder<'_> {
         let text = row::ConditionText {
             type_: self.line(&c.r#type),
             status: Truth::parse(&c.status),
+            severity: row::Severity::parse(&c.severity),
             reason: self.line(reason),
             message: self.block(&c.message),
         };
@@ -233,11 +216,10 @@ impl Builder<'_> {
     fn cluster(&mut self) -> row::ClusterFacts {
         let (spec, status) = (&self.o.spec, &self.o.status);
         let newer = &status.v1beta2;
-        let pick = |new: &Counts, old: &Counts| counters(if new.replicas.is_some() { new } else { old });
         let class = [&spec.topology.class_ref.name, &spec.topology.class].into_iter().find(|c| !c.is_empty());
         row::ClusterFacts {
-            control_plane: pick(&status.control_plane, &newer.control_plane),
-            workers: pick(&status.workers, &newer.workers),
+            control_plane: counters(&status.control_plane, &newer.control_plane),
+            workers: counters(&status.workers, &newer.workers),
             control_plane_versions: self.versions(&status.control_plane.versions),
             worker_versions: self.versions(&status.workers.versions),
             control_plane_ref: self.reference(&spec.control_plane_ref),
@@ -245,7 +227,7 @@ impl Builder<'_> {
             class: self.line(class.map_or("", |c| c.as_str())),
             infrastructure_provisioned: status.initialization.infrastructure_provisioned.0
                 || status.infrastructure_ready.0,
-            control_plane_initialized: status.initialization.control_plane_initialized.0
+            control_plane_initialized: status.initialization.control_plane_initialized == Lax(Some(true))
                 || status
                     .conditions
                     .iter()
@@ -279,7 +261,10 @@ impl Builder<'_> {
                     .or(status.updated_replicas.0),
             },
             versions: self.versions(&status.versions),
-            initialized: status.initialization.control_plane_initialized.0 || status.initialized.0,
+            initialized: status
+                .initialization
+                .control_plane_initialized
+                .or_else(|| status.initialized.0.then_some(true)),
             rollout_after_s: Some(seconds(after)).filter(|s| *s != 0),
             infrastructure_ref: infrastructure.and_then(|r| self.reference(r)),
             bootstrap_ref: self.reference(&spec.template.spec.bootstrap.config_ref),
@@ -289,15 +274,33 @@ impl Builder<'_> {
     fn machine(&mut self) -> row::MachineFacts {
         let (spec, status) = (&self.o.spec, &self.o.status);
         let node = &status.node_ref.name;
-        let domain =
-            if status.failure_domain.is_empty() { &spec.failure_domain } else { &status.failure_domain };
+        // The older version has one field for what is asked for and what is.
+        let older = status.failure_domain.is_empty() && is_older_version(&self.decoder.gvk.group, &self.decoder.gvk.version);
+        let domain = if older { &spec.failure_domain } else { &status.failure_domain };
         row::MachineFacts {
             node: (!node.is_empty()).then(|| sanitize_line(node).into()),
             failure_domain: if domain.is_empty() { None } else { Some(self.line(domain)) },
+            host: self.host(),
             infrastructure_ref: self.reference(&spec.infrastructure_ref),
             bootstrap_ref: self.reference(&spec.bootstrap.config_ref),
             control_plane: self.o.metadata.labels.get(label::CONTROL_PLANE).is_some(),
         }
+    }
+
+    fn host(&mut self) -> Option<Box<row::Host>> {
+        let (spec, status) = (&self.o.spec, &self.o.status);
+        let own = |text: &str| (!text.is_empty()).then(|| sanitize_line(text).into());
+        let address = |type_: &str| {
+            own(status.addresses.iter().find(|a| a.r#type.0 == type_).map_or("", |a| a.address.as_str()))
+        };
+        let image = &status.node_info.os_image;
+        let host = row::Host {
+            provider_id: own(&spec.provider_id),
+            internal_ip: address("InternalIP"),
+            external_ip: address("ExternalIP"),
+            os_image: if image.is_empty() { None } else { Some(self.line(image)) },
+        };
+        (host != row::Host::default()).then(|| Box::new(host))
     }
 
     fn versions(&mut self, list: &[VersionCount]) -> Box<[row::VersionCount]> {
@@ -317,19 +320,30 @@ impl Builder<'_> {
     }
 }
 
+impl Told for Condition {
+    fn has_severity(&self) -> bool {
+        !self.severity.is_empty()
+    }
+
+    fn has_reason(&self) -> bool {
+        !self.reason.is_empty()
+    }
+}
+
 /// A control plane that has not been labelled yet belongs to the Cluster that owns it.
 fn owning_cluster(o: &Slim) -> &str {
     let owners = &o.metadata.owner_references.0;
     owners.iter().find(|o| o.kind.0 == "Cluster").map_or("", |o| o.name.as_str())
 }
 
-fn counters(c: &Counts) -> row::Counters {
+/// From their place, or from that of objects read through v1beta1.
+fn counters(c: &Counts, older: &Counts) -> row::Counters {
     row::Counters {
-        desired: c.desired_replicas.0,
-        current: c.replicas.0,
-        ready: c.ready_replicas.0,
-        available: c.available_replicas.0,
-        up_to_date: c.up_to_date_replicas.0,
+        desired: c.desired_replicas.or(older.desired_replicas.0),
+        current: c.replicas.or(older.replicas.0),
+        ready: c.ready_replicas.or(older.ready_replicas.0),
+        available: c.available_replicas.or(older.available_replicas.0),
+        up_to_date: c.up_to_date_replicas.or(older.up_to_date_replicas.0),
     }
 }
 

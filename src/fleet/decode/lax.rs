@@ -114,6 +114,12 @@ impl Shape for bool {
     }
 }
 
+impl Shape for Option<bool> {
+    fn of_bool(value: bool) -> Option<Self> {
+        Some(Some(value))
+    }
+}
+
 /// A list of `T`; items of another shape are their default.
 impl<T: Shape> Shape for Vec<T> {
     fn of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {

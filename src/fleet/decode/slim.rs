@@ -21,11 +21,11 @@ pub struct Slim {
 
 /// Declares lenient structs: each field is `Lax`, and the struct itself may be missing or misshapen.
 macro_rules! lenient {
-    ($($(#[$meta:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {$(
+    ($($(#[$meta:meta])* $name:ident { $($(#[$how:meta])* $field:ident: $type:ty),* $(,)? })*) => {$(
         $(#[$meta])*
         #[derive(Clone, Debug, Default, serde::Deserialize)]
         #[serde(default, rename_all = "camelCase")]
-        pub(super) struct $name { $(pub(super) $field: Lax<$type>),* }
+        pub(super) struct $name { $($(#[$how])* pub(super) $field: Lax<$type>),* }
 
         impl Shape for $name {
             fn of_map<'de, A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
@@ -46,6 +46,7 @@ lenient! {
         cluster_name: String, paused: bool, replicas: Option<u32>, version: String, failure_domain: String,
         control_plane_ref: Ref, infrastructure_ref: Ref, bootstrap: Bootstrap, topology: Topology,
         template: Template, machine_template: Template, rollout: Rollout, rollout_after: String,
+        #[serde(rename = "providerID")] provider_id: String,
     }
     /// Both forms: `apiGroup` of v1beta2, `apiVersion` of v1beta1.
     Ref { api_group: String, api_version: String, kind: String, name: String }
@@ -57,18 +58,21 @@ lenient! {
     Rollout { after: String }
     Status {
         observed_generation: Option<u32>, phase: String, version: String, failure_domain: String, node_ref: Ref,
+        addresses: Vec<Address>, node_info: NodeInfo,
         replicas: Option<u32>, ready_replicas: Option<u32>, available_replicas: Option<u32>,
         up_to_date_replicas: Option<u32>, updated_replicas: Option<u32>,
         control_plane: Counts, workers: Counts, versions: Vec<VersionCount>,
         initialization: Initialization, initialized: bool, infrastructure_ready: bool, control_plane_ready: bool,
         conditions: Vec<Condition>, v1beta2: Newer, deprecated: Deprecated,
     }
+    Address { r#type: String, address: String }
+    NodeInfo { os_image: String }
     Counts {
         desired_replicas: Option<u32>, replicas: Option<u32>, ready_replicas: Option<u32>,
         available_replicas: Option<u32>, up_to_date_replicas: Option<u32>, versions: Vec<VersionCount>,
     }
     VersionCount { version: String, replicas: Option<u32> }
-    Initialization { infrastructure_provisioned: bool, control_plane_initialized: bool, provisioned: bool }
+    Initialization { infrastructure_provisioned: bool, control_plane_initialized: Option<bool>, provisioned: bool }
     /// Only conditions of the older kind have a severity.
     Condition {
         r#type: String, status: String, reason: String, message: String, severity: String,

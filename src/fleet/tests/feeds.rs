@@ -103,6 +103,30 @@ fn old_servers_are_read_as_far_as_they_go() {
 }
 
 #[test]
+fn severities_of_older_conditions_tell_a_fault_from_progress() {
+    let health = |severity: &str, reason: &str, phase: &str| {
+        let row = row_of(&json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
+            "metadata": {"name": "m", "namespace": "default", "uid": "1", "creationTimestamp": LONG_AGO},
+            "status": {"phase": phase,
+                "conditions": [{"type": "Ready", "status": "False", "severity": severity, "reason": reason}]}}));
+        judge(&row, seconds(now())).health
+    };
+    for (severity, reason, phase, expected) in [
+        ("Error", "BootstrapFailed", "Provisioning", Health::Degraded),
+        ("Error", "ScalingUp", "Running", Health::Degraded),
+        ("Warning", "NodeConditionsFailed", "Running", Health::Degraded),
+        ("Warning", "NodeConditionsFailed", "Provisioning", Health::Progressing),
+        ("Warning", "RollingUpdateInProgress", "Running", Health::Progressing),
+        ("Warning", "ScalingUp", "", Health::Progressing),
+        ("Info", "WaitingForInfrastructure", "Running", Health::Progressing),
+        ("", "Unsaid", "Running", Health::Degraded),
+    ] {
+        assert_eq!(health(severity, reason, phase), expected, "{severity} {reason} {phase}");
+    }
+}
+
+#[test]
 fn older_conditions_are_told_by_where_they_are_and_how_they_look() {
     let older = json!([{"type": "Ready", "status": "False", "severity": "Error", "reason": "Broken"}]);
     let bare = json!([{"type": "Ready", "status": "True"}]);

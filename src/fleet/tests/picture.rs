@@ -155,7 +155,7 @@ fn filters_and_orders() {
             .map(|id| fleet.row(*id).expect("there").name.to_string())
             .collect()
     };
-    let worst_first = Sort { column: Column::Health, reverse: false };
+    let worst_first = Sort { by: By::Health, reverse: false };
     let query = |text: &str| Query { text: text.to_owned(), ..Query::default() };
     assert_eq!(names(Kind::Cluster, &Query { sort: worst_first, ..Query::default() }), ["alpha", "beta"]);
     assert_eq!(names(Kind::Cluster, &query("!alpha")), ["beta"]);

@@ -3,7 +3,7 @@
 use super::{Argument, Command, Kind, TABLE};
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
-use crate::tui::screen::header::SORTS;
+use crate::tui::screen::fleet::sorts;
 use crate::tui::{keymap, theme};
 
 /// One line that may be meant, with what it does.
@@ -77,7 +77,7 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
             let rows = model.fleet.clusters().iter().filter_map(|id| model.fleet.row(*id));
             rows.map(|row| row.name.to_string()).collect()
         }
-        Kind::Column => SORTS.map(|(word, _)| word.to_owned()).to_vec(),
+        Kind::Column => sorts(true).map(|(word, _)| word).collect(),
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],

@@ -6,12 +6,13 @@ use crate::tui::command::did_you_mean;
 use crate::tui::cursor::Motion;
 use crate::tui::effect::Effect;
 use crate::tui::keymap::Mode;
+use crate::tui::layout::layout;
 use crate::tui::model::{Model, Tone};
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::help::Help;
 use crate::tui::overlay::prompt::Prompt;
 use crate::tui::screen::details::{DetailsScreen, Tab};
-use crate::tui::screen::header::SORTS;
+use crate::tui::screen::fleet::sorts;
 use crate::tui::screen::tree::{Fold, TreeScreen};
 use crate::tui::screen::{Context, Screen};
 
@@ -126,18 +127,19 @@ pub fn filter(model: &mut Model, words: &str) -> Outcome {
 }
 
 pub fn sort(model: &mut Model, column: &str) -> Outcome {
-    let Some((_, column)) = SORTS.iter().find(|(word, _)| *word == column) else {
-        let words = SORTS.map(|(word, _)| word);
-        let hint = did_you_mean(column, words.into_iter());
+    let Some((_, by)) = sorts(true).find(|(word, _)| word == column) else {
+        let words: Vec<String> = sorts(true).map(|(word, _)| word).collect();
+        let hint = did_you_mean(column, words.iter().map(String::as_str));
         return Err(format!("there is no column `{column}`{hint}; known: {}", words.join(", ")));
     };
-    with_fleet(model, |sort| sort.column = *column)
+    with_fleet(model, |sort| sort.by = by)
 }
 
 pub fn sort_next(model: &mut Model) -> Outcome {
+    let all: Vec<_> = sorts(model.wide).map(|(_, by)| by).collect();
     with_fleet(model, |sort| {
-        let at = SORTS.iter().position(|(_, column)| *column == sort.column).unwrap_or(0);
-        sort.column = SORTS[(at + 1) % SORTS.len()].1;
+        let next = all.iter().position(|by| *by == sort.by).map_or(0, |at| at + 1);
+        sort.by = all[next % all.len()];
     })
 }
 
@@ -155,6 +157,21 @@ fn with_fleet(model: &mut Model, change: impl FnOnce(&mut crate::fleet::Sort)) -
     NOTHING
 }
 
+/// Upstream's wide columns in every list, or its default ones.
+pub fn wide(model: &mut Model) -> Outcome {
+    model.wide = !model.wide;
+    model.refresh();
+    let shown = layout(model.area).is_none_or(|parts| match model.screen() {
+        Screen::Fleet(fleet) => fleet.shows_wide(parts.body),
+        Screen::Tree(tree) => tree.shows_wide(parts.body),
+        Screen::Details(_) => false,
+    });
+    if model.wide && !shown {
+        model.say(Tone::Info, "there is no room for more columns here; the details have them all");
+    }
+    NOTHING
+}
+
 pub fn faults(model: &mut Model) -> Outcome {
     let Screen::Fleet(fleet) = model.screen_mut() else {
         return Err("only the list of clusters can leave some out; :clusters goes there".to_owned());
@@ -164,7 +181,7 @@ pub fn faults(model: &mut Model) -> Outcome {
 }
 
 fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_>)) -> Outcome {
-    let context = Context { fleet: &model.fleet, area: model.area, now: model.now, theme: &model.look.theme };
+    let context = Context { fleet: &model.fleet, area: model.area, now: model.now, theme: &model.look.theme, wide: model.wide };
     match model.screens.last_mut() {
         Some(Screen::Tree(tree)) => {
             change(tree, &context);

@@ -139,7 +139,7 @@ impl DetailsScreen {
         for (y, line) in (body.y..body.bottom()).zip(lines.iter().skip(first)) {
             put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
         }
-        foot::view(self.item, fleet, paint, layout, buffer);
+        foot::view(self.item, false, fleet, paint, layout, buffer);
         foot::position(first, usize::from(body.height), lines.len(), paint, layout, buffer);
     }
 

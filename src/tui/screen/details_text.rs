@@ -1,14 +1,17 @@
 //! The texts of the details screen as lines. Must not know what is scrolled or selected.
 
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use serde_json::Value;
 
 use crate::fleet::watch::{EventLine, Subject};
-use crate::fleet::{Counters, Details, Fleet, Item, Link, Relation, Tone, Truth};
+use crate::api::columns::{Column, Type};
+use crate::fleet::{Cell, Details, Fleet, Item, Link, Reader, Relation, Row, Severity, Tone, Truth, conditions_of};
 use crate::text;
 use crate::time::{Timestamp, parse_rfc3339};
 use crate::tui::paint::Paint;
+use crate::tui::screen::parts::{counter, counters_of};
 use crate::tui::theme::Scope;
+use crate::tui::widget::counters;
 
 /// The followed object as far as it is known.
 #[derive(Default)]
@@ -52,6 +55,7 @@ struct Condition {
     tone: Tone,
     type_: String,
     status: &'static str,
+    severity: Severity,
     reason: String,
     since: Option<Timestamp>,
     message: String,
@@ -68,8 +72,8 @@ pub fn overview(
 ) -> Vec<Line<'static>> {
     let details = item.and_then(|item| if let Item::Row(id) = item { fleet.details(id) } else { None });
     let mut lines = trouble(full, paint, width);
-    let mut all = match &details {
-        Some(details) => of_row(details),
+    let (mut all, legacy) = match &details {
+        Some(details) => (of_row(details), details.row.legacy),
         None => of_object(full),
     };
     // What is wrong comes first; otherwise the object's own order.
@@ -83,20 +87,9 @@ pub fn overview(
         lines.push(Line::from(paint.span(Scope::Muted, "reading the object")));
         return lines;
     }
-    conditions(&all, paint, width, &mut lines);
+    conditions(&all, legacy, paint, width, &mut lines);
     if let Some(details) = details {
-        if let Some(counters) = details.counters {
-            heading("Replicas", paint, &mut lines);
-            lines.push(counter_line(&counters, paint));
-        }
-        if let Some(facts) = details.row.cluster_facts() {
-            heading("Replicas", paint, &mut lines);
-            for (label, counters) in [("control plane", &facts.control_plane), ("workers", &facts.workers)] {
-                let mut line = counter_line(counters, paint);
-                line.spans.insert(0, paint.span(Scope::Muted, format!("{label:<16}")));
-                lines.push(line);
-            }
-        }
+        replicas(details.row, paint, &mut lines);
         relations(&details.links, paint, &mut lines);
         facts(&details, paint, width, &mut lines);
     }
@@ -121,6 +114,7 @@ fn of_row(details: &Details<'_>) -> Vec<Condition> {
         tone: line.tone,
         type_: line.condition.type_.to_string(),
         status: line.condition.status.as_str(),
+        severity: line.condition.severity,
         reason: line.condition.reason.to_string(),
         since: line.condition.since(),
         message: line.condition.message.to_string(),
@@ -130,8 +124,8 @@ fn of_row(details: &Details<'_>) -> Vec<Condition> {
 
 /// Conditions of an object that is not in the fleet (infrastructure, bootstrap). Text of a followed
 /// object is sanitised already.
-fn of_object(full: &Full) -> Vec<Condition> {
-    let list = full.object.as_ref().and_then(|o| o["status"]["conditions"].as_array());
+fn of_object(full: &Full) -> (Vec<Condition>, bool) {
+    let (list, legacy) = full.object.as_ref().map_or((&[] as &[Value], false), |object| conditions_of(object));
     let one = |value: &Value| {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let status = Truth::parse(&text("status"));
@@ -140,16 +134,26 @@ fn of_object(full: &Full) -> Vec<Condition> {
             tone: Tone::of(&type_, status),
             type_,
             status: status.as_str(),
+            severity: Severity::parse(&text("severity")),
             reason: text("reason"),
             since: parse_rfc3339(&text("lastTransitionTime")),
             message: text("message"),
         }
     };
-    list.into_iter().flatten().map(one).collect()
+    (list.iter().map(one).collect(), legacy)
 }
 
-fn conditions(all: &[Condition], paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
+fn conditions(
+    all: &[Condition],
+    legacy: bool,
+    paint: &Paint<'_>,
+    width: usize,
+    lines: &mut Vec<Line<'static>>,
+) {
     heading("Conditions", paint, lines);
+    if let Some(heading) = lines.last_mut().filter(|_| legacy) {
+        heading.push_span(paint.span(Scope::Stale, "  deprecated, of v1beta1"));
+    }
     if all.is_empty() {
         lines.push(Line::from(paint.span(Scope::Muted, "the object reports none")));
     }
@@ -171,6 +175,7 @@ fn conditions(all: &[Condition], paint: &Paint<'_>, width: usize, lines: &mut Ve
             paint.span(scope, format!("{glyph} ")),
             paint.span(if quiet { Scope::Text } else { Scope::Strong }, format!("{type_:<type_width$}  ")),
             paint.span(scope, format!("{:<7}  ", condition.status)),
+            paint.span(scope, if legacy { format!("{:<7}  ", severity_word(condition.severity)) } else { String::new() }),
             paint.span(if quiet { Scope::Muted } else { Scope::Text }, format!("{reason:<reason_width$}  ")),
             paint.span(Scope::Muted, format!("{age:>4}")),
         ]));
@@ -185,25 +190,53 @@ fn message_lines(message: &str, width: usize) -> Vec<String> {
     if message.is_empty() { Vec::new() } else { text::wrap(message, width.saturating_sub(4)) }
 }
 
-fn counter_line(c: &Counters, paint: &Paint<'_>) -> Line<'static> {
-    let mut spans: Vec<Span<'static>> = Vec::new();
-    for (word, number) in [
-        ("desired", c.desired),
-        ("current", c.current),
-        ("ready", c.ready),
-        ("available", c.available),
-        ("up-to-date", c.up_to_date),
-    ] {
-        let scope = match (number, c.desired) {
-            (Some(n), Some(desired)) if n < desired => Scope::CounterShort,
-            (Some(n), Some(desired)) if n > desired => Scope::CounterOver,
-            _ => Scope::Text,
-        };
-        let text = number.map_or_else(|| paint.glyphs().none.to_owned(), |n| n.to_string());
-        spans.push(paint.span(scope, text));
-        spans.push(paint.span(Scope::Muted, format!(" {word}   ")));
+fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::None => "",
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
     }
-    Line::from(spans)
+}
+
+/// Upstream's counters of the row in words, a line for each group.
+fn replicas(row: &Row, paint: &Paint<'_>, lines: &mut Vec<Line<'static>>) {
+    let read = |column: &Column| {
+        let (prefix, _) = counter(column)?;
+        let word = column.name.trim_start_matches(prefix).trim_start().to_lowercase();
+        let number = if let Cell::Number(n) = Reader::of(column)?.read(row) { Some(n) } else { None };
+        Some((prefix, word, number))
+    };
+    let all: Vec<_> = row.kind.columns().iter().filter_map(read).collect();
+    if !all.is_empty() {
+        heading("Replicas", paint, lines);
+    }
+    for group in all.chunk_by(|a, b| a.0 == b.0) {
+        let whose = counters_of(group[0].0);
+        let label = if whose.is_empty() { String::new() } else { format!("{whose:<16}") };
+        let mut line = Line::from(paint.span(Scope::Muted, label));
+        for (_, word, number) in group {
+            let scope = match counters::scope(*number, group[0].2) {
+                Scope::Muted => Scope::Text,
+                other => other,
+            };
+            let text = number.map_or_else(|| paint.glyphs().none.to_owned(), |n| n.to_string());
+            line.push_span(paint.span(scope, text));
+            line.push_span(paint.span(Scope::Muted, format!(" {word}   ")));
+        }
+        lines.push(line);
+    }
+}
+
+/// Upstream's other columns that have no place above: heading and value.
+fn printed(row: &Row) -> Vec<(String, String)> {
+    let one = |column: &Column| {
+        let cell = Reader::of(column)?.read(row);
+        let elsewhere = matches!(cell, Cell::Condition(_)) || column.name == "Cluster";
+        let shown = !elsewhere && matches!(column.type_, Type::Text | Type::Boolean);
+        shown.then(|| (column.name.to_lowercase(), cell.print(Timestamp::default()).into_owned()))
+    };
+    row.kind.columns().iter().filter_map(one).collect()
 }
 
 fn relations(links: &[Link<'_>], paint: &Paint<'_>, lines: &mut Vec<Line<'static>>) {
@@ -235,13 +268,8 @@ fn facts(details: &Details<'_>, paint: &Paint<'_>, width: usize, lines: &mut Vec
         moment.map(|at| format!("{} ({} ago)", crate::time::rfc3339(at), paint.age(at))).unwrap_or_default()
     };
     let rollout = row.replica_facts().and_then(|f| f.rollout_after_s).and_then(crate::fleet::moment);
-    let class = row.cluster_facts().map(|f| f.class.to_string()).unwrap_or_default();
     let labels: Vec<String> = row.labels.0.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    let all = [
-        ("phase", row.phase.to_string()),
-        ("version", row.version.to_string()),
-        ("class", class),
-        ("zone", row.machine().and_then(|m| m.failure_domain.as_deref()).unwrap_or_default().to_owned()),
+    let ours = [
         ("paused", if row.paused { "yes".to_owned() } else { String::new() }),
         ("rollout after", rollout.map(crate::time::rfc3339).unwrap_or_default()),
         ("created", at(row.created())),
@@ -249,10 +277,11 @@ fn facts(details: &Details<'_>, paint: &Paint<'_>, width: usize, lines: &mut Vec
         ("read as", if row.legacy { row.gvk.api_version() } else { String::new() }),
         ("labels", labels.join(", ")),
     ];
+    let all = printed(row).into_iter().chain(ours.map(|(word, value)| (word.to_owned(), value)));
     heading("About", paint, lines);
-    for (word, value) in all.into_iter().filter(|(_, value)| !value.is_empty()) {
+    for (word, value) in all.filter(|(_, value)| !value.is_empty()) {
         for (at, part) in text::wrap(&value, width.saturating_sub(16)).into_iter().enumerate() {
-            let word = if at == 0 { word } else { "" };
+            let word = if at == 0 { word.as_str() } else { "" };
             lines.push(Line::from(vec![
                 paint.span(Scope::Muted, format!("{word:<16}")),
                 paint.span(Scope::Text, part),

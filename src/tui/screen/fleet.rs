@@ -1,61 +1,45 @@
-//! The fleet: a row per Cluster. Owns its order, filter and cursor.
+//! The fleet: a row per Cluster. Owns its order, filter and cursor, and what our own columns say of a Cluster.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::Context;
-use crate::fleet::{
-    Column, Counters, Feed, FeedState, Fleet, Item, Kind, Match, Query, RowId, Sort, SourceId, Uid,
-};
+use super::columns::{Columns, Id, Names, verdict};
+use super::parts::{counter, counters_of};
+use super::{Context, foot};
+use crate::api::columns::Column;
+use crate::fleet::{By, Feed, FeedState, Fleet, Item, Kind, Match, Query, Row, RowId, Sort, SourceId, Uid};
 use crate::status::health::Health;
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
-use crate::tui::screen::foot;
 use crate::tui::theme::Scope;
-use crate::tui::widget::{counters, table};
+use crate::tui::widget::table;
+
+const NAMES: Names = Names { title: "NAME", width_min: 12 };
+const OWN: &[Id] = &[Id::Versions, Id::Why];
 
 /// What the screen keeps: ids and positions.
 pub struct FleetScreen {
     query: Query,
     cursor: Cursor<(SourceId, Uid)>,
     order: Vec<RowId>,
-    widths: Widths,
+    columns: Columns,
+    /// More than one namespace or source: names need their place.
+    places: bool,
     /// Fleet revision that `order` was made from; `None` after a change of the query.
     seen: Option<u64>,
 }
 
-/// Widest cells of all rows, so that columns stay where they are while one scrolls.
-#[derive(Clone, Copy, Debug, Default)]
-struct Widths {
-    name: usize,
-    version: usize,
-    digits: usize,
-    /// More than one namespace or source: names need their place.
-    places: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cell {
-    Name,
-    Status,
-    ControlPlane,
-    Workers,
-    Version,
-    Phase,
-    Age,
-    Why,
-}
-
 impl Default for FleetScreen {
     fn default() -> Self {
-        let sort = Sort { column: Column::Health, reverse: false };
+        let sort = Sort { by: By::Health, reverse: false };
         Self {
             query: Query { matching: Match::Substring, sort, ..Query::default() },
             cursor: Cursor::default(),
             order: Vec::new(),
-            widths: Widths::default(),
+            columns: columns(false),
+            places: false,
             seen: None,
         }
     }
@@ -109,14 +93,35 @@ impl FleetScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
-        if self.seen != Some(fleet.revision()) {
+        if self.seen != Some(fleet.revision()) || self.columns.is_wide() != context.wide {
             self.order = fleet.select(Kind::Cluster, None, &self.query);
-            self.widths = Widths::of(fleet);
+            self.measure(fleet, context.wide);
             self.seen = Some(fleet.revision());
         }
         let Self { cursor, order, .. } = self;
         let find = |key| order.iter().position(|id| key_of(fleet, *id) == Some(key));
         cursor.settle(order.len(), page(context.area), find, |at| key_of(fleet, *order.get(at)?));
+    }
+
+    /// Of all clusters, whatever the filter.
+    fn measure(&mut self, fleet: &Fleet, wide: bool) {
+        self.columns = columns(wide);
+        let rows = || fleet.clusters().iter().filter_map(|id| Some((*id, fleet.row(*id)?)));
+        let place = |row: &Row| (row.source, row.namespace.clone());
+        let first = rows().next().map(|(_, row)| place(row));
+        self.places = rows().any(|(_, row)| Some(place(row)) != first);
+        for (id, row) in rows() {
+            let place = if self.places { place_of(fleet, row) } else { String::new() };
+            self.columns.measure_name(crate::text::width(&place) + crate::text::width(&row.name));
+            self.columns.measure_versions(versions(fleet, id, usize::MAX).len());
+            self.columns.measure(row);
+        }
+    }
+
+    /// Has any wide column a place?
+    #[must_use]
+    pub fn shows_wide(&self, body: Rect) -> bool {
+        self.columns.shows_wide(body)
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
@@ -134,10 +139,9 @@ impl FleetScreen {
 
     pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
         paint.rule(layout.rule, buffer);
-        let placed = self.columns(layout.body);
+        let placed = self.columns.place(layout.body);
         label_counters(&placed, layout.rule.y, paint, buffer);
-        let sorted = cell_of(self.query.sort.column).map(|cell| (cell, self.query.sort.reverse));
-        table::headings(&placed, sorted, layout.body.y, paint, buffer);
+        table::headings(&placed, self.sorted(), layout.body.y, paint, buffer);
         if self.order.is_empty() {
             self.view_empty(fleet, paint, layout.body, buffer);
         }
@@ -148,78 +152,46 @@ impl FleetScreen {
                 table::select(layout.body, y, paint, buffer);
             }
         }
-        foot::view(self.selected(fleet), fleet, paint, layout, buffer);
+        foot::view(self.selected(fleet), self.columns.has_legacy(), fleet, paint, layout, buffer);
         let page = usize::from(layout.body.height - 1);
         foot::position(self.cursor.offset, page, self.order.len(), paint, layout, buffer);
     }
 
-    fn columns(&self, body: Rect) -> Vec<table::Placed<Cell>> {
-        let numbers = counters::width(self.widths.digits);
-        let wide = body.width >= 104;
-        let column = |id, title: &str, min, natural, rank| table::Column {
-            id,
-            title: title.to_owned(),
-            align: table::Align::Left,
-            min,
-            natural,
-            rank,
-            grows: id == Cell::Why,
+    /// The column that clusters are ordered by, and whether the other way round.
+    fn sorted(&self) -> Option<(Id, bool)> {
+        let id = match self.query.sort.by {
+            By::Name => Id::Name,
+            By::Health => Id::Verdict,
+            By::Column(column) => counter(column).map_or(Id::Printed(column.name), |(prefix, _)| Id::Counters(prefix)),
         };
-        let name = u16::try_from(self.widths.name.clamp(7, 40)).unwrap_or(40);
-        let version = u16::try_from(self.widths.version.clamp(7, 17)).unwrap_or(17);
-        let letters = counters::heading(self.widths.digits);
-        let mut columns = vec![
-            column(Cell::Name, "CLUSTER", 12, name, 0),
-            column(Cell::Status, "STATUS", 13, 13, 1),
-            column(Cell::ControlPlane, &letters, numbers, numbers, 2),
-            column(Cell::Workers, &letters, numbers, numbers, 3),
-            column(Cell::Version, "VERSION", 7, version, 4),
-            column(Cell::Phase, "PHASE", 12, 12, 7),
-            table::Column { align: table::Align::Right, ..column(Cell::Age, "AGE", 4, 4, 5) },
-            column(Cell::Why, "WHY", 24, 24, 6),
-        ];
-        if !wide {
-            columns.retain(|c| c.id != Cell::Phase);
-        }
-        table::place(&columns, body.x + 2, body.width.saturating_sub(3))
+        Some((id, self.query.sort.reverse))
     }
 
     fn view_row(
         &self,
         fleet: &Fleet,
         id: RowId,
-        placed: &[table::Placed<Cell>],
+        placed: &[table::Placed<Id>],
         y: u16,
         paint: &Paint<'_>,
         buffer: &mut Buffer,
     ) {
-        let (Some(row), Some(line)) = (fleet.row(id), fleet.line(Item::Row(id))) else { return };
-        let digits = self.widths.digits;
-        let numbers = |c: Option<Counters>| counters::cell(&c.unwrap_or_default(), digits, paint);
+        let Some(row) = fleet.row(id) else { return };
         for column in placed {
             let room = usize::from(column.width);
             let cell = match column.id {
-                Cell::Name => self.name(fleet, row, room, paint),
-                Cell::Status => Line::from(paint.verdict(line.health)),
-                Cell::ControlPlane => numbers(line.control_plane),
-                Cell::Workers => numbers(line.workers),
-                Cell::Version => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
-                Cell::Phase => Line::from(paint.span(Scope::Muted, line.phase.to_owned())),
-                Cell::Age => {
-                    let age = line.created.map(|at| paint.age(at)).unwrap_or_default();
-                    Line::from(paint.span(Scope::Muted, age))
-                }
-                Cell::Why => {
-                    let why = paint.cut(&fleet.what_is_wrong(id), room);
-                    Line::from(paint.span(Scope::Text, why))
-                }
+                Id::Name => self.name(fleet, row, room, paint),
+                Id::Verdict => verdict(fleet.health(id), row.legacy, paint),
+                Id::Versions => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
+                Id::Why => Line::from(paint.span(Scope::Text, paint.cut(&fleet.what_is_wrong(id), room))),
+                Id::Counters(_) | Id::Printed(_) => self.columns.cell(column.id, row, room, paint),
             };
             table::cell(column, y, &cell, buffer);
         }
     }
 
-    fn name(&self, fleet: &Fleet, row: &crate::fleet::Row, room: usize, paint: &Paint<'_>) -> Line<'static> {
-        let place = if self.widths.places { place_of(fleet, row) } else { String::new() };
+    fn name(&self, fleet: &Fleet, row: &Row, room: usize, paint: &Paint<'_>) -> Line<'static> {
+        let place = if self.places { place_of(fleet, row) } else { String::new() };
         let mut spans: Vec<Span<'static>> = Vec::new();
         let wanted = crate::text::width(&place) + crate::text::width(&row.name);
         let place = if wanted <= room { place } else { String::new() };
@@ -253,28 +225,17 @@ impl FleetScreen {
     }
 }
 
-impl Widths {
-    fn of(fleet: &Fleet) -> Self {
-        let mut widths = Self { digits: 1, ..Self::default() };
-        let mut first = None;
-        let rows = || fleet.clusters().iter().filter_map(|id| Some((*id, fleet.row(*id)?)));
-        for (_, row) in rows() {
-            let place = (row.source, row.namespace.clone());
-            widths.places |= first.get_or_insert_with(|| place.clone()) != &place;
-        }
-        for (id, row) in rows() {
-            let place = if widths.places { place_of(fleet, row) } else { String::new() };
-            let name = crate::text::width(&place) + crate::text::width(&row.name);
-            widths.name = widths.name.max(name);
-            widths.version = widths.version.max(versions(fleet, id, usize::MAX).len());
-            if let Some(facts) = row.cluster_facts() {
-                for counters in [&facts.control_plane, &facts.workers] {
-                    widths.digits = widths.digits.max(counters::digits(counters));
-                }
-            }
-        }
-        widths
-    }
+/// Words for what clusters can be ordered by, in the order in which `sort-next` goes through them: ours, then upstream's
+/// columns.
+pub fn sorts(wide: bool) -> impl Iterator<Item = (String, By)> {
+    let ours = [("status".to_owned(), By::Health), ("name".to_owned(), By::Name)];
+    let word = |column: &Column| column.name.to_lowercase().replace(' ', "-");
+    let columns = Kind::Cluster.columns().iter().filter(move |column| wide || !column.wide);
+    ours.into_iter().chain(columns.map(move |column| (word(column), By::Column(column))))
+}
+
+fn columns(wide: bool) -> Columns {
+    Columns::new(NAMES, &[Kind::Cluster], OWN, wide)
 }
 
 fn key_of(fleet: &Fleet, id: RowId) -> Option<(SourceId, Uid)> {
@@ -282,7 +243,7 @@ fn key_of(fleet: &Fleet, id: RowId) -> Option<(SourceId, Uid)> {
 }
 
 /// `context/namespace/`, as far as it tells rows apart.
-fn place_of(fleet: &Fleet, row: &crate::fleet::Row) -> String {
+fn place_of(fleet: &Fleet, row: &Row) -> String {
     let several = fleet.sources().count() > 1;
     let source = fleet.sources().find(|(id, _)| several && *id == row.source).map(|(_, info)| &info.name);
     match source {
@@ -305,24 +266,15 @@ fn versions(fleet: &Fleet, id: RowId, room: usize) -> String {
     }
 }
 
-/// Writes which counters are whose into the rule above them, flush with the numbers' right end.
-fn label_counters(placed: &[table::Placed<Cell>], y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
-    for (id, label) in [(Cell::ControlPlane, " control plane "), (Cell::Workers, " workers ")] {
-        if let Some(column) = placed.iter().find(|c| c.id == id) {
-            let width = u16::try_from(label.len()).unwrap_or(0);
-            let x = (column.x + column.width + 1).saturating_sub(width);
-            put(buffer, x, y, &Line::from(paint.span(Scope::Column, label)), width);
-        }
-    }
-}
-
-fn cell_of(column: Column) -> Option<Cell> {
-    match column {
-        Column::Name | Column::Cluster => Some(Cell::Name),
-        Column::Health => Some(Cell::Status),
-        Column::Phase => Some(Cell::Phase),
-        Column::Version => Some(Cell::Version),
-        Column::Age => Some(Cell::Age),
-        _ => None,
+/// Writes which counters are whose into the rule above them: upstream's word, or more of it where there is room.
+fn label_counters(placed: &[table::Placed<Id>], y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
+    for column in placed {
+        let Id::Counters(prefix) = column.id else { continue };
+        let five_letters = column.width >= 9;
+        let word = if five_letters { counters_of(prefix) } else { prefix };
+        let label = format!(" {word} ");
+        let width = u16::try_from(label.len()).unwrap_or(0);
+        let x = if five_letters { (column.x + column.width + 1).saturating_sub(width) } else { column.x - 1 };
+        put(buffer, x, y, &Line::from(paint.span(Scope::Column, label)), width);
     }
 }

@@ -10,13 +10,24 @@ use crate::tui::layout::Layout;
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::theme::Scope;
 
-/// Draws the rule with what could not be read in it, and the cause chain of the selected object.
-pub fn view(item: Option<Item>, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+/// Draws the rule with what could not be read in it, and the cause chain of the selected object. `marked`: some verdict
+/// above carries the mark that is explained here.
+pub fn view(
+    item: Option<Item>,
+    marked: bool,
+    fleet: &Fleet,
+    paint: &Paint<'_>,
+    layout: &Layout,
+    buffer: &mut Buffer,
+) {
     if layout.foot.height == 0 {
         return;
     }
     paint.rule(layout.foot_rule, buffer);
-    let warnings = warnings(fleet);
+    let mut warnings = warnings(fleet);
+    if marked {
+        warnings.insert(0, format!("{} by deprecated v1beta1 conditions", paint.glyphs().footnote));
+    }
     if !warnings.is_empty() {
         let warning = warnings.join("; ");
         let room = usize::from(layout.foot_rule.width.saturating_sub(6));

@@ -4,24 +4,13 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
 use super::Screen;
-use crate::fleet::{Column, FeedState, Fleet};
+use super::fleet::sorts;
+use crate::fleet::{FeedState, Fleet};
 use crate::status::health::Health;
 use crate::tui::layout::Layout;
 use crate::tui::model::{Model, Session};
 use crate::tui::paint::{Paint, put_ends, verdict_scope};
 use crate::tui::theme::Scope;
-
-/// Words for [`Column`] in the order in which `sort-next` goes through them.
-pub const SORTS: [(&str, Column); 8] = [
-    ("status", Column::Health),
-    ("name", Column::Name),
-    ("age", Column::Age),
-    ("version", Column::Version),
-    ("phase", Column::Phase),
-    ("desired", Column::Desired),
-    ("ready", Column::Ready),
-    ("available", Column::Available),
-];
 
 pub fn view(model: &Model, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
     let room = usize::from(layout.header.width);
@@ -29,7 +18,7 @@ pub fn view(model: &Model, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buff
     let left_room = room.saturating_sub(right.width() + 3);
     let left = identity(&model.session, paint, left_room);
     put_ends(buffer, layout.header, &left, &right);
-    let state = Line::from(view_state(model.screen(), paint));
+    let state = Line::from(view_state(model, paint));
     let crumbs = crumbs(model, paint, room.saturating_sub(state.width() + 3));
     put_ends(buffer, layout.crumbs, &crumbs, &state);
 }
@@ -124,9 +113,14 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
     }
 }
 
-/// Filter and order of the open screen, or its tabs.
-fn view_state(screen: &Screen, paint: &Paint<'_>) -> Vec<Span<'static>> {
+/// Columns, filter and order of the open screen, or its tabs.
+fn view_state(model: &Model, paint: &Paint<'_>) -> Vec<Span<'static>> {
+    let screen = model.screen();
     let mut spans = Vec::new();
+    if model.wide && !matches!(screen, Screen::Details(_)) {
+        spans.push(paint.span(Scope::Match, "wide"));
+        spans.push(Span::raw("  "));
+    }
     if let Some(filter) = screen.filter().filter(|f| !f.is_empty()) {
         spans.push(paint.span(Scope::Muted, "filter "));
         spans.push(paint.span(Scope::Match, paint.cut(filter, 24)));
@@ -135,7 +129,7 @@ fn view_state(screen: &Screen, paint: &Paint<'_>) -> Vec<Span<'static>> {
     match screen {
         Screen::Fleet(fleet) => {
             let sort = fleet.sort();
-            let word = SORTS.iter().find(|(_, c)| *c == sort.column).map_or("name", |(word, _)| word);
+            let word = sorts(true).find(|(_, by)| *by == sort.by).map(|(word, _)| word).unwrap_or_default();
             let order = if sort.reverse { ", reversed" } else { "" };
             if fleet.shows_faults_only() {
                 spans.push(paint.span(Scope::Match, "faults only"));

@@ -1,11 +1,13 @@
 //! The screens: each keeps ids and positions, never rows. This file routes; what a screen shows is
 //! in its own file.
 
+pub mod columns;
 pub mod details;
 pub mod details_text;
 pub mod fleet;
 pub mod foot;
 pub mod header;
+pub mod parts;
 pub mod tree;
 
 use ratatui::buffer::Buffer;
@@ -24,6 +26,8 @@ pub struct Context<'a> {
     pub area: Rect,
     pub now: Timestamp,
     pub theme: &'a Theme,
+    /// Wide columns too.
+    pub wide: bool,
 }
 
 /// One open screen.

@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rustc_hash::FxHashSet;
 
+use super::columns::{Columns, Id, Names, verdict};
 use super::{Context, foot};
 use crate::fleet::{
     Changes, Fleet, Item, ItemKey, Kind, Node, Query, RowId, SourceId, Tree, TreeOptions, Uid,
@@ -16,10 +17,15 @@ use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
 use crate::tui::widget::tree::{Shape, draw};
-use crate::tui::widget::{counters, table};
+use crate::tui::widget::table;
 
 /// Larger subtrees begin closed, so that a big cluster opens as an overview.
 const OPEN_SIZE_MAX: u32 = 60;
+
+const NAMES: Names = Names { title: "OBJECT", width_min: 28 };
+/// What stands below a Cluster, whose own columns are those of the list of clusters.
+const KINDS: &[Kind] =
+    &[Kind::ControlPlane, Kind::MachineDeployment, Kind::MachineSet, Kind::MachinePool, Kind::Machine];
 
 /// What the screen keeps.
 pub struct TreeScreen {
@@ -34,26 +40,9 @@ pub struct TreeScreen {
     cursor: Cursor<ItemKey>,
     tree: Tree,
     visible: Vec<u32>,
-    widths: Widths,
+    columns: Columns,
     /// `tree` and `visible` are not up to date.
     stale: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Widths {
-    name: usize,
-    version: usize,
-    digits: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cell {
-    Name,
-    Status,
-    Counters,
-    Version,
-    Age,
-    Why,
 }
 
 /// What folding does to the selected node.
@@ -79,7 +68,7 @@ impl TreeScreen {
             cursor: Cursor::default(),
             tree: Tree::default(),
             visible: Vec::new(),
-            widths: Widths::default(),
+            columns: columns(false),
             stale: true,
         })
     }
@@ -124,14 +113,14 @@ impl TreeScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
-        if self.stale {
+        if self.stale || self.columns.is_wide() != context.wide {
             let cluster = fleet.find(self.cluster.0, self.cluster.1);
             self.tree = cluster.map(|id| fleet.tree(id, &self.options)).unwrap_or_default();
             self.visible = match cluster.filter(|_| !self.filter.trim().is_empty()) {
                 Some(id) => self.matching(fleet, id),
                 None => self.tree.visible(|_, node| self.is_open(fleet, node)),
             };
-            self.measure(fleet);
+            self.measure(fleet, context.wide);
             self.stale = false;
         }
         let Self { cursor, tree, visible, .. } = self;
@@ -174,17 +163,14 @@ impl TreeScreen {
     }
 
     /// Reads rows rather than lines: everything visible is measured, not only what is on screen.
-    fn measure(&mut self, fleet: &Fleet) {
-        let mut widths = Widths { digits: 1, ..Widths::default() };
+    fn measure(&mut self, fleet: &Fleet, wide: bool) {
+        let mut columns = columns(wide);
         for at in &self.visible {
             let Some(node) = self.tree.nodes.get(*at as usize) else { continue };
             let (kind, name) = match node.item {
                 Item::Row(id) => {
                     let Some(row) = fleet.row(id) else { continue };
-                    widths.version = widths.version.max(row.version.len());
-                    if let Some(counters) = row.counters() {
-                        widths.digits = widths.digits.max(counters::digits(&counters));
-                    }
+                    columns.measure(row);
                     (row.gvk.kind.as_str(), row.name.len())
                 }
                 Item::Reference { .. } => {
@@ -193,10 +179,15 @@ impl TreeScreen {
                 }
                 Item::Group { .. } => ("", 0),
             };
-            let width = 2 * usize::from(node.depth) + 3 + short_kind(kind).len() + name;
-            widths.name = widths.name.max(width);
+            columns.measure_name(2 * usize::from(node.depth) + 3 + short_kind(kind).len() + name);
         }
-        self.widths = widths;
+        self.columns = columns;
+    }
+
+    /// Has any wide column a place?
+    #[must_use]
+    pub fn shows_wide(&self, body: Rect) -> bool {
+        self.columns.shows_wide(body)
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
@@ -277,7 +268,7 @@ impl TreeScreen {
     pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
         paint.rule(layout.rule, buffer);
         let body = layout.body;
-        let placed = self.columns(body);
+        let placed = self.columns.place(body);
         table::headings(&placed, None, body.y, paint, buffer);
         let area = Rect { y: body.y + 1, height: body.height - 1, ..body };
         if self.visible.is_empty() {
@@ -300,37 +291,13 @@ impl TreeScreen {
         }
         let at = self.cursor.index.saturating_sub(self.cursor.offset);
         table::select(area, area.y + u16::try_from(at).unwrap_or(0), paint, buffer);
-        foot::view(self.selected(), fleet, paint, layout, buffer);
+        foot::view(self.selected(), self.columns.has_legacy(), fleet, paint, layout, buffer);
         foot::position(self.cursor.offset, rows.len(), self.visible.len(), paint, layout, buffer);
     }
 
     fn shown<'a>(&self, fleet: &'a Fleet, at: u32) -> Option<Shown<'a>> {
         let node = *self.tree.nodes.get(at as usize)?;
         Some(Shown { node, line: fleet.line(node.item)? })
-    }
-
-    fn columns(&self, body: Rect) -> Vec<table::Placed<Cell>> {
-        let numbers = counters::width(self.widths.digits);
-        let column = |id, title: &str, min, natural, rank| table::Column {
-            id,
-            title: title.to_owned(),
-            align: table::Align::Left,
-            min,
-            natural,
-            rank,
-            grows: id == Cell::Why,
-        };
-        let name = u16::try_from(self.widths.name.clamp(20, 64)).unwrap_or(64);
-        let version = u16::try_from(self.widths.version.clamp(7, 14)).unwrap_or(14);
-        let columns = [
-            column(Cell::Name, "OBJECT", 28, name, 0),
-            column(Cell::Status, "STATUS", 13, 13, 1),
-            column(Cell::Counters, &counters::heading(self.widths.digits), numbers, numbers, 2),
-            column(Cell::Version, "VERSION", 7, version, 3),
-            table::Column { align: table::Align::Right, ..column(Cell::Age, "AGE", 4, 4, 4) },
-            column(Cell::Why, "WHY", 16, 20, 5),
-        ];
-        table::place(&columns, body.x + 2, body.width.saturating_sub(3))
     }
 
     /// The first column: the tree itself, drawn from the lines on screen and what is above them.
@@ -363,32 +330,28 @@ impl TreeScreen {
         &self,
         fleet: &Fleet,
         row: &Shown<'_>,
-        placed: &[table::Placed<Cell>],
+        placed: &[table::Placed<Id>],
         y: u16,
         paint: &Paint<'_>,
         buffer: &mut Buffer,
     ) {
-        let Shown { node, line } = row;
+        let shown = if let Item::Row(id) = row.node.item { fleet.row(id) } else { None };
         for column in placed {
             let room = usize::from(column.width);
-            let text = match column.id {
-                Cell::Name => continue,
-                Cell::Status => Line::from(paint.verdict(node.health)),
-                Cell::Counters => line
-                    .counters
-                    .as_ref()
-                    .map(|c| counters::cell(c, self.widths.digits, paint))
-                    .unwrap_or_default(),
-                Cell::Version => Line::from(paint.span(Scope::Text, paint.cut(line.version, room))),
-                Cell::Age => {
-                    let age = line.created.map(|at| paint.age(at)).unwrap_or_default();
-                    Line::from(paint.span(Scope::Muted, age))
-                }
-                Cell::Why => Line::from(paint.span(Scope::Text, paint.cut(&why(fleet, row), room))),
+            let cell = match (column.id, shown) {
+                (Id::Name | Id::Versions, _) => continue,
+                (Id::Verdict, _) => verdict(row.node.health, shown.is_some_and(|row| row.legacy), paint),
+                (Id::Why, _) => Line::from(paint.span(Scope::Text, paint.cut(&why(fleet, row), room))),
+                (Id::Counters(_) | Id::Printed(_), Some(shown)) => self.columns.cell(column.id, shown, room, paint),
+                (Id::Counters(_) | Id::Printed(_), None) => continue,
             };
-            table::cell(column, y, &text, buffer);
+            table::cell(column, y, &cell, buffer);
         }
     }
+}
+
+fn columns(wide: bool) -> Columns {
+    Columns::new(NAMES, KINDS, &[Id::Why], wide)
 }
 
 /// One line on screen.

@@ -15,6 +15,8 @@ pub struct Glyphs {
     pub active: &'static str,
     /// A condition that is not there, or says nothing.
     pub none: &'static str,
+    /// Behind a verdict that the line at the foot says more about.
+    pub footnote: &'static str,
     pub fold_open: &'static str,
     pub fold_closed: &'static str,
     pub leaf: &'static str,
@@ -36,6 +38,7 @@ pub const UNICODE: Glyphs = Glyphs {
     unknown: "?",
     active: "∙",
     none: "-",
+    footnote: "*",
     fold_open: "▾ ",
     fold_closed: "▸ ",
     leaf: "  ",
@@ -57,6 +60,7 @@ pub const ASCII: Glyphs = Glyphs {
     unknown: "?",
     active: "*",
     none: "-",
+    footnote: "*",
     fold_open: "v ",
     fold_closed: "> ",
     leaf: "  ",
@@ -86,7 +90,7 @@ mod tests {
     use super::*;
 
     fn chrome(g: &Glyphs) -> Vec<&'static str> {
-        let verdicts = [g.ok, g.progressing, g.degraded, g.blocked, g.unknown, g.active, g.none];
+        let verdicts = [g.ok, g.progressing, g.degraded, g.blocked, g.unknown, g.active, g.none, g.footnote];
         let marks = [g.ascending, g.descending, g.separator, g.crumb, g.ellipsis];
         let folds = [g.fold_open, g.fold_closed, g.leaf].map(str::trim_end);
         verdicts.into_iter().chain(marks).chain(folds).collect()

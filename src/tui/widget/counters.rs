@@ -1,50 +1,50 @@
-//! Desired, current, ready, available, up-to-date as five numbers in a row. Equal ones are quiet,
-//! so that the one that differs is seen.
+//! Numbers of replicas in a row, the wanted one first. Equal ones are quiet, so that the one that differs is seen.
 
 use ratatui::text::{Line, Span};
 
-use crate::fleet::Counters;
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
 
 /// Column headings over [`cell`], for numbers of `digits` digits.
 #[must_use]
-pub fn heading(digits: usize) -> String {
-    ["D", "C", "R", "A", "U"].map(|letter| format!("{letter:>digits$}")).join(" ")
+pub fn heading(letters: &[char], digits: usize) -> String {
+    letters.iter().map(|letter| format!("{letter:>digits$}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Cells that [`cell`] takes.
+/// Cells that so many numbers take.
 #[must_use]
-pub fn width(digits: usize) -> u16 {
-    u16::try_from(5 * digits + 4).unwrap_or(u16::MAX)
+pub fn width(count: usize, digits: usize) -> usize {
+    (count * (digits + 1)).saturating_sub(1)
 }
 
-/// Digits of the largest number in it; at least 1.
+/// Digits of the largest number; at least 1.
 #[must_use]
-pub fn digits(counters: &Counters) -> usize {
-    let largest = numbers(counters).into_iter().flatten().max().unwrap_or(0);
+pub fn digits(numbers: &[Option<u32>]) -> usize {
+    let largest = numbers.iter().flatten().max().copied().unwrap_or(0);
     largest.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-fn numbers(c: &Counters) -> [Option<u32>; 5] {
-    [c.desired, c.current, c.ready, c.available, c.up_to_date]
+/// How a number looks beside the wanted one.
+#[must_use]
+pub fn scope(number: Option<u32>, wanted: Option<u32>) -> Scope {
+    match (number, wanted) {
+        (Some(n), Some(wanted)) if n < wanted => Scope::CounterShort,
+        (Some(n), Some(wanted)) if n > wanted => Scope::CounterOver,
+        _ => Scope::Muted,
+    }
 }
 
-/// The five numbers, each `digits` wide; a dash where the object does not say.
+/// The numbers, each `digits` wide; a dash where the object does not say.
 #[must_use]
-pub fn cell(counters: &Counters, digits: usize, paint: &Paint<'_>) -> Line<'static> {
+pub fn cell(numbers: &[Option<u32>], digits: usize, paint: &Paint<'_>) -> Line<'static> {
     let none = paint.glyphs().none;
-    let mut spans = Vec::with_capacity(9);
-    for (at, number) in numbers(counters).into_iter().enumerate() {
+    let wanted = numbers.first().copied().flatten();
+    let mut spans = Vec::with_capacity(2 * numbers.len());
+    for (at, number) in numbers.iter().enumerate() {
         if at > 0 {
             spans.push(Span::raw(" "));
         }
-        let scope = match (at, number, counters.desired) {
-            (0, Some(_), _) => Scope::Text,
-            (_, Some(n), Some(desired)) if n < desired => Scope::CounterShort,
-            (_, Some(n), Some(desired)) if n > desired => Scope::CounterOver,
-            _ => Scope::Muted,
-        };
+        let scope = if at == 0 && number.is_some() { Scope::Text } else { scope(*number, wanted) };
         let text = number.map_or_else(|| none.to_owned(), |n| n.to_string());
         spans.push(paint.span(scope, format!("{text:>digits$}")));
     }
@@ -61,10 +61,11 @@ mod tests {
     fn numbers_stand_under_their_letters() {
         let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
         let paint = Paint::new(&theme, Timestamp::default());
-        let counters = Counters { desired: Some(10), current: Some(9), ready: None, ..Counters::default() };
-        assert_eq!(digits(&counters), 2);
-        assert_eq!(heading(2), " D  C  R  A  U");
-        assert_eq!(cell(&counters, 2, &paint).to_string(), "10  9  -  -  -");
-        assert_eq!(usize::from(width(2)), heading(2).len());
+        let numbers = [Some(10), Some(9), None, None, None];
+        assert_eq!(digits(&numbers), 2);
+        assert_eq!(heading(&['D', 'C', 'R', 'A', 'U'], 2), " D  C  R  A  U");
+        assert_eq!(cell(&numbers, 2, &paint).to_string(), "10  9  -  -  -");
+        assert_eq!(width(5, 2), 14);
+        assert_eq!(width(0, 2), 0);
     }
 }

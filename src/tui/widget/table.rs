@@ -28,8 +28,10 @@ pub struct Column<C> {
     pub min: u16,
     /// As much as its widest cell needs.
     pub natural: u16,
+    /// Only shown as a whole, when all others have what they need.
+    pub late: bool,
     /// Columns with a low rank are given room first.
-    pub rank: u8,
+    pub rank: usize,
     /// Takes whatever is left over.
     pub grows: bool,
 }
@@ -45,32 +47,10 @@ pub struct Placed<C> {
 }
 
 /// Chooses the columns that fit into `width` by rank and gives each its natural width as far as
-/// there is room. The one that grows gets what is left over, if that is enough for it.
+/// there is room; then late ones, as long as they fit whole. The one that grows gets what is left over.
 #[must_use]
 pub fn place<C: Copy>(columns: &[Column<C>], x: u16, width: u16) -> Vec<Placed<C>> {
-    let mut order: Vec<usize> = (0..columns.len()).collect();
-    order.sort_by_key(|at| (columns[*at].grows, columns[*at].rank));
-    let mut widths: Vec<Option<u16>> = vec![None; columns.len()];
-    let mut left = width;
-    for growing in [false, true] {
-        let of_this_kind = || order.iter().copied().filter(|at| columns[*at].grows == growing);
-        for at in of_this_kind() {
-            let gap = if left == width { 0 } else { GAP };
-            let min = columns[at].min.min(columns[at].natural.max(1));
-            if min + gap <= left {
-                widths[at] = Some(min);
-                left -= min + gap;
-            }
-        }
-        for at in of_this_kind() {
-            if let Some(w) = &mut widths[at] {
-                let most = if growing { u16::MAX } else { columns[at].natural };
-                let more = most.saturating_sub(*w).min(left);
-                *w += more;
-                left -= more;
-            }
-        }
-    }
+    let widths = widths(columns, width);
     let mut next = x;
     let mut placed = Vec::new();
     for (column, width) in columns.iter().zip(widths) {
@@ -86,6 +66,42 @@ pub fn place<C: Copy>(columns: &[Column<C>], x: u16, width: u16) -> Vec<Placed<C
         }
     }
     placed
+}
+
+/// The width of each column; `None` for those without room.
+fn widths<C>(columns: &[Column<C>], width: u16) -> Vec<Option<u16>> {
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    order.sort_by_key(|at| (columns[*at].grows, columns[*at].rank));
+    let mut widths: Vec<Option<u16>> = vec![None; columns.len()];
+    let mut left = width;
+    for (late, growing) in [(false, Some(false)), (false, Some(true)), (true, None)] {
+        let of_this_kind = || {
+            let mine = |at: &usize| columns[*at].late == late && growing.is_none_or(|g| columns[*at].grows == g);
+            order.iter().copied().filter(mine)
+        };
+        for at in of_this_kind() {
+            let column = &columns[at];
+            let gap = if left == width { 0 } else { GAP };
+            let whole = late && !column.grows;
+            let least = if whole { column.natural } else { column.min.min(column.natural.max(1)) };
+            if least + gap <= left {
+                widths[at] = Some(least);
+                left -= least + gap;
+            }
+        }
+        for at in of_this_kind() {
+            if let Some(w) = &mut widths[at] {
+                let more = columns[at].natural.saturating_sub(*w).min(left);
+                *w += more;
+                left -= more;
+            }
+        }
+    }
+    let growing = columns.iter().zip(&mut widths).find_map(|(c, w)| w.as_mut().filter(|_| c.grows));
+    if let Some(w) = growing {
+        *w += left;
+    }
+    widths
 }
 
 /// Draws the headings; the one that `sorted` names stands out and carries the direction.
@@ -104,10 +120,11 @@ pub fn headings<C: Copy + PartialEq>(
             Some((_, false)) => paint.glyphs().ascending,
             None => "",
         };
-        let room = usize::from(column.width).saturating_sub(if mark.is_empty() { 0 } else { 1 });
-        let title = crate::text::truncate(&column.title, room, "");
+        let title = crate::text::truncate(&column.title, usize::from(column.width), "");
         let line = Line::from(paint.span(scope, format!("{title}{mark}")));
-        cell(column, y, &line, buffer);
+        // A mark behind a title that fills its column stands in the gap.
+        let with_mark = Placed { width: column.width.max(u16::try_from(line.width()).unwrap_or(0)), ..column.clone() };
+        cell(&with_mark, y, &line, buffer);
     }
 }
 
@@ -138,8 +155,8 @@ pub fn select(area: Rect, y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
 mod tests {
     use super::*;
 
-    fn column(id: char, min: u16, natural: u16, rank: u8, grows: bool) -> Column<char> {
-        Column { id, title: id.to_string(), align: Align::Left, min, natural, rank, grows }
+    fn column(id: char, min: u16, natural: u16, rank: usize, grows: bool) -> Column<char> {
+        Column { id, title: id.to_string(), align: Align::Left, min, natural, late: false, rank, grows }
     }
 
     fn picture(width: u16) -> String {
@@ -160,6 +177,21 @@ mod tests {
         assert_eq!(picture(30), "n15 s13");
         assert_eq!(picture(9), "n9");
         assert_eq!(picture(3), "");
+    }
+
+    #[test]
+    fn late_columns_come_whole_or_not_at_all() {
+        let late = |id, natural| Column { late: true, ..column(id, 1, natural, 9, false) };
+        let columns = [column('n', 8, 20, 0, false), late('p', 10), late('q', 5), column('w', 12, 30, 3, true)];
+        let picture = |width| {
+            let placed = place(&columns, 0, width);
+            placed.iter().map(|p| format!("{}{}", p.id, p.width)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(picture(120), "n20 p10 q5 w79");
+        assert_eq!(picture(66), "n20 p10 w32");
+        assert_eq!(picture(60), "n20 q5 w31");
+        assert_eq!(picture(52), "n20 w30");
+        assert_eq!(picture(30), "n20 q5");
     }
 
     #[test]

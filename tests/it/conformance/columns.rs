@@ -1,9 +1,9 @@
 //! What a definition shows: printer columns, published schemas, and upstream's own definitions (statements 144, 146,
 //! 19 and 20). Those of upstream only when the shared folder is there.
 
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
+
+use crate::shared_files::documents;
 
 use super::definitions::{GADGETS, condition, edit, gadget, object, serving};
 use super::{APPLY, Ask, DEFINITIONS, JSON_PATCH, MERGE, STRATEGIC, Site, YAML};
@@ -110,46 +110,13 @@ async fn s019_s020_what_is_published_describes_fields_and_patches() {
     assert!(types(&core, "/api/v1/namespaces/{name}").iter().any(|t| t == STRATEGIC));
 }
 
-/// Every YAML document below a shared folder, when it is there.
-fn shared(folder: &str) -> Option<Vec<Value>> {
-    let root = std::env::var_os("CAPSTAN_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    let folder = root.join(folder);
-    if !folder.is_dir() {
-        println!("skipped: {} is not there", folder.display());
-        return None;
-    }
-    let mut files = Vec::new();
-    for path in std::fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path()) {
-        if path.is_dir() {
-            files.extend(std::fs::read_dir(path).expect("a folder").flatten().map(|file| file.path()));
-        } else {
-            files.push(path);
-        }
-    }
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
-    files.sort();
-    let read = |file: PathBuf| -> Vec<Value> {
-        serde_saphyr::from_multiple(&std::fs::read_to_string(&file).expect("text")).expect("YAML")
-    };
-    Some(files.into_iter().flat_map(read).collect())
-}
-
-fn upstream() -> Option<Vec<Value>> {
-    shared("crds")
-}
-
-fn samples() -> Vec<Value> {
-    shared("samples").unwrap_or_default()
-}
-
 fn path_of(definition: &Value) -> String {
     format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().unwrap_or_default())
 }
 
 #[tokio::test]
 async fn s146_all_upstream_definitions_are_taken_by_every_route() {
-    let Some(definitions) = upstream() else { return };
+    let Some(definitions) = documents("crds") else { return };
     assert!(definitions.len() >= 29, "{}", definitions.len());
     for route in ["create", "apply", "replace", "server-side apply"] {
         let site = Site::serving(Vec::new()).await;
@@ -203,79 +170,4 @@ async fn s146_all_upstream_definitions_are_taken_by_every_route() {
     site.send(Ask::new(http::Method::POST, DEFINITIONS).body(YAML, yaml)).await.expect(201);
     let unwanted = json!([{ "op": "remove", "path": "/spec/versions" }]);
     site.patch(&path_of(&definitions[0]), JSON_PATCH, &unwanted).await.refused(422, "Invalid");
-}
-
-/// A second, simpler reading of the paths that upstream's columns use.
-fn read<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    let mut at = object;
-    let mut rest = path;
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix("['") {
-            let (name, after) = after.split_once("']")?;
-            at = at.get(name.replace("\\.", "."))?;
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix("[?(@.") {
-            let (test, after) = after.split_once(")]")?;
-            let (key, wanted) = test.split_once("==")?;
-            let wanted = wanted.trim().trim_matches(['"', '\'']);
-            at = at.as_array()?.iter().find(|item| item[key.trim()] == wanted)?;
-            rest = after;
-        } else {
-            let after = rest.strip_prefix('.')?;
-            let end = after.find(['.', '[']).unwrap_or(after.len());
-            at = at.get(&after[..end])?;
-            rest = &after[end..];
-        }
-    }
-    Some(at)
-}
-
-fn expected_cell(column: &Value, object: &Value, now: capstan::time::Timestamp) -> Value {
-    let Some(value) = read(object, column["jsonPath"].as_str().unwrap_or_default()) else {
-        return Value::Null;
-    };
-    match column["type"].as_str().unwrap_or_default() {
-        "string" => json!(value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
-        "integer" => json!(value.as_i64()),
-        "boolean" => json!(value.as_bool()),
-        "date" => {
-            let then = capstan::time::parse_rfc3339(value.as_str().unwrap_or_default()).expect("a moment");
-            json!(capstan::time::age(then, now))
-        }
-        other => panic!("a column of type {other}"),
-    }
-}
-
-#[test]
-fn s144_upstreams_columns_over_the_sample_objects() {
-    use capstan::apiserver::table::{Columns, Include};
-    let Some(definitions) = upstream() else { return };
-    let now = capstan::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
-    let (mut kinds, mut filled, mut empty) = (std::collections::BTreeSet::new(), 0, 0);
-    for object in samples() {
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let version = definitions
-            .iter()
-            .filter(|d| d["spec"]["names"]["kind"] == kind)
-            .flat_map(|d| d["spec"]["versions"].as_array().into_iter().flatten())
-            .find(|version| version["name"] == "v1beta2");
-        let Some(version) = version else { continue };
-        let mut row = Vec::new();
-        let text = object.to_string();
-        Columns::custom(version).row(text.as_bytes(), Include::Nothing, now, &mut row).expect("a row");
-        let row: Value = serde_json::from_slice(&row).expect("JSON");
-        let columns = version["additionalPrinterColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let mut expected = vec![object["metadata"]["name"].clone()];
-        expected.extend(columns.iter().map(|column| expected_cell(column, &object, now)));
-        if columns.is_empty() {
-            let age = json!({ "type": "date", "jsonPath": ".metadata.creationTimestamp" });
-            expected.push(expected_cell(&age, &object, now));
-        }
-        filled += expected.iter().filter(|cell| !cell.is_null()).count();
-        empty += expected.iter().filter(|cell| cell.is_null()).count();
-        assert_eq!(row["cells"], Value::Array(expected), "{kind} {}", object["metadata"]["name"]);
-        kinds.insert(kind.to_owned());
-    }
-    println!("{filled} cells with a value, {empty} without, of {kinds:?}");
-    assert!(kinds.len() >= 10 && filled > 500, "{filled} cells of {kinds:?}");
 }

@@ -1,13 +1,50 @@
-//! The columns that `kubectl get` shows, per kind: names, order, paths and priorities as upstream's.
-//! Source: the printer columns of the v1.14.0 definitions.
-
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceColumnDefinition;
+//! The columns of lists, per kind: words, order, places of the values, and whether only the wide list has them. The one
+//! definition of them: the printer columns of our CustomResourceDefinitions, and through these the server's tables and
+//! `capstan get`, are made from it, and so are the lists and details of the dashboard. Must not know how a value is read,
+//! printed or laid out.
+//!
+//! Source: `additionalPrinterColumns` of the v1.14.0 definitions, version v1beta2. Only the descriptions differ.
 
 use Path::{Address, Condition, Json, OwnedBy};
+use Type::{Boolean, Date, Integer, Text};
+
+/// One column of a kind. Before them all stands the object's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// The heading, in upstream's spelling. Two columns of a kind may share it: a condition, and a counter.
+    pub name: &'static str,
+    pub type_: Type,
+    pub path: Path,
+    /// Only shown by `-o wide`.
+    pub wide: bool,
+}
+
+/// What a column holds; anything else at its place is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    Text,
+    Integer,
+    Boolean,
+    /// A moment, shown as its age.
+    Date,
+}
+
+impl Type {
+    /// As a definition spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Text => "string",
+            Integer => "integer",
+            Boolean => "boolean",
+            Date => "date",
+        }
+    }
+}
 
 /// Where a column's value is.
-#[derive(Clone, Copy)]
-enum Path {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
     Json(&'static str),
     /// The status of a condition.
     Condition(&'static str),
@@ -18,7 +55,9 @@ enum Path {
 }
 
 impl Path {
-    fn render(self) -> String {
+    /// As a definition's `jsonPath`.
+    #[must_use]
+    pub fn render(self) -> String {
         match self {
             Json(path) => path.to_owned(),
             Condition(type_) => format!(r#".status.conditions[?(@.type=="{type_}")].status"#),
@@ -28,31 +67,31 @@ impl Path {
     }
 }
 
-/// Name, type, path, and whether only `-o wide` shows it.
-type Column = (&'static str, &'static str, Path, bool);
-
 const fn text(name: &'static str, path: Path) -> Column {
-    (name, "string", path, false)
-}
-
-const fn wide(name: &'static str, path: Path) -> Column {
-    (name, "string", path, true)
+    Column { name, type_: Text, path, wide: false }
 }
 
 const fn number(name: &'static str, path: &'static str) -> Column {
-    (name, "integer", Json(path), false)
+    Column { type_: Integer, ..text(name, Json(path)) }
+}
+
+const fn wide(name: &'static str, path: Path) -> Column {
+    Column { wide: true, ..text(name, path) }
 }
 
 const fn wide_number(name: &'static str, path: &'static str) -> Column {
-    (name, "integer", Json(path), true)
+    Column { wide: true, ..number(name, path) }
 }
 
-const AGE: Column = ("Age", "date", Json(".metadata.creationTimestamp"), false);
+/// Place of the label with the Cluster's name, as JSONPath has to have it.
+pub const CLUSTER_LABEL_PATH: &str = r".metadata.labels['cluster\.x-k8s\.io/cluster-name']";
+
+const AGE: Column = Column { type_: Date, ..text("Age", Json(".metadata.creationTimestamp")) };
 const PAUSED: Column = wide("Paused", Condition("Paused"));
 const PHASE: Column = text("Phase", Json(".status.phase"));
 const AVAILABLE: Column = text("Available", Condition("Available"));
 const CLUSTER_NAME: Column = text("Cluster", Json(".spec.clusterName"));
-const CLUSTER_LABEL: Column = text("Cluster", Json(r".metadata.labels['cluster\.x-k8s\.io/cluster-name']"));
+const CLUSTER_LABEL: Column = text("Cluster", Json(CLUSTER_LABEL_PATH));
 const CLASS_OWNER: Column = text("ClusterClass", OwnedBy("ClusterClass"));
 const CLUSTER_OWNER: Column = text("Cluster", OwnedBy("Cluster"));
 const DESIRED: Column = number("Desired", ".spec.replicas");
@@ -60,6 +99,10 @@ const CURRENT: Column = number("Current", ".status.replicas");
 const READY_REPLICAS: Column = number("Ready", ".status.readyReplicas");
 const AVAILABLE_REPLICAS: Column = number("Available", ".status.availableReplicas");
 const UP_TO_DATE_REPLICAS: Column = number("Up-to-date", ".status.upToDateReplicas");
+const INITIALIZED: Column = Column {
+    type_: Boolean,
+    ..text("Initialized", Json(".status.initialization.controlPlaneInitialized"))
+};
 const TEMPLATE_VERSION: Column = text("Version", Json(".spec.template.spec.version"));
 
 const CLUSTER: &[Column] = &[
@@ -157,7 +200,7 @@ const KUBEADM_CONTROL_PLANE: &[Column] = &[
     AVAILABLE_REPLICAS,
     UP_TO_DATE_REPLICAS,
     PAUSED,
-    ("Initialized", "boolean", Json(".status.initialization.controlPlaneInitialized"), false),
+    INITIALIZED,
     AGE,
     text("Version", Json(".spec.version")),
 ];
@@ -179,7 +222,9 @@ const DEV_MACHINE: &[Column] = &[
     AGE,
 ];
 
-fn table(kind: &str) -> &'static [Column] {
+/// The columns of a kind; age alone for a kind without any of its own.
+#[must_use]
+pub fn of(kind: &str) -> &'static [Column] {
     match kind {
         "Cluster" => CLUSTER,
         "Machine" => MACHINE,
@@ -196,16 +241,4 @@ fn table(kind: &str) -> &'static [Column] {
         "DevMachine" => DEV_MACHINE,
         _ => &[AGE],
     }
-}
-
-/// The columns of a kind; age alone for a kind without a table.
-pub(super) fn of(kind: &str) -> Vec<CustomResourceColumnDefinition> {
-    let definition = |&(name, type_, path, wide): &Column| CustomResourceColumnDefinition {
-        name: name.to_owned(),
-        type_: type_.to_owned(),
-        json_path: path.render(),
-        priority: wide.then_some(10),
-        ..Default::default()
-    };
-    table(kind).iter().map(definition).collect()
 }
