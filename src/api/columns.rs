@@ -99,10 +99,8 @@ const CURRENT: Column = number("Current", ".status.replicas");
 const READY_REPLICAS: Column = number("Ready", ".status.readyReplicas");
 const AVAILABLE_REPLICAS: Column = number("Available", ".status.availableReplicas");
 const UP_TO_DATE_REPLICAS: Column = number("Up-to-date", ".status.upToDateReplicas");
-const INITIALIZED: Column = Column {
-    type_: Boolean,
-    ..text("Initialized", Json(".status.initialization.controlPlaneInitialized"))
-};
+const INITIALIZED: Column =
+    Column { type_: Boolean, ..text("Initialized", Json(".status.initialization.controlPlaneInitialized")) };
 const TEMPLATE_VERSION: Column = text("Version", Json(".spec.template.spec.version"));
 
 const CLUSTER: &[Column] = &[

@@ -12,7 +12,7 @@ use super::target::kind_named;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::client::read::{get_value, list_values, read_table};
 use crate::client::{Connection, explain};
-use crate::fleet::watch::redact;
+use crate::fleet::watch::{Catalog, Missing, redact};
 
 /// Narrowest column and space behind the widest cell.
 /// Source: kubectl `printers.GetNewTabWriter`, v1.35.
@@ -39,7 +39,7 @@ pub async fn get(
     let (resource, first) =
         args.resource.split_once('/').map_or((args.resource.as_str(), None), |(r, n)| (r, Some(n)));
     let names: Vec<String> = first.map(str::to_owned).into_iter().chain(args.names.iter().cloned()).collect();
-    let gvk = kind_named(resource)?.gvk;
+    let gvk = served(connection, kind_named(resource)?.gvk).await?;
     if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
         bail!("objects are named within a namespace: leave out --all-namespaces, or leave out the names");
     }
@@ -63,6 +63,17 @@ pub async fn get(
         }
         OutputArg::Name => query.list_of_names(style).await,
     }
+}
+
+/// The kind in the version that the server has.
+async fn served(connection: &Connection, wanted: Gvk) -> anyhow::Result<Gvk> {
+    let found = Catalog::new(connection.client.clone()).resolve(&wanted.group, &wanted.kind).await;
+    found.map_err(|missing| match missing {
+        Missing::NotServed(text) => anyhow!("{text}"),
+        Missing::Unreachable(error) => {
+            anyhow!("cannot read {}: {}", wanted.plural, explain(&error, &connection.server))
+        }
+    })
 }
 
 struct Query<'a> {

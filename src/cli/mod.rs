@@ -141,7 +141,10 @@ async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
         }
         Command::Wait(args) => {
             match wait::wait(&connection, args, namespace, clock, Rng::from_entropy()).await? {
-                Waited::Reached => Ok(ExitCode::SUCCESS),
+                Waited::Reached { remark } => {
+                    remark.iter().for_each(|remark| output::remark(remark));
+                    Ok(ExitCode::SUCCESS)
+                }
                 Waited::TimedOut { last, health } => {
                     output::remark(&last);
                     // An object that is ok and still not what was waited for has failed, too.

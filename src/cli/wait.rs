@@ -10,7 +10,7 @@ use super::args::WaitArgs;
 use super::target;
 use crate::client::Connection;
 use crate::fleet::watch::{self, Scope, Source, Subject};
-use crate::fleet::{FeedState, Fleet, Health, SourceId, Target};
+use crate::fleet::{FeedState, Fleet, Health, SourceId, Target, conditions_of};
 use crate::rng::Rng;
 use crate::time::Clock;
 
@@ -28,12 +28,10 @@ pub enum Until {
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waited {
-    Reached,
+    /// With what should be known about how it was.
+    Reached { remark: Option<String> },
     /// Time ran out: what was last seen in a sentence, and the health of the object as far as it is known.
-    TimedOut {
-        last: String,
-        health: Health,
-    },
+    TimedOut { last: String, health: Health },
 }
 
 /// # Errors
@@ -107,6 +105,7 @@ async fn subject(
 ) -> anyhow::Result<Waited> {
     let mut news = watch::follow_one(connection, target.clone(), rng);
     let mut last = format!("{} {} has not been seen", target.kind, target.name);
+    let mut remark = None;
     let waiting = async {
         while let Some(subject) = news.recv().await {
             match subject {
@@ -114,6 +113,7 @@ async fn subject(
                     Until::Condition { type_, status } => {
                         last = what_it_says(&object, type_);
                         if has_condition(&object, type_, status) {
+                            remark = is_deprecated(&object, type_).then(|| last.clone());
                             return;
                         }
                     }
@@ -127,7 +127,7 @@ async fn subject(
         }
     };
     match tokio::time::timeout(timeout, waiting).await {
-        Ok(()) => Ok(Waited::Reached),
+        Ok(()) => Ok(Waited::Reached { remark }),
         Err(_) => Ok(Waited::TimedOut { last, health: Health::Unknown }),
     }
 }
@@ -135,25 +135,32 @@ async fn subject(
 /// True when the condition says so about the newest spec.
 fn has_condition(object: &Value, type_: &str, status: &str) -> bool {
     let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
-    find(object, type_).is_some_and(|c| {
+    find(object, type_).is_some_and(|(c, _)| {
         c["status"] == status && c["observedGeneration"].as_i64().is_none_or(|seen| seen >= generation)
     })
+}
+
+fn is_deprecated(object: &Value, type_: &str) -> bool {
+    find(object, type_).is_some_and(|(_, legacy)| legacy)
 }
 
 fn what_it_says(object: &Value, type_: &str) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().replace('\n', " ");
     match find(object, type_) {
         None => format!("it has no condition {type_}"),
-        Some(c) => {
-            let said =
-                format!("{type_} is {} ({}) {}", text(&c["status"]), text(&c["reason"]), text(&c["message"]));
+        Some((c, legacy)) => {
+            let kind = if legacy { "deprecated v1beta1 condition " } else { "" };
+            let (status, reason) = (text(&c["status"]), text(&c["reason"]));
+            let said = format!("{kind}{type_} is {status} ({reason}) {}", text(&c["message"]));
             said.trim_end().to_owned()
         }
     }
 }
 
-fn find<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|c| c["type"] == type_)
+/// The condition, and whether it is of the older kind.
+fn find<'a>(object: &'a Value, type_: &str) -> Option<(&'a Value, bool)> {
+    let (list, legacy) = conditions_of(object);
+    list.iter().find(|c| c["type"] == type_).map(|c| (c, legacy))
 }
 
 async fn verdict(
@@ -177,7 +184,7 @@ async fn verdict(
         }
     };
     if tokio::time::timeout(timeout, waiting).await.is_ok() {
-        return Ok(Waited::Reached);
+        return Ok(Waited::Reached { remark: None });
     }
     let health = health(&fleet, target).unwrap_or(Health::Unknown);
     Ok(Waited::TimedOut { last: last_seen(&fleet, target), health })
@@ -256,5 +263,24 @@ mod tests {
         assert!(has_condition(&object(2), "Available", "True"));
         assert!(!has_condition(&object(1), "Available", "True"));
         assert!(!has_condition(&object(2), "Ready", "True"));
+    }
+
+    #[test]
+    fn conditions_are_found_where_the_version_keeps_them() {
+        let ready = |status: &str| serde_json::json!([{"type": "Ready", "status": status, "reason": "R", "severity": "Warning"}]);
+        let object = |status| serde_json::json!({"apiVersion": "cluster.x-k8s.io/v1beta1", "status": status});
+        let both = object(serde_json::json!({
+            "conditions": ready("False"),
+            "v1beta2": {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready"}]},
+        }));
+        assert!(has_condition(&both, "Ready", "True") && !is_deprecated(&both, "Ready"));
+        for old in [
+            object(serde_json::json!({"conditions": ready("False")})),
+            serde_json::json!({"apiVersion": "cluster.x-k8s.io/v1beta2",
+                "status": {"deprecated": {"v1beta1": {"conditions": ready("False")}}}}),
+        ] {
+            assert!(has_condition(&old, "Ready", "False") && is_deprecated(&old, "Ready"));
+            assert_eq!(what_it_says(&old, "Ready"), "deprecated v1beta1 condition Ready is False (R)");
+        }
     }
 }

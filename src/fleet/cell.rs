@@ -118,8 +118,12 @@ fn fact(path: &str) -> Option<for<'a> fn(&'a Row) -> Cell<'a>> {
         ".metadata.creationTimestamp" => |row| row.created().map_or(Cell::Nothing, Cell::Moment),
         CLUSTER_LABEL_PATH => |row| Cell::text(row.labels.get(label::CLUSTER_NAME).unwrap_or_default()),
         ".spec.clusterName" => |row| Cell::text(&row.cluster),
-        ".spec.topology.classRef.name" => |row| Cell::text(row.cluster_facts().map_or("", |facts| &facts.class)),
-        ".spec.topology.version" | ".spec.version" | ".spec.template.spec.version" => |row| Cell::text(&row.version),
+        ".spec.topology.classRef.name" => {
+            |row| Cell::text(row.cluster_facts().map_or("", |facts| &facts.class))
+        }
+        ".spec.topology.version" | ".spec.version" | ".spec.template.spec.version" => {
+            |row| Cell::text(&row.version)
+        }
         ".status.phase" => |row| Cell::text(&row.phase),
         ".spec.replicas" => |row| counter(row, |c| c.desired),
         ".status.replicas" => |row| counter(row, |c| c.current),

@@ -86,9 +86,19 @@ mod tests {
         let bare = json!([{"type": "Ready"}]);
         for (api_version, status, first, legacy) in [
             ("cluster.x-k8s.io/v1beta2", json!({"conditions": newer}), "Available", false),
-            ("cluster.x-k8s.io/v1beta1", json!({"conditions": older, "v1beta2": {"conditions": newer}}), "Available", false),
+            (
+                "cluster.x-k8s.io/v1beta1",
+                json!({"conditions": older, "v1beta2": {"conditions": newer}}),
+                "Available",
+                false,
+            ),
             ("cluster.x-k8s.io/v1beta1", json!({"conditions": newer}), "Available", true),
-            ("cluster.x-k8s.io/v1beta2", json!({"deprecated": {"v1beta1": {"conditions": older}}}), "Ready", true),
+            (
+                "cluster.x-k8s.io/v1beta2",
+                json!({"deprecated": {"v1beta1": {"conditions": older}}}),
+                "Ready",
+                true,
+            ),
             ("infrastructure.cluster.x-k8s.io/v1beta1", json!({"conditions": newer}), "Available", false),
             ("infrastructure.cluster.x-k8s.io/v1beta1", json!({"conditions": older}), "Ready", true),
             ("infrastructure.cluster.x-k8s.io/v1beta1", json!({"conditions": bare}), "Ready", true),

@@ -186,7 +186,7 @@ impl Order {
 
     fn compare(self, a: &Candidate, b: &Candidate) -> Ordering {
         let names = || compare_names(&a.row, &b.row);
-                let first = match self.sort.by {
+        let first = match self.sort.by {
             By::Name => names(),
             By::Health => b.health.cmp(&a.health),
             By::Column(_) => self.cell(&a.row).order(self.cell(&b.row)),

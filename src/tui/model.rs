@@ -123,7 +123,13 @@ impl Model {
 
     /// Brings the open screen's order, tree and cursor up to the fleet. Cheap when nothing changed.
     pub fn refresh(&mut self) {
-        let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme, wide: self.wide };
+        let context = Context {
+            fleet: &self.fleet,
+            area: self.area,
+            now: self.now,
+            theme: &self.look.theme,
+            wide: self.wide,
+        };
         let last = self.screens.len() - 1;
         self.screens[last].refresh(&context);
     }
@@ -156,7 +162,13 @@ impl Model {
 
     /// Moves on the open screen, whatever is over it.
     pub fn move_screen(&mut self, motion: Motion) {
-        let context = Context { fleet: &self.fleet, area: self.area, now: self.now, theme: &self.look.theme, wide: self.wide };
+        let context = Context {
+            fleet: &self.fleet,
+            area: self.area,
+            now: self.now,
+            theme: &self.look.theme,
+            wide: self.wide,
+        };
         let last = self.screens.len() - 1;
         self.screens[last].step(&context, motion);
     }

@@ -105,7 +105,8 @@ fn kinds() -> BTreeMap<String, Vec<Value>> {
 #[test]
 fn headings_types_and_places_are_upstreams() {
     let Some(upstream) = upstream() else { return };
-    let facts = |name: &str, type_: &str, path: &str, wide: bool| format!("{name} | {type_} | {path} | wide {wide}");
+    let facts =
+        |name: &str, type_: &str, path: &str, wide: bool| format!("{name} | {type_} | {path} | wide {wide}");
     for kind in kinds().into_keys() {
         let ours: Vec<String> = api::columns::of(&kind)
             .iter()
@@ -149,7 +150,8 @@ fn the_dashboard_has_upstreams_cells_for_the_samples() {
     let (mut cells, mut seen) = (0, BTreeSet::new());
     for (name, objects) in kinds() {
         for object in objects {
-            let (group, version) = object["apiVersion"].as_str().and_then(|v| v.split_once('/')).expect("a version");
+            let (group, version) =
+                object["apiVersion"].as_str().and_then(|v| v.split_once('/')).expect("a version");
             let gvk = Gvk {
                 group: group.to_owned(),
                 version: version.to_owned(),
@@ -188,7 +190,9 @@ fn tabbed(lines: &[Vec<String>]) -> String {
     let width = |at: usize| lines.iter().map(|line| line[at].chars().count() + 3).max().unwrap_or(0).max(6);
     let line = |cells: &Vec<String>| {
         let last = cells.len() - 1;
-        let padded = |(at, cell): (usize, &String)| format!("{cell:<width$}", width = if at == last { 0 } else { width(at) });
+        let padded = |(at, cell): (usize, &String)| {
+            format!("{cell:<width$}", width = if at == last { 0 } else { width(at) })
+        };
         cells.iter().enumerate().map(padded).collect::<String>() + "\n"
     };
     lines.iter().map(line).collect()
@@ -200,11 +204,17 @@ async fn capstan_get_prints_upstreams_columns_for_the_samples() {
     // Two files are one cluster at two moments: names must not meet.
     let mut latest: BTreeMap<(String, String), Value> = BTreeMap::new();
     for (kind, objects) in kinds() {
-        latest.extend(objects.into_iter().map(|o| ((kind.clone(), o["metadata"]["name"].as_str().expect("a name").to_owned()), o)));
+        latest.extend(
+            objects
+                .into_iter()
+                .map(|o| ((kind.clone(), o["metadata"]["name"].as_str().expect("a name").to_owned()), o)),
+        );
     }
     let connection = server(latest.values().cloned().collect()).await;
     let mut tables = 0;
-    for (kind, columns) in kinds().into_keys().filter_map(|kind| Some((upstream.get(&kind)?, kind))).map(|(c, k)| (k, c)) {
+    for (kind, columns) in
+        kinds().into_keys().filter_map(|kind| Some((upstream.get(&kind)?, kind))).map(|(c, k)| (k, c))
+    {
         let objects: Vec<&Value> = latest.iter().filter(|((k, _), _)| *k == kind).map(|(_, o)| o).collect();
         for (output, wide) in [("table", false), ("wide", true)] {
             let shown = || columns.iter().filter(|column| wide || !is_wide(column));
@@ -212,9 +222,13 @@ async fn capstan_get_prints_upstreams_columns_for_the_samples() {
             let mut lines = vec![std::iter::once("NAME".to_owned()).chain(head).collect::<Vec<_>>()];
             for object in &objects {
                 let name = text(&object["metadata"]["name"]);
-                lines.push(std::iter::once(name).chain(shown().map(|column| text(&cell(column, object)))).collect());
+                lines.push(
+                    std::iter::once(name).chain(shown().map(|column| text(&cell(column, object)))).collect(),
+                );
             }
-            let Ok(Cli { command: Some(Command::Get(args)), .. }) = Cli::try_parse_from(["capstan", "get", &kind, "-o", output]) else {
+            let Ok(Cli { command: Some(Command::Get(args)), .. }) =
+                Cli::try_parse_from(["capstan", "get", &kind, "-o", output])
+            else {
                 panic!("get {kind}")
             };
             let answer = get::get(&connection, &args, "default", Style::default()).await.expect("an answer");

@@ -160,7 +160,8 @@ impl Builder {
         let mut deltas = vec![Delta::Source { source: SOURCE, name: "demo".into() }];
         for object in self.objects {
             let kind = object["kind"].as_str().expect("a kind").to_owned();
-            let (_, version) = object["apiVersion"].as_str().and_then(|v| v.split_once('/')).expect("a version");
+            let (_, version) =
+                object["apiVersion"].as_str().and_then(|v| v.split_once('/')).expect("a version");
             let gvk = Gvk { version: version.to_owned(), ..gvk(&kind) };
             let decoder = Decoder::for_kind(SOURCE, gvk, interner.clone());
             let slim: Slim = serde_json::from_value(object).expect("an object");
@@ -394,10 +395,16 @@ pub fn older() -> Vec<Delta> {
     both(&mut b);
     only_older(&mut b);
     let deprecated = json!({"conditions": older_conditions(&[("Ready", "True", "", ""), ("InfrastructureReady", "True", "", "")])});
-    b.add("Cluster", "upgraded", None, 9_000, json!({
+    b.add(
+        "Cluster",
+        "upgraded",
+        None,
+        9_000,
+        json!({
         "spec": {"topology": {"classRef": {"name": "small"}, "version": "v1.35.1"}},
         "status": {"phase": "Provisioned", "deprecated": {"v1beta1": deprecated},
-                   "initialization": {"infrastructureProvisioned": true, "controlPlaneInitialized": true}}}));
+                   "initialization": {"infrastructureProvisioned": true, "controlPlaneInitialized": true}}}),
+    );
     b.deltas()
 }
 
@@ -444,8 +451,16 @@ fn only_older(b: &mut Builder) {
     let machine_labels = json!({"cluster.x-k8s.io/cluster-name": name, "cluster.x-k8s.io/control-plane": ""});
     for (suffix, phase, all) in [
         ("8xk2p", "Running", older_conditions(&[("Ready", "True", "", ""), ("NodeHealthy", "True", "", "")])),
-        ("zd4lm", "Failed", older_conditions(&[("Ready", "False", "Error", "InstanceTerminated"), ("InfrastructureReady", "False", "Error", "InstanceTerminated"),
-            ("NodeHealthy", "Unknown", "", "NodeInspectionFailed"), ("BootstrapReady", "True", "", "")])),
+        (
+            "zd4lm",
+            "Failed",
+            older_conditions(&[
+                ("Ready", "False", "Error", "InstanceTerminated"),
+                ("InfrastructureReady", "False", "Error", "InstanceTerminated"),
+                ("NodeHealthy", "Unknown", "", "NodeInspectionFailed"),
+                ("BootstrapReady", "True", "", ""),
+            ]),
+        ),
     ] {
         b.add("Machine", &format!("only-v1beta1-cp-{suffix}"), Some(("KubeadmControlPlane", "only-v1beta1-cp", &plane)), 8_000, json!({
             "apiVersion": version, "metadata": {"labels": machine_labels},

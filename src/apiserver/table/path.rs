@@ -178,12 +178,16 @@ impl Comparison {
     /// Source: client-go `third_party/forked/golang/template/funcs.go`, v0.36.
     fn holds(self, left: &Value, right: &Value) -> Option<bool> {
         let order = match (left, right) {
-            (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => match (a.as_i64(), b.as_i64()) {
-                (Some(a), Some(b)) => Some(a.cmp(&b)),
-                _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
-            },
+            (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => {
+                match (a.as_i64(), b.as_i64()) {
+                    (Some(a), Some(b)) => Some(a.cmp(&b)),
+                    _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
+                }
+            }
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
-            (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::Different) => Some(a.cmp(b)),
+            (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::Different) => {
+                Some(a.cmp(b))
+            }
             _ => return None,
         };
         Some(match self {

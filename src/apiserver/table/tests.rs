@@ -76,18 +76,50 @@ fn odd_values_have_upstreams_cells() {
         (".spec.v", spec(&json!(false)), json!(["false", none, none, false, none])),
         (".spec.v", spec(&none), json!(["<no value>", none, none, none, none])),
         (".spec.v", spec(&json!([])), json!(["[]", none, none, none, none])),
-        (".spec.v", spec(&json!([1, "a", none, 2.5, true, [1]])), json!(["[1,\"a\",null,2.5,true,[1]]", none, none, none, none])),
-        (".spec.v", spec(&json!({"b": 1, "a": "<"})), json!(["{\"a\":\"\\u003c\",\"b\":1}", none, none, none, none])),
-        (".spec.v", spec(&json!("2026-11-20T09:00:00Z")), json!(["2026-11-20T09:00:00Z", none, none, none, "60m"])),
-        (".spec.v", spec(&json!("2999-01-01T00:00:00Z")), json!(["2999-01-01T00:00:00Z", none, none, none, "<invalid>"])),
+        (
+            ".spec.v",
+            spec(&json!([1, "a", none, 2.5, true, [1]])),
+            json!(["[1,\"a\",null,2.5,true,[1]]", none, none, none, none]),
+        ),
+        (
+            ".spec.v",
+            spec(&json!({"b": 1, "a": "<"})),
+            json!(["{\"a\":\"\\u003c\",\"b\":1}", none, none, none, none]),
+        ),
+        (
+            ".spec.v",
+            spec(&json!("2026-11-20T09:00:00Z")),
+            json!(["2026-11-20T09:00:00Z", none, none, none, "60m"]),
+        ),
+        (
+            ".spec.v",
+            spec(&json!("2999-01-01T00:00:00Z")),
+            json!(["2999-01-01T00:00:00Z", none, none, none, "<invalid>"]),
+        ),
         (".spec.v[*]", spec(&json!([2, 3])), json!(["2", 2, 2, none, none])),
         (".spec.v[0][1]", spec(&json!([[1, 2]])), json!(["2", 2, 2, none, none])),
         (".spec.v[5]", spec(&json!([1])), json!([none, none, none, none, none])),
         (".spec.v.deeper", spec(&json!("x")), json!([none, none, none, none, none])),
-        (".spec.v[?(@.n>1)].t", spec(&json!([{"n": 1, "t": "a"}, {"t": "b"}, {"n": 2, "t": "c"}])), json!(["c", none, none, none, "<invalid>"])),
-        (".spec.v[?(@.n==1)].t", spec(&json!([{"n": "1", "t": "a"}, {"n": 1, "t": "b"}])), json!([none, none, none, none, none])),
-        (".spec.v[?(@.t==\"R\")].s", spec(&json!([{"t": "R", "s": none}])), json!(["<no value>", none, none, none, none])),
-        (".spec.v[?(@.t==\"R\")].s", spec(&json!([{"t": "R", "s": true}])), json!(["true", none, none, true, none])),
+        (
+            ".spec.v[?(@.n>1)].t",
+            spec(&json!([{"n": 1, "t": "a"}, {"t": "b"}, {"n": 2, "t": "c"}])),
+            json!(["c", none, none, none, "<invalid>"]),
+        ),
+        (
+            ".spec.v[?(@.n==1)].t",
+            spec(&json!([{"n": "1", "t": "a"}, {"n": 1, "t": "b"}])),
+            json!([none, none, none, none, none]),
+        ),
+        (
+            ".spec.v[?(@.t==\"R\")].s",
+            spec(&json!([{"t": "R", "s": none}])),
+            json!(["<no value>", none, none, none, none]),
+        ),
+        (
+            ".spec.v[?(@.t==\"R\")].s",
+            spec(&json!([{"t": "R", "s": true}])),
+            json!(["true", none, none, true, none]),
+        ),
     ] {
         let columns = Columns::custom(&json!({"additionalPrinterColumns": of(path)}));
         let object = json!({"metadata": {"name": "m"}, "spec": spec});

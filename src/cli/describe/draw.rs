@@ -16,6 +16,9 @@ const MESSAGE_BYTES_MAX: usize = 100;
 const STATUS: usize = 5;
 
 const DELETED: &str = "!! DELETED !! ";
+/// Behind what is known only from conditions of the older kind; said in words below the table.
+const LEGACY: &str = " *";
+const LEGACY_NOTE: &str = "* by deprecated v1beta1 conditions";
 const BOLD: &str = "\u{1b}[1m";
 const RED: &str = "\u{1b}[31m";
 const GREEN: &str = "\u{1b}[32m";
@@ -31,7 +34,7 @@ struct Line {
     deleted: bool,
 }
 
-/// The whole table, header first. Blanks at line ends are left out.
+/// The whole table, header first, and a note when something in it is marked. Blanks at line ends are left out.
 pub(super) fn table(root: &Entry, color: bool) -> String {
     let mut lines = vec![Line { cells: HEADS.map(str::to_owned), ..Line::default() }];
     entry_lines(root, &Place::default(), &mut lines);
@@ -48,7 +51,15 @@ pub(super) fn table(root: &Entry, color: bool) -> String {
         text.truncate(start + text[start..].trim_end_matches(' ').len());
         text.push('\n');
     }
+    if has_legacy(root) {
+        text.push_str(LEGACY_NOTE);
+        text.push('\n');
+    }
     text
+}
+
+fn has_legacy(entry: &Entry) -> bool {
+    entry.legacy || entry.children.iter().any(has_legacy)
 }
 
 fn painted(line: &Line, at: usize, cell: &str, color: bool) -> String {
@@ -57,7 +68,7 @@ fn painted(line: &Line, at: usize, cell: &str, color: bool) -> String {
     }
     match (at, line.status) {
         (0, _) if line.deleted => cell.replacen(DELETED, &format!("{RED}{DELETED}{RESET}"), 1),
-        (0, _) if cell.ends_with("...") => format!("{BOLD}{cell}{RESET}"),
+        (0, _) if cell.trim_end_matches(LEGACY).ends_with("...") => format!("{BOLD}{cell}{RESET}"),
         (STATUS, Some(Truth::True)) => format!("{GREEN}{cell}{RESET}"),
         (STATUS, Some(Truth::False)) => format!("{RED}{cell}{RESET}"),
         (STATUS, Some(Truth::Unknown)) => format!("{YELLOW}{cell}{RESET}"),
@@ -80,9 +91,10 @@ fn entry_lines(entry: &Entry, place: &Place, lines: &mut Vec<Line>) {
     let Cells { replicas, available, ready, up_to_date, status, reason, since, message } = &entry.cells;
     let mut messages = wrap(message).into_iter();
     let deleted = if entry.deleted { DELETED } else { "" };
+    let legacy = if entry.legacy { LEGACY } else { "" };
     lines.push(Line {
         cells: [
-            format!("{}{deleted}{}", place.first, entry.title),
+            format!("{}{deleted}{}{legacy}", place.first, entry.title),
             replicas.clone(),
             available.clone(),
             ready.clone(),

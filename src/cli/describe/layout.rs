@@ -27,6 +27,8 @@ impl Default for Options {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) deleted: bool,
+    /// What is said of it comes from conditions of the older kind.
+    pub(super) legacy: bool,
     /// `Kind namespace/name, version`, or a heading.
     pub(super) title: String,
     pub(super) cells: Cells,
@@ -189,7 +191,8 @@ impl Builder<'_> {
         };
         cells.message = format!("See {}{more}", names.join(", "));
         let kind = &rows.first()?.gvk.kind;
-        Some(Entry { title: format!("{} {kind}s...", rows.len()), cells, ..Entry::default() })
+        let legacy = rows.first()?.legacy;
+        Some(Entry { legacy, title: format!("{} {kind}s...", rows.len()), cells, ..Entry::default() })
     }
 
     fn machine(&self, id: RowId) -> Option<Entry> {
@@ -209,7 +212,8 @@ impl Builder<'_> {
     }
 
     fn entry(&self, row: &Row, children: Vec<Entry>) -> Entry {
-        Entry { deleted: row.is_deleting(), title: title(row), cells: self.cells(row), children }
+        let (deleted, legacy) = (row.is_deleting(), row.legacy);
+        Entry { deleted, legacy, title: title(row), cells: self.cells(row), children }
     }
 
     /// An object that was read besides the ones with a place of their own.
@@ -301,7 +305,8 @@ fn sum(a: Counters, b: Counters) -> Counters {
 /// Same status and reason of the three conditions that count; both missing is the same.
 fn same_state(a: &Row, b: &Row) -> bool {
     let said = |row: &Row, type_: &str| row.condition(type_).map(|c| (c.status, c.reason.clone()));
-    a.gvk.kind == b.gvk.kind && ["Available", "Ready", "UpToDate"].iter().all(|t| said(a, t) == said(b, t))
+    let alike = a.gvk.kind == b.gvk.kind && a.legacy == b.legacy;
+    alike && ["Available", "Ready", "UpToDate"].iter().all(|t| said(a, t) == said(b, t))
 }
 
 /// Does the child only repeat what its Machine says?

@@ -263,6 +263,9 @@ fn node_json(fleet: &Fleet, tree: &crate::fleet::Tree, at: usize) -> Value {
     if let crate::fleet::Item::Row(id) = node.item
         && let Some(row) = fleet.row(id)
     {
+        if row.legacy {
+            value["deprecatedConditions"] = true.into();
+        }
         value["conditions"] = row.conditions.iter().map(condition_json).collect();
     }
     let children: Vec<Value> = tree.children(at).map(|child| node_json(fleet, tree, child)).collect();

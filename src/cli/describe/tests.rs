@@ -103,6 +103,55 @@ fn object(kind: &str, name: &str, rest: &Value) -> Value {
 }
 
 #[test]
+fn what_older_conditions_say_is_marked() {
+    let older = json!([{"type": "Ready", "status": "False", "severity": "Error", "reason": "Broken"}]);
+    let newer = json!([{"type": "Ready", "status": "True", "reason": "Ready"}]);
+    let v1beta1 = "cluster.x-k8s.io/v1beta1";
+    let owner = json!([{"apiVersion": v1beta1, "kind": "MachineSet", "name": "s", "uid": "MachineSet/s", "controller": true}]);
+    let machine = |name: &str, version: &str, place: &str, all: &Value| {
+        let api_version = format!("cluster.x-k8s.io/{version}");
+        object(
+            "Machine",
+            name,
+            &json!({"apiVersion": api_version, "metadata.ownerReferences": owner, "spec.version": "v1.34.1", place: {"conditions": all}}),
+        )
+    };
+    let values = vec![
+        object(
+            "Cluster",
+            "a",
+            &json!({"apiVersion": v1beta1, "status": {"conditions": older, "v1beta2": {"conditions": newer}}}),
+        ),
+        object("MachineSet", "s", &json!({})),
+        machine("old", "v1beta1", "status", &older),
+        machine("left", "v1beta2", "status.deprecated.v1beta1", &older),
+        machine("new", "v1beta2", "status", &newer),
+    ];
+    let snapshot = snapshot_of(values, "a");
+    let seen =
+        draw::table(&layout::tree(&snapshot, Options { grouping: false, ..Options::default() }), false);
+    let firsts: Vec<&str> =
+        seen.lines().map(|line| line.split("  ").find(|w| !w.is_empty()).unwrap_or_default()).collect();
+    assert_eq!(firsts[1], "Cluster ns/a");
+    for (name, marked) in [("left", true), ("new", false), ("old", true)] {
+        let title = format!("Machine ns/{name}, v1.34.1{}", if marked { " *" } else { "" });
+        assert!(firsts.iter().any(|first| first.ends_with(&title)), "{title}\n{seen}");
+    }
+    assert_eq!(seen.lines().last(), Some("* by deprecated v1beta1 conditions"));
+    let grouped = draw::table(&layout::tree(&snapshot, Options::default()), false);
+    assert!(grouped.contains("2 Machines... *"), "{grouped}");
+    let json = as_json(&snapshot);
+    let machines = &json["tree"]["children"][0]["children"][0]["children"];
+    let marks: Vec<(&str, bool)> = machines
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|m| (m["name"].as_str().unwrap_or_default(), m["deprecatedConditions"] == true))
+        .collect();
+    assert_eq!(marks, [("left", true), ("new", false), ("old", true)], "{json:#}");
+}
+
+#[test]
 fn nothing_is_hidden() {
     let values = vec![
         object("Cluster", "a", &json!({})),

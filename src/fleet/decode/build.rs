@@ -275,7 +275,8 @@ impl Builder<'_> {
         let (spec, status) = (&self.o.spec, &self.o.status);
         let node = &status.node_ref.name;
         // The older version has one field for what is asked for and what is.
-        let older = status.failure_domain.is_empty() && is_older_version(&self.decoder.gvk.group, &self.decoder.gvk.version);
+        let older = status.failure_domain.is_empty()
+            && is_older_version(&self.decoder.gvk.group, &self.decoder.gvk.version);
         let domain = if older { &spec.failure_domain } else { &status.failure_domain };
         row::MachineFacts {
             node: (!node.is_empty()).then(|| sanitize_line(node).into()),

@@ -181,7 +181,13 @@ pub fn faults(model: &mut Model) -> Outcome {
 }
 
 fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_>)) -> Outcome {
-    let context = Context { fleet: &model.fleet, area: model.area, now: model.now, theme: &model.look.theme, wide: model.wide };
+    let context = Context {
+        fleet: &model.fleet,
+        area: model.area,
+        now: model.now,
+        theme: &model.look.theme,
+        wide: model.wide,
+    };
     match model.screens.last_mut() {
         Some(Screen::Tree(tree)) => {
             change(tree, &context);

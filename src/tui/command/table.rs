@@ -78,7 +78,12 @@ pub const TABLE: &[Command] = &[
     ),
     command("sort-next", Scope::View, |m, _| go::sort_next(m), "Order by the next column."),
     command("sort-reverse", Scope::View, |m, _| go::sort_reverse(m), "Turn the order round."),
-    command("wide", Scope::View, |m, _| go::wide(m), "The columns of `-o wide` too, as far as they fit; or not."),
+    command(
+        "wide",
+        Scope::View,
+        |m, _| go::wide(m),
+        "The columns of `-o wide` too, as far as they fit; or not.",
+    ),
     command("faults", Scope::View, |m, _| go::faults(m), "Only clusters that are not well, or all again."),
     command("fold", Scope::View, |m, _| go::fold(m, Fold::Close), "Close the node, or go to its parent."),
     command(

@@ -71,7 +71,16 @@ impl Columns {
     /// Those of `kinds`; `own` are the ones of ours besides name and verdict.
     #[must_use]
     pub fn new(names: Names, kinds: &[Kind], own: &'static [Id], wide: bool) -> Self {
-        Self { parts: parts(kinds, wide), wide, own, names, name: names.title.len(), versions: 0, digits: 1, legacy: false }
+        Self {
+            parts: parts(kinds, wide),
+            wide,
+            own,
+            names,
+            name: names.title.len(),
+            versions: 0,
+            digits: 1,
+            legacy: false,
+        }
     }
 
     #[must_use]
@@ -144,7 +153,9 @@ impl Columns {
     #[must_use]
     pub fn shows_wide(&self, body: Rect) -> bool {
         let wide_group = |prefix| {
-            self.parts.iter().any(|part| matches!(part, Part::Group(group) if group.prefix == prefix && group.wide))
+            self.parts
+                .iter()
+                .any(|part| matches!(part, Part::Group(group) if group.prefix == prefix && group.wide))
         };
         self.place(body).iter().any(|placed| match placed.id {
             Id::Counters(prefix) => wide_group(prefix),

@@ -3,9 +3,11 @@
 use ratatui::text::Line;
 use serde_json::Value;
 
-use crate::fleet::watch::{EventLine, Subject};
 use crate::api::columns::{Column, Type};
-use crate::fleet::{Cell, Details, Fleet, Item, Link, Reader, Relation, Row, Severity, Tone, Truth, conditions_of};
+use crate::fleet::watch::{EventLine, Subject};
+use crate::fleet::{
+    Cell, Details, Fleet, Item, Link, Reader, Relation, Row, Severity, Tone, Truth, conditions_of,
+};
 use crate::text;
 use crate::time::{Timestamp, parse_rfc3339};
 use crate::tui::paint::Paint;
@@ -125,7 +127,8 @@ fn of_row(details: &Details<'_>) -> Vec<Condition> {
 /// Conditions of an object that is not in the fleet (infrastructure, bootstrap). Text of a followed
 /// object is sanitised already.
 fn of_object(full: &Full) -> (Vec<Condition>, bool) {
-    let (list, legacy) = full.object.as_ref().map_or((&[] as &[Value], false), |object| conditions_of(object));
+    let (list, legacy) =
+        full.object.as_ref().map_or((&[] as &[Value], false), |object| conditions_of(object));
     let one = |value: &Value| {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let status = Truth::parse(&text("status"));
@@ -175,7 +178,10 @@ fn conditions(
             paint.span(scope, format!("{glyph} ")),
             paint.span(if quiet { Scope::Text } else { Scope::Strong }, format!("{type_:<type_width$}  ")),
             paint.span(scope, format!("{:<7}  ", condition.status)),
-            paint.span(scope, if legacy { format!("{:<7}  ", severity_word(condition.severity)) } else { String::new() }),
+            paint.span(
+                scope,
+                if legacy { format!("{:<7}  ", severity_word(condition.severity)) } else { String::new() },
+            ),
             paint.span(if quiet { Scope::Muted } else { Scope::Text }, format!("{reason:<reason_width$}  ")),
             paint.span(Scope::Muted, format!("{age:>4}")),
         ]));

@@ -162,7 +162,9 @@ impl FleetScreen {
         let id = match self.query.sort.by {
             By::Name => Id::Name,
             By::Health => Id::Verdict,
-            By::Column(column) => counter(column).map_or(Id::Printed(column.name), |(prefix, _)| Id::Counters(prefix)),
+            By::Column(column) => {
+                counter(column).map_or(Id::Printed(column.name), |(prefix, _)| Id::Counters(prefix))
+            }
         };
         Some((id, self.query.sort.reverse))
     }

@@ -151,8 +151,13 @@ mod tests {
 
     #[test]
     fn lists_have_upstreams_columns_in_upstreams_order() {
-        const BELOW: &[Kind] =
-            &[Kind::ControlPlane, Kind::MachineDeployment, Kind::MachineSet, Kind::MachinePool, Kind::Machine];
+        const BELOW: &[Kind] = &[
+            Kind::ControlPlane,
+            Kind::MachineDeployment,
+            Kind::MachineSet,
+            Kind::MachinePool,
+            Kind::Machine,
+        ];
         assert_eq!(
             words(&[Kind::Cluster], false),
             "ClusterClass, Available, CP[DAU], W[DAU], Phase, Age, Version"

@@ -16,8 +16,8 @@ use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
-use crate::tui::widget::tree::{Shape, draw};
 use crate::tui::widget::table;
+use crate::tui::widget::tree::{Shape, draw};
 
 /// Larger subtrees begin closed, so that a big cluster opens as an overview.
 const OPEN_SIZE_MAX: u32 = 60;
@@ -342,7 +342,9 @@ impl TreeScreen {
                 (Id::Name | Id::Versions, _) => continue,
                 (Id::Verdict, _) => verdict(row.node.health, shown.is_some_and(|row| row.legacy), paint),
                 (Id::Why, _) => Line::from(paint.span(Scope::Text, paint.cut(&why(fleet, row), room))),
-                (Id::Counters(_) | Id::Printed(_), Some(shown)) => self.columns.cell(column.id, shown, room, paint),
+                (Id::Counters(_) | Id::Printed(_), Some(shown)) => {
+                    self.columns.cell(column.id, shown, room, paint)
+                }
                 (Id::Counters(_) | Id::Printed(_), None) => continue,
             };
             table::cell(column, y, &cell, buffer);

@@ -76,7 +76,8 @@ fn widths<C>(columns: &[Column<C>], width: u16) -> Vec<Option<u16>> {
     let mut left = width;
     for (late, growing) in [(false, Some(false)), (false, Some(true)), (true, None)] {
         let of_this_kind = || {
-            let mine = |at: &usize| columns[*at].late == late && growing.is_none_or(|g| columns[*at].grows == g);
+            let mine =
+                |at: &usize| columns[*at].late == late && growing.is_none_or(|g| columns[*at].grows == g);
             order.iter().copied().filter(mine)
         };
         for at in of_this_kind() {
@@ -123,7 +124,8 @@ pub fn headings<C: Copy + PartialEq>(
         let title = crate::text::truncate(&column.title, usize::from(column.width), "");
         let line = Line::from(paint.span(scope, format!("{title}{mark}")));
         // A mark behind a title that fills its column stands in the gap.
-        let with_mark = Placed { width: column.width.max(u16::try_from(line.width()).unwrap_or(0)), ..column.clone() };
+        let with_mark =
+            Placed { width: column.width.max(u16::try_from(line.width()).unwrap_or(0)), ..column.clone() };
         cell(&with_mark, y, &line, buffer);
     }
 }
@@ -182,7 +184,8 @@ mod tests {
     #[test]
     fn late_columns_come_whole_or_not_at_all() {
         let late = |id, natural| Column { late: true, ..column(id, 1, natural, 9, false) };
-        let columns = [column('n', 8, 20, 0, false), late('p', 10), late('q', 5), column('w', 12, 30, 3, true)];
+        let columns =
+            [column('n', 8, 20, 0, false), late('p', 10), late('q', 5), column('w', 12, 30, 3, true)];
         let picture = |width| {
             let placed = place(&columns, 0, width);
             placed.iter().map(|p| format!("{}{}", p.id, p.width)).collect::<Vec<_>>().join(" ")
