@@ -2,9 +2,10 @@
 //! (ours), jiff (k8s-openapi's) and RFC 3339 text. Must not know any Kubernetes kind.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use chrono::{DateTime, SecondsFormat, TimeZone, Utc};
+use chrono::{DateTime, NaiveDate, SecondsFormat, TimeZone, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 /// A moment in UTC.
@@ -98,7 +99,25 @@ fn from_jiff(at: jiff::Timestamp) -> Timestamp {
 /// RFC 3339 text, as in object metadata. `None` when it is not a moment.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
-    DateTime::parse_from_rfc3339(text).ok().map(|t| t.with_timezone(&Utc))
+    parse_whole_seconds(text)
+        .or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|t| t.with_timezone(&Utc)))
+}
+
+/// The form of `metav1.Time`, `2026-11-20T10:00:00Z`, which nearly every text has. Reading it costs a
+/// fraction of what the general parser takes; statuses read thousands.
+fn parse_whole_seconds(text: &str) -> Option<Timestamp> {
+    let bytes: &[u8; 20] = text.as_bytes().try_into().ok()?;
+    let marks = [bytes[4], bytes[7], bytes[10], bytes[13], bytes[16], bytes[19]];
+    if marks != *b"--T::Z" {
+        return None;
+    }
+    let number = |digits: Range<usize>| {
+        let digit = |sum: u32, byte: &u8| byte.is_ascii_digit().then(|| sum * 10 + u32::from(byte - b'0'));
+        bytes[digits].iter().try_fold(0, digit)
+    };
+    let year = i32::try_from(number(0..4)?).ok()?;
+    let date = NaiveDate::from_ymd_opt(year, number(5..7)?, number(8..10)?)?;
+    Some(date.and_hms_opt(number(11..13)?, number(14..16)?, number(17..19)?)?.and_utc())
 }
 
 /// `2026-11-20T10:00:00Z`: whole seconds, the form of `metav1.Time`.
@@ -232,6 +251,29 @@ mod tests {
             Some("2026-11-20T22:00:00Z")
         );
         assert_eq!(parse_moment("tomorrow", now), None);
+    }
+
+    #[test]
+    fn the_usual_form_is_read_as_the_general_parser_reads_it() {
+        for text in [
+            "2026-11-20T10:00:00Z",
+            "2024-02-29T23:59:59Z",
+            "2026-02-29T10:00:00Z",
+            "2026-13-20T10:00:00Z",
+            "2026-11-20T24:00:00Z",
+            "2026-12-31T23:59:60Z",
+            "0000-01-01T00:00:00Z",
+            "2026-11-20 10:00:00Z",
+            "2026-11-20t10:00:00z",
+            "2026-11-20T10:00:0aZ",
+            "+026-11-20T10:00:00Z",
+            "2026-11-20T10:00:00.5Z",
+            "2026-11-20T10:00+01:00",
+            "",
+        ] {
+            let general = DateTime::parse_from_rfc3339(text).ok().map(|at| at.with_timezone(&Utc));
+            assert_eq!(parse_rfc3339(text), general, "{text}");
+        }
     }
 
     #[test]

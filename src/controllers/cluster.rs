@@ -48,9 +48,8 @@ impl Clusters {
 }
 
 /// The objects of a cluster, by label, ordered by name.
-fn labelled<K: Object>(cache: &Cache<K>, cluster: &ObjectKey) -> Vec<K> {
-    let found = cache.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
-    found.into_iter().map(Arc::unwrap_or_clone).collect()
+fn labelled<K: Object>(cache: &Cache<K>, cluster: &ObjectKey) -> Vec<Arc<K>> {
+    cache.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name)
 }
 
 /// On every change of objects that carry a cluster's label: that cluster.

@@ -232,9 +232,9 @@ fn delete(o: &Observed, plan: &mut Plan) {
 fn descendants(o: &Observed, plan: &mut Plan) {
     let d = &o.descendants;
     let mut doomed = Vec::new();
-    doomed.extend(d.machine_pools.iter().filter_map(|k| deletable(o, k)));
-    doomed.extend(d.machine_deployments.iter().filter_map(|k| deletable(o, k)));
-    doomed.extend(d.machine_sets.iter().filter_map(|k| deletable(o, k)));
+    doomed.extend(d.machine_pools.iter().filter_map(|k| deletable(o, k.as_ref())));
+    doomed.extend(d.machine_deployments.iter().filter_map(|k| deletable(o, k.as_ref())));
+    doomed.extend(d.machine_sets.iter().filter_map(|k| deletable(o, k.as_ref())));
     doomed.extend(d.all_worker_machines().into_iter().filter_map(|k| deletable(o, k)));
     if o.control_plane == External::NotSet {
         doomed.extend(d.control_plane_machines().into_iter().filter_map(|k| deletable(o, k)));

@@ -156,7 +156,7 @@ pub fn status(o: &Observed, now: Timestamp) -> KubeadmConfigStatus {
         _ => None,
     };
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.config.metadata.generation, now);
-    draft.set(condition_ops::paused("KubeadmConfig", false, false));
+    draft.set(condition_ops::not_paused());
     if let Some(secret) = secret {
         status.initialization = Some(BootstrapInitialization { data_secret_created: Some(true) });
         status.data_secret_name = Some(secret);

@@ -4,7 +4,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Draft, Status, condition, internal_error, paused};
+use super::condition_ops::{Draft, Status, condition, internal_error, not_paused};
 use crate::time::Timestamp;
 
 /// Condition types that the ClusterClass controller owns.
@@ -34,7 +34,7 @@ pub struct OutdatedRef {
 #[must_use]
 pub fn conditions(o: &Observed, now: Timestamp) -> Vec<Condition> {
     let mut draft = Draft::new(o.conditions.as_slice(), o.generation, now);
-    draft.set(paused("ClusterClass", false, false));
+    draft.set(not_paused());
     draft.set(ref_versions(o));
     draft.set(match &o.discovery_failure {
         Some(error) => condition("VariablesReady", Status::False, "VariableDiscoveryFailed", error.clone()),
@@ -45,7 +45,7 @@ pub fn conditions(o: &Observed, now: Timestamp) -> Vec<Condition> {
 
 fn ref_versions(o: &Observed) -> Condition {
     const TYPE: &str = "RefVersionsUpToDate";
-    let Some(outdated) = &o.outdated else { return internal_error(TYPE) };
+    let Some(outdated) = &o.outdated else { return internal_error(TYPE).into() };
     if outdated.is_empty() {
         return condition(TYPE, Status::True, TYPE, "");
     }

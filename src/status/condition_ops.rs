@@ -1,9 +1,10 @@
-//! Setting, ordering and mirroring conditions. Owns the rules every kind shares; must not know any
-//! kind, nor where the time comes from. Merging many into one is `merge`.
-//! Source: cluster-api `util/conditions/{setter,sort,mirror}.go`, v1.14.0.
+//! Setting and ordering conditions. Owns the rules every kind shares; must not know any kind, nor where
+//! the time comes from. Merging many into one is `merge`.
+//! Source: cluster-api `util/conditions/{setter,sort}.go`, v1.14.0.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use super::verdict::Verdict;
 use crate::api::condition;
 use crate::time::{Timestamp, from_k8s, to_k8s};
 
@@ -70,8 +71,8 @@ pub fn condition(type_: &str, status: Status, reason: &str, message: impl Into<S
 
 /// `Unknown` because something broke on our side: reason `InternalError`, the message points to the log.
 #[must_use]
-pub fn internal_error(type_: &str) -> Condition {
-    condition(type_, Status::Unknown, "InternalError", CHECK_LOGS)
+pub fn internal_error(type_: &str) -> Verdict<'_> {
+    Verdict::new(type_, Status::Unknown, "InternalError", CHECK_LOGS)
 }
 
 /// The moment that means "no transition time yet".
@@ -86,17 +87,18 @@ pub struct Draft {
     list: Vec<Condition>,
     generation: Option<i64>,
     now: Timestamp,
+    changed: bool,
 }
 
 impl Draft {
     /// Starts from the stored list. `generation` is the object's `metadata.generation`.
     #[must_use]
     pub fn new(stored: impl Into<Vec<Condition>>, generation: Option<i64>, now: Timestamp) -> Self {
-        Self { list: stored.into(), generation, now }
+        Self { list: stored.into(), generation, now, changed: false }
     }
 
-    pub fn set(&mut self, condition: Condition) {
-        set(&mut self.list, condition, self.generation, self.now);
+    pub fn set<'a>(&mut self, new: impl Into<Verdict<'a>>) {
+        self.changed |= put(&mut self.list, new.into(), self.generation, self.now);
     }
 
     pub fn remove(&mut self, type_: &str) {
@@ -108,13 +110,18 @@ impl Draft {
         condition::find(&self.list, type_)
     }
 
+    /// What is said so far, in no particular order.
     #[must_use]
     pub fn list(&self) -> &[Condition] {
         &self.list
     }
 
+    /// The list to store. One that did not change is not re-sorted.
     #[must_use]
-    pub fn finish(self) -> Vec<Condition> {
+    pub fn finish(mut self) -> Vec<Condition> {
+        if self.changed {
+            sort(&mut self.list);
+        }
         self.list
     }
 }
@@ -122,26 +129,37 @@ impl Draft {
 /// Puts `new` into the list. The stored transition time stays unless the status turns; then it is
 /// that of `new`, or `now` when `new` has none. A list that did not change is not re-sorted.
 /// Source: `Set` in `setter.go`.
-pub fn set(list: &mut Vec<Condition>, mut new: Condition, generation: Option<i64>, now: Timestamp) {
-    new.observed_generation = generation;
-    new.last_transition_time = if new.last_transition_time == UNSTAMPED {
-        to_k8s(now)
-    } else {
-        to_k8s(from_k8s(&new.last_transition_time))
-    };
-    match list.iter_mut().find(|c| c.type_ == new.type_) {
-        None => list.push(new),
-        Some(old) => {
-            if old.status == new.status {
-                new.last_transition_time = old.last_transition_time.clone();
-            }
-            if *old == new {
-                return;
-            }
-            *old = new;
-        }
+pub fn set<'a>(
+    list: &mut Vec<Condition>,
+    new: impl Into<Verdict<'a>>,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    if put(list, new.into(), generation, now) {
+        sort(list);
     }
-    sort(list);
+}
+
+/// [`set`] without the order. Says whether anything changed.
+fn put(list: &mut Vec<Condition>, new: Verdict<'_>, generation: Option<i64>, now: Timestamp) -> bool {
+    let old = list.iter_mut().find(|c| c.type_ == new.type_);
+    let kept = old.as_ref().filter(|old| old.status == new.status);
+    if kept.is_some_and(|old| {
+        old.reason == new.reason && old.message == new.message && old.observed_generation == generation
+    }) {
+        return false;
+    }
+    let last_transition_time = match kept {
+        Some(old) => old.last_transition_time.clone(),
+        None if new.since == UNSTAMPED => to_k8s(now),
+        None => to_k8s(from_k8s(&new.since)),
+    };
+    let written = Condition { last_transition_time, observed_generation: generation, ..Condition::from(new) };
+    match old {
+        Some(old) => *old = written,
+        None => list.push(written),
+    }
+    true
 }
 
 /// Drops the type; the rest keeps its order.
@@ -152,7 +170,13 @@ pub fn remove(list: &mut Vec<Condition>, type_: &str) {
 /// The order of a stored list: the well-known types, then everybody else's by name, then `Paused`
 /// and `Deleting`. Source: `defaultSortLessFunc` in `sort.go`.
 pub fn sort(list: &mut [Condition]) {
-    list.sort_by(|a, b| rank(&a.type_).cmp(&rank(&b.type_)).then_with(|| a.type_.cmp(&b.type_)));
+    if !list.is_sorted_by_key(place) {
+        list.sort_by(|a, b| place(a).cmp(&place(b)));
+    }
+}
+
+fn place(condition: &Condition) -> (usize, &str) {
+    (rank(&condition.type_), &condition.type_)
 }
 
 const FIRST: [&str; 35] = [
@@ -201,28 +225,6 @@ fn rank(type_: &str) -> usize {
     }
 }
 
-/// The condition `source_type` of another object under the name `target`, with its transition time.
-/// Absent there: `fallback`, or `Unknown` / `NotYetReported`.
-/// Source: `NewMirrorCondition` in `mirror.go`.
-#[must_use]
-pub fn mirror(
-    source: &[Condition],
-    source_type: &str,
-    target: &str,
-    fallback: Option<Condition>,
-) -> Condition {
-    match (condition::find(source, source_type), fallback) {
-        (Some(found), _) => Condition { type_: target.to_owned(), ..found.clone() },
-        (None, Some(fallback)) => Condition { type_: target.to_owned(), ..fallback },
-        (None, None) => condition(
-            target,
-            Status::Unknown,
-            "NotYetReported",
-            format!("Condition {source_type} not yet reported"),
-        ),
-    }
-}
-
 /// The `Paused` condition of an object of `kind`.
 /// Source: `util/paused/paused.go`.
 #[must_use]
@@ -235,16 +237,22 @@ pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> Condition {
         causes.push(format!("{kind} has the cluster.x-k8s.io/paused annotation"));
     }
     if causes.is_empty() {
-        condition("Paused", Status::False, "NotPaused", "")
+        not_paused().into()
     } else {
         condition("Paused", Status::True, "Paused", causes.join(", "))
     }
 }
 
+/// The `Paused` condition of an object that is not paused, of whatever kind.
+#[must_use]
+pub fn not_paused() -> Verdict<'static> {
+    Verdict::new("Paused", Status::False, "NotPaused", "")
+}
+
 /// The `Deleting` condition of an object that is not being deleted.
 #[must_use]
-pub fn not_deleting() -> Condition {
-    condition("Deleting", Status::False, "NotDeleting", "")
+pub fn not_deleting() -> Verdict<'static> {
+    Verdict::new("Deleting", Status::False, "NotDeleting", "")
 }
 
 #[cfg(test)]
@@ -274,22 +282,9 @@ mod tests {
         for type_ in ["Deleting", "Paused", "ZGate", "AGate", "ScalingUp", "Ready", "Available"] {
             draft.set(condition(type_, Status::True, "X", ""));
         }
-        let order: Vec<_> = draft.list().iter().map(|c| c.type_.as_str()).collect();
+        let stored = draft.finish();
+        let order: Vec<_> = stored.iter().map(|c| c.type_.as_str()).collect();
         assert_eq!(order, ["Available", "Ready", "ScalingUp", "AGate", "ZGate", "Paused", "Deleting"]);
-    }
-
-    #[test]
-    fn a_mirror_keeps_the_sources_transition_time_and_falls_back() {
-        let mut source = vec![condition("Ready", Status::False, "Broken", "disk")];
-        source[0].last_transition_time = to_k8s(at("2026-01-01T00:00:00Z"));
-        let mirrored = mirror(&source, "Ready", "InfrastructureReady", None);
-        assert_eq!((mirrored.type_.as_str(), mirrored.reason.as_str()), ("InfrastructureReady", "Broken"));
-        assert_eq!(mirrored.last_transition_time, source[0].last_transition_time);
-        let missing = mirror(&[], "Ready", "InfrastructureReady", None);
-        assert_eq!(
-            (missing.status.as_str(), missing.reason.as_str(), missing.message.as_str()),
-            ("Unknown", "NotYetReported", "Condition Ready not yet reported")
-        );
     }
 
     #[test]

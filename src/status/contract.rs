@@ -4,16 +4,16 @@
 //! Source: cluster-api `internal/contract/*.go`, `util/conditions/getter.go`, v1.14.0.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::condition_ops::{Status, UNSTAMPED, condition, internal_error, mirror};
+use super::condition_ops::{Status, UNSTAMPED};
+use super::verdict::Verdict;
 use super::wording::plural;
 use crate::api::cluster::FailureDomain;
-use crate::api::condition::find;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::machine_set::VersionCount;
 use crate::api::version;
-use crate::time::{parse_rfc3339, to_k8s};
+use crate::time::{Timestamp, parse_rfc3339, to_k8s};
 
 /// What is known of an object that a spec refers to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -261,22 +261,27 @@ impl Provided {
         domains
     }
 
-    /// A string at a JSON pointer; `None` when absent or empty.
+    /// A string at a path such as `/status/version`; `None` when absent or empty.
     #[must_use]
-    pub fn text(&self, pointer: &str) -> Option<&str> {
-        self.content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.at(path).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
-    /// True at a JSON pointer; absent is false.
+    /// True at a path; absent is false.
     #[must_use]
-    pub fn flag(&self, pointer: &str) -> bool {
-        self.content.pointer(pointer).and_then(Value::as_bool).unwrap_or(false)
+    pub fn flag(&self, path: &str) -> bool {
+        self.at(path).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// A count at a JSON pointer.
+    /// A count at a path.
     #[must_use]
-    pub fn count(&self, pointer: &str) -> Option<i32> {
-        self.content.pointer(pointer).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok())
+    pub fn count(&self, path: &str) -> Option<i32> {
+        self.at(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok())
+    }
+
+    /// Fields by name only: a JSON pointer would copy every part to look for escapes.
+    fn at(&self, path: &str) -> Option<&Value> {
+        path.split('/').skip(1).try_fold(&self.content, |value, field| value.get(field))
     }
 
     /// The endpoint at `spec.controlPlaneEndpoint`, when host and port are set.
@@ -292,99 +297,82 @@ impl Provided {
     /// # Errors
     /// The sentence upstream puts into the mirroring condition when any entry is malformed.
     pub fn conditions(&self) -> Result<Vec<Condition>, String> {
-        let status = &self.content["status"];
-        let (path, list) = match (status["v1beta2"]["conditions"].as_array(), status["conditions"].as_array())
-        {
-            (Some(list), _) => ("status.v1beta2.conditions", list),
-            (None, Some(list)) => ("status.conditions", list),
-            (None, None) => return Ok(Vec::new()),
-        };
-        list.iter().filter(|entry| entry.is_object()).map(read_condition).collect::<Result<_, _>>().map_err(
-            |cause| format!("failed to convert {path} from {} to []metav1.Condition: {cause}", self.kind),
-        )
-    }
-}
-
-fn read_condition(entry: &Value) -> Result<Condition, String> {
-    let text = |field: &str| entry[field].as_str().unwrap_or_default();
-    let type_ = text("type");
-    if type_.is_empty() {
-        return Err("type must be set for all conditions".to_owned());
-    }
-    let status = match text("status") {
-        "True" => Status::True,
-        "False" => Status::False,
-        "Unknown" => Status::Unknown,
-        "" => return Err(format!("status must be set for the {type_} condition")),
-        _ => return Err(format!("status for the {type_} condition must be one of True, False, Unknown")),
-    };
-    let last_transition_time = match entry["lastTransitionTime"].as_str() {
-        None | Some("") => UNSTAMPED,
-        Some(text) => parse_rfc3339(text).map(to_k8s).ok_or_else(|| {
-            format!("failed to unmarshal lastTransitionTime value: {text}: not an RFC 3339 time")
-        })?,
-    };
-    let reason = if text("reason").is_empty() { "NoReasonReported" } else { text("reason") };
-    Ok(Condition {
-        last_transition_time,
-        observed_generation: entry["observedGeneration"].as_i64(),
-        ..condition(type_, status, reason, text("message"))
-    })
-}
-
-/// How one provider object is mirrored into a condition of its owner.
-pub struct Mirrored<'a> {
-    /// On the owner: `InfrastructureReady`, ...
-    pub target: &'a str,
-    /// On the provider's object: `Ready` or `Available`.
-    pub source_type: &'a str,
-    /// Without that condition: true or false by this flag.
-    pub initialized: bool,
-    /// Reason for the flag being false.
-    pub not_yet: &'a str,
-    /// The field the flag comes from, for the message.
-    pub field: &'a str,
-    pub owner_deleting: bool,
-    /// What to say of an object that was there and is gone: ` has been deleted while ...`.
-    pub gone: &'a str,
-}
-
-impl Mirrored<'_> {
-    /// The condition for `external`. [`External::NotSet`] is an internal error here: kinds that allow it
-    /// say what it means before they ask.
-    #[must_use]
-    pub fn of(&self, external: &External) -> Condition {
-        let no = |reason: &str, message: String| condition(self.target, Status::False, reason, message);
-        match external {
-            External::Found(provided) => self.of_found(provided),
-            External::NotFound { kind } => match (self.owner_deleting, self.initialized) {
-                (true, true) => no("ObjectDeleted", format!("{kind} has been deleted")),
-                (false, true) => no("ObjectDeleted", format!("{kind} has been deleted{}", self.gone)),
-                (_, false) => no("ObjectDoesNotExist", format!("{kind} does not exist")),
-            },
-            External::NotSet | External::Unreadable { .. } => internal_error(self.target),
-        }
+        self.entries().map(|entry| entry.map(|e| e.verdict().into())).collect()
     }
 
-    fn of_found(&self, provided: &Provided) -> Condition {
-        let conditions = match provided.conditions() {
-            Ok(conditions) => conditions,
-            Err(error) => return condition(self.target, Status::Unknown, "InvalidConditionReported", error),
-        };
-        if find(&conditions, self.source_type).is_some() {
-            let mut mirrored = mirror(&conditions, self.source_type, self.target, None);
-            if mirrored.reason == "NoReasonReported" && mirrored.status == "True" {
-                self.source_type.clone_into(&mut mirrored.reason);
+    /// Its condition `type_`.
+    ///
+    /// # Errors
+    /// As [`Provided::conditions`]: a malformed entry spoils the others, too.
+    pub fn condition(&self, type_: &str) -> Result<Option<Verdict<'_>>, String> {
+        let mut found = None;
+        for entry in self.entries() {
+            let entry = entry?;
+            if found.is_none() && entry.type_ == type_ {
+                found = Some(entry.verdict());
             }
-            return mirrored;
         }
-        if self.initialized {
-            condition(self.target, Status::True, self.source_type, "")
-        } else {
-            let message = format!("{} {} is false", provided.kind, self.field);
-            condition(self.target, Status::False, self.not_yet, message)
-        }
+        Ok(found)
     }
+
+    fn entries(&self) -> impl Iterator<Item = Result<Entry<'_>, String>> {
+        let status = &self.content["status"];
+        let (path, list) = match status["v1beta2"]["conditions"].as_array() {
+            Some(list) => ("status.v1beta2.conditions", Some(list)),
+            None => ("status.conditions", status["conditions"].as_array()),
+        };
+        let wrong = move |cause| {
+            format!("failed to convert {path} from {} to []metav1.Condition: {cause}", self.kind)
+        };
+        let entries = list.into_iter().flatten().filter_map(Value::as_object);
+        entries.map(move |fields| Entry::read(fields).map_err(wrong))
+    }
+}
+
+/// A well-formed entry of a provider's conditions.
+struct Entry<'a> {
+    type_: &'a str,
+    status: Status,
+    since: Option<Timestamp>,
+    fields: &'a Map<String, Value>,
+}
+
+impl<'a> Entry<'a> {
+    fn read(fields: &'a Map<String, Value>) -> Result<Self, String> {
+        let type_ = text(fields, "type");
+        if type_.is_empty() {
+            return Err("type must be set for all conditions".to_owned());
+        }
+        let status = match text(fields, "status") {
+            "True" => Status::True,
+            "False" => Status::False,
+            "Unknown" => Status::Unknown,
+            "" => return Err(format!("status must be set for the {type_} condition")),
+            _ => return Err(format!("status for the {type_} condition must be one of True, False, Unknown")),
+        };
+        let since = match text(fields, "lastTransitionTime") {
+            "" => None,
+            text => Some(parse_rfc3339(text).ok_or_else(|| {
+                format!("failed to unmarshal lastTransitionTime value: {text}: not an RFC 3339 time")
+            })?),
+        };
+        Ok(Self { type_, status, since, fields })
+    }
+
+    fn verdict(self) -> Verdict<'a> {
+        let reason = match text(self.fields, "reason") {
+            "" => "NoReasonReported",
+            reason => reason,
+        };
+        let message = text(self.fields, "message");
+        let since = self.since.map_or(UNSTAMPED, to_k8s);
+        Verdict { since, ..Verdict::new(self.type_, self.status, reason, message) }
+    }
+}
+
+/// Empty when there is no such text.
+fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> &'a str {
+    fields.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -392,103 +380,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn rule(initialized: bool, owner_deleting: bool) -> Mirrored<'static> {
-        Mirrored {
-            target: "InfrastructureReady",
-            source_type: "Ready",
-            initialized,
-            not_yet: "NotReady",
-            field: "status.initialization.provisioned",
-            owner_deleting,
-            gone: " while the Machine still exists",
-        }
-    }
-
-    fn check(external: &External, initialized: bool, deleting: bool, expected: (&str, &str, &str)) {
-        let got = rule(initialized, deleting).of(external);
-        assert_eq!((got.status.as_str(), got.reason.as_str(), got.message.as_str()), expected);
-    }
-
     fn found(status: Value) -> External {
         External::Found(Provided::new(
             json!({"kind": "DevMachine", "metadata": {"name": "m"}, "status": status}),
         ))
-    }
-
-    #[test]
-    fn a_provider_object_is_mirrored_as_upstream_does() {
-        let gone = External::NotFound { kind: "DevMachine".to_owned() };
-        let ready = found(json!({"conditions": [{"type": "Ready", "status": "True"}]}));
-        check(&ready, true, false, ("True", "Ready", ""));
-        check(&found(json!({})), true, false, ("True", "Ready", ""));
-        let waiting = "DevMachine status.initialization.provisioned is false";
-        check(&found(json!({})), false, false, ("False", "NotReady", waiting));
-        check(&gone, true, true, ("False", "ObjectDeleted", "DevMachine has been deleted"));
-        let early = "DevMachine has been deleted while the Machine still exists";
-        check(&gone, true, false, ("False", "ObjectDeleted", early));
-        check(&gone, false, true, ("False", "ObjectDoesNotExist", "DevMachine does not exist"));
-        let bad = found(json!({"conditions": [{"type": "Ready", "status": "Yes"}]}));
-        let text = "failed to convert status.conditions from DevMachine to []metav1.Condition: \
-                    status for the Ready condition must be one of True, False, Unknown";
-        check(&bad, true, false, ("Unknown", "InvalidConditionReported", text));
-    }
-
-    #[test]
-    fn every_malformed_condition_has_its_sentence() {
-        for (entry, cause) in [
-            (json!({"status": "True"}), "type must be set for all conditions"),
-            (json!({"type": "Ready"}), "status must be set for the Ready condition"),
-            (
-                json!({"type": "Other", "status": "Yes"}),
-                "status for the Other condition must be one of True, False, Unknown",
-            ),
-            (
-                json!({"type": "Ready", "status": "True", "lastTransitionTime": "noon"}),
-                "failed to unmarshal lastTransitionTime value: noon: not an RFC 3339 time",
-            ),
-        ] {
-            let good = json!({"type": "Ready", "status": "True"});
-            for (path, status) in [
-                ("status.conditions", json!({"conditions": [good, "no object", entry]})),
-                (
-                    "status.v1beta2.conditions",
-                    json!({"conditions": [good], "v1beta2": {"conditions": [entry]}}),
-                ),
-            ] {
-                let text = format!("failed to convert {path} from DevMachine to []metav1.Condition: {cause}");
-                check(&found(status), true, false, ("Unknown", "InvalidConditionReported", &text));
-            }
-        }
-    }
-
-    #[test]
-    fn a_legacy_condition_without_reason_keeps_its_mark_unless_it_is_true() {
-        let said = |status: &str| {
-            found(
-                json!({"conditions": [{"type": "Ready", "status": status, "severity": "Error", "message": "m"}]}),
-            )
-        };
-        check(&said("True"), false, false, ("True", "Ready", "m"));
-        check(&said("False"), true, false, ("False", "NoReasonReported", "m"));
-        check(&said("Unknown"), true, false, ("Unknown", "NoReasonReported", "m"));
-        let both = found(json!({
-            "conditions": [{"type": "Ready", "status": "False", "severity": "Error"}],
-            "v1beta2": {"conditions": [{"type": "Ready", "status": "True", "reason": "AllFine"}]}}));
-        check(&both, false, false, ("True", "AllFine", ""));
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_an_internal_error() {
-        let kind = || "DevMachine".to_owned();
-        let unreadable = External::Unreadable { kind: kind(), error: "refused".to_owned() };
-        for external in [External::NotSet, unreadable] {
-            check(
-                &external,
-                true,
-                false,
-                ("Unknown", "InternalError", crate::status::condition_ops::CHECK_LOGS),
-            );
-        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Draft, Status, condition, internal_error, paused};
+use super::condition_ops::{Draft, Status, condition, internal_error, not_paused};
 use super::merge::{Reasons, Summary};
 use crate::api::dev::{DevMachine, DevMachineStatus, InfrastructureInitialization};
 use crate::time::Timestamp;
@@ -51,7 +51,7 @@ pub fn status(o: &Observed, now: Timestamp) -> DevMachineStatus {
         status.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
     }
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.machine.metadata.generation, now);
-    draft.set(paused("DevMachine", false, false));
+    draft.set(not_paused());
     draft.set(part("VMProvisioned", o.vm, before_vm(o)));
     draft.set(part("NodeProvisioned", o.node, before_node(o)));
     let mut types = vec!["VMProvisioned", "NodeProvisioned"];
@@ -70,7 +70,7 @@ fn part(type_: &str, part: Part, waiting: Option<&str>) -> Condition {
         (Part::Up, _) => condition(type_, Status::True, "Provisioned", ""),
         (Part::Starting, Some(reason)) => condition(type_, Status::False, reason, ""),
         (Part::Starting, None) => condition(type_, Status::False, "WaitingForStartupTimeout", ""),
-        (Part::Failed, _) => internal_error(type_),
+        (Part::Failed, _) => internal_error(type_).into(),
     }
 }
 

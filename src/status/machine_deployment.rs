@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::amount::{Round, literal, scaled};
-use super::condition_ops::{Draft, Status, condition, internal_error, not_deleting};
+use super::condition_ops::{Draft, Status, internal_error, not_deleting, not_paused};
 use super::machine_set::{deleting_text, missing_text, with_stale};
-use super::{machines, selector, versions};
+use super::machines::{self, Member};
+use super::verdict::Verdict;
+use super::{selector, versions};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::{DeploymentStrategy, MachineDeployment, MachineDeploymentStatus};
 use crate::api::machine_set::{MachineSet, MachineSetStatus, VersionCount};
@@ -56,10 +57,8 @@ pub fn status(observed: &Observed, now: Timestamp) -> MachineDeploymentStatus {
     status.phase = Some(phase(observed).to_owned());
     let mut draft =
         Draft::new(std::mem::take(&mut status.conditions), observed.deployment.metadata.generation, now);
-    draft.set(super::condition_ops::paused("MachineDeployment", false, false));
-    for condition in conditions(observed, &status, now) {
-        draft.set(condition);
-    }
+    draft.set(not_paused());
+    judge(&mut draft, observed, &status, now);
     status.conditions = draft.finish();
     status
 }
@@ -93,23 +92,21 @@ fn phase(observed: &Observed) -> &'static str {
     }
 }
 
-fn conditions(observed: &Observed, status: &MachineDeploymentStatus, now: Timestamp) -> Vec<Condition> {
-    let machines: Vec<&Machine> = observed.machines.iter().map(Arc::as_ref).collect();
+fn judge(draft: &mut Draft, observed: &Observed, status: &MachineDeploymentStatus, now: Timestamp) {
+    let all = machines::members(observed.machines.iter().map(Arc::as_ref));
     let current = status.replicas.unwrap_or(0);
-    vec![
-        available(observed, status),
-        machines::rolling_out(&machines),
-        scaling_up(observed, current),
-        scaling_down(observed, current, &machines, now),
-        machines::ready("MachinesReady", &machines),
-        machines::up_to_date("MachinesUpToDate", &machines, now),
-        machines::remediating(&machines, "MachineDeployment/MachineSet"),
-        deleting(observed, &machines, now),
-    ]
+    draft.set(available(observed, status));
+    draft.set(machines::rolling_out(&all));
+    draft.set(scaling_up(observed, current));
+    draft.set(scaling_down(observed, current, &all, now));
+    draft.set(machines::ready("MachinesReady", &all));
+    draft.set(machines::up_to_date("MachinesUpToDate", &all, now));
+    draft.set(machines::remediating(&all, "MachineDeployment/MachineSet"));
+    draft.set(deleting(observed, &all, now));
 }
 
-fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Condition {
-    let unknown = |reason, message| condition("Available", Status::Unknown, reason, message);
+fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Verdict<'static> {
+    let unknown = |reason, message| Verdict::new("Available", Status::Unknown, reason, message);
     if observed.sets.is_none() {
         return internal_error("Available");
     }
@@ -121,7 +118,7 @@ fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Condition
     };
     let needed = desired.saturating_sub(max_unavailable(&observed.deployment));
     if available >= needed {
-        return condition("Available", Status::True, "Available", "");
+        return Verdict::new("Available", Status::True, "Available", "");
     }
     let mut message = format!("{available} available replicas, at least {needed} required");
     if strategy(&observed.deployment).is_some_and(|s| s.type_ == "RollingUpdate") {
@@ -133,24 +130,27 @@ fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Condition
     if is_deleting(&observed.deployment) {
         "Deletion in progress".clone_into(&mut message);
     }
-    condition("Available", Status::False, "NotAvailable", message)
+    Verdict::new("Available", Status::False, "NotAvailable", message)
 }
 
 /// Wanted Machines while scaling: none while deleting. `Err` is the condition to report instead.
-fn desired(observed: &Observed, type_: &str) -> Result<i32, Condition> {
+fn desired(observed: &Observed, type_: &'static str) -> Result<i32, Verdict<'static>> {
     if observed.sets.is_none() {
         return Err(internal_error(type_));
     }
     match observed.deployment.spec.replicas {
-        None => {
-            Err(condition(type_, Status::Unknown, "WaitingForReplicasSet", "Waiting for spec.replicas set"))
-        }
+        None => Err(Verdict::new(
+            type_,
+            Status::Unknown,
+            "WaitingForReplicasSet",
+            "Waiting for spec.replicas set",
+        )),
         Some(_) if is_deleting(&observed.deployment) => Ok(0),
         Some(replicas) => Ok(replicas),
     }
 }
 
-fn scaling_up(observed: &Observed, current: i32) -> Condition {
+fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
     let desired = match desired(observed, "ScalingUp") {
         Ok(desired) => desired,
         Err(unknown) => return unknown,
@@ -165,21 +165,26 @@ fn scaling_up(observed: &Observed, current: i32) -> Condition {
         (Status::True, "ScalingUp", format!("Scaling up from {current} to {desired} replicas{because}"))
     };
     message.push_str(&missing);
-    condition("ScalingUp", status, reason, message)
+    Verdict::new("ScalingUp", status, reason, message)
 }
 
-fn scaling_down(observed: &Observed, current: i32, machines: &[&Machine], now: Timestamp) -> Condition {
+fn scaling_down(
+    observed: &Observed,
+    current: i32,
+    machines: &[Member<'_>],
+    now: Timestamp,
+) -> Verdict<'static> {
     match desired(observed, "ScalingDown") {
         Err(unknown) => unknown,
         Ok(desired) if current > desired => {
             let message = format!("Scaling down from {current} to {desired} replicas");
-            condition("ScalingDown", Status::True, "ScalingDown", with_stale(message, machines, now))
+            Verdict::new("ScalingDown", Status::True, "ScalingDown", with_stale(message, machines, now))
         }
-        Ok(_) => condition("ScalingDown", Status::False, "NotScalingDown", ""),
+        Ok(_) => Verdict::new("ScalingDown", Status::False, "NotScalingDown", ""),
     }
 }
 
-fn deleting(observed: &Observed, machines: &[&Machine], now: Timestamp) -> Condition {
+fn deleting(observed: &Observed, machines: &[Member<'_>], now: Timestamp) -> Verdict<'static> {
     let Some(sets) = &observed.sets else { return internal_error("Deleting") };
     if !is_deleting(&observed.deployment) {
         return not_deleting();
@@ -189,7 +194,7 @@ fn deleting(observed: &Observed, machines: &[&Machine], now: Timestamp) -> Condi
     } else {
         deleting_text(machines, now)
     };
-    condition("Deleting", Status::True, "Deleting", message)
+    Verdict::new("Deleting", Status::True, "Deleting", message)
 }
 
 fn strategy(deployment: &MachineDeployment) -> Option<&DeploymentStrategy> {
@@ -249,6 +254,7 @@ mod tests {
     use super::*;
     use crate::api::condition::{Conditioned as _, find};
     use crate::api::machine_deployment::{DeploymentRollingUpdate, DeploymentRollout};
+    use crate::status::condition_ops::condition;
     use crate::time::parse_rfc3339;
 
     fn now() -> Timestamp {

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
-use super::condition_ops::{Draft, Status, condition, internal_error};
-use super::machines;
+use super::condition_ops::{Draft, Status, internal_error, not_deleting, not_paused};
+use super::machines::{self, Member};
 use super::selector;
+use super::verdict::Verdict;
 use crate::api::key::annotation;
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
@@ -36,38 +35,41 @@ pub struct Observed {
 pub fn status(observed: &Observed, now: Timestamp) -> MachineSetStatus {
     let mut status = observed.set.status.clone().unwrap_or_default();
     status.selector = Some(selector::to_text(&observed.set.spec.selector));
-    if let Some(list) = &observed.machines {
-        let all: Vec<&Machine> = list.iter().map(Arc::as_ref).collect();
-        let settled: Vec<&Machine> =
-            all.iter().copied().filter(|m| !machines::is_updating_in_place(m)).collect();
-        status.replicas = Some(count(&all));
-        status.ready_replicas = Some(machines::count_true(&settled, "Ready"));
-        status.available_replicas = Some(machines::count_true(&settled, "Available"));
-        status.up_to_date_replicas = Some(machines::count_true(&settled, "UpToDate"));
-        status.versions = machines::versions(&all);
-    }
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), observed.set.metadata.generation, now);
-    draft.set(super::condition_ops::paused("MachineSet", false, false));
-    for condition in conditions(observed, now) {
-        draft.set(condition);
+    draft.set(not_paused());
+    match &observed.machines {
+        Some(list) => {
+            let all = machines::members(list.iter().map(Arc::as_ref));
+            count(&mut status, &all);
+            judge(&mut draft, observed, &all, now);
+        }
+        None => {
+            for type_ in OWNED.iter().filter(|type_| **type_ != "Paused") {
+                draft.set(internal_error(type_));
+            }
+        }
     }
     status.conditions = draft.finish();
     status
 }
 
-fn conditions(observed: &Observed, now: Timestamp) -> Vec<Condition> {
-    let Some(list) = &observed.machines else {
-        return OWNED.iter().filter(|type_| **type_ != "Paused").map(|type_| internal_error(type_)).collect();
-    };
-    let all: Vec<&Machine> = list.iter().map(Arc::as_ref).collect();
-    vec![
-        scaling_up(observed, count(&all)),
-        scaling_down(observed, &all, now),
-        machines::ready("MachinesReady", &all),
-        machines::up_to_date("MachinesUpToDate", &all, now),
-        machines::remediating(&all, "MachineSet"),
-        deleting(observed, &all, now),
-    ]
+fn count(status: &mut MachineSetStatus, all: &[Member<'_>]) {
+    let settled: Vec<Member<'_>> =
+        all.iter().copied().filter(|m| !machines::is_updating_in_place(m.machine)).collect();
+    status.replicas = Some(number(all.len()));
+    status.ready_replicas = Some(machines::count_true(settled.iter().map(|m| m.ready)));
+    status.available_replicas = Some(machines::count_true(settled.iter().map(|m| m.available)));
+    status.up_to_date_replicas = Some(machines::count_true(settled.iter().map(|m| m.up_to_date)));
+    status.versions = machines::versions(all.iter().map(|m| m.machine));
+}
+
+fn judge(draft: &mut Draft, observed: &Observed, all: &[Member<'_>], now: Timestamp) {
+    draft.set(scaling_up(observed, number(all.len())));
+    draft.set(scaling_down(observed, all, now));
+    draft.set(machines::ready("MachinesReady", all));
+    draft.set(machines::up_to_date("MachinesUpToDate", all, now));
+    draft.set(machines::remediating(all, "MachineSet"));
+    draft.set(deleting(observed, all, now));
 }
 
 /// Does a missing template end the pass with an error, so that the generation does not count as observed?
@@ -91,11 +93,11 @@ fn desired(set: &MachineSet) -> Option<i32> {
     set.spec.replicas.map(|replicas| if is_deleting(set) { 0 } else { replicas })
 }
 
-fn waiting_for_replicas(type_: &str) -> Condition {
-    condition(type_, Status::Unknown, "WaitingForReplicasSet", "Waiting for spec.replicas set")
+fn waiting_for_replicas(type_: &str) -> Verdict<'_> {
+    Verdict::new(type_, Status::Unknown, "WaitingForReplicasSet", "Waiting for spec.replicas set")
 }
 
-fn scaling_up(observed: &Observed, current: i32) -> Condition {
+fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
     let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingUp") };
     let missing = missing_text(&observed.missing_templates);
     if current >= desired {
@@ -105,7 +107,7 @@ fn scaling_up(observed: &Observed, current: i32) -> Condition {
         } else {
             String::new()
         };
-        return condition("ScalingUp", Status::False, "NotScalingUp", message);
+        return Verdict::new("ScalingUp", Status::False, "NotScalingUp", message);
     }
     let mut message = format!("Scaling up from {current} to {desired} replicas");
     let blockers: Vec<&str> = observed
@@ -122,29 +124,28 @@ fn scaling_up(observed: &Observed, current: i32) -> Condition {
             message.push_str(blocker);
         }
     }
-    condition("ScalingUp", Status::True, "ScalingUp", message)
+    Verdict::new("ScalingUp", Status::True, "ScalingUp", message)
 }
 
-fn scaling_down(observed: &Observed, all: &[&Machine], now: Timestamp) -> Condition {
+fn scaling_down(observed: &Observed, all: &[Member<'_>], now: Timestamp) -> Verdict<'static> {
     let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingDown") };
-    let counted: Vec<&Machine> = all.iter().copied().filter(|m| !is_pending_acknowledge(m)).collect();
-    let current = count(&counted);
+    let current = number(all.iter().filter(|m| !is_pending_acknowledge(m.machine)).count());
     if current <= desired {
-        return condition("ScalingDown", Status::False, "NotScalingDown", "");
+        return Verdict::new("ScalingDown", Status::False, "NotScalingDown", "");
     }
     let message = format!("Scaling down from {current} to {desired} replicas");
-    condition("ScalingDown", Status::True, "ScalingDown", with_stale(message, all, now))
+    Verdict::new("ScalingDown", Status::True, "ScalingDown", with_stale(message, all, now))
 }
 
-fn deleting(observed: &Observed, all: &[&Machine], now: Timestamp) -> Condition {
+fn deleting(observed: &Observed, all: &[Member<'_>], now: Timestamp) -> Verdict<'static> {
     if !is_deleting(&observed.set) {
-        return super::condition_ops::not_deleting();
+        return not_deleting();
     }
-    condition("Deleting", Status::True, "Deleting", deleting_text(all, now))
+    Verdict::new("Deleting", Status::True, "Deleting", deleting_text(all, now))
 }
 
 /// `Deleting N Machines` with stale deletions, or `Deletion completed`.
-pub(super) fn deleting_text(all: &[&Machine], now: Timestamp) -> String {
+pub(super) fn deleting_text(all: &[Member<'_>], now: Timestamp) -> String {
     match all.len() {
         0 => "Deletion completed".to_owned(),
         1 => with_stale("Deleting 1 Machine".to_owned(), all, now),
@@ -152,8 +153,8 @@ pub(super) fn deleting_text(all: &[&Machine], now: Timestamp) -> String {
     }
 }
 
-pub(super) fn with_stale(message: String, all: &[&Machine], now: Timestamp) -> String {
-    match machines::stale(all, now) {
+pub(super) fn with_stale(message: String, all: &[Member<'_>], now: Timestamp) -> String {
+    match machines::stale(all.iter().map(|m| m.machine), now) {
         stale if stale.is_empty() => message,
         stale => format!("{message}\n* {stale}"),
     }
@@ -174,8 +175,8 @@ pub fn is_pending_acknowledge(machine: &Machine) -> bool {
     annotation(machine, names::annotation::PENDING_ACKNOWLEDGE_MOVE).is_some()
 }
 
-fn count(machines: &[&Machine]) -> i32 {
-    i32::try_from(machines.len()).unwrap_or(i32::MAX)
+fn number(machines: usize) -> i32 {
+    i32::try_from(machines).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
     use crate::api::condition::Conditioned as _;
     use crate::api::machine_set::VersionCount;
-    use crate::status::condition_ops::CHECK_LOGS;
+    use crate::status::condition_ops::{CHECK_LOGS, condition};
     use crate::time::parse_rfc3339;
 
     fn now() -> Timestamp {

@@ -3,16 +3,17 @@
 //! not know which of them asks.
 //! Source: cluster-api `core/reconcilers/{machineset,machinedeployment,cluster}/*_status.go`, v1.14.0.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Polarity, Status, condition};
+use super::condition_ops::{Polarity, Status};
 use super::merge::{Aggregate, Reasons, Source};
+use super::verdict::Verdict;
 use super::versions;
 use super::wording::join_limited;
-use crate::api::condition::{Conditioned as _, find, is_false, is_true};
+use crate::api::condition::{Conditioned as _, find};
 use crate::api::key::annotation as annotation_of;
 use crate::api::machine::Machine;
 use crate::api::machine_set::VersionCount;
@@ -46,15 +47,103 @@ pub fn is_updating_in_place(machine: &Machine) -> bool {
             .is_some_and(|hooks| hooks.split(',').any(|hook| hook.trim() == "UpdateMachine"))
 }
 
+/// A Machine with those of its conditions that its owners look at, found in one pass over the list.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    pub machine: &'a Machine,
+    pub ready: Option<&'a Condition>,
+    pub available: Option<&'a Condition>,
+    pub up_to_date: Option<&'a Condition>,
+    pub healthy: Option<&'a Condition>,
+    pub remediated: Option<&'a Condition>,
+}
+
+impl<'a> Member<'a> {
+    #[must_use]
+    pub fn of(machine: &'a Machine) -> Self {
+        let mut member =
+            Self { machine, ready: None, available: None, up_to_date: None, healthy: None, remediated: None };
+        for condition in machine.conditions() {
+            let slot = match condition.type_.as_str() {
+                "Ready" => &mut member.ready,
+                "Available" => &mut member.available,
+                UP_TO_DATE => &mut member.up_to_date,
+                HEALTHY => &mut member.healthy,
+                REMEDIATED => &mut member.remediated,
+                _ => continue,
+            };
+            slot.get_or_insert(condition);
+        }
+        member
+    }
+
+    /// A health check found it unhealthy.
+    fn is_unhealthy(&self) -> bool {
+        self.healthy.is_some_and(|c| c.status == "False")
+    }
+
+    /// And its owner is asked to act.
+    #[must_use]
+    pub fn is_to_be_remediated(&self) -> bool {
+        self.is_unhealthy() && self.remediated.is_some_and(|c| c.status == "False")
+    }
+}
+
+const UP_TO_DATE: &str = "UpToDate";
+const HEALTHY: &str = "HealthCheckSucceeded";
+const REMEDIATED: &str = "OwnerRemediated";
+
+impl Source for Member<'_> {
+    fn kind(&self) -> &str {
+        "Machine"
+    }
+
+    fn name(&self) -> &str {
+        name(self.machine)
+    }
+
+    fn is_control_plane_machine(&self) -> bool {
+        is_control_plane(self.machine)
+    }
+
+    fn condition(&self, type_: &str) -> Option<&Condition> {
+        match type_ {
+            "Ready" => self.ready,
+            "Available" => self.available,
+            UP_TO_DATE => self.up_to_date,
+            HEALTHY => self.healthy,
+            REMEDIATED => self.remediated,
+            _ => find(self.machine.conditions(), type_),
+        }
+    }
+}
+
+/// Every Machine with what its owners look at.
+pub fn members<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec<Member<'a>> {
+    machines.into_iter().map(Member::of).collect()
+}
+
 /// The version each Machine runs (its kubelet's, or else what its spec asks for), counted. Of versions
 /// that cannot be compared the one of the oldest Machine comes first.
 #[must_use]
-pub fn versions(all: &[&Machine]) -> Vec<VersionCount> {
-    let mut ordered = all.to_vec();
-    ordered.sort_by_cached_key(|m| {
-        (m.metadata.creation_timestamp.as_ref().map(|t| t.0), m.metadata.name.clone())
-    });
-    versions::count(ordered.iter().map(|m| (running_version(m), 1)))
+pub fn versions<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Vec<VersionCount> {
+    let mut seen: BTreeMap<&str, (Age<'_>, i32)> = BTreeMap::new();
+    for machine in machines {
+        let age = age(machine);
+        let (oldest, count) = seen.entry(running_version(machine)).or_insert((age, 0));
+        *oldest = age.min(*oldest);
+        *count += 1;
+    }
+    let mut seen: Vec<(&str, (Age<'_>, i32))> = seen.into_iter().collect();
+    seen.sort_by_key(|(_, (oldest, _))| *oldest);
+    versions::count(seen.into_iter().map(|(version, (_, count))| (version, count)))
+}
+
+/// When it was made; of Machines made at once the name decides.
+type Age<'a> = (Option<jiff::Timestamp>, Option<&'a str>);
+
+fn age(machine: &Machine) -> Age<'_> {
+    (machine.metadata.creation_timestamp.as_ref().map(|t| t.0), machine.metadata.name.as_deref())
 }
 
 fn running_version(machine: &Machine) -> &str {
@@ -65,15 +154,12 @@ fn running_version(machine: &Machine) -> &str {
 
 /// `RollingOut`: Machines whose `UpToDate` is false, with the distinct reasons, versions first.
 #[must_use]
-pub fn rolling_out(machines: &[&Machine]) -> Condition {
+pub fn rolling_out(machines: &[Member<'_>]) -> Verdict<'static> {
     const TYPE: &str = "RollingOut";
-    let outdated: Vec<&Condition> = machines
-        .iter()
-        .filter_map(|m| find(m.conditions(), "UpToDate"))
-        .filter(|c| c.status == "False")
-        .collect();
+    let outdated: Vec<&Condition> =
+        machines.iter().filter_map(|m| m.up_to_date).filter(|c| c.status == "False").collect();
     if outdated.is_empty() {
-        return condition(TYPE, Status::False, "NotRollingOut", "");
+        return Verdict::new(TYPE, Status::False, "NotRollingOut", "");
     }
     let texts: BTreeSet<&str> =
         outdated.iter().map(|c| c.message.as_str()).filter(|text| !text.is_empty()).collect();
@@ -87,90 +173,62 @@ pub fn rolling_out(machines: &[&Machine]) -> Condition {
         message.push('\n');
         message.push_str(line);
     }
-    condition(TYPE, Status::True, TYPE, message)
+    Verdict::new(TYPE, Status::True, TYPE, message)
 }
 
-/// Machines as inputs of an aggregate, in the given order.
-#[must_use]
-pub fn sources<'a>(machines: &[&'a Machine]) -> Vec<Source<'a>> {
-    machines
-        .iter()
-        .map(|m| Source {
-            kind: "Machine",
-            name: name(m),
-            control_plane_machine: is_control_plane(m),
-            conditions: m.conditions(),
-        })
-        .collect()
-}
-
-/// How many Machines have the condition `type_` true.
-#[must_use]
-pub fn count_true(machines: &[&Machine], type_: &str) -> i32 {
-    let count = machines.iter().filter(|m| is_true(m.conditions(), type_)).count();
+/// How many of these conditions are there and true.
+pub fn count_true<'a>(conditions: impl IntoIterator<Item = Option<&'a Condition>>) -> i32 {
+    let count = conditions.into_iter().flatten().filter(|c| c.status == "True").count();
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 /// The aggregate of `Ready` as the condition `target`; no Machines is true, `NoReplicas`.
 #[must_use]
-pub fn ready(target: &str, machines: &[&Machine]) -> Condition {
+pub fn ready<'a>(target: &'a str, machines: &[Member<'_>]) -> Verdict<'a> {
     aggregate(target, "Ready", Reasons::READY, machines)
 }
 
 /// The aggregate of `UpToDate` as the condition `target`, over Machines that have it or are older
 /// than ten seconds.
 #[must_use]
-pub fn up_to_date(target: &str, machines: &[&Machine], now: Timestamp) -> Condition {
-    let considered: Vec<&Machine> = machines
-        .iter()
-        .copied()
-        .filter(|m| {
-            find(m.conditions(), "UpToDate").is_some()
-                || created(m).is_some_and(|at| now - at > UP_TO_DATE_GRACE)
-        })
-        .collect();
-    aggregate(target, "UpToDate", Reasons::UP_TO_DATE, &considered)
+pub fn up_to_date<'a>(target: &'a str, machines: &[Member<'_>], now: Timestamp) -> Verdict<'a> {
+    let old_enough = |m: &Member<'_>| created(m.machine).is_some_and(|at| now - at > UP_TO_DATE_GRACE);
+    let considered: Vec<Member<'_>> =
+        machines.iter().copied().filter(|m| m.up_to_date.is_some() || old_enough(m)).collect();
+    aggregate(target, UP_TO_DATE, Reasons::UP_TO_DATE, &considered)
 }
 
-fn aggregate(target: &str, source_type: &str, reasons: Reasons, machines: &[&Machine]) -> Condition {
+fn aggregate<'a>(
+    target: &'a str,
+    source_type: &'a str,
+    reasons: Reasons,
+    machines: &[Member<'_>],
+) -> Verdict<'a> {
     if machines.is_empty() {
-        return condition(target, Status::True, "NoReplicas", "");
+        return Verdict::new(target, Status::True, "NoReplicas", "");
     }
-    Aggregate { source_type, target, polarity: Polarity::Positive, reasons }.of(&sources(machines))
-}
-
-/// Machines that a health check found unhealthy and whose owner is asked to act.
-#[must_use]
-pub fn to_remediate<'a>(machines: &[&'a Machine]) -> Vec<&'a Machine> {
-    machines
-        .iter()
-        .copied()
-        .filter(|m| {
-            is_false(m.conditions(), "HealthCheckSucceeded") && is_false(m.conditions(), "OwnerRemediated")
-        })
-        .collect()
+    Aggregate { source_type, target, polarity: Polarity::Positive, reasons }.of(machines)
 }
 
 /// The `Remediating` condition. `owner` is the kind that will not act on the other unhealthy Machines
 /// (`by MachineSet`), or empty for a Cluster.
-#[must_use]
-pub fn remediating(machines: &[&Machine], owner: &str) -> Condition {
-    let queue = to_remediate(machines);
+pub fn remediating<'a, 'm: 'a>(
+    machines: impl IntoIterator<Item = &'a Member<'m>>,
+    owner: &str,
+) -> Verdict<'static> {
+    let unhealthy: Vec<Member<'_>> = machines.into_iter().copied().filter(Member::is_unhealthy).collect();
+    let queue: Vec<Member<'_>> = unhealthy.iter().copied().filter(Member::is_to_be_remediated).collect();
     if !queue.is_empty() {
         let owner_remediated = Aggregate {
-            source_type: "OwnerRemediated",
+            source_type: REMEDIATED,
             target: "Remediating",
             polarity: Polarity::Positive,
             reasons: Reasons { issue: "Remediating", unknown: "Remediating", info: "Remediating" },
         };
-        let message = owner_remediated.of(&sources(&queue)).message;
-        return condition("Remediating", Status::True, "Remediating", message);
+        let message = owner_remediated.of(&queue).message;
+        return Verdict::new("Remediating", Status::True, "Remediating", message);
     }
-    let mut names: Vec<&str> = machines
-        .iter()
-        .filter(|m| is_false(m.conditions(), "HealthCheckSucceeded"))
-        .map(|m| name(m))
-        .collect();
+    let mut names: Vec<&str> = unhealthy.iter().map(|m| name(m.machine)).collect();
     names.sort_unstable();
     let suffix = if owner.is_empty() { String::new() } else { format!(" by {owner}") };
     let message = match names.as_slice() {
@@ -178,16 +236,14 @@ pub fn remediating(machines: &[&Machine], owner: &str) -> Condition {
         [one] => format!("Machine {one} is not healthy (not to be remediated{suffix})"),
         many => format!("Machines {} are not healthy (not to be remediated{suffix})", join_limited(many, 3)),
     };
-    condition("Remediating", Status::False, "NotRemediating", message)
+    Verdict::new("Remediating", Status::False, "NotRemediating", message)
 }
 
 /// A sentence about Machines whose deletion takes more than fifteen minutes, with the likely causes
 /// of slow drains. Empty when there are none.
-#[must_use]
-pub fn stale(machines: &[&Machine], now: Timestamp) -> String {
+pub fn stale<'a>(machines: impl IntoIterator<Item = &'a Machine>, now: Timestamp) -> String {
     let stale: Vec<&Machine> = machines
-        .iter()
-        .copied()
+        .into_iter()
         .filter(|m| {
             m.metadata.deletion_timestamp.as_ref().is_some_and(|at| now - from_k8s(at) > STALE_DELETION)
         })

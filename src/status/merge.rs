@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::condition_ops::{Polarity, Status, UNSTAMPED, condition, internal_error};
+use super::verdict::Verdict;
 use super::wording::{join_limited, plural};
 use crate::api::condition::find;
 
@@ -58,7 +59,7 @@ pub type PriorityExceptions<'a> = &'a dyn Fn(&Condition) -> Option<Priority>;
 /// A summary: many conditions of one object into one positive condition.
 #[derive(Clone)]
 pub struct Summary<'a> {
-    pub target: &'a str,
+    pub target: &'static str,
     /// In order of importance; never contains `target`.
     pub types: Vec<&'a str>,
     pub negative: Vec<&'a str>,
@@ -75,7 +76,7 @@ pub struct Summary<'a> {
 impl<'a> Summary<'a> {
     /// A summary without exceptions.
     #[must_use]
-    pub fn new(target: &'a str, types: Vec<&'a str>, reasons: Reasons) -> Self {
+    pub fn new(target: &'static str, types: Vec<&'a str>, reasons: Reasons) -> Self {
         Self {
             target,
             types,
@@ -91,53 +92,50 @@ impl<'a> Summary<'a> {
     /// The summary of `conditions`. One that cannot be built (the target in its own scope, or nothing in
     /// scope) is `Unknown` / `InternalError`, as every caller upstream makes of it.
     #[must_use]
-    pub fn of(&self, conditions: &[Condition]) -> Condition {
-        let inputs = self.inputs(conditions);
-        if self.types.contains(&self.target) || inputs.is_empty() || !self.overrides_are_sound(conditions) {
-            return internal_error(self.target);
-        }
-        let weighed: Vec<(Priority, &Condition)> =
-            inputs.iter().map(|c| (self.weigh(c), c.as_ref())).collect();
-        let worst = weighed.iter().map(|(p, _)| *p).min().unwrap_or(Priority::Info);
-        let status = result_status(worst, Polarity::Positive);
-        let mut lines = Vec::new();
-        for (priority, c) in &weighed {
-            if *priority == Priority::Info && (status != Status::True || c.message.is_empty()) {
-                continue;
+    pub fn of(&self, conditions: &[Condition]) -> Verdict<'static> {
+        let mut worst = None;
+        let mut notable = Vec::new();
+        for c in self.in_scope(conditions) {
+            let priority = self.weigh(&c);
+            worst = Some(worst.map_or(priority, |worst: Priority| worst.min(priority)));
+            if priority != Priority::Info || !c.message.is_empty() {
+                notable.push((priority, c));
             }
-            let text = if c.message.is_empty() { format!(" {}", c.reason) } else { indent(&c.message) };
-            lines.push(format!("* {}:{text}", c.type_));
         }
+        let Some(worst) = worst.filter(|_| self.is_sound(conditions)) else {
+            return internal_error(self.target);
+        };
+        let status = result_status(worst, Polarity::Positive);
+        let shown = notable.iter().filter(|(p, _)| *p != Priority::Info || status == Status::True);
+        let lines: Vec<String> = shown.map(|(_, c)| line(c)).collect();
         let lines = match self.transform {
             Some(transform) => transform(lines),
             None => lines,
         };
-        condition(self.target, status, self.reasons.of(worst), lines.join("\n"))
+        Verdict::new(self.target, status, self.reasons.of(worst), lines.join("\n"))
     }
 
-    /// Each type once, and only types that the object has.
-    fn overrides_are_sound(&self, conditions: &[Condition]) -> bool {
-        self.overrides.iter().enumerate().all(|(at, c)| {
-            find(&self.overrides[..at], &c.type_).is_none() && find(conditions, &c.type_).is_some()
+    /// The target is not in its own scope; each override is there once, and only for types that the
+    /// object has.
+    fn is_sound(&self, conditions: &[Condition]) -> bool {
+        !self.types.contains(&self.target)
+            && self.overrides.iter().enumerate().all(|(at, c)| {
+                find(&self.overrides[..at], &c.type_).is_none() && find(conditions, &c.type_).is_some()
+            })
+    }
+
+    fn in_scope<'c>(&'c self, conditions: &'c [Condition]) -> impl Iterator<Item = Cow<'c, Condition>> {
+        // Listed twice: the last place counts.
+        let types = self.types.iter().enumerate();
+        let types = types.filter(|(at, type_)| !self.types[at + 1..].contains(type_));
+        types.filter_map(move |(_, type_)| match find(&self.overrides, type_) {
+            Some(instead) => Some(Cow::Borrowed(instead)),
+            None => match find(conditions, type_) {
+                Some(found) => Some(Cow::Borrowed(found)),
+                None if self.ignored_if_missing.contains(type_) => None,
+                None => Some(Cow::Owned(not_yet_reported(type_))),
+            },
         })
-    }
-
-    fn inputs<'c>(&'c self, conditions: &'c [Condition]) -> Vec<Cow<'c, Condition>> {
-        let mut inputs = Vec::with_capacity(self.types.len());
-        for (index, type_) in self.types.iter().enumerate() {
-            if self.types[index + 1..].contains(type_) {
-                continue; // listed twice: the last place counts
-            }
-            match find(&self.overrides, type_).or_else(|| find(conditions, type_)) {
-                Some(found) => inputs.push(Cow::Borrowed(found)),
-                None if self.ignored_if_missing.contains(type_) => {}
-                None => {
-                    let text = "Condition not yet reported";
-                    inputs.push(Cow::Owned(condition(type_, Status::Unknown, "NotYetReported", text)));
-                }
-            }
-        }
-        inputs
     }
 
     fn weigh(&self, c: &Condition) -> Priority {
@@ -147,14 +145,52 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// One object whose condition takes part in an aggregate.
+fn not_yet_reported(type_: &str) -> Condition {
+    condition(type_, Status::Unknown, "NotYetReported", "Condition not yet reported")
+}
+
+fn line(c: &Condition) -> String {
+    if c.message.is_empty() {
+        format!("* {}: {}", c.type_, c.reason)
+    } else {
+        format!("* {}:{}", c.type_, indent(&c.message))
+    }
+}
+
+/// Somebody whose condition takes part in an aggregate. Most have nothing to tell, so that their names
+/// are never asked for.
+pub trait Source {
+    fn kind(&self) -> &str;
+    fn name(&self) -> &str;
+    /// A Machine with the control plane label: its lines come first.
+    fn is_control_plane_machine(&self) -> bool;
+    fn condition(&self, type_: &str) -> Option<&Condition>;
+}
+
+/// Any object but a Machine as a source.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct Reporter<'a> {
     pub kind: &'a str,
     pub name: &'a str,
-    /// A Machine with the control plane label: its lines come first.
-    pub control_plane_machine: bool,
     pub conditions: &'a [Condition],
+}
+
+impl Source for Reporter<'_> {
+    fn kind(&self) -> &str {
+        self.kind
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn is_control_plane_machine(&self) -> bool {
+        false
+    }
+
+    fn condition(&self, type_: &str) -> Option<&Condition> {
+        find(self.conditions, type_)
+    }
 }
 
 /// One condition type over many objects, as the condition `target`.
@@ -167,43 +203,40 @@ pub struct Aggregate<'a> {
     pub reasons: Reasons,
 }
 
-impl Aggregate<'_> {
+impl<'a> Aggregate<'a> {
     /// The aggregate over `sources`. Equal transition times follow the names, where upstream follows
     /// whatever order its cache gave. No sources is `Unknown` / `InternalError`: callers say what an
     /// empty set means before they ask.
     #[must_use]
-    pub fn of(&self, sources: &[Source<'_>]) -> Condition {
-        if sources.is_empty() {
-            return internal_error(self.target);
-        }
+    pub fn of<S: Source>(&self, sources: &[S]) -> Verdict<'a> {
+        let weigh = |c: Option<&Condition>| c.map_or(Priority::Unknown, |c| priority(c, self.polarity));
+        let weights = sources.iter().map(|source| weigh(source.condition(self.source_type)));
+        let Some(worst) = weights.min() else { return internal_error(self.target) };
         let missing = format!("Condition {} not yet reported", self.source_type);
-        let mut reports: Vec<(jiff::Timestamp, Report<'_>)> = sources
-            .iter()
-            .map(|source| match find(source.conditions, self.source_type) {
-                Some(c) => {
-                    let priority = priority(c, self.polarity);
-                    (c.last_transition_time.0, Report { source, message: &c.message, priority })
-                }
-                None => (UNSTAMPED.0, Report { source, message: &missing, priority: Priority::Unknown }),
-            })
-            .collect();
-        reports.sort_by_key(|(at, report)| (*at, report.source.name, report.source.kind));
-        let worst = reports.iter().map(|(_, r)| r.priority).min().unwrap_or(Priority::Info);
-        condition(
-            self.target,
-            result_status(worst, self.polarity),
-            self.reasons.of(worst),
-            aggregate_message(reports.into_iter().map(|(_, report)| report).collect()),
-        )
+        let mut reports = Vec::new();
+        for source in sources {
+            let said = source.condition(self.source_type);
+            let (priority, message) = (weigh(said), said.map_or(missing.as_str(), |c| &c.message));
+            let tells =
+                if worst == Priority::Info { !message.is_empty() } else { priority != Priority::Info };
+            if tells {
+                let at = said.map_or(UNSTAMPED.0, |c| c.last_transition_time.0);
+                reports.push(Report { priority, at, message, source });
+            }
+        }
+        reports.sort_by_key(|r| (r.priority, r.at, r.source.name(), r.source.kind()));
+        let status = result_status(worst, self.polarity);
+        Verdict::new(self.target, status, self.reasons.of(worst), aggregate_message(&reports))
     }
 }
 
-/// One object's message and weight, input of `aggregate_message`.
-#[derive(Clone, Copy, Debug)]
+/// What one object tells, input of `aggregate_message`.
+#[derive(Clone, Copy)]
 struct Report<'a> {
-    source: &'a Source<'a>,
-    message: &'a str,
     priority: Priority,
+    at: jiff::Timestamp,
+    message: &'a str,
+    source: &'a dyn Source,
 }
 
 fn result_status(worst: Priority, polarity: Polarity) -> Status {
@@ -217,28 +250,23 @@ fn result_status(worst: Priority, polarity: Polarity) -> Status {
 /// How many messages an aggregate prints, over all kinds.
 const MESSAGE_BUDGET: usize = 3;
 
-/// The message of an aggregate: same texts grouped by kind, at most three, the rest counted.
-/// Reports come in transition order.
-fn aggregate_message(mut reports: Vec<Report<'_>>) -> String {
-    let trouble = reports.iter().any(|r| r.priority != Priority::Info);
-    // Stable: issues first, each group in transition order.
-    reports.sort_by_key(|r| r.priority);
-    reports.retain(|r| if trouble { r.priority != Priority::Info } else { !r.message.is_empty() });
-
+/// The message of an aggregate: same texts grouped by kind, at most three, the rest counted. Reports
+/// come with issues first, each group in transition order.
+fn aggregate_message(reports: &[Report<'_>]) -> String {
     let mut texts: BTreeMap<&str, (bool, Priority)> = BTreeMap::new();
-    let mut kinds: BTreeMap<&str, BTreeMap<&str, Vec<&Source<'_>>>> = BTreeMap::new();
-    for r in &reports {
+    let mut kinds: BTreeMap<&str, BTreeMap<&str, Vec<&dyn Source>>> = BTreeMap::new();
+    for r in reports {
         let seen = texts.entry(r.message).or_insert((false, r.priority));
-        *seen = (seen.0 || r.source.control_plane_machine, seen.1.min(r.priority));
-        kinds.entry(r.source.kind).or_default().entry(r.message).or_default().push(r.source);
+        *seen = (seen.0 || r.source.is_control_plane_machine(), seen.1.min(r.priority));
+        kinds.entry(r.source.kind()).or_default().entry(r.message).or_default().push(r.source);
     }
 
     let mut lines = Vec::new();
     for (kind, groups) in kinds {
-        let mut groups: Vec<(&str, Vec<&Source<'_>>)> = groups.into_iter().collect();
+        let mut groups: Vec<(&str, Vec<&dyn Source>)> = groups.into_iter().collect();
         groups.sort_by_cached_key(|(text, sources)| {
             let (first, priority) = texts.get(text).copied().unwrap_or((false, Priority::Info));
-            let names: Vec<_> = sources.iter().map(|s| s.name).collect();
+            let names: Vec<_> = sources.iter().map(|s| s.name()).collect();
             (!first, priority, std::cmp::Reverse(sources.len()), names.join(","))
         });
         let shown = groups.len().min(MESSAGE_BUDGET - lines_used(&lines));
@@ -272,15 +300,14 @@ fn overflow(priority: Priority) -> &'static str {
     }
 }
 
-fn who(kind: &str, sources: &[&Source<'_>]) -> String {
-    let mut sources = sources.to_vec();
-    sources.sort_by_key(|s| (!s.control_plane_machine, s.name));
-    match sources.as_slice() {
-        [one] => format!("{kind} {}", one.name),
-        many => {
-            let names: Vec<&str> = many.iter().map(|s| s.name).collect();
-            format!("{} {}", plural(kind), join_limited(&names, 3))
-        }
+fn who(kind: &str, sources: &[&dyn Source]) -> String {
+    let mut names: Vec<(bool, &str)> =
+        sources.iter().map(|s| (!s.is_control_plane_machine(), s.name())).collect();
+    names.sort_unstable();
+    let names: Vec<&str> = names.into_iter().map(|(_, name)| name).collect();
+    match names.as_slice() {
+        [one] => format!("{kind} {one}"),
+        many => format!("{} {}", plural(kind), join_limited(many, 3)),
     }
 }
 
@@ -340,17 +367,14 @@ mod tests {
             said("B", Status::False, "Broken", "disk\n* one"),
             said("Deleting", Status::False, "NotDeleting", ""),
         ]);
-        assert_eq!((got.status.as_str(), got.reason.as_str()), ("False", "NotReady"));
+        assert_eq!((&*got.status, &*got.reason), ("False", "NotReady"));
         assert_eq!(got.message, "* A: Condition not yet reported\n* B:\n  * disk\n    * one");
         let fine = summary.of(&[
             said("A", Status::True, "Ok", ""),
             said("B", Status::True, "Ok", "by the way"),
             said("Deleting", Status::False, "NotDeleting", "quiet"),
         ]);
-        assert_eq!(
-            (fine.status.as_str(), fine.message.as_str()),
-            ("True", "* Deleting: quiet\n* B: by the way")
-        );
+        assert_eq!((&*fine.status, &*fine.message), ("True", "* Deleting: quiet\n* B: by the way"));
         let reason_only =
             summary.of(&[said("A", Status::False, "Why", ""), said("B", Status::True, "Ok", "")]);
         assert_eq!(reason_only.message, "* Deleting: Condition not yet reported\n* A: Why");
@@ -394,18 +418,38 @@ mod tests {
         }
     }
 
+    /// A source that may be a Machine of a control plane.
+    #[derive(Clone, Copy)]
+    struct Told<'a> {
+        reporter: Reporter<'a>,
+        control_plane: bool,
+    }
+
+    impl Source for Told<'_> {
+        fn kind(&self) -> &str {
+            self.reporter.kind
+        }
+
+        fn name(&self) -> &str {
+            self.reporter.name
+        }
+
+        fn is_control_plane_machine(&self) -> bool {
+            self.control_plane
+        }
+
+        fn condition(&self, type_: &str) -> Option<&Condition> {
+            self.reporter.condition(type_)
+        }
+    }
+
     fn of_machines(list: &[(&str, Status, &str)]) -> Condition {
         let lists: Vec<Vec<Condition>> =
             list.iter().map(|(_, status, message)| vec![said("Ready", *status, "R", message)]).collect();
-        let sources: Vec<Source<'_>> = list
+        let sources: Vec<Reporter<'_>> = list
             .iter()
             .zip(&lists)
-            .map(|((name, ..), conditions)| Source {
-                kind: "Machine",
-                name,
-                control_plane_machine: false,
-                conditions,
-            })
+            .map(|((name, ..), conditions)| Reporter { kind: "Machine", name, conditions })
             .collect();
         let rule = Aggregate {
             source_type: "Ready",
@@ -414,9 +458,9 @@ mod tests {
             reasons: Reasons::READY,
         };
         let forwards = rule.of(&sources);
-        let backwards: Vec<Source<'_>> = sources.iter().rev().copied().collect();
+        let backwards: Vec<Reporter<'_>> = sources.iter().rev().copied().collect();
         assert_eq!(rule.of(&backwards), forwards, "the order of the inputs does not matter");
-        forwards
+        forwards.into()
     }
 
     #[test]
@@ -457,7 +501,7 @@ mod tests {
         let down = [said("Ready", Status::False, "R", "same")];
         let away = [said("Ready", Status::Unknown, "R", "same")];
         let other = [said("Ready", Status::Unknown, "R", "other")];
-        let source = |kind, name, conditions| Source { kind, name, control_plane_machine: false, conditions };
+        let source = |kind, name, conditions| Reporter { kind, name, conditions };
         let rule = Aggregate {
             source_type: "Ready",
             target: "T",
@@ -480,14 +524,12 @@ mod tests {
             .chain([Vec::new()])
             .collect();
         let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
-        let sources: Vec<Source<'_>> = lists
+        let sources: Vec<Told<'_>> = lists
             .iter()
             .zip(names)
-            .map(|(conditions, name)| Source {
-                kind: "Machine",
-                name,
-                control_plane_machine: name == "d",
-                conditions,
+            .map(|(conditions, name)| Told {
+                reporter: Reporter { kind: "Machine", name, conditions },
+                control_plane: name == "d",
             })
             .collect();
         let rule = Aggregate {
@@ -509,7 +551,7 @@ mod tests {
     fn a_negative_aggregate_turns_the_status() {
         let scaling = [said("ScalingUp", Status::True, "ScalingUp", "Scaling up from 1 to 3 replicas")];
         let idle = [said("ScalingUp", Status::False, "NotScalingUp", "")];
-        let source = |kind, name, conditions| Source { kind, name, control_plane_machine: false, conditions };
+        let source = |kind, name, conditions| Reporter { kind, name, conditions };
         let rule = Aggregate {
             source_type: "ScalingUp",
             target: "ScalingUp",
@@ -518,12 +560,9 @@ mod tests {
         };
         let got = rule
             .of(&[source("MachineDeployment", "md", &idle), source("KubeadmControlPlane", "cp", &scaling)]);
-        assert_eq!((got.status.as_str(), got.reason.as_str()), ("True", "ScalingUp"));
+        assert_eq!((&*got.status, &*got.reason), ("True", "ScalingUp"));
         assert_eq!(got.message, "* KubeadmControlPlane cp: Scaling up from 1 to 3 replicas");
         let quiet = rule.of(&[source("MachineDeployment", "md", &idle)]);
-        assert_eq!(
-            (quiet.status.as_str(), quiet.reason.as_str(), quiet.message.as_str()),
-            ("False", "NotScalingUp", "")
-        );
+        assert_eq!((&*quiet.status, &*quiet.reason, &*quiet.message), ("False", "NotScalingUp", ""));
     }
 }

@@ -9,8 +9,10 @@ pub mod definition;
 pub mod etcd;
 pub mod health;
 pub mod merge;
+pub mod mirrored;
 pub mod remediation;
 pub mod selector;
+pub mod verdict;
 pub mod versions;
 pub mod wording;
 

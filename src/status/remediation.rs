@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::amount::{Round, literal, scaled};
 use super::condition_ops::{Status, condition};
-use super::machines::{name, to_remediate};
+use super::machines::{Member, name};
 use crate::api::condition::{Conditioned as _, find};
 use crate::api::machine::Machine;
 use crate::time::{Timestamp, parse_rfc3339, rfc3339};
@@ -66,8 +66,8 @@ pub struct Workers<'a> {
 /// with reason `MachineDeleting` is to be deleted once the condition is written.
 #[must_use]
 pub fn worker_marks(o: &Workers<'_>) -> Vec<(String, Condition)> {
-    let mut waiting = to_remediate(&o.machines);
-    waiting.retain(|m| m.metadata.deletion_timestamp.is_none());
+    let waits = |m: &&Machine| m.metadata.deletion_timestamp.is_none() && Member::of(m).is_to_be_remediated();
+    let mut waiting: Vec<&Machine> = o.machines.iter().copied().filter(waits).collect();
     waiting.sort_by_key(|m| {
         let created = m.metadata.creation_timestamp.as_ref().map(|at| at.0);
         (std::cmp::Reverse(created), name(m).to_owned())

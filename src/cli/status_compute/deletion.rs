@@ -29,7 +29,7 @@ impl Dump {
             return;
         }
         let told = find(observed.machine.conditions(), "Deleting").filter(|c| c.status == "True").cloned();
-        let cluster = ObjectKey::of(&observed.cluster);
+        let cluster = ObjectKey::of(observed.cluster.as_ref());
         let node = observed.node_name().map(str::to_owned);
         let (Some(workload), Some(node)) = (self.workload(&cluster), node) else {
             observed.told_deletion = told.filter(|c| is_of(c, &["DrainingNode", "WaitingForVolumeDetach"]));

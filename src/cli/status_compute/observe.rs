@@ -74,10 +74,12 @@ impl Dump {
             control_plane: self.external(ns, cluster.spec.control_plane_ref.as_ref()),
             probe: self.probe(key, cluster, now),
             descendants: cluster::Descendants {
-                machine_deployments: owned(select(&self.machine_deployments, ns, |o| mine(cluster_label(o)))),
-                machine_sets: owned(select(&self.machine_sets, ns, |o| mine(cluster_label(o)))),
-                machine_pools: owned(select(&self.machine_pools, ns, |o| mine(cluster_label(o)))),
-                machines: owned(select(&self.machines, ns, |o| mine(cluster_label(o)))),
+                machine_deployments: shared(select(&self.machine_deployments, ns, |o| {
+                    mine(cluster_label(o))
+                })),
+                machine_sets: shared(select(&self.machine_sets, ns, |o| mine(cluster_label(o)))),
+                machine_pools: shared(select(&self.machine_pools, ns, |o| mine(cluster_label(o)))),
+                machines: shared(select(&self.machines, ns, |o| mine(cluster_label(o)))),
             },
             class_gates: self.class_gates(key, cluster),
             ..cluster::Observed::default()
@@ -108,7 +110,7 @@ impl Dump {
         });
         let mut observed = machine::Observed {
             machine: object.clone(),
-            cluster: cluster.clone(),
+            cluster: Arc::new(cluster.clone()),
             bootstrap: self.external(ns, object.spec.bootstrap.config_ref.as_ref()),
             infrastructure: self.external(ns, Some(&object.spec.infrastructure_ref)),
             control_plane: self.external(ns, cluster.spec.control_plane_ref.as_ref()),
@@ -140,12 +142,16 @@ impl Dump {
         }
     }
 
-    fn deployment_of(&self, ns: &str, machine: &Machine) -> Option<(MachineSet, MachineDeployment)> {
+    fn deployment_of(
+        &self,
+        ns: &str,
+        machine: &Machine,
+    ) -> Option<(Arc<MachineSet>, Arc<MachineDeployment>)> {
         let owner = controller_of(machine).filter(|owner| owner.kind == "MachineSet")?;
         let set = self.machine_sets.get(&ObjectKey::new(ns, &owner.name))?;
         let deployment = label_of(set, label::DEPLOYMENT_NAME)?;
         let deployment = self.machine_deployments.get(&ObjectKey::new(ns, deployment))?;
-        Some((set.clone(), deployment.clone()))
+        Some((Arc::new(set.clone()), Arc::new(deployment.clone())))
     }
 
     /// Everything a MachineSet is judged by, and whether the pass gets through; `None` without its Cluster.
@@ -172,7 +178,7 @@ impl Dump {
         let complete = preflight.is_ok()
             && !self.templates_are_misdefined(&set.spec.template.spec)
             && (missing_templates.is_empty() || !machine_set::needs_templates(&set, deployment));
-        let machines = Some(mine.into_iter().cloned().map(Arc::new).collect());
+        let machines = Some(shared(mine));
         let preflight = preflight.unwrap_or_else(|why| vec![why]);
         Some((machine_set::Observed { set, machines, missing_templates, preflight }, complete))
     }
@@ -213,8 +219,8 @@ impl Dump {
         let misdefined = !deleting && self.templates_are_misdefined(&deployment.spec.template.spec);
         machine_deployment::Observed {
             deployment: deployment.clone(),
-            sets: (!misdefined).then(|| sets.into_iter().cloned().map(Arc::new).collect()),
-            machines: machines.into_iter().cloned().map(Arc::new).collect(),
+            sets: (!misdefined).then(|| shared(sets)),
+            machines: shared(machines),
             missing_templates: if deleting {
                 Vec::new()
             } else {
@@ -356,6 +362,10 @@ fn is_of_pool(machine: &Machine, key: &ObjectKey, pool: &MachinePool) -> bool {
     label_of(machine, label::POOL_NAME) == Some(key.name.as_str())
         && cluster_label(machine) == Some(pool.spec.cluster_name.as_str())
         && (owner.is_none() || is_controlled(owner, pool))
+}
+
+fn shared<T: Clone>(objects: Vec<&T>) -> Vec<Arc<T>> {
+    objects.into_iter().cloned().map(Arc::new).collect()
 }
 
 fn owned<T: Clone>(objects: Vec<&T>) -> Vec<T> {

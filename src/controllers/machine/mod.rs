@@ -32,7 +32,11 @@ impl Machines {
         Self { context }
     }
 
-    async fn reconcile_live(&self, machine: &Machine, cluster: &Cluster) -> Result<Outcome, ReconcileError> {
+    async fn reconcile_live(
+        &self,
+        machine: &Machine,
+        cluster: &Arc<Cluster>,
+    ) -> Result<Outcome, ReconcileError> {
         let context = &self.context;
         let mut observed = self.observe(machine, cluster).await;
         let plan = planned::plan(&observed, self.now());

@@ -21,13 +21,13 @@ use crate::workload::{Connection, PodScope, WorkloadError};
 
 impl Machines {
     /// Everything but what a deletion asks for on its way.
-    pub(super) async fn observe(&self, machine: &Machine, cluster: &Cluster) -> Observed {
+    pub(super) async fn observe(&self, machine: &Machine, cluster: &Arc<Cluster>) -> Observed {
         let caches = &self.context.caches;
         let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
-        let cluster_key = ObjectKey::of(cluster);
+        let cluster_key = ObjectKey::of(cluster.as_ref());
         let mut observed = Observed {
             machine: machine.clone(),
-            cluster: cluster.clone(),
+            cluster: Arc::clone(cluster),
             bootstrap: caches.external(namespace, machine.spec.bootstrap.config_ref.as_ref()),
             infrastructure: caches.external(namespace, Some(&machine.spec.infrastructure_ref)),
             control_plane: caches.external(namespace, cluster.spec.control_plane_ref.as_ref()),
@@ -46,13 +46,17 @@ impl Machines {
         machines.iter().filter(|m| is_control_plane(m) && m.metadata.deletion_timestamp.is_none()).count()
     }
 
-    fn deployment_of(&self, machine: &Machine, namespace: &str) -> Option<(MachineSet, MachineDeployment)> {
+    fn deployment_of(
+        &self,
+        machine: &Machine,
+        namespace: &str,
+    ) -> Option<(Arc<MachineSet>, Arc<MachineDeployment>)> {
         let caches = &self.context.caches;
         let owner = controller_of(machine).filter(|owner| owner.kind == "MachineSet")?;
         let set = caches.machine_sets.get(&ObjectKey::new(namespace, &owner.name))?;
         let deployment = label_of(set.as_ref(), label::DEPLOYMENT_NAME)?;
         let deployment = caches.machine_deployments.get(&ObjectKey::new(namespace, deployment))?;
-        Some(((*set).clone(), (*deployment).clone()))
+        Some((set, deployment))
     }
 
     /// The Node with the Machine's provider ID, or with its infrastructure's while the Machine has none.
@@ -88,7 +92,7 @@ impl Machines {
 
     /// What runs on the Machine's Node. What only pods make interesting is read only with pods.
     pub(super) async fn tenants(&self, observed: &Observed) -> TenantsReading {
-        let cluster = ObjectKey::of(&observed.cluster);
+        let cluster = ObjectKey::of(observed.cluster.as_ref());
         let workload = &self.context.workload;
         let node = observed.node_name().unwrap_or_default().to_owned();
         let pods = match workload.pods(&cluster, &PodScope::OnNode(node)).await {
@@ -138,7 +142,7 @@ impl Machines {
 
     /// What is attached in the workload cluster.
     pub(super) async fn storage(&self, observed: &Observed) -> StorageReading {
-        let cluster = ObjectKey::of(&observed.cluster);
+        let cluster = ObjectKey::of(observed.cluster.as_ref());
         let workload = &self.context.workload;
         StorageReading::Known(Box::new(Storage {
             attachments: workload.volume_attachments(&cluster).await.map_err(|error| error.to_string()),

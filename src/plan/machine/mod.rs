@@ -43,7 +43,7 @@ pub fn plan(o: &Observed, now: Timestamp) -> Plan {
 }
 
 fn cluster_key(o: &Observed) -> ObjectKey {
-    ObjectKey::of(&o.cluster)
+    ObjectKey::of(o.cluster.as_ref())
 }
 
 /// The cluster label always; the Cluster as owner only for Machines that nothing else made.
@@ -60,7 +60,7 @@ fn owner_and_labels(o: &Observed, plan: &mut Plan) {
     let owners = machine.metadata.owner_references.clone().unwrap_or_default();
     let owned = owners.iter().any(|r| r.kind == "Cluster" && r.name == *cluster);
     if !made_by_others && !owned && controller_of(machine).is_none() {
-        let owners = ownership::with_owner(owners, ownership::owner(&o.cluster, false));
+        let owners = ownership::with_owner(owners, ownership::owner(o.cluster.as_ref(), false));
         let body = json!({"metadata": {"ownerReferences": owners}});
         plan.step(Write::Patch { object: target, body }, Why::StandAlone);
     }

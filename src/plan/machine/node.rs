@@ -173,7 +173,10 @@ fn taints(o: &Observed, old: &[Taint]) -> Vec<Taint> {
     let is = |taint: &Taint, (key, effect): (&str, &str)| taint.key == key && taint.effect == effect;
     let mut taints: Vec<Taint> = old.iter().filter(|t| !is(t, UNINITIALIZED)).cloned().collect();
     match o.deployment.as_ref().map(|(set, md)| {
-        (revision(annotation(set, names::REVISION)), revision(annotation(md, names::REVISION)))
+        (
+            revision(annotation(set.as_ref(), names::REVISION)),
+            revision(annotation(md.as_ref(), names::REVISION)),
+        )
     }) {
         Some((Some(set), Some(deployment))) if set < deployment => {
             if !taints.iter().any(|t| is(t, OUTDATED_REVISION)) {

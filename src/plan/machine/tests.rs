@@ -232,7 +232,7 @@ fn an_unreachable_node_is_drained_without_patience() {
 fn with_the_cluster_the_node_is_left_alone() {
     let mut o = settled();
     o.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
-    o.cluster.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+    std::sync::Arc::make_mut(&mut o.cluster).metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
     check(&o, &["delete-infrastructure"], &["waiting-for-deletion"]);
     o.infrastructure = External::NotFound { kind: "DevMachine".to_owned() };
     o.bootstrap = External::NotFound { kind: "KubeadmConfig".to_owned() };

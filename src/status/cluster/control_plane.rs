@@ -1,16 +1,17 @@
 //! `ControlPlaneAvailable` and `ControlPlaneInitialized` of a Cluster.
 //! Source: `cluster_controller_status.go`, v1.14.0.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
-use super::{Observed, waiting_for_topology};
+use super::{Census, Observed, waiting_for_topology};
 use crate::api::cluster::ClusterInitialization;
-use crate::status::condition_ops::{Draft, Status, condition, internal_error};
-use crate::status::contract::{External, Mirrored};
+use crate::status::condition_ops::{Draft, Status, internal_error};
+use crate::status::contract::External;
+use crate::status::machines::Member;
+use crate::status::mirrored::Mirrored;
+use crate::status::verdict::Verdict;
 
 /// A Cluster with stand-alone control plane Machines has no object to mirror: upstream calls that an
 /// internal error for ever, and so do we.
-pub(super) fn available(o: &Observed, flags: &ClusterInitialization) -> Condition {
+pub(super) fn available<'a>(o: &'a Observed, flags: &ClusterInitialization) -> Verdict<'a> {
     const TYPE: &str = "ControlPlaneAvailable";
     if o.control_plane == External::NotSet && o.has_topology() {
         return waiting_for_topology(TYPE, Status::False, o.is_deleting());
@@ -28,20 +29,23 @@ pub(super) fn available(o: &Observed, flags: &ClusterInitialization) -> Conditio
 }
 
 /// `None`: once true, it is never touched again.
-pub(super) fn initialized(o: &Observed, draft: &Draft) -> Option<Condition> {
+pub(super) fn initialized(
+    o: &Observed,
+    census: Option<&Census<'_>>,
+    draft: &Draft,
+) -> Option<Verdict<'static>> {
     const TYPE: &str = "ControlPlaneInitialized";
     if draft.find(TYPE).is_some_and(|c| c.status == "True") {
         return None;
     }
-    let yes = || condition(TYPE, Status::True, "Initialized", "");
-    let no = |message: &str| condition(TYPE, Status::False, "NotInitialized", message);
+    let yes = || Verdict::new(TYPE, Status::True, "Initialized", "");
+    let no = |message: &'static str| Verdict::new(TYPE, Status::False, "NotInitialized", message);
     Some(match &o.control_plane {
         External::NotSet if o.has_topology() => waiting_for_topology(TYPE, Status::Unknown, o.is_deleting()),
         External::NotSet => {
-            let Some(descendants) = o.known_descendants() else { return Some(internal_error(TYPE)) };
-            let joined =
-                |m: &&crate::api::machine::Machine| m.status.as_ref().is_some_and(|s| s.node_ref.is_some());
-            if descendants.control_plane_machines().iter().any(joined) {
+            let Some(census) = census else { return Some(internal_error(TYPE)) };
+            let joined = |m: &Member<'_>| m.machine.status.as_ref().is_some_and(|s| s.node_ref.is_some());
+            if census.control_plane.iter().any(joined) {
                 yes()
             } else {
                 no("Waiting for the first control plane machine to have status.nodeRef set")
@@ -54,7 +58,7 @@ pub(super) fn initialized(o: &Observed, draft: &Draft) -> Option<Condition> {
         External::NotFound { kind } | External::Unreadable { kind, .. }
             if o.infrastructure.is_not_found() =>
         {
-            condition(TYPE, Status::Unknown, "ObjectDoesNotExist", format!("{kind} does not exist"))
+            Verdict::new(TYPE, Status::Unknown, "ObjectDoesNotExist", format!("{kind} does not exist"))
         }
         External::NotFound { .. } | External::Unreadable { .. } => internal_error(TYPE),
     })

@@ -1,27 +1,29 @@
 //! `status.controlPlane` and `status.workers` of a Cluster: machines counted through whoever owns them.
 //! Source: `setControlPlaneReplicas`, `setWorkersReplicas` in `cluster_controller_status.go`, v1.14.0.
 
-use super::{Descendants, Observed};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Census, Observed};
 use crate::api::cluster::{ClusterStatus, ReplicaCounts};
-use crate::api::condition::{Conditioned as _, is_true};
-use crate::api::machine::Machine;
+use crate::api::condition::Condition;
 use crate::api::machine_set::VersionCount;
 use crate::status::contract::{External, Provided};
-use crate::status::{machines, versions};
+use crate::status::machines::{self, Member};
+use crate::status::versions;
 
-pub(super) fn fill(status: &mut ClusterStatus, o: &Observed) {
+/// `census` is `None` when it is not known what belongs to the Cluster.
+pub(super) fn fill(status: &mut ClusterStatus, o: &Observed, census: Option<&Census<'_>>) {
     let stored = status.control_plane.take().unwrap_or_default();
-    let counted = match (&o.control_plane, o.known_descendants()) {
+    let counted = match (&o.control_plane, census) {
         (External::Found(control_plane), _) => reported(control_plane, &stored),
-        (External::NotSet, Some(descendants)) if !o.has_topology() => {
-            stand_alone(&descendants.control_plane_machines())
-        }
+        (External::NotSet, Some(census)) if !o.has_topology() => stand_alone(&census.control_plane),
         (External::NotSet, None) if !o.has_topology() => stored.clone(),
         _ => ReplicaCounts::default(),
     };
     status.control_plane = Some(ReplicaCounts { upgrade_plan: stored.upgrade_plan, ..counted });
     let stored = status.workers.take().unwrap_or_default();
-    let counted = o.known_descendants().map_or_else(|| stored.clone(), |descendants| workers(o, descendants));
+    let counted = census.map_or_else(|| stored.clone(), |census| workers(o, &census.workers));
     status.workers = Some(ReplicaCounts { upgrade_plan: stored.upgrade_plan, ..counted });
 }
 
@@ -43,53 +45,46 @@ fn reported(control_plane: &Provided, stored: &ReplicaCounts) -> ReplicaCounts {
 }
 
 /// Counters are absent, not 0, until something is counted.
-fn stand_alone(machines: &[&Machine]) -> ReplicaCounts {
+fn stand_alone(machines: &[Member<'_>]) -> ReplicaCounts {
     let mut counts = Sum::default();
     counts.add_machines(machines);
     counts.finish()
 }
 
-fn workers(o: &Observed, descendants: &Descendants) -> ReplicaCounts {
+/// What owners of Machines report of them. Each kind has these fields in a type of its own.
+macro_rules! add_reported {
+    ($sum:ident, $owners:expr) => {
+        for owner in $owners {
+            let reported = owner.status.as_ref().map(|s| {
+                let counters = [s.replicas, s.ready_replicas, s.available_replicas, s.up_to_date_replicas];
+                (counters, s.versions.as_slice())
+            });
+            let (counters, versions) = reported.unwrap_or_default();
+            $sum.add(owner.spec.replicas, counters, versions);
+        }
+    };
+}
+
+fn workers(o: &Observed, machines: &[Member<'_>]) -> ReplicaCounts {
     let mut sum = Sum::default();
-    for pool in &descendants.machine_pools {
-        let s = pool.status.clone().unwrap_or_default();
-        sum.add(
-            pool.spec.replicas,
-            [s.replicas, s.ready_replicas, s.available_replicas, s.up_to_date_replicas],
-            &s.versions,
-        );
-    }
-    for deployment in &descendants.machine_deployments {
-        let s = deployment.status.clone().unwrap_or_default();
-        sum.add(
-            deployment.spec.replicas,
-            [s.replicas, s.ready_replicas, s.available_replicas, s.up_to_date_replicas],
-            &s.versions,
-        );
-    }
-    for set in descendants.machine_sets.iter().filter(|set| o.owns(*set)) {
-        let s = set.status.clone().unwrap_or_default();
-        sum.add(
-            set.spec.replicas,
-            [s.replicas, s.ready_replicas, s.available_replicas, s.up_to_date_replicas],
-            &s.versions,
-        );
-    }
-    let own: Vec<&Machine> = descendants.worker_machines().into_iter().filter(|m| o.owns(*m)).collect();
+    add_reported!(sum, &o.descendants.machine_pools);
+    add_reported!(sum, &o.descendants.machine_deployments);
+    add_reported!(sum, o.descendants.machine_sets.iter().filter(|set| o.owns(Arc::as_ref(set))));
+    let own: Vec<Member<'_>> = machines.iter().copied().filter(|m| o.owns(m.machine)).collect();
     sum.add_machines(&own);
     sum.finish()
 }
 
 /// A sum that stays absent until somebody contributes.
 #[derive(Default)]
-struct Sum {
+struct Sum<'a> {
     counts: ReplicaCounts,
-    versions: Vec<(String, i32)>,
+    versions: Vec<(Cow<'a, str>, i32)>,
 }
 
-impl Sum {
+impl<'a> Sum<'a> {
     /// `counters`: replicas, ready, available, up to date.
-    fn add(&mut self, desired: Option<i32>, counters: [Option<i32>; 4], versions: &[VersionCount]) {
+    fn add(&mut self, desired: Option<i32>, counters: [Option<i32>; 4], versions: &'a [VersionCount]) {
         let [replicas, ready, available, up_to_date] = counters;
         for (slot, more) in [
             (&mut self.counts.desired_replicas, desired),
@@ -102,20 +97,20 @@ impl Sum {
                 *slot = Some(slot.unwrap_or(0).saturating_add(more));
             }
         }
-        self.versions.extend(versions.iter().map(|v| (v.version.clone(), v.replicas.unwrap_or(0))));
+        self.versions.extend(versions.iter().map(|v| (v.version.as_str().into(), v.replicas.unwrap_or(0))));
     }
 
-    fn add_machines(&mut self, all: &[&Machine]) {
-        for machine in all {
-            let hit = |type_: &str| is_true(machine.conditions(), type_).then_some(1);
-            self.add(Some(1), [Some(1), hit("Ready"), hit("Available"), hit("UpToDate")], &[]);
+    fn add_machines(&mut self, all: &[Member<'_>]) {
+        let hit = |c: Option<&Condition>| c.is_some_and(|c| c.status == "True").then_some(1);
+        for m in all {
+            self.add(Some(1), [Some(1), hit(m.ready), hit(m.available), hit(m.up_to_date)], &[]);
         }
-        let versions = machines::versions(all).into_iter().map(|v| (v.version, v.replicas.unwrap_or(0)));
-        self.versions.extend(versions);
+        let versions = machines::versions(all.iter().map(|m| m.machine));
+        self.versions.extend(versions.into_iter().map(|v| (v.version.into(), v.replicas.unwrap_or(0))));
     }
 
     fn finish(self) -> ReplicaCounts {
-        let seen = self.versions.iter().map(|(version, replicas)| (version.as_str(), *replicas));
+        let seen = self.versions.iter().map(|(version, replicas)| (version.as_ref(), *replicas));
         ReplicaCounts { versions: versions::count(seen), ..self.counts }
     }
 }

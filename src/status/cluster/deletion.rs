@@ -2,13 +2,15 @@
 //! `plan::cluster` reads the stage and does its work.
 //! Source: `reconcileDelete`, `cluster_controller.go`, v1.14.0.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::sync::Arc;
+
 use kube::Resource;
 
 use super::{Descendants, Observed};
 use crate::api::key::annotation;
-use crate::status::condition_ops::{self, CHECK_LOGS, Status};
+use crate::status::condition_ops::{CHECK_LOGS, Status, not_deleting};
 use crate::status::contract::External;
+use crate::status::verdict::Verdict;
 use crate::status::wording::join_limited;
 
 /// Set when every extension has agreed to the deletion.
@@ -64,9 +66,9 @@ fn descendants_left(o: &Observed, d: &Descendants) -> Vec<String> {
         if o.control_plane == External::NotSet { d.control_plane_machines() } else { Vec::new() };
     [
         ("Control plane Machines", names(stand_alone.into_iter())),
-        ("MachineDeployments", names(d.machine_deployments.iter())),
-        ("MachineSets", names(d.machine_sets.iter())),
-        ("MachinePools", names(d.machine_pools.iter())),
+        ("MachineDeployments", names(d.machine_deployments.iter().map(Arc::as_ref))),
+        ("MachineSets", names(d.machine_sets.iter().map(Arc::as_ref))),
+        ("MachinePools", names(d.machine_pools.iter().map(Arc::as_ref))),
         ("Worker Machines", names(d.all_worker_machines().into_iter())),
     ]
     .into_iter()
@@ -81,9 +83,9 @@ fn names<'a, K: Resource + 'a>(objects: impl Iterator<Item = &'a K>) -> Vec<Stri
     names
 }
 
-pub(super) fn condition(o: &Observed) -> Condition {
+pub(super) fn condition(o: &Observed) -> Verdict<'static> {
     let (reason, message) = match stage(o) {
-        Stage::NotDeleting => return condition_ops::not_deleting(),
+        Stage::NotDeleting => return not_deleting(),
         Stage::BeforeDeleteHook => {
             ("WaitingForBeforeDeleteHook", "Waiting for BeforeClusterDelete hook".to_owned())
         }
@@ -100,5 +102,5 @@ pub(super) fn condition(o: &Observed) -> Condition {
         }
         Stage::Completed => ("DeletionCompleted", "Deletion completed".to_owned()),
     };
-    condition_ops::condition("Deleting", Status::True, reason, message)
+    Verdict::new("Deleting", Status::True, reason, message)
 }

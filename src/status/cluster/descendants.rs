@@ -1,14 +1,17 @@
 //! Conditions of a Cluster that sum up what it is made of.
 //! Source: `cluster_controller_status.go`, v1.14.0.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Descendants, Observed};
+use super::{Census, Observed};
 use crate::api::condition::{Conditioned as _, find};
-use crate::status::condition_ops::{Draft, Polarity, Status, condition, internal_error};
+use crate::status::condition_ops::{Draft, Polarity, Status, internal_error};
 use crate::status::contract::External;
 use crate::status::machines;
-use crate::status::merge::{Aggregate, Reasons, Source};
+use crate::status::merge::{Aggregate, Reasons, Reporter};
+use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 
 /// Every condition that is judged by descendants, and by nothing else when they are not known.
@@ -24,30 +27,34 @@ const TYPES: [&str; 9] = [
     "Remediating",
 ];
 
-pub(super) fn judge(draft: &mut Draft, o: &Observed, now: Timestamp) {
-    let Some(descendants) = o.known_descendants() else {
+/// `census` is `None` when it is not known what belongs to the Cluster.
+pub(super) fn judge(draft: &mut Draft, o: &Observed, census: Option<&Census<'_>>, now: Timestamp) {
+    let Some(census) = census else {
         for type_ in TYPES {
             draft.set(internal_error(type_));
         }
         return;
     };
-    let (control_plane, workers) = (descendants.control_plane_machines(), descendants.worker_machines());
-    draft.set(workers_available(descendants));
-    draft.set(machines::ready("ControlPlaneMachinesReady", &control_plane));
-    draft.set(machines::ready("WorkerMachinesReady", &workers));
-    draft.set(machines::up_to_date("ControlPlaneMachinesUpToDate", &control_plane, now));
-    draft.set(machines::up_to_date("WorkerMachinesUpToDate", &workers, now));
-    draft.set(moving(o, descendants, &ROLLING_OUT, false));
-    draft.set(moving(o, descendants, &SCALING_UP, true));
-    draft.set(moving(o, descendants, &SCALING_DOWN, true));
-    draft.set(machines::remediating(&descendants.machines_without_pools(), ""));
+    let (control_plane, workers) = (&census.control_plane, &census.workers);
+    draft.set(workers_available(o));
+    draft.set(machines::ready("ControlPlaneMachinesReady", control_plane));
+    draft.set(machines::ready("WorkerMachinesReady", workers));
+    draft.set(machines::up_to_date("ControlPlaneMachinesUpToDate", control_plane, now));
+    draft.set(machines::up_to_date("WorkerMachinesUpToDate", workers, now));
+    // Malformed conditions of the control plane count as not reported, as upstream ignores them here.
+    let reported = o.control_plane.found().map(|c| (c, c.conditions().unwrap_or_default()));
+    let provider = reported.as_ref().map(|(c, conditions)| reporter(&c.kind, Some(&c.name), conditions));
+    for (rule, with_sets) in [(&ROLLING_OUT, false), (&SCALING_UP, true), (&SCALING_DOWN, true)] {
+        draft.set(moving(o, provider, rule, with_sets));
+    }
+    draft.set(machines::remediating(census.without_pools(), ""));
 }
 
-fn workers_available(descendants: &Descendants) -> Condition {
+fn workers_available(o: &Observed) -> Verdict<'static> {
     const TYPE: &str = "WorkersAvailable";
-    let sources = deployments(descendants);
+    let sources: Vec<Reporter<'_>> = deployments(o).collect();
     if sources.is_empty() {
-        return condition(TYPE, Status::True, "NoWorkers", "");
+        return Verdict::new(TYPE, Status::True, "NoWorkers", "");
     }
     let rule = Aggregate {
         source_type: "Available",
@@ -58,16 +65,13 @@ fn workers_available(descendants: &Descendants) -> Condition {
     rule.of(&sources)
 }
 
-fn deployments(descendants: &Descendants) -> Vec<Source<'_>> {
-    descendants
-        .machine_deployments
-        .iter()
-        .map(|d| source("MachineDeployment", d.metadata.name.as_deref(), d.conditions()))
-        .collect()
+fn deployments(o: &Observed) -> impl Iterator<Item = Reporter<'_>> {
+    let all = o.descendants.machine_deployments.iter();
+    all.map(|d| reporter("MachineDeployment", d.metadata.name.as_deref(), d.conditions()))
 }
 
-fn source<'a>(kind: &'a str, name: Option<&'a str>, conditions: &'a [Condition]) -> Source<'a> {
-    Source { kind, name: name.unwrap_or_default(), control_plane_machine: false, conditions }
+fn reporter<'a>(kind: &'a str, name: Option<&'a str>, conditions: &'a [Condition]) -> Reporter<'a> {
+    Reporter { kind, name: name.unwrap_or_default(), conditions }
 }
 
 const ROLLING_OUT: Aggregate<'static> = movement(
@@ -86,25 +90,24 @@ const fn movement(type_: &'static str, reasons: Reasons) -> Aggregate<'static> {
 }
 
 /// The control plane takes part only when it reports the condition; a MachineDeployment always does.
-fn moving(o: &Observed, descendants: &Descendants, rule: &Aggregate<'_>, with_sets: bool) -> Condition {
+fn moving(
+    o: &Observed,
+    control_plane: Option<Reporter<'_>>,
+    rule: &Aggregate<'static>,
+    with_sets: bool,
+) -> Verdict<'static> {
     if matches!(o.control_plane, External::Unreadable { .. }) {
         return internal_error(rule.target);
     }
-    // Malformed conditions of the control plane count as not reported, as upstream ignores them here.
-    let reported = o.control_plane.found().map(|c| (c, c.conditions().unwrap_or_default()));
-    let mut sources = Vec::new();
-    if let Some((control_plane, conditions)) = &reported
-        && find(conditions, rule.source_type).is_some()
-    {
-        sources.push(source(&control_plane.kind, Some(&control_plane.name), conditions));
-    }
-    sources.extend(deployments(descendants));
+    let reports = |c: &Reporter<'_>| find(c.conditions, rule.source_type).is_some();
+    let mut sources: Vec<Reporter<'_>> = control_plane.filter(reports).into_iter().collect();
+    sources.extend(deployments(o));
     if with_sets {
-        let own = descendants.machine_sets.iter().filter(|set| o.owns(*set));
-        sources.extend(own.map(|set| source("MachineSet", set.metadata.name.as_deref(), set.conditions())));
+        let own = o.descendants.machine_sets.iter().filter(|set| o.owns(Arc::as_ref(set)));
+        sources.extend(own.map(|set| reporter("MachineSet", set.metadata.name.as_deref(), set.conditions())));
     }
     if sources.is_empty() {
-        return condition(rule.target, Status::False, rule.reasons.info, "");
+        return Verdict::new(rule.target, Status::False, rule.reasons.info, "");
     }
     rule.of(&sources)
 }

@@ -10,12 +10,12 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use chrono::TimeDelta;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
-use super::condition_ops::{self, Draft, Status, condition};
-use super::contract::{External, Mirrored};
+use super::condition_ops::{Draft, Status, not_paused};
+use super::contract::External;
 use super::machine::Probe;
+use super::machines::{Member, is_control_plane};
+use super::mirrored::Mirrored;
+use super::verdict::Verdict;
 use crate::api::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint};
 use crate::api::machine::{Machine, ReadinessGate};
 use crate::api::machine_deployment::MachineDeployment;
@@ -23,6 +23,9 @@ use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::time::{Timestamp, rfc3339};
+use std::sync::Arc;
+
+use chrono::TimeDelta;
 
 /// Condition types that the Cluster controller owns: all but `TopologyReconciled`.
 pub const OWNED: [&str; 16] = [
@@ -71,33 +74,48 @@ pub struct Observed {
 /// Everything in the namespace that carries the cluster's label, each list ordered by name.
 #[derive(Clone, Debug, Default)]
 pub struct Descendants {
-    pub machine_deployments: Vec<MachineDeployment>,
-    pub machine_sets: Vec<MachineSet>,
-    pub machine_pools: Vec<MachinePool>,
-    pub machines: Vec<Machine>,
+    pub machine_deployments: Vec<Arc<MachineDeployment>>,
+    pub machine_sets: Vec<Arc<MachineSet>>,
+    pub machine_pools: Vec<Arc<MachinePool>>,
+    pub machines: Vec<Arc<Machine>>,
 }
 
 impl Descendants {
     #[must_use]
     pub fn control_plane_machines(&self) -> Vec<&Machine> {
-        self.machines.iter().filter(|m| super::machines::is_control_plane(m)).collect()
+        self.machines.iter().map(Arc::as_ref).filter(|m| is_control_plane(m)).collect()
     }
 
-    /// Without Machines of a MachinePool.
-    #[must_use]
-    pub fn worker_machines(&self) -> Vec<&Machine> {
-        self.all_worker_machines().into_iter().filter(|m| !is_pool_machine(m)).collect()
-    }
-
+    /// Those of a MachinePool, too.
     #[must_use]
     pub fn all_worker_machines(&self) -> Vec<&Machine> {
-        self.machines.iter().filter(|m| !super::machines::is_control_plane(m)).collect()
+        self.machines.iter().map(Arc::as_ref).filter(|m| !is_control_plane(m)).collect()
+    }
+}
+
+/// The Machines of a cluster by their part in it, each read once for all that is judged by them.
+struct Census<'a> {
+    control_plane: Vec<Member<'a>>,
+    /// Without Machines of a MachinePool.
+    workers: Vec<Member<'a>>,
+}
+
+impl<'a> Census<'a> {
+    fn of(machines: &'a [Arc<Machine>]) -> Self {
+        let mut census = Self { control_plane: Vec::new(), workers: Vec::with_capacity(machines.len()) };
+        for machine in machines {
+            if is_control_plane(machine) {
+                census.control_plane.push(Member::of(machine));
+            } else if !is_pool_machine(machine) {
+                census.workers.push(Member::of(machine));
+            }
+        }
+        census
     }
 
     /// All Machines but those of a MachinePool.
-    #[must_use]
-    pub fn machines_without_pools(&self) -> Vec<&Machine> {
-        self.machines.iter().filter(|m| !is_pool_machine(m)).collect()
+    fn without_pools(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.control_plane.iter().filter(|m| !is_pool_machine(m.machine)).chain(&self.workers)
     }
 }
 
@@ -155,19 +173,20 @@ pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
     learn(&mut status, o);
     let flags = status.initialization.clone().unwrap_or_default();
     status.phase = Some(phase(o, &flags, status.phase.as_deref()).to_owned());
-    counters::fill(&mut status, o);
+    let census = o.known_descendants().map(|descendants| Census::of(&descendants.machines));
+    counters::fill(&mut status, o, census.as_ref());
 
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.cluster.metadata.generation, now);
-    draft.set(condition_ops::paused("Cluster", false, false));
+    draft.set(not_paused());
     if let Some(probe) = remote_connection_probe(o, &draft, now) {
         draft.set(probe);
     }
     draft.set(infrastructure_ready(o, &flags));
     draft.set(control_plane::available(o, &flags));
-    if let Some(initialized) = control_plane::initialized(o, &draft) {
+    if let Some(initialized) = control_plane::initialized(o, census.as_ref(), &draft) {
         draft.set(initialized);
     }
-    descendants::judge(&mut draft, o, now);
+    descendants::judge(&mut draft, o, census.as_ref(), now);
     draft.set(deletion::condition(o));
     draft.set(summary::available(o, draft.list()));
     status.conditions = draft.finish();
@@ -211,24 +230,25 @@ fn phase(o: &Observed, flags: &ClusterInitialization, stored: Option<&str>) -> &
 const PHASES: [&str; 6] = ["Pending", "Provisioning", "Provisioned", "Deleting", "Failed", "Unknown"];
 
 /// `None`: what is there stays.
-fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Option<Condition> {
+fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Option<Verdict<'static>> {
     const TYPE: &str = "RemoteConnectionProbe";
     if o.probe.not_established_yet {
         let first = draft.find(TYPE).is_none();
-        return first
-            .then(|| condition(TYPE, Status::False, "ProbeFailed", "Remote connection not established yet"));
+        return first.then(|| {
+            Verdict::new(TYPE, Status::False, "ProbeFailed", "Remote connection not established yet")
+        });
     }
-    let failed = |message: String| condition(TYPE, Status::False, "ProbeFailed", message);
+    let failed = |message: String| Verdict::new(TYPE, Status::False, "ProbeFailed", message);
     Some(match o.probe.last_success {
         None => failed("Remote connection probe failed".to_owned()),
         Some(at) if now - at > CONNECTION_GRACE => {
             failed(format!("Remote connection probe failed, probe last succeeded at {}", rfc3339(at)))
         }
-        Some(_) => condition(TYPE, Status::True, "ProbeSucceeded", ""),
+        Some(_) => Verdict::new(TYPE, Status::True, "ProbeSucceeded", ""),
     })
 }
 
-fn infrastructure_ready(o: &Observed, flags: &ClusterInitialization) -> Condition {
+fn infrastructure_ready<'a>(o: &'a Observed, flags: &ClusterInitialization) -> Verdict<'a> {
     const TYPE: &str = "InfrastructureReady";
     if o.infrastructure == External::NotSet && o.has_topology() {
         return waiting_for_topology(TYPE, Status::False, o.is_deleting());
@@ -245,7 +265,7 @@ fn infrastructure_ready(o: &Observed, flags: &ClusterInitialization) -> Conditio
     .of(&o.infrastructure)
 }
 
-fn waiting_for_topology(type_: &str, status: Status, deleting: bool) -> Condition {
+fn waiting_for_topology(type_: &str, status: Status, deleting: bool) -> Verdict<'_> {
     let message = if deleting { "" } else { "Waiting for cluster topology to be reconciled" };
-    condition(type_, status, "ObjectDoesNotExist", message)
+    Verdict::new(type_, status, "ObjectDoesNotExist", message)
 }

@@ -5,8 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Observed;
 use crate::status::merge::{Priority, Reasons, Summary};
+use crate::status::verdict::Verdict;
 
-pub(super) fn available(o: &Observed, conditions: &[Condition]) -> Condition {
+pub(super) fn available(o: &Observed, conditions: &[Condition]) -> Verdict<'static> {
     let mut types = vec![
         "Deleting",
         "RemoteConnectionProbe",

@@ -80,11 +80,11 @@ impl Certificates {
     pub fn condition(&self, external_etcd: bool, initialized: bool) -> Condition {
         const TYPE: &str = "CertificatesAvailable";
         let missing = match self {
-            Self::Unreadable(_) => return internal_error(TYPE),
+            Self::Unreadable(_) => return internal_error(TYPE).into(),
             Self::Found(_) => self.missing(external_etcd),
         };
         if !initialized && missing.iter().any(|p| p.is_external(external_etcd)) {
-            return internal_error(TYPE);
+            return internal_error(TYPE).into();
         }
         if missing.is_empty() || !initialized {
             return condition(TYPE, Status::True, "Available", "");

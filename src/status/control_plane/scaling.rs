@@ -72,7 +72,7 @@ pub fn scaling_down(observed: &Observed, findings: &PreflightFindings, now: Time
         return say(TYPE, Status::False, "NotScalingDown", "");
     }
     let mut details = findings.lines();
-    let stale = machines::stale(&all(observed), now);
+    let stale = machines::stale(all(observed), now);
     if !stale.is_empty() {
         details.push(format!("* {stale}"));
     }
@@ -135,7 +135,7 @@ pub fn deleting(observed: &Observed, failed: bool, now: Timestamp) -> Condition 
         Some(Deletion::Machines) => {
             let count = observed.machines.len();
             let noun = if count == 1 { "Machine" } else { "Machines" };
-            let stale = machines::stale(&all(observed), now);
+            let stale = machines::stale(all(observed), now);
             let stale = if stale.is_empty() { stale } else { format!(" and {stale}") };
             ("WaitingForMachineDeletion", format!("Deleting {count} {noun}{stale}"))
         }

@@ -34,7 +34,7 @@ pub struct Pass {
 #[must_use]
 pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmControlPlaneStatus {
     let mut new = observed.control_plane.status.clone().unwrap_or_default();
-    let machines = scaling::all(observed);
+    let machines = machines::members(scaling::all(observed));
     let cluster = observed.cluster.metadata.name.as_deref().unwrap_or_default();
     new.selector = Some(format!("{}={cluster},{}", label::CLUSTER_NAME, label::CONTROL_PLANE));
     set_versions(&mut new, observed);
@@ -42,9 +42,9 @@ pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmContro
         new.initialization.get_or_insert_default().control_plane_initialized = Some(true);
     }
     new.replicas = i32::try_from(machines.len()).ok();
-    new.ready_replicas = Some(machines::count_true(&machines, "Ready"));
-    new.available_replicas = Some(machines::count_true(&machines, "Available"));
-    new.up_to_date_replicas = Some(machines::count_true(&machines, "UpToDate"));
+    new.ready_replicas = Some(machines::count_true(machines.iter().map(|m| m.ready)));
+    new.available_replicas = Some(machines::count_true(machines.iter().map(|m| m.available)));
+    new.up_to_date_replicas = Some(machines::count_true(machines.iter().map(|m| m.up_to_date)));
     new.last_remediation = last_remediation(observed).or(new.last_remediation);
     new.conditions = conditions(observed, pass, now);
     let generation = observed.control_plane.metadata.generation;
@@ -55,7 +55,7 @@ pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmContro
 }
 
 fn conditions(observed: &Observed, pass: &Pass, now: Timestamp) -> Vec<Condition> {
-    let machines = scaling::all(observed);
+    let machines = machines::members(scaling::all(observed));
     let mut draft = Draft::new(observed.conditions(), observed.control_plane.metadata.generation, now);
     for c in &pass.conditions {
         draft.set(c.clone());

@@ -395,7 +395,7 @@ fn rolling_out_lists_reasons_once_versions_first() {
         outdated("* Version 1, 2 required"),
     );
     assert_eq!(
-        words(Some(&machines::rolling_out(&[&a, &b]))),
+        words(Some(&machines::rolling_out(&machines::members([&a, &b])).into())),
         "True/RollingOut Rolling out 2 not up-to-date replicas\n* Version 1, 2 required\n* KubeadmConfig is not up-to-date"
     );
 }

@@ -9,19 +9,25 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 pub use self::complete::is_complete;
-use super::condition_ops::{self, Draft, Status, condition};
-use super::contract::{External, Mirrored, Provided};
+use super::condition_ops::{Draft, Status, not_paused};
+use super::contract::{External, Provided};
 use super::drain::volumes::Storage;
 use super::drain::{Evictions, Tenants};
+use super::mirrored::Mirrored;
+use super::verdict::Verdict;
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find};
-use crate::api::machine::{Machine, MachineAddress, MachineInitialization, MachineStatus, NodeInfo};
+use crate::api::machine::{
+    Machine, MachineAddress, MachineInitialization, MachineStatus, NodeInfo, NodeSwap,
+};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::annotation;
@@ -49,7 +55,7 @@ pub const REMOTE_CONDITIONS_GRACE: TimeDelta = TimeDelta::minutes(5);
 pub struct Observed {
     /// As it is now, this run's own writes included.
     pub machine: Machine,
-    pub cluster: Cluster,
+    pub cluster: Arc<Cluster>,
     pub bootstrap: External,
     pub infrastructure: External,
     /// What the Cluster's `controlPlaneRef` names.
@@ -67,7 +73,7 @@ pub struct Observed {
     /// What came of the evictions that this run asked for.
     pub evictions: Evictions,
     /// For workers of a MachineDeployment: the set it belongs to and that set's deployment.
-    pub deployment: Option<(MachineSet, MachineDeployment)>,
+    pub deployment: Option<(Arc<MachineSet>, Arc<MachineDeployment>)>,
     /// The write of a deletion that failed in this run.
     pub failed: Option<Failed>,
     /// The `Deleting` condition to repeat while the Node is drained or its volumes are detached, for a
@@ -215,7 +221,7 @@ pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     learn(&mut status, o);
     let course = deletion::course(o, now);
     let deleting = match &o.told_deletion {
-        Some(told) if course.stage.is_of_the_node() => told.clone(),
+        Some(told) if course.stage.is_of_the_node() => told.into(),
         _ => {
             deletion::record_starts(&mut status, &course, now);
             deletion::condition(o, &course.stage, now)
@@ -223,7 +229,7 @@ pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     };
 
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.machine.metadata.generation, now);
-    draft.set(condition_ops::paused("Machine", false, false));
+    draft.set(not_paused());
     draft.set(bootstrap_config_ready(o, &status));
     draft.set(infrastructure_ready(o, &status));
     node::judge(&mut draft, o, &status, now);
@@ -278,27 +284,50 @@ fn learn(status: &mut MachineStatus, o: &Observed) {
         if status.node_ref.is_none() {
             status.node_ref = node.metadata.name.clone().map(|name| NodeRef { name });
         }
-        status.node_info = Some(node_info(node).unwrap_or_default());
+        let known = status.node_info.get_or_insert_default();
+        match node.status.as_ref().and_then(|s| s.node_info.as_ref()) {
+            Some(reported) => learn_node_info(known, reported),
+            None => *known = NodeInfo::default(),
+        }
     }
     learn_expiry(status, o);
 }
 
 fn learn_infrastructure(status: &mut MachineStatus, infrastructure: Option<&Provided>) {
     let Some(infrastructure) = infrastructure else { return };
-    let addresses = infrastructure.content.pointer("/status/addresses").cloned();
-    let addresses: Option<Vec<MachineAddress>> = addresses.and_then(|list| serde_json::from_value(list).ok());
-    if let Some(addresses) = addresses {
+    if let Some(addresses) = addresses(&infrastructure.content["status"]["addresses"]) {
         status.addresses = addresses;
     }
-    let domain = infrastructure.content.pointer("/status/failureDomain").and_then(Value::as_str);
-    if let Some(domain) = domain {
+    if let Some(domain) = infrastructure.content["status"]["failureDomain"].as_str() {
         status.failure_domain = Some(domain.to_owned()).filter(|domain| !domain.is_empty());
     }
 }
 
-fn node_info(node: &Node) -> Option<NodeInfo> {
-    let info = node.status.as_ref()?.node_info.as_ref()?;
-    serde_json::to_value(info).and_then(serde_json::from_value).ok()
+/// `None` when one of them is malformed.
+fn addresses(list: &Value) -> Option<Vec<MachineAddress>> {
+    let address = |entry: &Value| {
+        let text = |field: &str| entry[field].as_str().map(str::to_owned);
+        Some(MachineAddress { address: text("address")?, type_: text("type")? })
+    };
+    list.as_array()?.iter().map(address).collect()
+}
+
+fn learn_node_info(known: &mut NodeInfo, info: &NodeSystemInfo) {
+    for (known, reported) in [
+        (&mut known.architecture, &info.architecture),
+        (&mut known.boot_id, &info.boot_id),
+        (&mut known.container_runtime_version, &info.container_runtime_version),
+        (&mut known.kernel_version, &info.kernel_version),
+        (&mut known.kube_proxy_version, &info.kube_proxy_version),
+        (&mut known.kubelet_version, &info.kubelet_version),
+        (&mut known.machine_id, &info.machine_id),
+        (&mut known.operating_system, &info.operating_system),
+        (&mut known.os_image, &info.os_image),
+        (&mut known.system_uuid, &info.system_uuid),
+    ] {
+        known.clone_from(reported);
+    }
+    known.swap = info.swap.as_ref().map(|swap| NodeSwap { capacity: swap.capacity });
 }
 
 /// Of control plane Machines: the annotation on the Machine, else on its bootstrap object.
@@ -324,10 +353,10 @@ fn learn_expiry(status: &mut MachineStatus, o: &Observed) {
     }
 }
 
-fn bootstrap_config_ready(o: &Observed, status: &MachineStatus) -> Condition {
+fn bootstrap_config_ready<'a>(o: &'a Observed, status: &MachineStatus) -> Verdict<'a> {
     const TYPE: &str = "BootstrapConfigReady";
     if o.machine.spec.bootstrap.config_ref.is_none() {
-        return condition(TYPE, Status::True, "DataSecretProvided", "");
+        return Verdict::new(TYPE, Status::True, "DataSecretProvided", "");
     }
     let created = status.initialization.as_ref().and_then(|i| i.bootstrap_data_secret_created) == Some(true);
     let rule = Mirrored {
@@ -342,13 +371,13 @@ fn bootstrap_config_ready(o: &Observed, status: &MachineStatus) -> Condition {
     match &o.bootstrap {
         // Unlike infrastructure, a bootstrap object that vanished early was not needed any more.
         External::NotFound { kind } if !o.is_deleting() => {
-            condition(TYPE, Status::False, "ObjectDoesNotExist", format!("{kind} does not exist"))
+            Verdict::new(TYPE, Status::False, "ObjectDoesNotExist", format!("{kind} does not exist"))
         }
         external => rule.of(external),
     }
 }
 
-fn infrastructure_ready(o: &Observed, status: &MachineStatus) -> Condition {
+fn infrastructure_ready<'a>(o: &'a Observed, status: &MachineStatus) -> Verdict<'a> {
     Mirrored {
         target: "InfrastructureReady",
         source_type: "Ready",
@@ -365,7 +394,7 @@ fn infrastructure_ready(o: &Observed, status: &MachineStatus) -> Condition {
 fn phase(o: &Observed, status: &MachineStatus, conditions: &[Condition]) -> &'static str {
     let flags = status.initialization.clone().unwrap_or_default();
     let provisioned = flags.infrastructure_provisioned == Some(true);
-    let stored = PHASES.into_iter().find(|p| status.phase.as_deref() == Some(*p)).unwrap_or("Pending");
+    let stored = || PHASES.into_iter().find(|p| status.phase.as_deref() == Some(*p)).unwrap_or("Pending");
     let rules = [
         (flags.bootstrap_data_secret_created == Some(true) && !provisioned, "Provisioning"),
         (o.machine.spec.provider_id.as_ref().is_some_and(|id| !id.is_empty()), "Provisioned"),
@@ -373,7 +402,12 @@ fn phase(o: &Observed, status: &MachineStatus, conditions: &[Condition]) -> &'st
         (crate::api::condition::is_true(conditions, "Updating"), "Updating"),
         (o.is_deleting(), "Deleting"),
     ];
-    rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).next_back().unwrap_or(stored)
+    rules
+        .into_iter()
+        .filter(|(applies, _)| *applies)
+        .map(|(_, phase)| phase)
+        .next_back()
+        .unwrap_or_else(stored)
 }
 
 const PHASES: [&str; 9] = [

@@ -5,17 +5,18 @@ use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Observed, Update};
-use crate::api::condition::{find, is_true};
+use crate::api::condition::find;
 use crate::api::machine::MachineStatus;
 use crate::status::condition_ops::{Draft, Status, condition};
 use crate::status::machine_template;
 use crate::status::machines::{SLOW_DRAIN, STALE_DELETION, drain_causes};
 use crate::status::merge::{Priority, Reasons, Summary};
+use crate::status::verdict::Verdict;
 use crate::time::{Timestamp, from_k8s};
 
-pub(super) fn updating(o: &Observed) -> Condition {
+pub(super) fn updating(o: &Observed) -> Verdict<'static> {
     if !o.is_updating_in_place() {
-        return condition("Updating", Status::False, "NotUpdating", "");
+        return Verdict::new("Updating", Status::False, "NotUpdating", "");
     }
     let (reason, message) = match &o.update {
         Some(Update::Running(words)) if !words.is_empty() => {
@@ -30,7 +31,7 @@ pub(super) fn updating(o: &Observed) -> Condition {
             "UpdateMachine hook failed: please check controller logs for errors".to_owned(),
         ),
     };
-    condition("Updating", Status::True, reason, message)
+    Verdict::new("Updating", Status::True, reason, message)
 }
 
 /// `None` for Machines that are not workers of a MachineDeployment: others judge those, or nobody does.
@@ -39,10 +40,10 @@ pub(super) fn up_to_date(
     status: &MachineStatus,
     draft: &Draft,
     now: Timestamp,
-) -> Option<Condition> {
+) -> Option<Verdict<'static>> {
     const TYPE: &str = "UpToDate";
     let (set, deployment) = o.deployment.as_ref()?;
-    let no = |reason, message| Some(condition(TYPE, Status::False, reason, message));
+    let no = |reason, message: String| Some(Verdict::new(TYPE, Status::False, reason, message));
     let differences = machine_template::differences(&set.spec.template.spec, &deployment.spec.template.spec);
     let mut messages: Vec<String> = differences.into_iter().map(|d| d.condition).collect();
     let after = deployment.spec.rollout.as_ref().and_then(|r| r.after.as_ref()).map(from_k8s);
@@ -64,7 +65,7 @@ pub(super) fn up_to_date(
     if !kubelet.is_empty() && kubelet != wanted {
         return no("Updating", format!("* Node.status.nodeInfo.kubeletVersion {kubelet}, {wanted} required"));
     }
-    Some(condition(TYPE, Status::True, "UpToDate", ""))
+    Some(Verdict::new(TYPE, Status::True, "UpToDate", ""))
 }
 
 pub(super) fn ready(
@@ -72,7 +73,7 @@ pub(super) fn ready(
     status: &MachineStatus,
     conditions: &[Condition],
     now: Timestamp,
-) -> Condition {
+) -> Verdict<'static> {
     let mut types = vec![
         "Deleting",
         "Updating",
@@ -103,14 +104,14 @@ pub(super) fn ready(
 
 /// While a Machine is deleted, objects that are gone already are as they should be.
 fn excused(c: &Condition, deleting: bool) -> Option<Priority> {
-    let gone = match c.type_.as_str() {
+    let gone = || match c.type_.as_str() {
         "BootstrapConfigReady" | "InfrastructureReady" => {
             matches!(c.reason.as_str(), "ObjectDeleted" | "ObjectDoesNotExist")
         }
         "NodeHealthy" => matches!(c.reason.as_str(), "NodeDeleted" | "NodeDoesNotExist"),
         _ => false,
     };
-    (deleting && gone).then_some(Priority::Info)
+    (deleting && gone()).then_some(Priority::Info)
 }
 
 fn deleting_for_summary(
@@ -161,16 +162,16 @@ pub(super) fn group_control_plane_lines(lines: Vec<String>) -> Vec<String> {
     grouped
 }
 
-pub(super) fn available(o: &Observed, conditions: &[Condition], now: Timestamp) -> Condition {
+pub(super) fn available(o: &Observed, conditions: &[Condition], now: Timestamp) -> Verdict<'static> {
     const TYPE: &str = "Available";
-    if !is_true(conditions, "Ready") {
-        return condition(TYPE, Status::False, "NotReady", "");
-    }
-    let since = find(conditions, "Ready").map_or(now, |c| from_k8s(&c.last_transition_time));
+    let Some(ready) = find(conditions, "Ready").filter(|c| c.status == "True") else {
+        return Verdict::new(TYPE, Status::False, "NotReady", "");
+    };
+    let since = from_k8s(&ready.last_transition_time);
     let wait = TimeDelta::seconds(i64::from(o.machine.spec.min_ready_seconds.unwrap_or(0)));
     if now - since >= wait {
-        condition(TYPE, Status::True, "Available", "")
+        Verdict::new(TYPE, Status::True, "Available", "")
     } else {
-        condition(TYPE, Status::False, "WaitingForMinReadySeconds", "")
+        Verdict::new(TYPE, Status::False, "WaitingForMinReadySeconds", "")
     }
 }

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 pub use self::classify::{Verdict, classify};
 use super::amount::{Round, literal, scaled};
-use super::condition_ops::{CHECK_LOGS, Draft, Status, condition, paused};
+use super::condition_ops::{CHECK_LOGS, Draft, Status, condition, not_paused};
 use super::{machines, selector};
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find};
@@ -114,7 +114,7 @@ pub fn is_target(check: &MachineHealthCheck, machine: &Machine) -> bool {
 pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
     let mut status = o.check.status.clone().unwrap_or_default();
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.check.metadata.generation, now);
-    draft.set(paused("MachineHealthCheck", false, false));
+    draft.set(not_paused());
     let initialized = find(o.cluster.conditions(), "ControlPlaneInitialized");
     if initialized.is_some_and(|c| c.status == "True") && !o.connected {
         status.conditions = draft.finish();

@@ -12,7 +12,7 @@ use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Draft, Status, condition, paused};
+use super::condition_ops::{Draft, Status, condition, not_paused};
 use super::contract::{External, Provided};
 use super::{machines, versions};
 use crate::api::key::annotation as annotation_of;
@@ -56,7 +56,7 @@ pub fn status(o: &Observed, now: Timestamp) -> MachinePoolStatus {
     }
     status.phase = Some(phase(o, &status).to_owned());
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.pool.metadata.generation, now);
-    draft.set(paused("MachinePool", false, false));
+    draft.set(not_paused());
     status.conditions = draft.finish();
     status
 }
@@ -227,13 +227,13 @@ fn is_available(node: &Node, wait: TimeDelta, now: Timestamp) -> bool {
 /// Where the infrastructure makes Machines they are counted; where it does not, it is believed.
 fn count(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provided) {
     if infrastructure.text("/status/infrastructureMachineKind").is_some() {
-        let all: Vec<&Machine> = o.machines.iter().collect();
-        status.ready_replicas = Some(machines::count_true(&all, "Ready"));
-        status.available_replicas = Some(machines::count_true(&all, "Available"));
+        let all = machines::members(&o.machines);
+        status.ready_replicas = Some(machines::count_true(all.iter().map(|m| m.ready)));
+        status.available_replicas = Some(machines::count_true(all.iter().map(|m| m.available)));
         // They are marked before they are counted.
         let up_to_date = |machine: &&Machine| machine_up_to_date(machine).status == "True";
         status.up_to_date_replicas = Some(int(o.machines.iter().filter(up_to_date).count()));
-        status.versions = machines::versions(&all);
+        status.versions = machines::versions(&o.machines);
         return;
     }
     status.ready_replicas = status.replicas;

@@ -79,7 +79,7 @@ fn healthy() -> Observed {
             machine_deployments: vec![object(json!({"metadata": {"name": "md"},
                 "spec": {"clusterName": "c", "replicas": 2, "selector": {}, "template": template},
                 "status": with_available(json!({}))}))],
-            machines: vec![machine("cp-1", true), machine("md-1", false)],
+            machines: vec![machine("cp-1", true).into(), machine("md-1", false).into()],
             ..Descendants::default()
         },
         ..Observed::default()
@@ -196,7 +196,7 @@ fn deletion_waits_in_order() {
         ("True", "WaitingForWorkersDeletion", "* MachineDeployments: md\n* Worker Machines: md-1")
     );
     assert_eq!(first.phase.as_deref(), Some("Deleting"));
-    o.descendants = Descendants { machines: vec![machine("cp-1", true)], ..Descendants::default() };
+    o.descendants = Descendants { machines: vec![machine("cp-1", true).into()], ..Descendants::default() };
     assert_eq!(said(&status(&o, now()), "Deleting").2, "Waiting for KubeadmControlPlane to be deleted");
     o.descendants = Descendants::default();
     o.control_plane = External::NotFound { kind: "KubeadmControlPlane".to_owned() };

@@ -1,6 +1,8 @@
 //! Rows that the stories of `tests` do not meet: every reason a Cluster's conditions can have, and each
 //! side of the probe's grace period.
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 
 use super::*;
@@ -163,8 +165,8 @@ fn control_plane_available_and_initialized() {
     check(
         |o| {
             stand_alone(o);
-            o.descendants.machines[0].status.get_or_insert_default().node_ref =
-                Some(object(json!({"name": "n"})));
+            let machine = Arc::make_mut(&mut o.descendants.machines[0]);
+            machine.status.get_or_insert_default().node_ref = Some(object(json!({"name": "n"})));
         },
         "ControlPlaneInitialized",
         ("True", "Initialized", ""),
@@ -206,7 +208,7 @@ fn the_probe_has_fifty_seconds() {
 
 #[test]
 fn movements_and_workers_that_nobody_reported_are_unknown() {
-    let silent = |o: &mut Observed| o.descendants.machine_deployments[0].status = None;
+    let silent = |o: &mut Observed| Arc::make_mut(&mut o.descendants.machine_deployments[0]).status = None;
     for (type_, reason) in [
         ("WorkersAvailable", "AvailableUnknown"),
         ("RollingOut", "RollingOutUnknown"),
@@ -234,7 +236,7 @@ fn movements_and_workers_that_nobody_reported_are_unknown() {
 
 #[test]
 fn machines_without_the_conditions_are_unknown() {
-    let mute = |o: &mut Observed| o.descendants.machines[1].status = None;
+    let mute = |o: &mut Observed| Arc::make_mut(&mut o.descendants.machines[1]).status = None;
     check(
         mute,
         "WorkerMachinesReady",
@@ -248,8 +250,8 @@ fn machines_without_the_conditions_are_unknown() {
     let born = |seconds: i64| {
         move |o: &mut Observed| {
             mute(o);
-            o.descendants.machines[1].metadata.creation_timestamp =
-                Some(to_k8s(now() - TimeDelta::seconds(seconds)));
+            let machine = Arc::make_mut(&mut o.descendants.machines[1]);
+            machine.metadata.creation_timestamp = Some(to_k8s(now() - TimeDelta::seconds(seconds)));
         }
     };
     check(born(10), "WorkerMachinesUpToDate", ("True", "NoReplicas", ""));
@@ -266,7 +268,7 @@ fn pool_machines_and_pools_stay_out_of_conditions_but_not_out_of_counters() {
     let mut pooled = machine("pool-1", false);
     pooled.metadata.labels.get_or_insert_default().insert(label::POOL_NAME.to_owned(), "p".to_owned());
     pooled.status = None;
-    o.descendants.machines.push(pooled);
+    o.descendants.machines.push(Arc::new(pooled));
     o.descendants.machine_pools = vec![object(
         json!({"metadata": {"name": "p"}, "spec": {"clusterName": "c", "replicas": 4,
         "template": {"spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}}},
@@ -297,7 +299,7 @@ fn stand_alone_sets_scale_with_the_cluster() {
                 "message": "Scaling up from 1 to 2 replicas", "lastTransitionTime": "2026-01-01T11:00:00Z"}]}}))
     };
     let mut o = healthy();
-    o.descendants.machine_sets = vec![set("mine", owner), set("of-a-deployment", json!([]))];
+    o.descendants.machine_sets = vec![set("mine", owner).into(), set("of-a-deployment", json!([])).into()];
     let status = status(&o, now());
     assert_eq!(
         said(&status, "ScalingUp"),

@@ -2,24 +2,25 @@
 //! wording; the stages are decided in the module above.
 //! Source: `reconcileDelete`, `machine_controller.go`, v1.14.0.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Course, Failed, Observed, Stage, node_deletion_expired, progress};
 use crate::api::machine::{DeletionProgress, MachineStatus};
-use crate::status::condition_ops::{self, CHECK_LOGS, Status};
+use crate::status::condition_ops::{CHECK_LOGS, Status, not_deleting};
 use crate::status::drain::{self, volumes};
+use crate::status::verdict::Verdict;
 use crate::time::{Timestamp, from_k8s, rfc3339, to_k8s};
 
 /// The condition at `stage`, reading failed writes from `o`.
 #[must_use]
-pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> Condition {
+pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> Verdict<'static> {
     let started = |at: Option<Time>| rfc3339(at.as_ref().map_or(now, from_k8s));
     let drain_start = || started(progress(o).node_drain_start_time);
     let detach_start = || started(progress(o).wait_for_node_volume_detach_start_time);
     let infrastructure = &o.machine.spec.infrastructure_ref.kind;
     let bootstrap = o.machine.spec.bootstrap.config_ref.as_ref().map_or("", |r| r.kind.as_str());
     let (reason, message) = match stage {
-        Stage::NotDeleting => return condition_ops::not_deleting(),
+        Stage::NotDeleting => return not_deleting(),
         Stage::CannotTell(_) => ("InternalError", CHECK_LOGS.to_owned()),
         Stage::PreDrainHooks(hooks) => ("WaitingForPreDrainHook", waiting_for_hooks("pre-drain", hooks)),
         Stage::Drain(None) => ("DrainingNode", drain::head(&drain_start())),
@@ -48,7 +49,7 @@ pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -
         }
         Stage::Node | Stage::Completed => ("DeletionCompleted", "Deletion completed".to_owned()),
     };
-    condition_ops::condition("Deleting", Status::True, reason, message)
+    Verdict::new("Deleting", Status::True, reason, message)
 }
 
 fn waiting_for_hooks(stage: &str, hooks: &[String]) -> String {

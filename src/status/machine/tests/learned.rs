@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::names::label;
+use crate::status::condition_ops::condition;
 
 #[test]
 fn providers_may_take_back_what_they_reported() {
@@ -88,7 +89,7 @@ fn a_pass_is_complete_when_nothing_it_needed_was_missing() {
         external("KubeadmConfig", status, json!({}))
     };
     let waiting = |o: &mut Observed| {
-        o.cluster.status = None;
+        Arc::make_mut(&mut o.cluster).status = None;
         o.machine.spec.provider_id = None;
     };
     let delete = |o: &mut Observed| o.machine.metadata.deletion_timestamp = Some(to_k8s(now()));

@@ -291,7 +291,7 @@ fn the_node_stays_when_the_cluster_or_its_control_plane_goes() {
     assert_eq!(deletion::node_deletion_allowed(&o), Ok(true));
     o.control_plane = External::Unreadable { kind: "X".to_owned(), error: "no".to_owned() };
     assert!(deletion::node_deletion_allowed(&o).is_err());
-    o.cluster.metadata.deletion_timestamp = Some(to_k8s(now()));
+    Arc::make_mut(&mut o.cluster).metadata.deletion_timestamp = Some(to_k8s(now()));
     assert_eq!(deletion::node_deletion_allowed(&o), Ok(false));
     assert_eq!(deletion::stage(&o, now()), deletion::Stage::Infrastructure);
 }

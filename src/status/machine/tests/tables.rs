@@ -148,7 +148,7 @@ fn node_ready() {
     );
     check(|o| o.node = NodeReading::Failed("two".to_owned()), TYPE, ("Unknown", "InternalError", CHECK_LOGS));
     let waiting = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true";
-    check(|o| o.cluster.status = None, TYPE, ("Unknown", "InspectionFailed", waiting));
+    check(|o| Arc::make_mut(&mut o.cluster).status = None, TYPE, ("Unknown", "InspectionFailed", waiting));
     let named = |o: &mut Observed| {
         o.machine.status.get_or_insert_default().node_ref = Some(NodeRef { name: "n".to_owned() });
         o.node = NodeReading::NotFound;
