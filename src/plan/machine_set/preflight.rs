@@ -9,7 +9,7 @@ use crate::api::key::{ObjectKey, annotation};
 use crate::api::machine_set::MachineSet;
 use crate::api::names;
 use crate::api::reference::ContractRef;
-use crate::api::version::{compare, parse};
+use crate::api::version::{compare, tolerant};
 use crate::status::contract::{External, Provided};
 use crate::status::wording::plural;
 
@@ -148,16 +148,16 @@ pub fn check(preflight: &Preflight) -> Result<Vec<String>, String> {
 }
 
 fn checked(preflight: &Preflight, control_plane: &ControlPlane) -> Result<Vec<String>, String> {
-    let no_version =
-        |text: &str, whose: &str| format!("failed to parse version {text:?} of {whose}: it is none");
+    let version_of = |text: &str, whose: &str| {
+        tolerant(text).map_err(|why| format!("failed to parse version {text:?} of {whose}: {why}"))
+    };
     let name = control_plane.name.split_once(' ').map_or("", |(_, name)| name);
-    let desired = parse(&control_plane.version)
-        .ok_or_else(|| no_version(&control_plane.version, &format!("ControlPlane {name}")))?;
+    let desired = version_of(&control_plane.version, &format!("ControlPlane {name}"))?;
     let is_wanted = |check: &str| !preflight.skip.contains(check);
     let stable = if is_wanted(STABLE) { stable(preflight, control_plane, &desired) } else { Ok(None) };
     let mut found = Vec::new();
     if let Some(text) = &preflight.version {
-        let set = parse(text).ok_or_else(|| no_version(text, &format!("MachineSet {}", preflight.set)))?;
+        let set = version_of(text, &format!("MachineSet {}", preflight.set))?;
         let pair = Pair { set, control_plane: desired };
         found.push(("KubernetesVersionSkew", kubernetes_skew(&pair)));
         found.push(("KubeadmVersionSkew", kubeadm_skew(preflight, &pair)));
@@ -193,10 +193,10 @@ fn stable(
         return Ok(Some(format!("{name} is provisioning")));
     }
     for text in &control_plane.reported {
-        let reported = parse(text).ok_or_else(|| {
+        let reported = tolerant(text).map_err(|why| {
             format!(
                 "failed to perform \"{STABLE}\" preflight check: failed to check if the {name} is upgrading: failed \
-                 to parse control plane status version: {text:?} is none"
+                 to parse control plane status version: {why}"
             )
         })?;
         if compare(&reported, desired).is_none_or(std::cmp::Ordering::is_lt) {
@@ -338,17 +338,18 @@ mod tests {
             };
             failures(&given).join("\n")
         };
+        let bad = "Invalid character(s) found in major number";
         let of = "failed to perform \"Scale up\": failed to perform preflight checks: failed to";
         assert_eq!(
             why("v1.35.0", "latest", &["v1.35.0"], ""),
-            format!("{of} parse version \"latest\" of ControlPlane ns/cp: it is none")
+            format!("{of} parse version \"latest\" of ControlPlane ns/cp: {bad} \"0latest\"")
         );
-        let of_set = format!("{of} parse version \"new\" of MachineSet ns/set: it is none");
+        let of_set = format!("{of} parse version \"new\" of MachineSet ns/set: {bad} \"0new\"");
         assert_eq!(why("new", "v1.35.0", &["v1.35.0"], ""), of_set);
         assert_eq!(why("new", "v1.35.0", &["odd"], ""), of_set, "it is said before the check that failed");
         let upgrading = format!(
             "{of} perform \"ControlPlaneIsStable\" preflight check: failed to check if the KubeadmControlPlane ns/cp \
-             is upgrading: failed to parse control plane status version: \"odd\" is none"
+             is upgrading: failed to parse control plane status version: {bad} \"0odd\""
         );
         assert_eq!(why("v1.34.0", "v1.35.0", &["odd"], ""), upgrading, "nor is any skew told");
         let mut listed = preflight("v1.35.0", "v1.35.0", &["v1.35.0"]);
