@@ -16,7 +16,7 @@ pub(super) fn print(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Number(n) => number_text(n, SMALL),
+        Value::Number(n) => number_text(n, Style::Plain),
         Value::Bool(flag) => flag.to_string(),
         Value::Array(_) | Value::Object(_) => {
             let mut out = String::new();
@@ -31,7 +31,8 @@ pub(super) fn number(n: &Number) -> Value {
     #[allow(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
     match n.as_f64() {
         Some(f) if f.fract() == 0.0 && f.abs() < 9e18 => Value::from(f as i64),
-        _ => Value::Number(n.clone()),
+        Some(f) => Value::from(f),
+        None => Value::Null,
     }
 }
 
@@ -56,15 +57,27 @@ pub(super) fn since(text: &str, now: Timestamp) -> Value {
     }
 }
 
-/// From here on, and below the other, numbers are written with an exponent.
-const LARGE: f64 = 1e21;
-const SMALL: f64 = 1e-4;
-/// The same bound in JSON.
-const SMALL_IN_JSON: f64 = 1e-6;
+/// How floats are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// `%v`
+    Plain,
+    Json,
+}
 
-fn number_text(n: &Number, small: f64) -> String {
+impl Style {
+    /// Sizes that are written without an exponent.
+    fn without_exponent(self) -> std::ops::Range<f64> {
+        match self {
+            Self::Plain => 1e-4..1e6,
+            Self::Json => 1e-6..1e21,
+        }
+    }
+}
+
+fn number_text(n: &Number, style: Style) -> String {
     let Some(f) = n.as_f64().filter(|_| n.is_f64()) else { return n.to_string() };
-    if f == 0.0 || (small..LARGE).contains(&f.abs()) {
+    if f == 0.0 || style.without_exponent().contains(&f.abs()) {
         return f.to_string();
     }
     let text = format!("{f:e}");
@@ -73,7 +86,7 @@ fn number_text(n: &Number, small: f64) -> String {
         Some(exponent) => ('-', exponent),
         None => ('+', exponent),
     };
-    let width = if small == SMALL_IN_JSON && sign == '-' { 1 } else { 2 };
+    let width = if style == Style::Json && sign == '-' { 1 } else { 2 };
     format!("{digits}e{sign}{exponent:0>width$}")
 }
 
@@ -104,7 +117,7 @@ fn json(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Number(n) => out.push_str(&number_text(n, SMALL_IN_JSON)),
+        Value::Number(n) => out.push_str(&number_text(n, Style::Json)),
         other => {
             let text = other.to_string();
             for c in text.chars() {
@@ -134,6 +147,9 @@ mod tests {
             (json!(3.0), "3"),
             (json!(3.5), "3.5"),
             (json!(1e21), "1e+21"),
+            (json!(999_999.5), "999999.5"),
+            (json!(1_000_000.5), "1.0000005e+06"),
+            (json!([1_000_000.5]), "[1000000.5]"),
             (json!(0.00001), "1e-05"),
             (json!(true), "true"),
             (json!([1.0, "a<b", {"b": null, "a": []}]), "[1,\"a\\u003cb\",{\"a\":[],\"b\":null}]"),
@@ -143,6 +159,7 @@ mod tests {
         }
         assert_eq!(number(&Number::from_f64(3.0).expect("finite")), json!(3));
         assert_eq!(number(&Number::from_f64(3.5).expect("finite")), json!(3.5));
+        assert_eq!(number(&Number::from(i64::MAX)), json!(2f64.powi(63)));
         assert_eq!(number(&Number::from(9_007_199_254_740_993_u64)), json!(9_007_199_254_740_992_u64));
         assert_eq!(integer(&Number::from_f64(-3.7).expect("finite")), json!(-3));
         assert_eq!(integer(&Number::from_f64(1e20).expect("finite")), json!(i64::MIN));

@@ -35,6 +35,8 @@ pub enum Include {
 pub struct Columns {
     columns: Vec<Column>,
     wanted: Wanted,
+    /// Some path may lead anywhere: the object is read as a whole.
+    whole: bool,
     /// The JSON text of `columnDefinitions`.
     definitions: String,
 }
@@ -79,15 +81,18 @@ impl Columns {
 
     fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         let columns: Vec<Column> = columns.into_iter().collect();
-        let mut wanted = Wanted::default();
+        let (mut wanted, mut whole) = (Wanted::default(), false);
         for column in &columns {
             match &column.source {
-                Source::Path(path) => wanted.add(path.leading_fields()),
+                Source::Path(path) => {
+                    whole |= path.leading_fields().next().is_none();
+                    wanted.add(path.leading_fields());
+                }
                 Source::Native(fields, _) => fields.iter().for_each(|field| wanted.add(field.split('.'))),
             }
         }
         let definitions = columns.iter().map(Column::definition).collect::<Value>().to_string();
-        Self { columns, wanted, definitions }
+        Self { columns, wanted, whole, definitions }
     }
 
     /// The JSON text of `columnDefinitions`.
@@ -108,7 +113,12 @@ impl Columns {
         out: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         let picked = pick::pick(object, &self.wanted).map_err(Failure::internal)?;
-        let cells: Vec<Value> = self.columns.iter().map(|column| column.cell(&picked.parts, now)).collect();
+        let parts = if self.whole {
+            serde_json::from_slice(object).map_err(Failure::internal)?
+        } else {
+            picked.parts
+        };
+        let cells: Vec<Value> = self.columns.iter().map(|column| column.cell(&parts, now)).collect();
         out.extend_from_slice(b"{\"cells\":");
         serde_json::to_writer(&mut *out, &cells).map_err(Failure::internal)?;
         out.extend_from_slice(b",\"object\":");

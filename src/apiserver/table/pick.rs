@@ -15,6 +15,10 @@ pub(super) struct Wanted(BTreeMap<String, Wanted>);
 impl Wanted {
     /// Adds the value under these fields. Nothing when there are none: that would be everything.
     pub(super) fn add<'a>(&mut self, fields: impl IntoIterator<Item = &'a str>) {
+        let mut fields = fields.into_iter().peekable();
+        if fields.peek().is_none() {
+            return;
+        }
         let mut at = self;
         let mut created = true;
         for field in fields {

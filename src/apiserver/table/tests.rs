@@ -128,6 +128,15 @@ fn odd_values_have_upstreams_cells() {
 }
 
 #[test]
+fn a_path_that_leads_anywhere_hides_no_other_cell() {
+    let column = |path: &str| json!({"name": path, "type": "string", "jsonPath": path});
+    let columns =
+        Columns::custom(&json!({"additionalPrinterColumns": [column("..leaf"), column(".spec.a")]}));
+    let object = json!({"metadata": {"name": "m"}, "spec": {"a": "b", "deep": {"leaf": "c"}}});
+    assert_eq!(cells(&columns, &object), [json!("m"), json!("c"), json!("b")]);
+}
+
+#[test]
 fn without_columns_there_is_an_age() {
     let columns = Columns::custom(&json!({}));
     let object = json!({"metadata": {"name": "m", "creationTimestamp": "2026-11-19T10:00:00Z"}});
