@@ -117,7 +117,7 @@ fn infrastructure(o: &Observed, plan: &mut Plan) {
     let done = initialization(&o.cluster).infrastructure_provisioned == Some(true);
     let name = o.cluster.spec.infrastructure_ref.as_ref().map_or("", |r| r.name.as_str());
     let Some(found) = adopted(o, &o.infrastructure, name, done, plan) else { return };
-    if found.provisioned() {
+    if found.provisioned() || done {
         endpoint(o, found, plan);
     } else if !done && !o.is_deleting() {
         plan.block(provider::Why::WaitingForInfrastructure { kind: found.kind.clone() });
@@ -128,8 +128,9 @@ fn control_plane(o: &Observed, plan: &mut Plan) {
     let done = initialization(&o.cluster).control_plane_initialized == Some(true);
     let name = o.cluster.spec.control_plane_ref.as_ref().map_or("", |r| r.name.as_str());
     let Some(found) = adopted(o, &o.control_plane, name, done, plan) else { return };
+    let provisioned = initialization(&o.cluster).infrastructure_provisioned == Some(true);
     let infrastructure_has_one =
-        o.infrastructure.found().is_some_and(|i| i.provisioned() && i.endpoint().is_some());
+        o.infrastructure.found().is_some_and(|i| (i.provisioned() || provisioned) && i.endpoint().is_some());
     if !infrastructure_has_one {
         endpoint(o, found, plan);
     }

@@ -87,6 +87,15 @@ impl External {
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
+
+    /// The same reference when nobody followed it.
+    #[must_use]
+    pub fn unread(self) -> Self {
+        match self {
+            Self::NotSet => Self::NotSet,
+            other => Self::Unreadable { kind: other.kind().to_owned(), error: "it was not read".to_owned() },
+        }
+    }
 }
 
 impl Provided {
@@ -175,22 +184,32 @@ impl Provided {
     /// Control plane: the field that says whether it is initialized is there and is no boolean.
     #[must_use]
     pub fn initialized_is_malformed(&self) -> bool {
-        let status = &self.content["status"];
-        let malformed = |value: &Value| !value.is_null() && !value.is_boolean();
+        self.is_malformed("controlPlaneInitialized", "initialized")
+    }
+
+    /// Infrastructure: the field that says whether it is provisioned is there and is no boolean.
+    #[must_use]
+    pub fn provisioned_is_malformed(&self) -> bool {
+        self.is_malformed("provisioned", "ready")
+    }
+
+    fn is_malformed(&self, field: &str, legacy: &str) -> bool {
+        let (status, initialization) = (&self.content["status"], &self.content["status"]["initialization"]);
+        let no_boolean = |value: &Value| !value.is_null() && !value.is_boolean();
         match self.contract {
-            Contract::V1Beta1 => malformed(&status["initialized"]),
-            _ => malformed(&status["initialization"]["controlPlaneInitialized"]),
+            Contract::V1Beta1 => no_boolean(&status[legacy]),
+            _ => {
+                no_boolean(&initialization[field])
+                    || !(initialization.is_null() || initialization.is_object())
+            }
         }
     }
 
-    /// Control plane: Machines that are available. Contract v1beta1 counts what is missing instead,
-    /// and only when it also says what is wanted.
+    /// Control plane: Machines that are available. Contract v1beta1 counts what is missing of the
+    /// `desired` ones instead, so that nothing can be said before their number is known.
     #[must_use]
-    pub fn available_replicas(&self) -> Option<i32> {
-        let unavailable = || {
-            let desired = self.count("/spec/replicas")?;
-            Some(desired.saturating_sub(self.count("/status/unavailableReplicas")?).max(0))
-        };
+    pub fn available_replicas(&self, desired: Option<i32>) -> Option<i32> {
+        let unavailable = || Some(desired?.saturating_sub(self.count("/status/unavailableReplicas")?).max(0));
         self.contract.choose(|| self.count("/status/availableReplicas"), unavailable)
     }
 
@@ -208,7 +227,7 @@ impl Provided {
     /// negative count.
     pub fn versions(&self) -> Result<Option<Vec<VersionCount>>, String> {
         let listed = &self.content["status"]["versions"];
-        if listed.as_array().is_none_or(Vec::is_empty) {
+        if listed.is_null() || listed.as_array().is_some_and(Vec::is_empty) {
             return Ok(None);
         }
         let list: Vec<VersionCount> = serde_json::from_value(listed.clone()).map_err(|e| e.to_string())?;
@@ -242,23 +261,32 @@ impl Provided {
     }
 
     /// Infrastructure of a cluster: its failure domains by name. v1beta1 has a map of them.
-    #[must_use]
-    pub fn failure_domains(&self) -> Vec<FailureDomain> {
+    ///
+    /// # Errors
+    /// They are not as the contract demands.
+    pub fn failure_domains(&self) -> Result<Vec<FailureDomain>, String> {
         let read = |value: &Value, name: Option<&String>| {
             let mut value = value.clone();
             if let (Some(name), Some(map)) = (name, value.as_object_mut()) {
                 map.insert("name".to_owned(), name.as_str().into());
             }
-            let domain: FailureDomain = serde_json::from_value(value).ok()?;
-            Some(FailureDomain { control_plane: Some(domain.control_plane == Some(true)), ..domain })
+            let domain: FailureDomain = serde_json::from_value(value).map_err(|e| e.to_string())?;
+            Ok(FailureDomain { control_plane: Some(domain.control_plane == Some(true)), ..domain })
         };
-        let mut domains: Vec<FailureDomain> = match &self.content["status"]["failureDomains"] {
-            Value::Array(list) => list.iter().filter_map(|value| read(value, None)).collect(),
-            Value::Object(map) => map.iter().filter_map(|(name, value)| read(value, Some(name))).collect(),
-            _ => Vec::new(),
+        let listed = &self.content["status"]["failureDomains"];
+        let domains: Result<Vec<FailureDomain>, String> = match (listed, self.contract) {
+            (Value::Null, _) => Ok(Vec::new()),
+            (Value::Array(list), Contract::V1Beta2 | Contract::Unstated) => {
+                list.iter().map(|value| read(value, None)).collect()
+            }
+            (Value::Object(map), Contract::V1Beta1 | Contract::Unstated) => {
+                map.iter().map(|(name, value)| read(value, Some(name))).collect()
+            }
+            _ => Err("status.failureDomains is neither a list (v1beta2) nor a map (v1beta1)".to_owned()),
         };
+        let mut domains = domains?;
         domains.sort_by(|a, b| a.name.cmp(&b.name));
-        domains
+        Ok(domains)
     }
 
     /// A string at a path such as `/status/version`; `None` when absent or empty.
@@ -273,10 +301,10 @@ impl Provided {
         self.at(path).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// A count at a path.
+    /// A count at a path. What does not fit is cut off, as Go's conversion does.
     #[must_use]
     pub fn count(&self, path: &str) -> Option<i32> {
-        self.at(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok())
+        self.at(path).and_then(Value::as_i64).map(|n| n as i32)
     }
 
     /// Fields by name only: a JSON pointer would copy every part to look for escapes.
@@ -380,17 +408,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn found(status: Value) -> External {
-        External::Found(Provided::new(
-            json!({"kind": "DevMachine", "metadata": {"name": "m"}, "status": status}),
-        ))
-    }
-
     #[test]
     fn both_contracts_say_whether_it_is_provisioned() {
-        let provided = |status, contract| {
-            found(status).found().cloned().is_some_and(|p| p.under(contract).provisioned())
-        };
+        let provided =
+            |status, contract| Provided::new(json!({ "status": status })).under(contract).provisioned();
         let new = || json!({"initialization": {"provisioned": true}});
         let old = || json!({"ready": true});
         for (status, contract, expected) in [
@@ -419,15 +440,19 @@ mod tests {
             "updatedReplicas": 1, "initialized": true, "ready": true})
         };
         let new = control_plane(Contract::V1Beta2, 3, status());
-        assert_eq!((new.available_replicas(), new.up_to_date_replicas()), (Some(3), Some(2)));
+        assert_eq!((new.available_replicas(None), new.up_to_date_replicas()), (Some(3), Some(2)));
         assert!(!new.control_plane_initialized());
         let old = control_plane(Contract::V1Beta1, 3, status());
-        assert_eq!((old.available_replicas(), old.up_to_date_replicas()), (Some(2), Some(1)));
+        assert_eq!((old.available_replicas(Some(3)), old.up_to_date_replicas()), (Some(2), Some(1)));
         assert!(old.control_plane_initialized());
         let down = control_plane(Contract::V1Beta1, 1, json!({"unavailableReplicas": 4, "ready": true}));
-        assert_eq!((down.available_replicas(), down.control_plane_initialized()), (Some(0), false));
+        assert_eq!((down.available_replicas(Some(1)), down.control_plane_initialized()), (Some(0), false));
+        assert_eq!(old.available_replicas(None), None, "it does not say of how many");
         let silent = control_plane(Contract::V1Beta1, 1, json!({}));
-        assert_eq!((silent.available_replicas(), silent.up_to_date_replicas()), (None, None));
+        assert_eq!((silent.available_replicas(Some(1)), silent.up_to_date_replicas()), (None, None));
+        let odd = |status: Value| control_plane(Contract::V1Beta2, 1, status).initialized_is_malformed();
+        assert!(odd(json!({"initialization": "done"})), "no object");
+        assert!(!odd(json!({"initialization": {}, "initialized": "yes"})), "another contract's field");
     }
 
     #[test]
@@ -452,6 +477,7 @@ mod tests {
                 json!([{"version": "v1.35.0", "replicas": -1}]),
                 "version v1.35.0 has a negative number of replicas",
             ),
+            (json!("v1.35.0"), "invalid type: string \"v1.35.0\", expected a sequence"),
         ] {
             assert_eq!(versions(list), Err(error.to_owned()));
         }
@@ -459,13 +485,26 @@ mod tests {
 
     #[test]
     fn failure_domains_are_a_list_or_a_map() {
-        let domains = |value: Value| -> Vec<(String, Option<bool>)> {
-            let provided = Provided::new(json!({"status": {"failureDomains": value}}));
-            provided.failure_domains().into_iter().map(|d| (d.name, d.control_plane)).collect()
+        let domains = |value: Value, contract: Contract| {
+            let provided = Provided::new(json!({"status": {"failureDomains": value}})).under(contract);
+            let found = provided.failure_domains().ok()?.into_iter();
+            Some(found.map(|d| (d.name, d.control_plane == Some(true))).collect::<Vec<_>>())
         };
-        let expected = [("a".to_owned(), Some(false)), ("b".to_owned(), Some(true))];
-        assert_eq!(domains(json!([{"name": "b", "controlPlane": true}, {"name": "a"}])), expected);
-        assert_eq!(domains(json!({"b": {"controlPlane": true}, "a": {}})), expected);
-        assert_eq!(domains(json!("none")), []);
+        let list = || json!([{"name": "b", "controlPlane": true}, {"name": "a"}]);
+        let map = || json!({"b": {"controlPlane": true}, "a": {}});
+        let both = Some(vec![("a".to_owned(), false), ("b".to_owned(), true)]);
+        for (value, contract, expected) in [
+            (list(), Contract::Unstated, both.clone()),
+            (map(), Contract::Unstated, both.clone()),
+            (list(), Contract::V1Beta2, both.clone()),
+            (map(), Contract::V1Beta2, None),
+            (list(), Contract::V1Beta1, None),
+            (map(), Contract::V1Beta1, both),
+            (json!(null), Contract::V1Beta2, Some(vec![])),
+            (json!("none"), Contract::Unstated, None),
+            (json!([3]), Contract::V1Beta2, None),
+        ] {
+            assert_eq!(domains(value.clone(), contract), expected, "{value} {contract:?}");
+        }
     }
 }

@@ -10,6 +10,12 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
 use super::condition_ops::{Draft, Status, not_paused};
 use super::contract::External;
 use super::machine::Probe;
@@ -17,15 +23,13 @@ use super::machines::{Member, is_control_plane};
 use super::mirrored::Mirrored;
 use super::verdict::Verdict;
 use crate::api::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint};
+use crate::api::key::group_of;
 use crate::api::machine::{Machine, ReadinessGate};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
-use crate::api::names::label;
+use crate::api::names::{CORE_GROUP, label};
 use crate::time::{Timestamp, rfc3339};
-use std::sync::Arc;
-
-use chrono::TimeDelta;
 
 /// Condition types that the Cluster controller owns: all but `TopologyReconciled`.
 pub const OWNED: [&str; 16] = [
@@ -134,21 +138,40 @@ impl Observed {
         self.cluster.spec.topology.is_some()
     }
 
-    /// What belongs to the Cluster; `None` when that is not known. Before a topology has made its two
-    /// references nobody looks for descendants.
+    /// What belongs to the Cluster; `None` when that is not known.
     #[must_use]
     pub fn known_descendants(&self) -> Option<&Descendants> {
-        let spec = &self.cluster.spec;
-        let generated = spec.infrastructure_ref.is_some() && spec.control_plane_ref.is_some();
-        let looked = !self.has_topology() || generated || self.is_deleting();
-        (looked && !self.descendants_failed).then_some(&self.descendants)
+        (self.looks() && !self.descendants_failed).then_some(&self.descendants)
     }
 
-    /// Is `object` owned by this Cluster (not through somebody else)?
+    /// Before a topology has made both references, nobody looks for descendants, nor for the one object
+    /// that is referred to already.
+    fn looks(&self) -> bool {
+        let spec = &self.cluster.spec;
+        let generated = spec.infrastructure_ref.is_some() && spec.control_plane_ref.is_some();
+        !self.has_topology() || generated || self.is_deleting()
+    }
+
+    /// The same without what nobody looks at.
+    fn as_looked_at(&self) -> Cow<'_, Self> {
+        if self.looks() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self {
+            infrastructure: self.infrastructure.clone().unread(),
+            control_plane: self.control_plane.clone().unread(),
+            ..self.clone()
+        })
+    }
+
+    /// Is `object` owned by this Cluster (not through somebody else)? By group, kind and name.
     #[must_use]
     pub fn owns<K: kube::Resource>(&self, object: &K) -> bool {
         let name = self.cluster.metadata.name.as_deref().unwrap_or_default();
-        object.meta().owner_references.iter().flatten().any(|r| r.kind == "Cluster" && r.name == name)
+        let mine = |r: &OwnerReference| {
+            group_of(&r.api_version) == CORE_GROUP && r.kind == "Cluster" && r.name == name
+        };
+        object.meta().owner_references.iter().flatten().any(mine)
     }
 }
 
@@ -169,6 +192,8 @@ pub fn has_endpoint(cluster: &Cluster) -> bool {
 /// The status of a Cluster that is not paused.
 #[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> ClusterStatus {
+    let o = o.as_looked_at();
+    let o = o.as_ref();
     let mut status = o.cluster.status.clone().unwrap_or_default();
     learn(&mut status, o);
     let flags = status.initialization.clone().unwrap_or_default();
@@ -200,9 +225,14 @@ fn learn(status: &mut ClusterStatus, o: &Observed) {
         External::NotSet if !o.is_deleting() && !o.has_topology() => {
             flags.infrastructure_provisioned = Some(true);
         }
-        External::Found(infrastructure) if !infrastructure.is_deleting() && infrastructure.provisioned() => {
-            flags.infrastructure_provisioned = Some(true);
-            status.failure_domains = infrastructure.failure_domains();
+        External::Found(infrastructure) if !infrastructure.is_deleting() => {
+            let was = flags.infrastructure_provisioned == Some(true);
+            let is = infrastructure.provisioned() || (was && !infrastructure.provisioned_is_malformed());
+            // Nothing is copied from an object that is not as its contract demands.
+            if let (true, Ok(domains)) = (is, infrastructure.failure_domains()) {
+                flags.infrastructure_provisioned = Some(true);
+                status.failure_domains = domains;
+            }
         }
         _ => {}
     }

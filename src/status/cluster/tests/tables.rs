@@ -8,6 +8,7 @@ use chrono::TimeDelta;
 use super::*;
 use crate::api::machine::ReadinessGate;
 use crate::status::condition_ops::CHECK_LOGS;
+use crate::status::contract::Contract;
 
 fn check(change: impl FnOnce(&mut Observed), type_: &str, expected: (&str, &str, &str)) {
     let mut o = healthy();
@@ -97,6 +98,45 @@ fn infrastructure_ready() {
         TYPE,
         ("False", "ObjectDoesNotExist", "DevCluster does not exist"),
     );
+}
+
+#[test]
+fn half_a_topology_is_not_looked_at() {
+    let half = |o: &mut Observed| {
+        let infrastructure = (o.cluster.spec.infrastructure_ref.clone(), o.infrastructure.clone());
+        topology(o);
+        (o.cluster.spec.infrastructure_ref, o.infrastructure) = infrastructure;
+    };
+    check(half, "InfrastructureReady", ("Unknown", "InternalError", CHECK_LOGS));
+    let mut o = healthy();
+    half(&mut o);
+    assert_eq!(status(&o, now()).initialization, None);
+    goes(&mut o);
+    assert_eq!(said(&status(&o, now()), "InfrastructureReady").0, "True", "a deletion looks at everything");
+}
+
+#[test]
+fn failure_domains_are_copied_while_the_contract_is_kept() {
+    let copied = |provisioned_before: bool, infrastructure: Value| {
+        let mut o = healthy();
+        let flag = json!({"initialization": {"infrastructureProvisioned": provisioned_before}});
+        o.cluster.status = Some(object(flag));
+        o.infrastructure = provider("DevCluster", json!({}), infrastructure);
+        let status = status(&o, now());
+        let flag = status.initialization.and_then(|i| i.infrastructure_provisioned);
+        (flag == Some(true), status.failure_domains.len())
+    };
+    let domains = json!([{"name": "a"}]);
+    let with = |provisioned: Value| json!({"initialization": {"provisioned": provisioned}, "failureDomains": domains});
+    for (before, infrastructure, expected) in [
+        (false, with(json!(true)), (true, 1)),
+        (false, with(json!(false)), (false, 0)),
+        (true, with(json!(false)), (true, 1)),
+        (true, with(json!("yes")), (true, 0)),
+        (false, json!({"initialization": {"provisioned": true}, "failureDomains": "a"}), (false, 0)),
+    ] {
+        assert_eq!(copied(before, infrastructure.clone()), expected, "{before} {infrastructure}");
+    }
 }
 
 #[test]
@@ -298,8 +338,11 @@ fn stand_alone_sets_scale_with_the_cluster() {
             "status": {"replicas": 1, "conditions": [{"type": "ScalingUp", "status": "True", "reason": "ScalingUp",
                 "message": "Scaling up from 1 to 2 replicas", "lastTransitionTime": "2026-01-01T11:00:00Z"}]}}))
     };
+    let namesake = json!([{"apiVersion": "other.io/v1", "kind": "Cluster", "name": "c", "uid": "u"}]);
     let mut o = healthy();
-    o.descendants.machine_sets = vec![set("mine", owner).into(), set("of-a-deployment", json!([])).into()];
+    o.descendants.machine_sets = [set("mine", owner), set("of-a-deployment", json!([])), set("of-a-namesake", namesake)]
+        .map(Arc::new)
+        .into();
     let status = status(&o, now());
     assert_eq!(
         said(&status, "ScalingUp"),
@@ -428,6 +471,10 @@ fn counters_of_a_control_plane_that_cannot_be_read_are_gone_and_missing_fields_a
     let kept = status(&o, now()).control_plane.expect("there");
     assert_eq!((kept.desired_replicas, kept.ready_replicas), (Some(2), Some(2)));
     assert_eq!(kept.versions[0].version, "v1.34.1", "an invalid list does not count");
+    let old = Provided::new(json!({"kind": "AnyControlPlane", "status": {"unavailableReplicas": 1}}));
+    o.control_plane = External::Found(old.under(Contract::V1Beta1));
+    let missing = status(&o, now()).control_plane.expect("there");
+    assert_eq!(missing.available_replicas, Some(1), "of those desired before");
     o.control_plane = provider("AnyControlPlane", json!({}), json!({}));
     assert!(status(&o, now()).control_plane.is_some_and(|c| c.versions.is_empty() && c.replicas == Some(2)));
     o.control_plane = unreadable("AnyControlPlane");
