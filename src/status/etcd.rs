@@ -21,7 +21,7 @@ pub enum Membership {
     NotAsked,
     /// No etcd pod could be reached; innermost cause.
     NoClient(String),
-    /// There is no Node that could host a member: nothing to ask.
+    /// There is no Node that could host a member: nobody to ask.
     NoNodes,
     /// A member was reached but did not list the members; innermost cause.
     ListFailed(String),
@@ -41,12 +41,11 @@ pub struct Members {
 }
 
 impl Membership {
-    /// The list; `None` when it is not known. An empty list is known to be empty.
+    /// The list; `None` when it is not known.
     #[must_use]
     pub fn members(&self) -> Option<&[Member]> {
         match self {
             Self::Known(members) => Some(&members.list),
-            Self::NoNodes => Some(&[]),
             _ => None,
         }
     }
@@ -191,6 +190,6 @@ mod tests {
         known.list[1].id = 2;
         assert_eq!(Membership::Known(known).leader_name(), Some("b"));
         assert_eq!(Membership::NoLeader.leader_name(), None);
-        assert_eq!(Membership::NoNodes.members(), Some(&[][..]));
+        assert_eq!(Membership::NoNodes.members(), None);
     }
 }

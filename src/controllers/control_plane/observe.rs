@@ -197,7 +197,7 @@ fn relevant(nodes: Vec<Node>, observed: &Observed) -> Vec<Node> {
 
 fn membership(nodes: &[Node], answer: Result<EtcdView, WorkloadError>) -> Membership {
     match answer {
-        Ok(EtcdView { leader: None, members }) if !members.is_empty() => Membership::NoLeader,
+        Ok(view) if view.members.iter().all(|m| Some(m.id) != view.leader) => Membership::NoLeader,
         Ok(view) => Membership::Known(Members {
             list: view
                 .members

@@ -35,6 +35,8 @@ pub enum Blocked {
     NotInspected { detail: String },
     #[error("failed to list control plane Nodes: {detail}")]
     NodesUnknown { detail: String },
+    #[error("the annotation {key} cannot be read; remove it, or write what it should be")]
+    RemediationMarkMalformed { key: &'static str },
     #[error("the list of etcd members is not known")]
     MembersUnknown,
     /// A member without Machine that cannot be removed safely.
@@ -95,6 +97,7 @@ impl Rule for Blocked {
             Self::AuthorityMissing => "authority-missing",
             Self::NotInspected { .. } => "not-inspected",
             Self::NodesUnknown { .. } => "nodes-unknown",
+            Self::RemediationMarkMalformed { .. } => "remediation-mark-malformed",
             Self::MembersUnknown => "etcd-members-unknown",
             Self::StrayMemberKeepsQuorum { .. } => "stray-member-quorum",
             Self::StrayMemberMayBelongToProvisioning { .. } => "stray-member-provisioning",

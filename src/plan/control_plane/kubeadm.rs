@@ -15,7 +15,14 @@ const COPIED: [&str; 5] = ["imageRepository", "featureGates", "apiServer", "cont
 
 /// Brings `ClusterConfiguration` in ConfigMap `kube-system/kubeadm-config` in line with the spec.
 pub fn cluster_configuration(p: &mut Pending) -> Flow {
-    let Workload::Reached(facts) = &p.observed.workload else { return Flow::Continue(()) };
+    let facts = match &p.observed.workload {
+        Workload::Reached(facts) => facts,
+        Workload::Down(_) => {
+            let detail = "there is no connection to the workload cluster".to_owned();
+            return p.fail(Blocked::NotInspected { detail });
+        }
+        Workload::NotAsked | Workload::Assumed(_) => return Flow::Continue(()),
+    };
     let current = match &facts.kubeadm_config {
         Ok(Some(current)) => current,
         // Not there (any more): whoever joins will say so.

@@ -14,21 +14,18 @@ use crate::status::etcd::{Change, Member};
 
 /// One stray member per pass, by name; only when nobody can claim it and quorum survives.
 pub fn remove_strays(p: &mut Pending) -> Flow {
-    let Workload::Reached(facts) = &p.observed.workload else { return Flow::Continue(()) };
+    let Workload::Reached(_) = &p.observed.workload else { return Flow::Continue(()) };
     let healthy = p.inspection.iter().flat_map(|i| &i.control_plane);
     let healthy = healthy.into_iter().any(|c| c.type_ == "EtcdClusterHealthy" && c.status == "True");
     if !p.observed.etcd_is_managed() || p.observed.machines.is_empty() || healthy {
         return Flow::Continue(());
     }
-    if let Err(detail) = &facts.nodes {
-        let detail = detail.clone();
-        return p.fail(Blocked::NodesUnknown { detail });
-    }
     let claimed = |member: &Member| {
         !member.name.is_empty()
             && p.observed.machines.iter().any(|m| m.node_name() == Some(member.name.as_str()))
     };
-    let members = facts.etcd.members().unwrap_or_default();
+    // Unknown when the Nodes are: then the members were not asked.
+    let members = p.inspection.as_ref().and_then(|i| i.members.as_deref()).unwrap_or_default();
     let Some(stray) = members.iter().filter(|m| !claimed(m)).min_by_key(|m| &m.name).cloned() else {
         return Flow::Continue(());
     };

@@ -65,7 +65,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan<Step> {
 /// The plan together with inspection and preflight results, which the status needs.
 #[must_use]
 pub fn decide(observed: Observed, now: Timestamp) -> Decision {
-    let mut pass = Pending::new(observed, now);
+    let mut pass = Pending::new(observed.in_scope(), now);
     let _ = rules(&mut pass);
     pass.finish()
 }

@@ -39,7 +39,7 @@ impl Held {
 /// At most one Machine per pass. A remediation that is held lets the pass go on.
 pub fn unhealthy(p: &mut Pending) -> Flow {
     forget_recovered(p);
-    drop_stale_mark(p);
+    drop_stale_mark(p)?;
     let Some(machine) = next(p).cloned() else { return Flow::Continue(()) };
     if machine.is_deleting() || preflight::remediation_in_progress(&p.observed) {
         return Flow::Continue(());
@@ -80,15 +80,22 @@ fn forget_recovered(p: &mut Pending) {
     }
 }
 
-/// The mark is old when a Machine was made after it.
-fn drop_stale_mark(p: &mut Pending) {
+/// The mark is old when a Machine was made after it. One that cannot be read ends the pass.
+fn drop_stale_mark(p: &mut Pending) -> Flow {
     let key = annotation::REMEDIATION_IN_PROGRESS;
-    let Some(annotations) = p.observed.control_plane.metadata.annotations.as_mut() else { return };
-    let since = annotations.get(key).and_then(|text| RemediationData::parse(text)).map(|d| d.timestamp);
-    if since.is_some_and(|since| p.observed.machines.iter().any(|m| m.created_at() > since)) {
+    let annotations = p.observed.control_plane.metadata.annotations.as_mut();
+    let Some((annotations, text)) = annotations.and_then(|a| a.get(key).cloned().map(|text| (a, text)))
+    else {
+        return Flow::Continue(());
+    };
+    let Some(mark) = RemediationData::parse(&text) else {
+        return p.fail(Blocked::RemediationMarkMalformed { key });
+    };
+    if p.observed.machines.iter().any(|m| m.created_at() > mark.timestamp) {
         annotations.remove(key);
         p.step(Act::Annotate { key, value: None }, Why::RemediationStale);
     }
+    Flow::Continue(())
 }
 
 /// The Machine to remediate first: asked for by a person, without Node, then by what is broken.

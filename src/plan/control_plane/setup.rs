@@ -113,15 +113,18 @@ pub fn certificates(p: &mut Pending) -> Flow {
         let detail = detail.clone();
         return p.fail(Blocked::CertificatesUnreadable { detail });
     }
-    let missing = p.observed.certificates.missing(external);
-    if initialized || missing.is_empty() {
-        return Flow::Continue(());
-    }
-    let (foreign, ours): (Vec<Purpose>, Vec<Purpose>) =
-        missing.into_iter().partition(|purpose| purpose.is_external(external));
+    let (foreign, ours): (Vec<Purpose>, Vec<Purpose>) = p
+        .observed
+        .certificates
+        .missing(external)
+        .into_iter()
+        .partition(|purpose| purpose.is_external(external));
     if !foreign.is_empty() {
         let names = foreign.iter().map(|purpose| purpose.name()).collect();
         return p.fail(Blocked::ExternalCertificatesMissing { names });
+    }
+    if initialized || ours.is_empty() {
+        return Flow::Continue(());
     }
     p.step(Act::CreateCertificates(ours), Why::NotYetInitialized);
     Flow::Continue(())

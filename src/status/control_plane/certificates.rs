@@ -75,7 +75,7 @@ impl Certificates {
     }
 
     /// The `CertificatesAvailable` condition. Before initialization missing pairs are generated in
-    /// the same pass, so that only a missing pair of the user's is trouble then.
+    /// the same pass. A missing pair of the user's is trouble at any time.
     #[must_use]
     pub fn condition(&self, external_etcd: bool, initialized: bool) -> Condition {
         const TYPE: &str = "CertificatesAvailable";
@@ -83,7 +83,7 @@ impl Certificates {
             Self::Unreadable(_) => return internal_error(TYPE).into(),
             Self::Found(_) => self.missing(external_etcd),
         };
-        if !initialized && missing.iter().any(|p| p.is_external(external_etcd)) {
+        if missing.iter().any(|p| p.is_external(external_etcd)) {
             return internal_error(TYPE).into();
         }
         if missing.is_empty() || !initialized {
@@ -133,7 +133,9 @@ mod tests {
             ),
         );
         let internal = ("Unknown", "InternalError", "Please check controller logs for errors");
-        check(Certificates::Found(all()), true, false, internal);
+        for initialized in [false, true] {
+            check(Certificates::Found(all()), true, initialized, internal);
+        }
         check(Certificates::Unreadable("refused".into()), false, true, internal);
     }
 }

@@ -244,25 +244,26 @@ impl<'a> Pass<'a> {
             self.control_plane.push(say(ETCD, Status::Unknown, "InspectionFailed", message));
             return;
         }
+        let nobody = Membership::NoNodes;
+        let etcd = if has_host(observed, facts) { &facts.etcd } else { &nobody };
         for m in &observed.machines {
-            for c in member_condition(m, &facts.etcd) {
+            for c in member_condition(m, etcd) {
                 self.set(m, c);
             }
         }
         let mut errors = Vec::new();
-        if let Some(members) = facts.etcd.members() {
+        if let Some(members) = etcd.members() {
             for m in &observed.machines {
                 if let Some(node) = m.node_name().filter(|node| members.iter().all(|x| x.name != *node)) {
-                    let message = format!("Etcd doesn't have an etcd member for Node {node}");
-                    self.set(m, say(ETCD_MEMBER, Status::False, "NotHealthy", message));
+                    self.set(m, not_healthy(format!("Etcd doesn't have an etcd member for Node {node}")));
                 }
             }
             errors = members_without_machine(observed, members)
                 .map(|x| format!("Etcd member {} does not have a corresponding Machine", label(x)))
                 .collect();
         }
-        self.members = facts.etcd.members().map(<[Member]>::to_vec);
-        self.members_match = members_match(observed, facts, self.now);
+        self.members = etcd.members().map(<[Member]>::to_vec);
+        self.members_match = members_match(observed, facts, etcd, self.now);
         let condition = self.aggregate(&[ETCD_MEMBER], ETCD, "etcd member", &errors);
         self.control_plane.push(condition);
     }
@@ -302,20 +303,30 @@ fn member_condition(machine: &OwnedMachine, membership: &Membership) -> Vec<Cond
         Membership::NoClient(cause) => unknown(format!("Failed to connect to etcd: {cause}")),
         Membership::ListFailed(cause) => unknown(format!("Failed to get etcd members: {cause}")),
         Membership::AlarmsFailed(cause) => unknown(format!("Failed to get etcd alarms: {cause}")),
-        Membership::NoNodes | Membership::Known(_) => {
-            let member = membership.members().unwrap_or_default().iter().find(|x| x.name == node);
-            vec![known_member(member)]
+        // Upstream takes nobody to ask for an empty answer.
+        Membership::NoNodes => {
+            let name = machine.name();
+            vec![not_healthy(format!(
+                "Etcd reports the cluster is composed by [], but the etcd member hosted on Machine {name} \
+                 ({node}) is not included"
+            ))]
         }
+        Membership::Known(members) => vec![known_member(members.list.iter().find(|x| x.name == node))],
     }
 }
 
+fn not_healthy(message: String) -> Condition {
+    say(ETCD_MEMBER, Status::False, "NotHealthy", message)
+}
+
 fn known_member(member: Option<&Member>) -> Condition {
-    let bad = |message: String| say(ETCD_MEMBER, Status::False, "NotHealthy", message);
     match member {
         // Overwritten by the comparison of members and Machines.
-        None => bad(String::new()),
-        Some(m) if m.learner => bad("Waiting for learner etcd member to be promoted".to_owned()),
-        Some(m) if !m.alarms.is_empty() => bad(format!("Etcd reports alarms: {}", m.alarms.join(", "))),
+        None => not_healthy(String::new()),
+        Some(m) if m.learner => not_healthy("Waiting for learner etcd member to be promoted".to_owned()),
+        Some(m) if !m.alarms.is_empty() => {
+            not_healthy(format!("Etcd reports alarms: {}", m.alarms.join(", ")))
+        }
         Some(_) => say(ETCD_MEMBER, Status::True, "Healthy", ""),
     }
 }
@@ -334,10 +345,17 @@ fn members_without_machine<'a>(
     members.iter().filter(|x| observed.machines.iter().all(|m| m.node_name() != Some(x.name.as_str())))
 }
 
-/// Do members and Machines belong together? Something on its way in or out is no mismatch.
-fn members_match(observed: &Observed, facts: &Reached, now: Timestamp) -> bool {
+/// Only the Node of a Machine that stays is asked for its member.
+fn has_host(observed: &Observed, facts: &Reached) -> bool {
     let nodes = facts.nodes.as_deref().unwrap_or_default();
-    let Some(members) = facts.etcd.members() else {
+    let mut staying = observed.machines.iter().filter(|m| !m.is_deleting());
+    staying.any(|m| m.node_name().is_some_and(|name| find_node(nodes, name).is_some()))
+}
+
+/// Do members and Machines belong together? Something on its way in or out is no mismatch.
+fn members_match(observed: &Observed, facts: &Reached, etcd: &Membership, now: Timestamp) -> bool {
+    let nodes = facts.nodes.as_deref().unwrap_or_default();
+    let Some(members) = etcd.members() else {
         return observed.machines.iter().all(|m| m.node_name().is_none());
     };
     let settled = |name: &str| {

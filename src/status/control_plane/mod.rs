@@ -187,6 +187,18 @@ impl Observed {
         status.and_then(|i| i.infrastructure_provisioned).unwrap_or(false)
     }
 
+    /// Without Machines as long as none can exist, as upstream reads none then.
+    /// Source: `initControlPlaneScope`.
+    #[must_use]
+    pub fn in_scope(mut self) -> Self {
+        if !self.infrastructure_is_provisioned() || self.endpoint().is_none() {
+            self.machines.clear();
+            self.orphans.clear();
+            self.foreign.clear();
+        }
+        self
+    }
+
     /// Host and port, once both are known.
     #[must_use]
     pub fn endpoint(&self) -> Option<(String, i32)> {

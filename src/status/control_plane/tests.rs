@@ -242,12 +242,21 @@ fn members_are_compared_with_machines() {
         (Membership::ListFailed("slow".into()), "Unknown/InspectionFailed Failed to get etcd members: slow"),
         (Membership::AlarmsFailed("slow".into()), "Unknown/InspectionFailed Failed to get etcd alarms: slow"),
         (Membership::NoLeader, "True/Test"),
-        (Membership::NoNodes, "False/NotHealthy Etcd doesn't have an etcd member for Node node-m1"),
+        (
+            Membership::NoNodes,
+            "False/NotHealthy Etcd reports the cluster is composed by [], but the etcd member hosted on \
+             Machine m1 (node-m1) is not included",
+        ),
     ] {
         let mut o = fixtures::three();
         facts(&mut o).etcd = etcd;
         assert_eq!(on(&o, "m1", "EtcdMemberHealthy"), expected);
     }
+    let mut o = fixtures::three();
+    for m in &mut o.machines {
+        m.machine.metadata.deletion_timestamp = Some(to_k8s(fixtures::now()));
+    }
+    assert!(inspect(&o, fixtures::now()).members.is_none(), "Machines that leave are not asked");
 }
 
 #[test]

@@ -74,6 +74,13 @@ fn what_comes_before_machines() {
         o
     };
     check(&with(&|o| o.cluster.status = None), &[], &["infrastructure-not-provisioned"]);
+    let early = with(&|o| {
+        o.cluster.status = None;
+        o.machines = fixtures::three().machines;
+        o.foreign = vec!["x".into()];
+    });
+    check(&early, &[], &["infrastructure-not-provisioned"]);
+    assert!(decide(early, fixtures::now()).observed.machines.is_empty(), "no Machine counts yet");
     check(
         &with(&|o| o.cluster.spec.control_plane_endpoint = None),
         &["create certificates ca, sa, proxy, etcd"],
@@ -163,6 +170,12 @@ fn nothing_changes_while_the_workload_cluster_is_out_of_sight() {
     o.workload = Workload::Down(crate::status::control_plane::Connection::default());
     check(&o, &[], &["not-inspected"]);
     assert!(!decide(o.clone(), fixtures::now()).pass.completed);
+    // Not initialized yet, so that nothing was inspected: a rollout needs the connection all the same.
+    let mut young = o.clone();
+    young.control_plane.status = None;
+    young.control_plane.spec.version = "v1.99.0".to_owned();
+    let blockers = plan(&young, fixtures::now()).blockers;
+    assert_eq!(blockers.iter().map(|b| b.reason.rule).collect::<Vec<_>>(), ["not-inspected"]);
     // A forecast believes the stored conditions.
     let members = fixtures::reached(&o.machines).etcd;
     o.workload = Workload::Assumed(members);
@@ -272,6 +285,13 @@ fn stray_members_go_one_at_a_time_when_quorum_allows() {
     };
     check(&stray(3, &["b", "a"]), &["remove etcd member a"], &[]);
     check(&stray(3, &[""]), &["remove etcd member 10 (no name yet)"], &[]);
+    let mut o = stray(3, &["a"]);
+    o.control_plane.spec.replicas = Some(5);
+    if let Workload::Reached(facts) = &mut o.workload {
+        facts.nodes = Err("refused".into());
+    }
+    let blockers = plan(&o, fixtures::now()).blockers;
+    assert!(blockers.iter().all(|b| b.reason.rule == "machine-unhealthy"), "members were not asked");
     let mut o = stray(3, &["a"]);
     break_pods(&mut o, "m1");
     check(&o, &["remove etcd member a"], &[]);
@@ -392,6 +412,11 @@ fn remediation_is_held_back_by_name() {
             .unwrap_or_default()
     };
     assert_eq!(said(&unhealthy(&|_| {})), "MachineDeleting: Machine is deleting");
+    let odd = unhealthy(&|o| {
+        let annotations = o.control_plane.metadata.annotations.get_or_insert_default();
+        annotations.insert(annotation::REMEDIATION_IN_PROGRESS.to_owned(), "garbage".to_owned());
+    });
+    check(&odd, &[], &["remediation-mark-malformed"]);
     let only = unhealthy(&|o| {
         o.machines.remove(0);
         o.machines.pop();
