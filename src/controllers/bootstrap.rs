@@ -18,7 +18,9 @@ use crate::api::names::label;
 use crate::client::{self, Client, get};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::bootstrap::{self as planned, LOCK_DATA, STORE_DATA, join_token, lock_reference, token_id};
-use crate::status::bootstrap::{self as judged, Certificates, Lock, Observed, Stage, Token, stage};
+use crate::status::bootstrap::{
+    self as judged, Certificates, Lock, Observed, SecretValue, Stage, Token, stage,
+};
 use crate::status::control_plane::certificates::Purpose;
 use crate::workload::WorkloadError;
 
@@ -68,16 +70,11 @@ impl KubeadmConfigs {
     ) -> Result<Observed, client::Error> {
         let client = self.context.writer.client();
         let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
-        let control_plane = self.context.caches.external(namespace, cluster.spec.control_plane_ref.as_ref());
         let mut observed = Observed {
             config: config.clone(),
             machine: machine.clone(),
             cluster: cluster.clone(),
-            control_plane_version: control_plane
-                .found()
-                .and_then(|c| c.text("/spec/version"))
-                .unwrap_or_default()
-                .to_owned(),
+            control_plane: self.context.caches.external(namespace, cluster.spec.control_plane_ref.as_ref()),
             ..Observed::default()
         };
         match stage(&observed) {
@@ -151,21 +148,23 @@ async fn certificates(client: &Client, cluster: &ObjectKey, purposes: &[Purpose]
     if missing.is_empty() { Certificates::Found(found) } else { Certificates::Missing(missing) }
 }
 
-/// The values that files and users refer to. Missing ones are left out; the plan says so.
+/// The values that files and users refer to. Those of missing secrets are left out; the plan says so.
 async fn secret_values(
     client: &Client,
     config: &KubeadmConfig,
     namespace: &str,
-) -> Result<BTreeMap<(String, String), String>, client::Error> {
+) -> Result<BTreeMap<(String, String), SecretValue>, client::Error> {
     let files = config.spec.files.iter().filter_map(|file| file.content_from.as_ref());
     let users = config.spec.users.iter().filter_map(|user| user.passwd_from.as_ref());
     let mut values = BTreeMap::new();
     for wanted in files.chain(users).map(|source| &source.secret) {
         let secret = get::<Secret>(client, &ObjectKey::new(namespace, &wanted.name)).await?;
-        let bytes = secret.and_then(|s| s.data).and_then(|mut data| data.remove(&wanted.key));
-        if let Some(text) = bytes.and_then(|b| String::from_utf8(b.0).ok()) {
-            values.insert((wanted.name.clone(), wanted.key.clone()), text);
-        }
+        let Some(secret) = secret else { continue };
+        let value = match secret.data.and_then(|mut data| data.remove(&wanted.key)) {
+            None => SecretValue::NoSuchKey,
+            Some(bytes) => String::from_utf8(bytes.0).map_or(SecretValue::NotText, SecretValue::Text),
+        };
+        values.insert((wanted.name.clone(), wanted.key.clone()), value);
     }
     Ok(values)
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Secret;
 
 use super::condition_ops::{self, Draft, Status, condition, internal_error};
+use super::contract::External;
 use super::control_plane::certificates::Purpose;
 use super::machine::{cluster_provisioned, control_plane_initialized_since};
 use super::machines::is_control_plane;
@@ -29,12 +30,13 @@ pub struct Observed {
     /// The Machine that it is for.
     pub machine: Machine,
     pub cluster: Cluster,
-    /// For templates in files; empty when there is no control plane object.
-    pub control_plane_version: String,
+    /// Its version is for templates in files.
+    pub control_plane: External,
     pub lock: Lock,
     pub certificates: Certificates,
-    /// Values of secrets that files and users refer to, by secret name and key. A missing one is absent.
-    pub secret_values: BTreeMap<(String, String), String>,
+    /// Values of secrets that files and users refer to, by secret name and key; absent when there is no
+    /// such secret.
+    pub secret_values: BTreeMap<(String, String), SecretValue>,
     /// The secret with the name of the config, if there is one.
     pub data_secret: Option<Secret>,
     /// A fresh token, for when one is needed.
@@ -83,6 +85,25 @@ impl std::fmt::Debug for Certificates {
     }
 }
 
+/// What an existing secret has under a key.
+#[derive(Clone, PartialEq, Eq)]
+pub enum SecretValue {
+    Text(String),
+    /// Bytes that are no text.
+    NotText,
+    NoSuchKey,
+}
+
+impl std::fmt::Debug for SecretValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Text(_) => "Text(not shown)",
+            Self::NotText => "NotText",
+            Self::NoSuchKey => "NoSuchKey",
+        })
+    }
+}
+
 /// The join token in the workload cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Token {
@@ -124,13 +145,13 @@ pub fn stage(o: &Observed) -> Stage {
     let named = o.machine.spec.bootstrap.data_secret_name.as_deref().filter(|name| !name.is_empty());
     let created =
         status.and_then(|s| s.initialization.as_ref()).and_then(|i| i.data_secret_created) == Some(true);
-    let known = status.and_then(|s| s.data_secret_name.as_ref()).is_some();
+    let known = status.and_then(|s| s.data_secret_name.as_ref()).is_some_and(|name| !name.is_empty());
     let control_plane = is_control_plane(&o.machine);
     if !cluster_provisioned(&o.cluster) {
         return Stage::WaitingForInfrastructure;
     }
     match (named, created) {
-        (Some(name), _) if !known => Stage::NamedByMachine(name.to_owned()),
+        (Some(name), _) if !(created && known) => Stage::NamedByMachine(name.to_owned()),
         (_, true) => Stage::Created,
         _ if control_plane_initialized_since(&o.cluster).is_some() => {
             if control_plane {
@@ -144,10 +165,21 @@ pub fn stage(o: &Observed) -> Stage {
     }
 }
 
-/// The status of a config that is not paused.
+/// The status of a config that is not paused. One on its way out is only summed up.
 #[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> KubeadmConfigStatus {
     let mut status = o.config.status.clone().unwrap_or_default();
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.config.metadata.generation, now);
+    draft.set(condition_ops::not_paused());
+    if o.config.metadata.deletion_timestamp.is_none() {
+        judge(&mut status, &mut draft, o);
+    }
+    draft.set(Summary::new("Ready", vec![DATA, CERTIFICATES], Reasons::READY).of(draft.list()));
+    status.conditions = draft.finish();
+    status
+}
+
+fn judge(status: &mut KubeadmConfigStatus, draft: &mut Draft, o: &Observed) {
     let stage = stage(o);
     let secret = match &stage {
         Stage::NamedByMachine(name) => Some(name.clone()),
@@ -155,19 +187,14 @@ pub fn status(o: &Observed, now: Timestamp) -> KubeadmConfigStatus {
         _ if o.stored => o.config.metadata.name.clone(),
         _ => None,
     };
-    let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.config.metadata.generation, now);
-    draft.set(condition_ops::not_paused());
     if let Some(secret) = secret {
         status.initialization = Some(BootstrapInitialization { data_secret_created: Some(true) });
         status.data_secret_name = Some(secret);
         draft.set(condition(DATA, Status::True, "Available", ""));
         draft.set(condition(CERTIFICATES, Status::True, "Available", ""));
     } else {
-        waiting(&mut draft, o, &stage);
+        waiting(draft, o, &stage);
     }
-    draft.set(Summary::new("Ready", vec![DATA, CERTIFICATES], Reasons::READY).of(draft.list()));
-    status.conditions = draft.finish();
-    status
 }
 
 const DATA: &str = "DataSecretAvailable";
@@ -302,5 +329,25 @@ mod tests {
         o.cluster = provisioned();
         o.machine.spec.bootstrap.data_secret_name = Some("old".to_owned());
         assert_eq!(status(&o, Timestamp::default()).data_secret_name.as_deref(), Some("old"));
+        // Half of what was known is no more than nothing.
+        for status in [
+            json!({"dataSecretName": "other"}),
+            json!({"initialization": {"dataSecretCreated": true}, "dataSecretName": ""}),
+        ] {
+            o.config.status = Some(object(status));
+            assert_eq!(stage(&o), Stage::NamedByMachine("old".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_config_on_its_way_out_is_only_summed_up() {
+        let mut o = worker();
+        o.config.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
+        let status = status(&o, Timestamp::default());
+        assert_eq!(said(&status, DATA), (String::new(), String::new()));
+        assert_eq!(
+            said(&status, "Ready").1,
+            "* DataSecretAvailable: Condition not yet reported\n* CertificatesAvailable: Condition not yet reported"
+        );
     }
 }

@@ -7,7 +7,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Draft, Status, condition, internal_error, not_paused};
+use super::condition_ops::{CHECK_LOGS, Draft, Status, condition, not_paused};
 use super::merge::{Reasons, Summary};
 use crate::api::dev::{DevMachine, DevMachineStatus, InfrastructureInitialization};
 use crate::time::Timestamp;
@@ -70,7 +70,7 @@ fn part(type_: &str, part: Part, waiting: Option<&str>) -> Condition {
         (Part::Up, _) => condition(type_, Status::True, "Provisioned", ""),
         (Part::Starting, Some(reason)) => condition(type_, Status::False, reason, ""),
         (Part::Starting, None) => condition(type_, Status::False, "WaitingForStartupTimeout", ""),
-        (Part::Failed, _) => internal_error(type_).into(),
+        (Part::Failed, _) => condition(type_, Status::False, "InternalError", CHECK_LOGS),
     }
 }
 
@@ -142,6 +142,7 @@ mod tests {
         assert_eq!(told(&o)[0], "Ready=True/Ready");
         o.etcd = Part::Failed;
         assert_eq!(ready(&o), "* EtcdProvisioned: Please check controller logs for errors");
+        assert_eq!(told(&o)[2], "EtcdProvisioned=False/InternalError", "not unknown, as elsewhere");
     }
 
     #[test]

@@ -15,9 +15,12 @@ use super::kubeadm::{Form, cluster_configuration, init_configuration, join_confi
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::kubeadm::JoinConfiguration;
 use crate::api::names::{SECRET_TYPE, label};
+use crate::api::version;
 use crate::plan::{Write, ownership};
-use crate::status::bootstrap::{Certificates, Failure, Observed};
+use crate::status::bootstrap::{Certificates, Failure, Observed, SecretValue};
+use crate::status::contract::External;
 use crate::status::control_plane::certificates::Purpose;
+use crate::status::wording::plural;
 
 /// User data for `kubeadm init`.
 pub(super) fn init(o: &Observed) -> Result<String, Failure> {
@@ -103,19 +106,19 @@ fn certificate_files(o: &Observed) -> Vec<File> {
 }
 
 fn user_files(o: &Observed) -> Result<Vec<File>, Failure> {
+    let version = control_plane_version(o).map_err(Failure::Files)?;
     o.config
         .spec
         .files
         .iter()
         .map(|file| {
             let content = match (&file.content_from, &file.content) {
-                (Some(from), _) => {
-                    secret_value(o, &from.secret.name, &from.secret.key).map_err(Failure::Files)?
-                }
+                (Some(from), _) => secret_value(o, &from.secret.name, &from.secret.key)
+                    .map_err(|error| Failure::Files(format!("failed to resolve file source: {error}")))?,
                 (None, content) => content.clone().unwrap_or_default(),
             };
             let content = match file.content_format.as_deref() {
-                Some("Template") => templated(o, &file.path, &content).map_err(Failure::Files)?,
+                Some("Template") => templated(&version, &file.path, &content).map_err(Failure::Files)?,
                 _ => content,
             };
             Ok(File {
@@ -130,11 +133,34 @@ fn user_files(o: &Observed) -> Result<Vec<File>, Failure> {
         .collect()
 }
 
+/// Complete, with a leading `v`; empty when the Cluster names no control plane object, or that has none.
+/// One that is there and cannot be read (of a kind unknown here) counts as without: files seldom ask.
+fn control_plane_version(o: &Observed) -> Result<String, String> {
+    let found = match &o.control_plane {
+        External::NotSet | External::Unreadable { .. } => return Ok(String::new()),
+        External::Found(found) => found,
+        External::NotFound { kind } => {
+            let reference = o.cluster.spec.control_plane_ref.clone().unwrap_or_default();
+            let namespace = o.config.metadata.namespace.as_deref().unwrap_or_default();
+            let (name, group) = (reference.name, reference.api_group);
+            let resource = plural(&kind.to_lowercase());
+            return Err(format!(
+                "failed to read control plane version: failed to retrieve {kind} {namespace}/{name}: \
+                 {resource}.{group} {name:?} not found"
+            ));
+        }
+    };
+    let Some(text) = found.text("/spec/version") else { return Ok(String::new()) };
+    let version = version::parse(text)
+        .ok_or_else(|| format!("failed to parse control plane version {text:?} for template data"))?;
+    Ok(format!("v{version}"))
+}
+
 /// The one variable there is; anything else in braces is refused rather than left standing.
-fn templated(o: &Observed, path: &str, text: &str) -> Result<String, String> {
+fn templated(version: &str, path: &str, text: &str) -> Result<String, String> {
     let filled = ["{{ .controlPlane.version }}", "{{.controlPlane.version}}"]
         .iter()
-        .fold(text.to_owned(), |text, variable| text.replace(variable, &o.control_plane_version));
+        .fold(text.to_owned(), |text, variable| text.replace(variable, version));
     if filled.contains("{{") {
         return Err(format!("the template of {path} uses more than {{{{ .controlPlane.version }}}}"));
     }
@@ -145,15 +171,21 @@ fn passwords(o: &Observed) -> Result<BTreeMap<String, String>, Failure> {
     let from_secrets = o.config.spec.users.iter().filter_map(|user| Some((user, user.passwd_from.as_ref()?)));
     from_secrets
         .map(|(user, from)| {
-            let value = secret_value(o, &from.secret.name, &from.secret.key).map_err(Failure::Users)?;
+            let value = secret_value(o, &from.secret.name, &from.secret.key)
+                .map_err(|error| Failure::Users(format!("failed to resolve passwd source: {error}")))?;
             Ok((user.name.clone(), value))
         })
         .collect()
 }
 
 fn secret_value(o: &Observed, name: &str, key: &str) -> Result<String, String> {
-    let value = o.secret_values.get(&(name.to_owned(), key.to_owned()));
-    value.cloned().ok_or_else(|| format!("key {key} of Secret {name} does not exist or is not text"))
+    let namespace = o.config.metadata.namespace.as_deref().unwrap_or_default();
+    match o.secret_values.get(&(name.to_owned(), key.to_owned())) {
+        Some(SecretValue::Text(text)) => Ok(text.clone()),
+        Some(SecretValue::NotText) => Err(format!("key {key} of Secret {namespace}/{name} is not text")),
+        Some(SecretValue::NoSuchKey) => Err(format!("secret references non-existent secret key: {key:?}")),
+        None => Err(format!("secret not found: {namespace}/{name}: secrets {name:?} not found")),
+    }
 }
 
 /// Creates or updates the secret with the name of the config.

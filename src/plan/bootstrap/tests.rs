@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::names::label;
 use crate::plan::Step;
+use crate::status::bootstrap::SecretValue;
+use crate::status::contract::{External, Provided};
 use crate::time::parse_rfc3339;
 
 fn now() -> Timestamp {
@@ -35,7 +37,9 @@ fn observed(control_plane: bool, initialized: bool) -> Observed {
         cluster: object(json!({"metadata": {"name": "c", "namespace": "ns"},
             "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
             "status": {"initialization": {"infrastructureProvisioned": true}, "conditions": conditions}})),
-        control_plane_version: "v1.34.1".to_owned(),
+        control_plane: External::Found(Provided::new(
+            json!({"kind": "KubeadmControlPlane", "spec": {"version": "1.34.1"}}),
+        )),
         lock: Lock::Free,
         certificates: Certificates::Found(BTreeMap::from([(
             Purpose::Ca,
@@ -140,8 +144,20 @@ fn a_missing_secret_is_a_failure_of_the_files() {
     let mut o = observed(false, true);
     o.config.spec.files =
         vec![object(json!({"path": "/x", "contentFrom": {"secret": {"name": "s", "key": "k"}}}))];
-    let planned = plan(&o, now());
-    let text = "key k of Secret s does not exist or is not text";
-    assert_eq!(planned.failure, Some(Failure::Files(text.to_owned())));
-    assert!(planned.plan.steps.iter().all(|s| s.reason.rule != STORE_DATA));
+    let refused = |o: &Observed, text: &str| {
+        let planned = plan(o, now());
+        assert_eq!(planned.failure, Some(Failure::Files(text.to_owned())));
+        assert!(planned.plan.steps.iter().all(|s| s.reason.rule != STORE_DATA));
+    };
+    refused(&o, "failed to resolve file source: secret not found: ns/s: secrets \"s\" not found");
+    o.secret_values.insert(("s".to_owned(), "k".to_owned()), SecretValue::NoSuchKey);
+    refused(&o, "failed to resolve file source: secret references non-existent secret key: \"k\"");
+    let reference = json!({"apiGroup": "g.io", "kind": "KubeadmControlPlane", "name": "cp"});
+    o.cluster.spec.control_plane_ref = Some(object(reference));
+    o.control_plane = External::NotFound { kind: "KubeadmControlPlane".to_owned() };
+    refused(
+        &o,
+        "failed to read control plane version: failed to retrieve KubeadmControlPlane ns/cp: \
+         kubeadmcontrolplanes.g.io \"cp\" not found",
+    );
 }
