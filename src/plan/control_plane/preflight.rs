@@ -149,18 +149,16 @@ fn relaxed(observed: &Observed) -> Preflight {
     }
     if observed.etcd_is_managed() {
         let members = observed.membership().members().unwrap_or_default();
-        let detail = if members.is_empty() {
-            Some("cannot check etcd cluster health before scale up, etcd member list is empty")
+        if members.is_empty() {
+            // Upstream's condition does not say so.
+            result.blockers.push(Blocked::AddWouldBreak {
+                detail: "cannot check etcd cluster health before scale up, etcd member list is empty",
+            });
         } else if !quorum_survives(observed, Change::Add) {
-            Some(
-                "adding a new control plane Machine can lead to etcd quorum loss. Please check the etcd status",
-            )
-        } else {
-            None
-        };
-        if let Some(detail) = detail {
             result.findings.etcd_unhealthy = true;
-            result.blockers.push(Blocked::AddWouldBreak { detail });
+            result.blockers.push(Blocked::AddWouldBreak {
+                detail: "adding a new control plane Machine can lead to etcd quorum loss. Please check the etcd status",
+            });
         }
     }
     result

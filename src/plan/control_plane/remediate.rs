@@ -63,6 +63,8 @@ pub fn unhealthy(p: &mut Pending) -> Flow {
     mark(p, &name, "MachineDeleting", "Machine is deleting");
     let note = RemediationData { machine: name.clone(), timestamp: p.now, retry_count };
     let key = annotation::REMEDIATION_IN_PROGRESS;
+    let annotations = p.observed.control_plane.metadata.annotations.get_or_insert_default();
+    annotations.insert(key.to_owned(), note.to_json());
     p.step(Act::Annotate { key, value: Some(note.to_json()) }, Why::Unhealthy { machine: name });
     p.plan.recheck_within(Duration::from_secs(1));
     Flow::Break(())

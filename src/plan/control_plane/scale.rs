@@ -49,6 +49,9 @@ fn create(p: &mut Pending, joins: bool, why: Why) -> Flow {
             p.step(Act::CreateMachine(Box::new(new)), why);
             if preflight::remediation_in_progress(&p.observed) {
                 let key = annotation::REMEDIATION_IN_PROGRESS;
+                if let Some(annotations) = p.observed.control_plane.metadata.annotations.as_mut() {
+                    annotations.remove(key);
+                }
                 p.step(Act::Annotate { key, value: None }, Why::ReplacementMade);
             }
             Flow::Break(())

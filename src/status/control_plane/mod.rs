@@ -187,10 +187,15 @@ impl Observed {
         status.and_then(|i| i.infrastructure_provisioned).unwrap_or(false)
     }
 
-    /// Without Machines as long as none can exist, as upstream reads none then.
-    /// Source: `initControlPlaneScope`.
+    /// Without Machines as long as none can exist, and without etcd before initialization, as upstream
+    /// reads neither then.
+    /// Source: `initControlPlaneScope`, `reconcileControlPlaneAndMachinesConditions`.
     #[must_use]
     pub fn in_scope(mut self) -> Self {
+        let initialized = self.is_initialized() && self.was_initialized();
+        if let (false, Workload::Reached(facts)) = (initialized, &mut self.workload) {
+            facts.etcd = Membership::NotAsked;
+        }
         if !self.infrastructure_is_provisioned() || self.endpoint().is_none() {
             self.machines.clear();
             self.orphans.clear();

@@ -224,6 +224,24 @@ fn preflight_knows_nodes_certificates_and_topology() {
 }
 
 #[test]
+fn a_replacement_is_held_without_a_word_while_members_are_unknown() {
+    let mut o = fixtures::three();
+    o.control_plane.spec.replicas = Some(5);
+    break_pods(&mut o, "m1");
+    let mark = json!({ "machine": "m0", "timestamp": fixtures::ago(0), "retryCount": 0 }).to_string();
+    let annotations = o.control_plane.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotation::REMEDIATION_IN_PROGRESS.to_owned(), mark);
+    if let Workload::Reached(facts) = &mut o.workload {
+        facts.etcd = Membership::NoLeader;
+    }
+    check(&o, &[], &["add-would-break"]);
+    assert!(
+        decide(o, fixtures::now()).pass.findings.lines().is_empty(),
+        "upstream's condition does not say why"
+    );
+}
+
+#[test]
 fn a_deleting_machine_stops_everything_after_its_hook() {
     let deleting = |reason: &str| {
         let mut o = fixtures::three();
@@ -417,6 +435,9 @@ fn remediation_is_held_back_by_name() {
         annotations.insert(annotation::REMEDIATION_IN_PROGRESS.to_owned(), "garbage".to_owned());
     });
     check(&odd, &[], &["remediation-mark-malformed"]);
+    let begun = decide(unhealthy(&|_| {}), fixtures::now());
+    let last = crate::status::control_plane::status(&begun.observed, &begun.pass, fixtures::now());
+    assert_eq!(last.last_remediation.map(|r| r.machine), Some("m2".to_owned()), "told at once");
     let only = unhealthy(&|o| {
         o.machines.remove(0);
         o.machines.pop();
