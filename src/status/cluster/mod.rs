@@ -245,10 +245,10 @@ fn learn(status: &mut ClusterStatus, o: &Observed) {
     }
 }
 
-/// Each later line that applies overrules the earlier ones.
-fn phase(o: &Observed, flags: &ClusterInitialization, stored: Option<&str>) -> &'static str {
+/// Each later line that applies overrules the earlier ones; without any, what is stored stays.
+fn phase<'a>(o: &Observed, flags: &ClusterInitialization, stored: Option<&'a str>) -> &'a str {
     let spec = &o.cluster.spec;
-    let stored = PHASES.into_iter().find(|p| stored == Some(*p)).unwrap_or("Pending");
+    let stored = stored.filter(|phase| !phase.is_empty()).unwrap_or("Pending");
     let rules = [
         (spec.infrastructure_ref.is_some() || spec.control_plane_ref.is_some(), "Provisioning"),
         (flags.infrastructure_provisioned == Some(true) && has_endpoint(&o.cluster), "Provisioned"),
@@ -256,8 +256,6 @@ fn phase(o: &Observed, flags: &ClusterInitialization, stored: Option<&str>) -> &
     ];
     rules.into_iter().filter(|(applies, _)| *applies).map(|(_, phase)| phase).next_back().unwrap_or(stored)
 }
-
-const PHASES: [&str; 6] = ["Pending", "Provisioning", "Provisioned", "Deleting", "Failed", "Unknown"];
 
 /// `None`: what is there stays.
 fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Option<Verdict<'static>> {

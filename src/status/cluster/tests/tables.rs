@@ -340,9 +340,10 @@ fn stand_alone_sets_scale_with_the_cluster() {
     };
     let namesake = json!([{"apiVersion": "other.io/v1", "kind": "Cluster", "name": "c", "uid": "u"}]);
     let mut o = healthy();
-    o.descendants.machine_sets = [set("mine", owner), set("of-a-deployment", json!([])), set("of-a-namesake", namesake)]
-        .map(Arc::new)
-        .into();
+    o.descendants.machine_sets =
+        [set("mine", owner), set("of-a-deployment", json!([])), set("of-a-namesake", namesake)]
+            .map(Arc::new)
+            .into();
     let status = status(&o, now());
     assert_eq!(
         said(&status, "ScalingUp"),
