@@ -82,7 +82,7 @@ impl TenantSpec {
                 "nodeName": node,
                 "containers": [{ "name": self.name }],
                 "terminationGracePeriodSeconds": self.termination_seconds,
-                "volumes": Vec::from_iter(volume),
+                "volumes": volume.into_iter().collect::<Vec<_>>(),
             },
         });
         Pod { status: Some(kubeadm::pod_status(&self.name, at)), ..made(pod) }

@@ -17,6 +17,7 @@ mod columns;
 mod conformance;
 mod crash;
 mod crds;
+mod deletion;
 mod documents;
 mod engine;
 mod fleet_fixture;

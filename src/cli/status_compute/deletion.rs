@@ -73,9 +73,10 @@ impl Dump {
     /// Nothing is attached that the dump does not show; but a volume that is attached is not known when
     /// volumes were left out.
     fn storage(&self) -> StorageReading {
-        let volumes = match self.has_kind("PersistentVolume") {
-            true => self.decoded("PersistentVolume", None),
-            false => Err("there is no PersistentVolume among the objects".to_owned()),
+        let volumes = if self.has_kind("PersistentVolume") {
+            self.decoded("PersistentVolume", None)
+        } else {
+            Err("there is no PersistentVolume among the objects".to_owned())
         };
         let attachments = self.decoded("VolumeAttachment", None);
         StorageReading::Known(Box::new(Storage { attachments, volumes }))

@@ -14,7 +14,8 @@ use crate::api::machine_drain_rule::MachineDrainRule;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::status::drain::Tenants;
-use crate::status::drain::volumes::Storage;
+use crate::status::drain::volumes::{Storage, attached};
+use crate::status::machine::deletion::leaving_node;
 use crate::status::machine::{NodeReading, Observed, Probe, StorageReading, TenantsReading};
 use crate::status::machines::is_control_plane;
 use crate::workload::{Connection, PodScope, WorkloadError};
@@ -140,14 +141,17 @@ impl Machines {
         }
     }
 
-    /// What is attached in the workload cluster.
+    /// What is attached in the workload cluster; PersistentVolumes only when something is.
     pub(super) async fn storage(&self, observed: &Observed) -> StorageReading {
         let cluster = ObjectKey::of(observed.cluster.as_ref());
         let workload = &self.context.workload;
-        StorageReading::Known(Box::new(Storage {
-            attachments: workload.volume_attachments(&cluster).await.map_err(|error| error.to_string()),
-            volumes: workload.persistent_volumes(&cluster).await.map_err(|error| error.to_string()),
-        }))
+        let attachments = workload.volume_attachments(&cluster).await.map_err(|error| error.to_string());
+        let mut storage = Storage { attachments, volumes: Ok(Vec::new()) };
+        let holds = |node: &Node| attached(node, &storage).is_ok_and(|attached| !attached.is_empty());
+        if leaving_node(observed).found().is_some_and(holds) {
+            storage.volumes = workload.persistent_volumes(&cluster).await.map_err(|error| error.to_string());
+        }
+        StorageReading::Known(Box::new(storage))
     }
 }
 

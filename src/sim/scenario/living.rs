@@ -40,7 +40,7 @@ const BUSY_PODS: &str = r#"[
 ]"#;
 /// A web server on each node, quick to leave.
 const LIGHT_PODS: &str =
-    r#"[{"namespace": "web", "name": "site", "budgetSeconds": 5, "terminationSeconds": 3}]"#;
+    r#"[{"namespace": "web", "name": "site", "terminationSeconds": 8}]"#;
 
 /// One of the fleets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
