@@ -73,7 +73,7 @@ pub enum Blocked {
     AddWouldBreak { detail: &'static str },
     #[error("{detail}")]
     NamingTemplate { detail: String },
-    #[error("{machines} worker Machine(s) and {pools} MachinePool(s) of the cluster still exist")]
+    #[error("{machines} other Machine(s) and {pools} MachinePool(s) of the cluster still exist")]
     WaitingForWorkers { machines: usize, pools: usize },
     #[error("waiting for {} to go", .machines.join(", "))]
     WaitingForDeletion { machines: Vec<String> },

@@ -21,7 +21,9 @@ pub fn control_plane(p: &mut Pending) -> Flow {
     p.observed = p.observed.clone().inspected(&inspection);
     p.inspection = Some(inspection);
     if stage == Deletion::Workers {
-        let (machines, pools) = (p.observed.worker_machines.len(), p.observed.machine_pools.len());
+        let o = &p.observed;
+        let machines = o.worker_machines.len() + o.foreign.len() + o.orphans.len();
+        let pools = o.machine_pools.len();
         return p.wait(Blocked::WaitingForWorkers { machines, pools }, Some(SLOW_RETRY));
     }
     machines(p);
