@@ -33,6 +33,8 @@ use schema::Schemas;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spec {
     Required,
+    /// And so is `metadata`, which upstream says of this kind alone.
+    RequiredWithMetadata,
     Optional,
 }
 
@@ -48,7 +50,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         live::<Machine>(schemas, Spec::Required),
         live::<MachinePool>(schemas, Spec::Required),
         live::<MachineHealthCheck>(schemas, Spec::Required),
-        inert::<MachineDrainRule>(schemas, Spec::Required),
+        inert::<MachineDrainRule>(schemas, Spec::RequiredWithMetadata),
         live::<KubeadmControlPlane>(schemas, Spec::Required),
         inert::<KubeadmControlPlaneTemplate>(schemas, Spec::Optional),
         live::<KubeadmConfig>(schemas, Spec::Optional),
@@ -107,8 +109,10 @@ fn root_schema(kind: &str, mut properties: Value, spec: Spec) -> Option<JSONSche
     }
     let mut schema = json!({ "type": "object", "description": description(kind), "properties": properties });
     rules::add(&mut schema);
-    if spec == Spec::Required {
-        schema["required"] = json!(["spec"]);
+    match spec {
+        Spec::Required => schema["required"] = json!(["spec"]),
+        Spec::RequiredWithMetadata => schema["required"] = json!(["metadata", "spec"]),
+        Spec::Optional => {}
     }
     serde_json::from_value(schema).ok()
 }
