@@ -22,7 +22,9 @@ const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/
 async fn start(seed: u64, pods: Value) -> (Sim, String) {
     let sim = Sim::start(seed).await;
     let mut objects = manifest(1, 2);
-    let template = objects.iter_mut().find(|o| o["kind"] == "DevMachineTemplate" && o["metadata"]["name"] == "harbor-md-0");
+    let template = objects
+        .iter_mut()
+        .find(|o| o["kind"] == "DevMachineTemplate" && o["metadata"]["name"] == "harbor-md-0");
     template.expect("a template")["spec"]["template"]["metadata"] =
         json!({"annotations": {PODS_ANNOTATION: pods.to_string()}});
     sim.create(objects).await;
@@ -74,7 +76,8 @@ impl Timeline {
     async fn events(&mut self, sim: &Sim) {
         let mut events: Vec<Event> = sim.list().await;
         events.retain(|event| event.involved_object.name.as_deref() == Some(&self.name));
-        events.sort_by_key(|event| event.event_time.as_ref().map(|time| time.0));
+        // Names are drawn by chance; the reason orders what was told in the same moment.
+        events.sort_by_key(|event| (event.event_time.as_ref().map(|time| time.0), event.reason.clone()));
         let mut told = Vec::new();
         for event in events {
             let text = |part: &Option<String>| part.clone().unwrap_or_default();
@@ -186,10 +189,18 @@ async fn a_lost_connection_stops_a_drain_and_says_so() {
     sim.delete::<Machine>(&name).await;
     let mut timeline = Timeline::new(&sim, &name);
     timeline.watch(&sim, |m| reason(m) == "DrainingNode").await;
-    assert!(timeline.text.contains("Error draining Node, please check controller logs for errors"), "{}", timeline.text);
+    assert!(
+        timeline.text.contains("Error draining Node, please check controller logs for errors"),
+        "{}",
+        timeline.text
+    );
     sim.world.set_fault(&cluster, Fault::Unreachable, false);
     timeline.watch(&sim, |_| false).await;
     assert!(timeline.text.contains("deletionTimestamp set, but still not removed"), "{}", timeline.text);
     timeline.events(&sim).await;
-    assert!(timeline.text.contains("Warning FailedDrainNode: error draining Machine's node"), "{}", timeline.text);
+    assert!(
+        timeline.text.contains("Warning FailedDrainNode: error draining Machine's node"),
+        "{}",
+        timeline.text
+    );
 }

@@ -39,8 +39,7 @@ const BUSY_PODS: &str = r#"[
     {"namespace": "logs", "name": "agent", "daemonSet": "agent"}
 ]"#;
 /// A web server on each node, quick to leave.
-const LIGHT_PODS: &str =
-    r#"[{"namespace": "web", "name": "site", "terminationSeconds": 8}]"#;
+const LIGHT_PODS: &str = r#"[{"namespace": "web", "name": "site", "terminationSeconds": 8}]"#;
 
 /// One of the fleets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
