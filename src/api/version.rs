@@ -95,7 +95,7 @@ pub fn compare(a: &Version, b: &Version) -> Option<Ordering> {
 /// Two or more minor versions up: more than one step.
 #[must_use]
 pub fn skips_minor(from: &Version, to: &Version) -> bool {
-    compare_release(to, &Version::new(from.major, from.minor + 2, 0)) != Ordering::Less
+    compare_release(to, &Version::new(from.major, from.minor.saturating_add(2), 0)) != Ordering::Less
 }
 
 /// Feature gate `ControlPlaneKubeletLocalMode` is switched on for this version where nobody set it: 1.31 up

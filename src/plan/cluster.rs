@@ -211,7 +211,7 @@ fn delete(o: &Observed, plan: &mut Plan) {
             plan.recheck_within(DESCENDANTS_RETRY);
         }
         Stage::ControlPlane(_) => {
-            provider::remove(&o.control_plane, |kind| Why::DeleteControlPlane { kind }, plan)
+            provider::remove(&o.control_plane, |kind| Why::DeleteControlPlane { kind }, plan);
         }
         Stage::Infrastructure(_) => {
             provider::remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, plan);

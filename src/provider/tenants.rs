@@ -179,8 +179,10 @@ impl Tenants {
             }
         }
         let is_due = |t: &Tenant| is_alive(&t.node) && t.ends.is_some_and(|ends| ends <= now);
-        let gone: Vec<(ObjectKey, Tenant)> = self.pods.extract_if(.., |_, tenant| is_due(tenant)).collect();
-        for (key, tenant) in &gone {
+        let due = self.pods.iter().filter(|(_, tenant)| is_due(tenant));
+        let gone: Vec<ObjectKey> = due.map(|(key, _)| key.clone()).collect();
+        for key in &gone {
+            let Some(tenant) = self.pods.remove(key) else { continue };
             let Some(claim) = &tenant.spec.claim else { continue };
             let claim = ObjectKey::new(key.namespace.clone(), format!("{claim}-{}", tenant.node));
             let detaches = tenant.ends.unwrap_or(now) + scaled(tenant.spec.detach_seconds, self.time_scale);
@@ -191,7 +193,7 @@ impl Tenants {
             (volume.node, volume.detaches, happened) = (None, None, true);
         }
         happened |= !gone.is_empty();
-        (gone.into_iter().map(|(key, _)| key).collect(), happened)
+        (gone, happened)
     }
 
     /// When something ends next, after `now`.

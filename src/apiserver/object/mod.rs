@@ -116,7 +116,7 @@ pub fn encode(object: &Value, managed: &[u8], schema_tag: u32) -> Result<Bytes, 
 #[must_use]
 pub fn to_plain(stored: &Bytes) -> Bytes {
     let Some(record) = Record::decode(stored, 0) else { return stored.clone() };
-    let mut plain = Vec::with_capacity(record.len());
+    let mut plain = Vec::with_capacity(record.bytes_max());
     record.write_json(&mut plain, false);
     plain.into()
 }
@@ -269,7 +269,7 @@ impl Record {
 
     /// Upper estimate of what `write_json` appends.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn bytes_max(&self) -> usize {
         self.json.len() + self.managed.len() + 64
     }
 
@@ -452,7 +452,7 @@ mod tests {
             let mut wire = Vec::new();
             record.write_json(&mut wire, false);
             assert_eq!(serde_json::from_slice::<Value>(&wire).unwrap(), expected);
-            assert!(wire.len() <= record.len());
+            assert!(wire.len() <= record.bytes_max());
             // The way through a store that others read too.
             let plain = to_plain(&encode(&object, &record.managed, 7).unwrap());
             for plain in [plain.clone(), serde_json::from_slice::<Value>(&plain).unwrap().to_string().into()]

@@ -47,7 +47,7 @@ pub fn write_object(
 }
 
 fn whole(resource: &Resource, record: &Record) -> Result<Vec<u8>, Failure> {
-    let mut text = Vec::with_capacity(record.len());
+    let mut text = Vec::with_capacity(record.bytes_max());
     write_whole(&mut text, resource, record, false)?;
     Ok(text)
 }
@@ -60,7 +60,7 @@ pub fn one(resource: &Resource, record: &Record, form: Form, now: Timestamp) -> 
     if let Form::Table(include) = form {
         return table_of_one(resource, record, include, true, now);
     }
-    let mut out = Vec::with_capacity(record.len());
+    let mut out = Vec::with_capacity(record.bytes_max());
     write_object(&mut out, resource, record, form)?;
     Ok(out.into())
 }

@@ -89,7 +89,7 @@ impl Shown {
 
     /// What keeping it may cost: both states and one line.
     fn weight(&self) -> usize {
-        let bytes = |state: &Option<State>| state.as_ref().map_or(0, |state| state.record.len());
+        let bytes = |state: &Option<State>| state.as_ref().map_or(0, |state| state.record.bytes_max());
         2 * bytes(&self.current) + bytes(&self.previous)
     }
 
@@ -137,7 +137,7 @@ pub fn event_line(
     type_: EventType,
     record: &Record,
 ) -> Result<Vec<u8>, Failure> {
-    let mut line = Vec::with_capacity(record.len() + 64);
+    let mut line = Vec::with_capacity(record.bytes_max() + 64);
     line.extend_from_slice(format!("{{\"type\":\"{}\",\"object\":", type_.word()).as_bytes());
     answer::write_object(&mut line, resource, record, form)?;
     line.extend_from_slice(b"}\n");

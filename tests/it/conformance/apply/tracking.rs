@@ -241,7 +241,7 @@ async fn built_in_kinds_own_what_their_strategies_leave_them() {
     // Deletion marks an object without owning anything.
     let mut object = thing("t", json!({}));
     object["metadata"]["finalizers"] = json!(["x.io/y"]);
-    let made = site.made(&format!("{}?fieldManager=maker", THINGS), &object).await;
-    let marked = site.delete(&format!("{}/t", THINGS)).await.expect(200).json();
+    let made = site.made(&format!("{THINGS}?fieldManager=maker"), &object).await;
+    let marked = site.delete(&format!("{THINGS}/t")).await.expect(200).json();
     assert_eq!(owners(&marked), owners(&made));
 }
