@@ -371,17 +371,15 @@ pub struct StatusComputeArgs {
     /// Nodes and Pods in FILE are of the workload cluster NAMESPACE/NAME
     #[arg(long = "workload", value_name = "NAMESPACE/NAME=FILE")]
     pub workloads: Vec<String>,
-    /// The moment to judge at, such as 2026-11-20T10:00:00Z; without it the present
+    /// The moment to judge at: 2026-11-20T10:00:00Z, or from now: +2h, +30m, +1d; without it the present
     #[arg(long, value_name = "TIME")]
     pub now: Option<String>,
+    /// A stream of documents, or one List
     #[arg(short, long, default_value = "yaml")]
     pub output: StatusOutputArg,
-    /// Print what differs from the status that each object came with
-    #[arg(long)]
+    /// Print what differs from the status that each object came with; exit 1 when something does
+    #[arg(long, conflicts_with = "output")]
     pub diff: bool,
-    /// Exit 14 when a status differs
-    #[arg(long)]
-    pub exit_status: bool,
 }
 
 #[derive(Clone, Debug, Args)]

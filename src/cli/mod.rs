@@ -90,7 +90,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             backup::restore(args, &Clock::system()).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Some(Command::Status(StatusCommand::Compute(args))) => status_compute(args),
+        Some(Command::Status(StatusCommand::Compute(args))) => Ok(status_compute(cli, args)),
         Some(Command::Crds) => {
             output::print(&crds::render()?)?;
             Ok(ExitCode::SUCCESS)
@@ -105,20 +105,33 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn status_compute(args: &StatusComputeArgs) -> anyhow::Result<ExitCode> {
-    /// Some stored status is not what it should be.
-    const DIFFERS: u8 = 14;
+/// Exit codes as kubectl diff has them: 0 nothing differs, 1 something does, 2 it failed.
+fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> ExitCode {
+    let style = Style::detect(dashboard::tier(cli.screen.color) == Tier::None);
+    match computed(args, style) {
+        Ok(differs) => ExitCode::from(u8::from(args.diff && differs)),
+        Err(error) => {
+            let _ = output::fail(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints the answer; does anything differ?
+fn computed(args: &StatusComputeArgs, style: Style) -> anyhow::Result<bool> {
     let clock = Clock::system();
     let now = match &args.now {
-        Some(text) => parse_moment(text, clock.now())
-            .with_context(|| format!("--now {text}: expected a moment such as 2026-11-20T10:00:00Z"))?,
+        Some(text) => parse_moment(text, clock.now()).with_context(|| {
+            format!(
+                "--now {text}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h"
+            )
+        })?,
         None => clock.now(),
     };
-    let answer = status_compute::run(args, now)?;
-    let style = Style::detect(true);
-    output::print(&style.block(answer.document))?;
+    let answer = status_compute::run(args, now, style)?;
+    output::print(&answer.document)?;
     answer.remarks.iter().for_each(|remark| output::remark(remark));
-    Ok(ExitCode::from(if args.exit_status && answer.differs { DIFFERS } else { 0 }))
+    Ok(answer.differs)
 }
 
 async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {

@@ -233,6 +233,7 @@ mod tests {
 
     use super::*;
     use crate::api::condition::find;
+    use crate::status::witness;
 
     fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
         serde_json::from_value(value).expect("an object")
@@ -274,6 +275,33 @@ mod tests {
             "* DataSecretAvailable: Waiting for Cluster control plane to be initialized\n\
              * CertificatesAvailable: Condition not yet reported"
         );
+    }
+
+    #[test]
+    fn every_reason() {
+        let expect = |o: &Observed, type_: &str, expected: (&str, &str, &str)| {
+            witness::expect("KubeadmConfig", &status(o, Timestamp::default()).conditions, type_, expected);
+        };
+        let mut o = worker();
+        let waiting = "Waiting for Cluster status.infrastructureReady to be true";
+        expect(&o, DATA, ("False", "NotAvailable", waiting));
+        let both =
+            format!("* DataSecretAvailable: {waiting}\n* CertificatesAvailable: Condition not yet reported");
+        expect(&o, "Ready", ("False", "NotReady", &both));
+        o.certificates = Certificates::Unreadable("refused".to_owned());
+        expect(&o, CERTIFICATES, ("Unknown", "InternalError", condition_ops::CHECK_LOGS));
+        o.cluster = object(json!({"metadata": {"name": "c"}, "spec": {}, "status": {
+            "initialization": {"infrastructureProvisioned": true}, "conditions": [{"type": "ControlPlaneInitialized",
+                "status": "True", "reason": "Initialized", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
+        let lines = format!(
+            "* DataSecretAvailable: Condition not yet reported\n* CertificatesAvailable: {}",
+            condition_ops::CHECK_LOGS
+        );
+        expect(&o, "Ready", ("Unknown", "ReadyUnknown", &lines));
+        o.stored = true;
+        for (type_, reason) in [(DATA, "Available"), (CERTIFICATES, "Available"), ("Ready", "Ready")] {
+            expect(&o, type_, ("True", reason, ""));
+        }
     }
 
     #[test]

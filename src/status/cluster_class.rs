@@ -59,6 +59,8 @@ fn ref_versions(o: &Observed) -> Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::condition_ops::CHECK_LOGS;
+    use crate::status::witness;
 
     fn said(o: &Observed) -> Vec<(String, String, String)> {
         let all = conditions(o, Timestamp::default());
@@ -102,5 +104,17 @@ mod tests {
             ]
         );
         assert_eq!(said(&Observed::default())[0].1, "InternalError");
+        let expect = |o: &Observed, type_: &str, expected: (&str, &str, &str)| {
+            witness::expect("ClusterClass", &conditions(o, Timestamp::default()), type_, expected);
+        };
+        for type_ in ["RefVersionsUpToDate", "VariablesReady"] {
+            expect(&fine, type_, ("True", type_, ""));
+        }
+        expect(&bad, "VariablesReady", ("False", "VariableDiscoveryFailed", "no extension"));
+        let text = "The following templateRefs are not using the latest apiVersion:\n\
+                    * DevClusterTemplate t: current: v1beta1, latest: v1beta2";
+        expect(&bad, "RefVersionsUpToDate", ("False", "RefVersionsNotUpToDate", text));
+        let unknown = ("Unknown", "InternalError", CHECK_LOGS);
+        expect(&Observed::default(), "RefVersionsUpToDate", unknown);
     }
 }

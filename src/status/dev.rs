@@ -1,15 +1,15 @@
-//! What is true of a DevMachine with the in-memory backend: which of its parts are up, and what the next
-//! one waits for. Owns conditions and their order; must not know when a part comes up, nor the simulator
+//! What is true of a DevCluster and a DevMachine with the in-memory backend: which parts of a machine are
+//! up, and what the next one waits for. Owns conditions and their order; must not know when a part comes up, nor the simulator
 //! that brings it up.
 //! Source: cluster-api `test/infrastructure/docker/internal/controllers/backends/inmemory`, v1.14.0.
-//!
-//! A DevCluster with this backend has no condition but `Paused`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::condition_ops::{CHECK_LOGS, Draft, Status, condition, not_paused};
 use super::merge::{Reasons, Summary};
-use crate::api::dev::{DevMachine, DevMachineStatus, InfrastructureInitialization};
+use crate::api::dev::{
+    DevCluster, DevClusterStatus, DevMachine, DevMachineStatus, InfrastructureInitialization,
+};
 use crate::time::Timestamp;
 
 /// Condition types that the DevMachine controller owns.
@@ -41,6 +41,20 @@ pub struct Observed {
     pub node: Part,
     pub etcd: Part,
     pub api_server: Part,
+}
+
+/// The status of a DevCluster that is not paused. It has no condition but `Paused`, and is provisioned as
+/// soon as its controller has looked at it; while it is deleted nothing more is said.
+#[must_use]
+pub fn cluster_status(cluster: &DevCluster, now: Timestamp) -> DevClusterStatus {
+    let mut status = cluster.status.clone().unwrap_or_default();
+    let mut draft = Draft::new(std::mem::take(&mut status.conditions), cluster.metadata.generation, now);
+    draft.set(not_paused());
+    status.conditions = draft.finish();
+    if cluster.metadata.deletion_timestamp.is_none() {
+        status.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
+    }
+    status
 }
 
 /// The status of a DevMachine that is not paused.
@@ -97,6 +111,8 @@ fn before_component(o: &Observed) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::condition_ops::CHECK_LOGS;
+    use crate::status::witness;
 
     fn told(o: &Observed) -> Vec<String> {
         let all = status(o, Timestamp::default()).conditions;
@@ -143,6 +159,55 @@ mod tests {
         o.etcd = Part::Failed;
         assert_eq!(ready(&o), "* EtcdProvisioned: Please check controller logs for errors");
         assert_eq!(told(&o)[2], "EtcdProvisioned=False/InternalError", "not unknown, as elsewhere");
+    }
+
+    #[track_caller]
+    fn expect(o: &Observed, type_: &str, expected: (&str, &str, &str)) {
+        witness::expect("DevMachine", &status(o, Timestamp::default()).conditions, type_, expected);
+    }
+
+    const COMPONENTS: [&str; 2] = ["EtcdProvisioned", "APIServerProvisioned"];
+
+    #[test]
+    fn every_reason() {
+        let mut o = Observed { control_plane: true, ..Observed::default() };
+        expect(&o, "VMProvisioned", ("False", "WaitingForClusterInfrastructureReady", ""));
+        o.cluster_provisioned = true;
+        expect(&o, "VMProvisioned", ("False", "WaitingForBootstrapData", ""));
+        let worker = Observed { control_plane: false, ..o.clone() };
+        expect(&worker, "VMProvisioned", ("False", "WaitingForControlPlaneInitialized", ""));
+        o.has_bootstrap_data = true;
+        expect(&o, "VMProvisioned", ("False", "WaitingForStartupTimeout", ""));
+        expect(&o, "NodeProvisioned", ("False", "WaitingForVMProvisioned", ""));
+        COMPONENTS.iter().for_each(|part| expect(&o, part, ("False", "WaitingForVMProvisioned", "")));
+        o.vm = Part::Up;
+        expect(&o, "VMProvisioned", ("True", "Provisioned", ""));
+        expect(&o, "NodeProvisioned", ("False", "WaitingForStartupTimeout", ""));
+        COMPONENTS.iter().for_each(|part| expect(&o, part, ("False", "WaitingForNodeProvisioned", "")));
+        o.node = Part::Up;
+        expect(&o, "NodeProvisioned", ("True", "Provisioned", ""));
+        COMPONENTS.iter().for_each(|part| expect(&o, part, ("False", "WaitingForStartupTimeout", "")));
+        let lines =
+            "* EtcdProvisioned: WaitingForStartupTimeout\n* APIServerProvisioned: WaitingForStartupTimeout";
+        expect(&o, "Ready", ("False", "NotReady", lines));
+        (o.etcd, o.api_server) = (Part::Up, Part::Up);
+        COMPONENTS.iter().for_each(|part| expect(&o, part, ("True", "Provisioned", "")));
+        expect(&o, "Ready", ("True", "Ready", ""));
+        o.vm = Part::Failed;
+        o.node = Part::Up;
+        expect(&o, "VMProvisioned", ("Unknown", "InternalError", CHECK_LOGS));
+        let line = format!("* VMProvisioned: {CHECK_LOGS}");
+        expect(&o, "Ready", ("Unknown", "ReadyUnknown", &line));
+    }
+
+    #[test]
+    fn a_cluster_is_provisioned_once_it_is_looked_at_and_not_while_it_goes() {
+        let mut cluster = DevCluster::default();
+        let after = cluster_status(&cluster, Timestamp::default());
+        assert_eq!(after.initialization.and_then(|i| i.provisioned), Some(true));
+        witness::expect("DevCluster", &after.conditions, "Paused", ("False", "NotPaused", ""));
+        cluster.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
+        assert_eq!(cluster_status(&cluster, Timestamp::default()).initialization, None);
     }
 
     #[test]

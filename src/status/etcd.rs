@@ -29,6 +29,9 @@ pub enum Membership {
     AlarmsFailed(String),
     /// The members have no leader, so there is no quorum to trust.
     NoLeader,
+    /// Nobody can ask, and what the Machines' stored conditions say is believed: these members follow
+    /// from it, and the conditions stay.
+    Assumed(Members),
     Known(Members),
 }
 
@@ -45,7 +48,7 @@ impl Membership {
     #[must_use]
     pub fn members(&self) -> Option<&[Member]> {
         match self {
-            Self::Known(members) => Some(&members.list),
+            Self::Known(members) | Self::Assumed(members) => Some(&members.list),
             _ => None,
         }
     }

@@ -254,7 +254,8 @@ mod tests {
     use super::*;
     use crate::api::condition::{Conditioned as _, find};
     use crate::api::machine_deployment::{DeploymentRollingUpdate, DeploymentRollout};
-    use crate::status::condition_ops::condition;
+    use crate::status::condition_ops::{CHECK_LOGS, condition};
+    use crate::status::witness;
     use crate::time::parse_rfc3339;
 
     fn now() -> Timestamp {
@@ -300,6 +301,77 @@ mod tests {
         let conditions = status(observed, now()).conditions;
         let c = find(&conditions, type_).expect("the condition");
         (c.status.clone(), c.reason.clone(), c.message.clone())
+    }
+
+    #[track_caller]
+    fn expect(observed: &Observed, type_: &str, expected: (&str, &str, &str)) {
+        witness::expect("MachineDeployment", &status(observed, now()).conditions, type_, expected);
+    }
+
+    /// Three wanted and there, with one Machine, an hour old, that has these conditions alone.
+    fn with(conditions: &[(&str, Status, &str)]) -> Observed {
+        let mut o = observed(deployment(3, "1", "0"), vec![set(3, 3)]);
+        let mut machine = Machine::default();
+        machine.metadata.name = Some("m".to_owned());
+        machine.metadata.creation_timestamp = Some(crate::time::to_k8s(now() - chrono::TimeDelta::hours(1)));
+        *machine.conditions_mut() = conditions.iter().map(|(t, s, m)| condition(t, *s, "Why", *m)).collect();
+        o.machines = vec![Arc::new(machine)];
+        o
+    }
+
+    #[test]
+    fn machines_are_summed_up() {
+        let none = observed(deployment(3, "1", "0"), vec![set(3, 3)]);
+        for (type_, source, no, unknown) in [
+            ("MachinesReady", "Ready", "NotReady", "ReadyUnknown"),
+            ("MachinesUpToDate", "UpToDate", "NotUpToDate", "UpToDateUnknown"),
+        ] {
+            expect(&none, type_, ("True", "NoReplicas", ""));
+            expect(&with(&[(source, Status::True, "")]), type_, ("True", source, ""));
+            expect(&with(&[(source, Status::False, "m")]), type_, ("False", no, "* Machine m: m"));
+            let missing = format!("* Machine m: Condition {source} not yet reported");
+            expect(&with(&[]), type_, ("Unknown", unknown, &missing));
+        }
+        expect(&none, "Remediating", ("False", "NotRemediating", ""));
+        let sick =
+            with(&[("HealthCheckSucceeded", Status::False, ""), ("OwnerRemediated", Status::False, "waits")]);
+        expect(&sick, "Remediating", ("True", "Remediating", "* Machine m: waits"));
+        expect(&none, "RollingOut", ("False", "NotRollingOut", ""));
+        let old = with(&[("UpToDate", Status::False, "* old")]);
+        expect(&old, "RollingOut", ("True", "RollingOut", "Rolling out 1 not up-to-date replicas\n* old"));
+    }
+
+    #[test]
+    fn replicas_decide_the_rest() {
+        let calm = observed(deployment(3, "1", "0"), vec![set(3, 3)]);
+        for (type_, reason) in
+            [("ScalingUp", "NotScalingUp"), ("ScalingDown", "NotScalingDown"), ("Deleting", "NotDeleting")]
+        {
+            expect(&calm, type_, ("False", reason, ""));
+        }
+        expect(&calm, "Available", ("True", "Available", ""));
+        let few = observed(deployment(3, "1", "0"), vec![set(1, 1)]);
+        expect(&few, "ScalingUp", ("True", "ScalingUp", "Scaling up from 1 to 3 replicas"));
+        let lack = "1 available replicas, at least 3 required (spec.strategy.rollout.maxUnavailable is 0, spec.replicas is 3)";
+        expect(&few, "Available", ("False", "NotAvailable", lack));
+        let mut gone = observed(deployment(3, "1", "0"), vec![set(4, 1)]);
+        gone.deployment.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+        expect(&gone, "ScalingDown", ("True", "ScalingDown", "Scaling down from 4 to 0 replicas"));
+        expect(&gone, "Available", ("False", "NotAvailable", "Deletion in progress"));
+        expect(&gone, "Deleting", ("True", "Deleting", "Deleting 1 MachineSets"));
+        let mut unset = calm.clone();
+        unset.deployment.spec.replicas = None;
+        for type_ in ["Available", "ScalingUp", "ScalingDown"] {
+            expect(&unset, type_, ("Unknown", "WaitingForReplicasSet", "Waiting for spec.replicas set"));
+        }
+        let fresh = observed(deployment(3, "1", "0"), vec![Arc::new(MachineSet::default())]);
+        let waiting = "Waiting for status.availableReplicas set";
+        expect(&fresh, "Available", ("Unknown", "WaitingForAvailableReplicasSet", waiting));
+        let mut blind = calm;
+        blind.sets = None;
+        for type_ in ["Available", "ScalingUp", "ScalingDown", "Deleting"] {
+            expect(&blind, type_, ("Unknown", "InternalError", CHECK_LOGS));
+        }
     }
 
     #[test]

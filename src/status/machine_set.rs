@@ -185,6 +185,7 @@ mod tests {
     use crate::api::condition::Conditioned as _;
     use crate::api::machine_set::VersionCount;
     use crate::status::condition_ops::{CHECK_LOGS, condition};
+    use crate::status::witness;
     use crate::time::parse_rfc3339;
 
     fn now() -> Timestamp {
@@ -213,15 +214,48 @@ mod tests {
         }
     }
 
-    fn said(observed: &Observed, type_: &str) -> (String, String, String) {
-        let conditions = status(observed, now()).conditions;
-        let c = conditions.iter().find(|c| c.type_ == type_).expect("the condition");
-        (c.status.clone(), c.reason.clone(), c.message.clone())
+    #[track_caller]
+    fn expect(observed: &Observed, type_: &str, expected: (&str, &str, &str)) {
+        witness::expect("MachineSet", &status(observed, now()).conditions, type_, expected);
     }
 
-    fn expect(observed: &Observed, type_: &str, expected: (&str, &str, &str)) {
-        let (status, reason, message) = said(observed, type_);
-        assert_eq!((status.as_str(), reason.as_str(), message.as_str()), expected, "{type_}");
+    /// A set of one Machine, an hour old, with these conditions alone.
+    fn with(conditions: &[(&str, Status, &str)]) -> Observed {
+        let mut set = observed(Some(1), 0);
+        let mut machine = Machine::default();
+        machine.metadata.name = Some("m".to_owned());
+        machine.metadata.creation_timestamp = Some(crate::time::to_k8s(now() - chrono::TimeDelta::hours(1)));
+        *machine.conditions_mut() = conditions.iter().map(|(t, s, m)| condition(t, *s, "Why", *m)).collect();
+        set.machines = Some(vec![Arc::new(machine)]);
+        set
+    }
+
+    #[test]
+    fn machines_are_summed_up() {
+        let none = observed(Some(0), 0);
+        for (type_, source, no, unknown) in [
+            ("MachinesReady", "Ready", "NotReady", "ReadyUnknown"),
+            ("MachinesUpToDate", "UpToDate", "NotUpToDate", "UpToDateUnknown"),
+        ] {
+            expect(&none, type_, ("True", "NoReplicas", ""));
+            expect(&with(&[(source, Status::True, "")]), type_, ("True", source, ""));
+            expect(&with(&[(source, Status::False, "m")]), type_, ("False", no, "* Machine m: m"));
+            let missing = format!("* Machine m: Condition {source} not yet reported");
+            expect(&with(&[]), type_, ("Unknown", unknown, &missing));
+        }
+        expect(&none, "Remediating", ("False", "NotRemediating", ""));
+        let sick =
+            with(&[("HealthCheckSucceeded", Status::False, ""), ("OwnerRemediated", Status::False, "waits")]);
+        expect(&sick, "Remediating", ("True", "Remediating", "* Machine m: waits"));
+    }
+
+    #[test]
+    fn a_set_at_rest() {
+        let calm = observed(Some(3), 3);
+        expect(&calm, "ScalingDown", ("False", "NotScalingDown", ""));
+        expect(&calm, "Deleting", ("False", "NotDeleting", ""));
+        let waiting = "Waiting for spec.replicas set";
+        expect(&observed(None, 0), "ScalingDown", ("Unknown", "WaitingForReplicasSet", waiting));
     }
 
     #[test]

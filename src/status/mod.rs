@@ -31,3 +31,10 @@ pub mod machine_template;
 pub mod machines;
 pub mod topology;
 pub mod up_to_date;
+
+#[cfg(test)]
+mod order;
+#[cfg(test)]
+mod reasons;
+#[cfg(test)]
+pub(crate) mod witness;

@@ -178,6 +178,35 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_of_a_machine_set() {
+        let one = [unhealthy("m", 9, "WaitingForRemediation")];
+        let expect = |change: &dyn Fn(&mut Workers<'_>), reason: &str, message: &str| {
+            let mut o = Workers {
+                machines: one.iter().collect(),
+                is_current_revision: true,
+                replicas: 3,
+                ..Workers::default()
+            };
+            change(&mut o);
+            let marks = worker_marks(&o);
+            let expected = ("False", reason, message);
+            crate::status::witness::expect_one(
+                "Machine by MachineSet",
+                &marks[0].1,
+                "OwnerRemediated",
+                expected,
+            );
+        };
+        expect(&|_| {}, "MachineDeleting", "Machine is deleting");
+        expect(&|o| o.preflight = vec!["a".into()], "RemediationDeferred", "* a");
+        expect(
+            &|o| o.is_current_revision = false,
+            "CannotBeRemediated",
+            "Machine won't be remediated because it is pending removal due to rollout",
+        );
+    }
+
+    #[test]
     fn the_note_survives_a_round_trip() {
         let note = RemediationData {
             machine: "m1".into(),

@@ -231,10 +231,7 @@ mod tests {
         change(&mut o);
         let got = reconciled(&o);
         let status = if reason == "ReconcileSucceeded" { "True" } else { "False" };
-        assert_eq!(
-            (got.status.as_str(), got.reason.as_str(), got.message.as_str()),
-            (status, reason, message)
-        );
+        crate::status::witness::expect_one("Cluster", &got, "TopologyReconciled", (status, reason, message));
     }
 
     fn generated_nothing(o: &mut Observed) {

@@ -45,7 +45,9 @@ fn cluster() -> [Value; 2] {
             "status": {"initialization": {"infrastructureProvisioned": true}}}),
     );
     let infrastructure = object(INFRA, "DevCluster", "c", Some((CORE, "Cluster", "c")), &json!({}));
-    [cluster, with(infrastructure, json!({"status": {"initialization": {"provisioned": true}}}))]
+    let more =
+        json!({"spec": {"backend": {"inMemory": {}}}, "status": {"initialization": {"provisioned": true}}});
+    [cluster, with(infrastructure, more)]
 }
 
 fn control_plane(replicas: i32, status: Value) -> [Value; 2] {
@@ -109,7 +111,7 @@ const GATES: [&str; 6] = [
     "EtcdMemberHealthy",
 ];
 
-fn healthy() -> Vec<Value> {
+pub(crate) fn healthy() -> Vec<Value> {
     let mut all: Vec<Value> = cluster().into();
     let initialized =
         json!({"initialization": {"controlPlaneInitialized": true}, "conditions": [yes("Initialized")]});
@@ -122,7 +124,8 @@ fn healthy() -> Vec<Value> {
         true,
     );
     // Nobody can ask etcd here: that it has the member must be known from before.
-    first[0]["status"] = json!({"conditions": [yes("EtcdMemberHealthy")]});
+    let member = with(yes("EtcdMemberHealthy"), json!({"reason": "Healthy"}));
+    first[0]["status"] = json!({"nodeRef": {"name": "cp-0"}, "conditions": [member]});
     all.extend(first);
     let labels = json!({"cluster.x-k8s.io/deployment-name": "md", "pool": "a"});
     let template = json!({"metadata": {"labels": labels}, "spec": {"clusterName": "c", "version": "v1.34.1",
@@ -151,10 +154,10 @@ fn healthy() -> Vec<Value> {
 }
 
 /// Computes level after level until nothing changes.
-fn settled(mut objects: Vec<Value>) -> Vec<Value> {
+pub(crate) fn settled(mut objects: Vec<Value>) -> Vec<Value> {
     let now = parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
     for _ in 0..12 {
-        let documents = objects.iter().map(|value| Document { value: value.clone(), workload: None });
+        let documents = objects.iter().map(|value| Document::from(value.clone()));
         let computed = all(&Dump::new(documents.collect()), now);
         assert_eq!(computed.iter().filter_map(|c| c.left.clone()).collect::<Vec<_>>(), Vec::<String>::new());
         if computed.iter().all(|c| c.before == c.after) {
@@ -235,6 +238,7 @@ fn appendix_a_a_healthy_cluster_at_rest() {
     check("MachineHealthCheck", "mhc", "RemediationAllowed=True/RemediationAllowed Paused=False/NotPaused");
     let config = "Ready=True/Ready CertificatesAvailable=True/Available DataSecretAvailable=True/Available Paused=False/NotPaused";
     check("KubeadmConfig", "w-0", config);
+    check("DevCluster", "c", "Paused=False/NotPaused");
     check(
         "DevMachine",
         "cp-0",

@@ -8,11 +8,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::dump::{Dump, Kind};
+use super::kept::Kept;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::condition::Conditioned;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::dev::DevMachine;
+use crate::api::dev::{DevCluster, DevMachine};
 use crate::api::key::{ObjectKey, annotation, controller_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
@@ -39,6 +40,8 @@ pub struct Computed {
     pub after: Value,
     /// Why its status is as it was.
     pub left: Option<String>,
+    /// What of its status was only repeated, and why.
+    pub kept: Vec<Kept>,
 }
 
 impl Computed {
@@ -49,12 +52,12 @@ impl Computed {
     /// What to tell people when it could not be judged.
     pub fn remark(&self) -> Option<String> {
         let why = self.left.as_ref()?;
-        Some(format!("{} {} keeps its status: {why}", self.kind.name(), self.key))
+        Some(format!("{} {} is not judged: {why}", self.kind.name(), self.key))
     }
 }
 
 /// What became of a status.
-enum Outcome<K> {
+pub(super) enum Outcome<K> {
     New(K),
     Left(String),
     /// Little can be said, because of this.
@@ -68,6 +71,7 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
     let mut computed = Vec::new();
     for kind in Kind::ALL {
         match kind {
+            Kind::ClusterClass => classes(dump, now, &mut computed),
             Kind::Cluster => {
                 each(dump, kind, &dump.clusters, now, &mut computed, |k, o| cluster_of(dump, k, o, now));
             }
@@ -101,10 +105,15 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
                 each(dump, kind, &dump.machines, now, &mut computed, |k, o| passes.machine(dump, k, o, now));
             }
             Kind::MachineHealthCheck => {
-                each(dump, kind, &dump.checks, now, &mut computed, |k, o| passes.check(k, o));
+                each(dump, kind, &dump.checks, now, &mut computed, |k, o| passes.check(dump, k, o));
             }
             Kind::KubeadmConfig => {
                 each(dump, kind, &dump.configs, now, &mut computed, |k, o| config_of(dump, k, o, now));
+            }
+            Kind::DevCluster => {
+                each(dump, kind, &dump.dev_clusters, now, &mut computed, |k, o| {
+                    dev_cluster_of(dump, k, o, now)
+                });
             }
             Kind::DevMachine => {
                 each(dump, kind, &dump.dev_machines, now, &mut computed, |k, o| {
@@ -127,17 +136,38 @@ fn each<K>(
     K: Clone + Serialize + Conditioned + kube::Resource,
 {
     for (key, object) in objects {
-        let Some(raw) = dump.raw(kind.name(), key) else { continue };
-        let outcome = match held(dump, kind, key, object, now) {
-            Some(held) => Outcome::New(held),
-            None => judge(key, object),
+        let Some(raw) = dump.raw(kind.group(), kind.name(), key) else { continue };
+        let held = held(dump, kind, key, object, now);
+        let kept = if held.is_none() { dump.kept(kind, key) } else { Vec::new() };
+        let outcome = held.map_or_else(|| judge(key, object), Outcome::New);
+        let outcome = match outcome {
+            Outcome::New(after) => Outcome::New(rewritten(raw, object, &after)),
+            Outcome::Broken(after, why) => Outcome::Broken(rewritten(raw, object, &after), why),
+            Outcome::Left(why) => Outcome::Left(why),
         };
-        let (after, left) = match outcome {
-            Outcome::New(after) => (rewritten(raw, object, &after), None),
-            Outcome::Broken(after, why) => (rewritten(raw, object, &after), Some(why)),
-            Outcome::Left(why) => (raw.clone(), Some(why)),
-        };
-        computed.push(Computed { kind, key: key.clone(), before: raw.clone(), after, left });
+        computed.push(Computed::new(kind, key, raw, outcome, kept));
+    }
+}
+
+impl Computed {
+    fn new(kind: Kind, key: &ObjectKey, before: &Value, outcome: Outcome<Value>, kept: Vec<Kept>) -> Self {
+        let (key, before) = (key.clone(), before.clone());
+        match outcome {
+            Outcome::New(after) => Self { kind, key, before, after, left: None, kept },
+            Outcome::Broken(after, why) => Self { kind, key, before, after, left: Some(why), kept },
+            Outcome::Left(why) => {
+                Self { kind, key, after: before.clone(), before, left: Some(why), kept: Vec::new() }
+            }
+        }
+    }
+}
+
+/// Classes have no type here: they are judged as they came.
+fn classes(dump: &Dump, now: Timestamp, computed: &mut Vec<Computed>) {
+    let kind = Kind::ClusterClass;
+    for (key, class) in dump.all(kind.group(), kind.name()) {
+        let kept = dump.kept(kind, key);
+        computed.push(Computed::new(kind, key, class, dump.class_status(key, class, now), kept));
     }
 }
 
@@ -149,7 +179,7 @@ fn held<K: Clone + Conditioned + kube::Resource>(
     object: &K,
     now: Timestamp,
 ) -> Option<K> {
-    let raw = dump.raw(kind.name(), key)?;
+    let raw = dump.raw(kind.group(), kind.name(), key)?;
     let name = match kind {
         Kind::Cluster => Some(key.name.as_str()),
         _ => raw["spec"]["clusterName"].as_str().or_else(|| crate::api::key::cluster_label(object)),
@@ -212,6 +242,19 @@ fn config_of(dump: &Dump, key: &ObjectKey, object: &KubeadmConfig, now: Timestam
     Outcome::New(KubeadmConfig { status: Some(status), ..object.clone() })
 }
 
+fn dev_cluster_of(dump: &Dump, key: &ObjectKey, object: &DevCluster, now: Timestamp) -> Outcome<DevCluster> {
+    if object.spec.backend.in_memory.is_none() {
+        return Outcome::Left("its backend is not in memory".to_owned());
+    }
+    if annotation(object, names::annotation::MANAGED_BY).is_some() {
+        return Outcome::Left("it is managed from outside".to_owned());
+    }
+    if dump.cluster_of_infrastructure(key, object).is_none() {
+        return Outcome::Left("no Cluster among the objects owns it".to_owned());
+    }
+    Outcome::New(DevCluster { status: Some(dev::cluster_status(object, now)), ..object.clone() })
+}
+
 fn dev_machine_of(dump: &Dump, key: &ObjectKey, object: &DevMachine, now: Timestamp) -> Outcome<DevMachine> {
     let Some(observed) = dump.dev_machine(key, object) else {
         let why = "its Machine or Cluster is not among the objects, or its backend is not in memory";
@@ -220,10 +263,23 @@ fn dev_machine_of(dump: &Dump, key: &ObjectKey, object: &DevMachine, now: Timest
     Outcome::New(DevMachine { status: Some(dev::status(&observed, now)), ..object.clone() })
 }
 
+fn marks(checks: &BTreeMap<ObjectKey, machine_health_check::Outcome>) -> BTreeMap<ObjectKey, Vec<Condition>> {
+    let mut marks: BTreeMap<ObjectKey, Vec<Condition>> = BTreeMap::new();
+    for (check, outcome) in checks {
+        for mark in outcome.marks.iter().filter(|mark| mark.persisted) {
+            let machine = ObjectKey::new(&check.namespace, &mark.machine);
+            marks.entry(machine).or_default().extend(mark.conditions.iter().cloned());
+        }
+    }
+    marks
+}
+
 /// Passes of controllers that also write on Machines.
 struct Passes {
     control_planes: BTreeMap<ObjectKey, Decision>,
     checks: BTreeMap<ObjectKey, machine_health_check::Outcome>,
+    /// What checks write on Machines.
+    marks: BTreeMap<ObjectKey, Vec<Condition>>,
 }
 
 impl Passes {
@@ -242,7 +298,8 @@ impl Passes {
                 Some((key.clone(), machine_health_check::judge(&dump.check(key, check)?, now)))
             })
             .collect();
-        Self { control_planes, checks }
+        let marks = marks(&checks);
+        Self { control_planes, checks, marks }
     }
 
     fn control_plane(
@@ -256,7 +313,13 @@ impl Passes {
         Outcome::New(KubeadmControlPlane { status: Some(status), ..object.clone() })
     }
 
-    fn check(&self, key: &ObjectKey, object: &MachineHealthCheck) -> Outcome<MachineHealthCheck> {
+    fn check(
+        &self,
+        dump: &Dump,
+        key: &ObjectKey,
+        object: &MachineHealthCheck,
+    ) -> Outcome<MachineHealthCheck> {
+        let cluster = ObjectKey::new(&key.namespace, &object.spec.cluster_name);
         match self.checks.get(key) {
             None => no_cluster(),
             Some(outcome) => {
@@ -267,6 +330,10 @@ impl Passes {
                 let after = MachineHealthCheck { status: Some(status), ..object.clone() };
                 match outcome.failure.clone() {
                     None => Outcome::New(after),
+                    // Without a connection its controller gives up, too.
+                    Some(why) if why.contains("no connection") => {
+                        Outcome::Broken(after, dump.without_nodes(&cluster).unwrap_or(why))
+                    }
                     Some(why) => Outcome::Broken(after, why),
                 }
             }
@@ -280,8 +347,8 @@ impl Passes {
             status.observed_generation = object.metadata.generation;
         }
         let mut draft = Draft::new(std::mem::take(&mut status.conditions), object.metadata.generation, now);
-        for condition in self.marks_of(key) {
-            draft.set(condition);
+        for condition in self.marks.get(key).into_iter().flatten() {
+            draft.set(condition.clone());
         }
         let pool = dump.pool_of(key, object);
         if pool.is_some_and(|(key, pool)| held(dump, Kind::MachinePool, key, pool, now).is_none()) {
@@ -289,13 +356,6 @@ impl Passes {
         }
         status.conditions = self.inspected(key, object, draft.finish());
         Outcome::New(Machine { status: Some(status), ..object.clone() })
-    }
-
-    fn marks_of(&self, key: &ObjectKey) -> Vec<Condition> {
-        let in_namespace = self.checks.iter().filter(|(check, _)| check.namespace == key.namespace);
-        let marks = in_namespace.flat_map(|(_, outcome)| &outcome.marks);
-        let mine = marks.filter(|mark| mark.persisted && mark.machine == key.name);
-        mine.flat_map(|mark| mark.conditions.clone()).collect()
     }
 
     /// With what its control plane found out about it.

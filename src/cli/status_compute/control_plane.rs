@@ -13,6 +13,7 @@ use crate::api::machine::Machine;
 use crate::plan::control_plane::{Decision, decide};
 use crate::status::contract::External;
 use crate::status::control_plane::certificates::{Certificates, Purpose};
+use crate::status::control_plane::machine::ETCD_MEMBER;
 use crate::status::control_plane::pods::is_control_plane as is_control_plane_node;
 use crate::status::control_plane::{
     Connection, Kubeconfig, Observed, OwnedMachine, Reached, Template, Workload,
@@ -113,7 +114,7 @@ impl Dump {
     }
 
     fn remote(&self, key: &ObjectKey, cluster: &Cluster, observed: &Observed) -> Workload {
-        if let Some(remote) = self.workload(key) {
+        if let Some(remote) = self.workload(key).filter(|remote| remote.has_system_pods()) {
             return Workload::Reached(Box::new(reached(remote, observed)));
         }
         match last_seen(cluster) {
@@ -128,7 +129,7 @@ impl Dump {
 fn reached(remote: &Remote, observed: &Observed) -> Reached {
     let referred =
         |node: &Node| observed.machines.iter().any(|m| m.node_name() == node.metadata.name.as_deref());
-    let nodes = remote.nodes.iter().filter(|node| is_control_plane_node(node) || referred(node));
+    let nodes = remote.nodes.values().filter(|node| is_control_plane_node(node) || referred(node));
     let system = |pod: &&Pod| pod.metadata.namespace.as_deref() == Some("kube-system");
     Reached {
         nodes: Ok(nodes.cloned().collect()),
@@ -144,10 +145,17 @@ fn membership(observed: &Observed) -> Membership {
     if !observed.etcd_is_managed() {
         return Membership::NotAsked;
     }
-    let hosted = observed.machines.iter().filter(|m| {
-        find(m.conditions(), "EtcdMemberHealthy").is_some_and(|c| !c.message.starts_with("Etcd doesn't have"))
-    });
-    let member = |(node, id): (&str, u64)| Member { id, name: node.to_owned(), ..Member::default() };
-    let list = hosted.filter_map(OwnedMachine::node_name).zip(1..).map(member).collect();
-    Membership::Known(Members { list, leader: None })
+    let told =
+        |m: &OwnedMachine| find(m.conditions(), ETCD_MEMBER).map(|c| c.message.clone()).unwrap_or_default();
+    if observed.machines.iter().any(|m| told(m).starts_with("Failed to ")) {
+        return Membership::NotAsked;
+    }
+    let hosted = observed.machines.iter().filter(|m| !told(m).starts_with("Etcd doesn't have"));
+    let member = |(machine, id): (&OwnedMachine, u64)| {
+        let name = machine.node_name()?.to_owned();
+        let learner = told(machine).starts_with("Waiting for learner");
+        Some(Member { id, name, learner, alarms: Vec::new() })
+    };
+    let list = hosted.zip(1..).filter_map(member).collect();
+    Membership::Assumed(Members { list, leader: None })
 }

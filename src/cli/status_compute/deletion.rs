@@ -16,6 +16,7 @@ use super::workload::Workload;
 use crate::api::condition::{Conditioned as _, find};
 use crate::api::key::{ObjectKey, controller_of};
 use crate::api::machine_drain_rule::MachineDrainRule;
+use crate::api::names::CORE_GROUP;
 use crate::status::drain::volumes::Storage;
 use crate::status::drain::{Tenants, refusals};
 use crate::status::machine::deletion::{Stage, stage};
@@ -32,14 +33,22 @@ impl Dump {
         let cluster = ObjectKey::of(observed.cluster.as_ref());
         let node = observed.node_name().map(str::to_owned);
         let (Some(workload), Some(node)) = (self.workload(&cluster), node) else {
-            observed.told_deletion = told.filter(|c| is_of(c, &["DrainingNode", "WaitingForVolumeDetach"]));
+            observed.told_deletion =
+                told.filter(|c| is_of(c, &["Deleting", "DrainingNode", "WaitingForVolumeDetach"]));
             return;
         };
+        // Without Pods nobody can say whether the drain is over.
+        let draining = told.as_ref().filter(|c| is_of(c, &["Deleting", "DrainingNode"]));
+        if workload.pods.is_empty() && draining.is_some() {
+            observed.told_deletion = told;
+            return;
+        }
         let found = observed.node.found().and_then(|node| node.metadata.name.as_deref());
         if found != Some(&node) {
-            let named = workload.nodes.iter().find(|n| n.metadata.name.as_deref() == Some(&node));
-            observed.named_node =
-                named.map_or(NodeReading::NotFound, |node| NodeReading::Found(Box::new(node.clone())));
+            observed.named_node = workload
+                .nodes
+                .get(&node)
+                .map_or(NodeReading::NotFound, |node| NodeReading::Found(Box::new(node.clone())));
         }
         observed.tenants = self.tenants(&cluster.namespace, workload, &node);
         observed.storage = self.storage();
@@ -65,7 +74,7 @@ impl Dump {
                 Some(ObjectKey::new(ObjectKey::of(pod).namespace, &owner.name))
             })
             .collect();
-        let rules = self.decoded::<MachineDrainRule>("MachineDrainRule", Some(namespace));
+        let rules = self.decoded::<MachineDrainRule>(CORE_GROUP, "MachineDrainRule", Some(namespace));
         let rules = rules.map(|rules| rules.into_iter().map(Arc::new).collect());
         TenantsReading::Known(Box::new(Tenants { pods, rules, namespaces: Ok(namespaces), daemon_sets }))
     }
@@ -73,18 +82,23 @@ impl Dump {
     /// Nothing is attached that the dump does not show; but a volume that is attached is not known when
     /// volumes were left out.
     fn storage(&self) -> StorageReading {
-        let volumes = if self.has_kind("PersistentVolume") {
-            self.decoded("PersistentVolume", None)
+        let volumes = if self.has_kind("", "PersistentVolume") {
+            self.decoded("", "PersistentVolume", None)
         } else {
             Err("there is no PersistentVolume among the objects".to_owned())
         };
-        let attachments = self.decoded("VolumeAttachment", None);
+        let attachments = self.decoded("storage.k8s.io", "VolumeAttachment", None);
         StorageReading::Known(Box::new(Storage { attachments, volumes }))
     }
 
     /// All objects of a kind, or those of one namespace.
-    fn decoded<K: DeserializeOwned>(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<K>, String> {
-        let here = self.all(kind).filter(|(key, _)| namespace.is_none_or(|ns| key.namespace == ns));
+    fn decoded<K: DeserializeOwned>(
+        &self,
+        group: &str,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> Result<Vec<K>, String> {
+        let here = self.all(group, kind).filter(|(key, _)| namespace.is_none_or(|ns| key.namespace == ns));
         here.map(|(_, value)| {
             serde_json::from_value(value.clone())
                 .map_err(|error| format!("{kind} {}: {error}", key_of(value)))

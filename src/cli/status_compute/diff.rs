@@ -1,78 +1,137 @@
-//! What differs between two statuses, field by field; conditions and other keyed lists are compared by
-//! key. Owns the layout; must not know why.
+//! What differs between two statuses, as data: conditions by type, other keyed lists by key, the rest
+//! field by field. Must not know how it is shown, nor why it differs.
 
-use std::fmt::Write as _;
+use serde_json::{Map, Value};
 
-use serde_json::Value;
-
-use super::compute::Computed;
-
-/// One object's differences under its name; nothing when there are none.
-#[must_use]
-pub fn text(computed: &Computed) -> String {
-    let mut lines = Vec::new();
-    compare("status", &computed.before["status"], &computed.after["status"], &mut lines);
-    if lines.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("{} {}\n", computed.kind.name(), computed.key);
-    for line in lines {
-        let _ = writeln!(text, "  {line}");
-    }
-    text
+/// One difference; `None` and null stand for what is absent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Difference {
+    Condition {
+        type_: String,
+        stored: Option<Told>,
+        computed: Option<Told>,
+    },
+    Field {
+        path: String,
+        stored: Value,
+        computed: Value,
+    },
+    /// The same conditions in another order.
+    Order,
 }
 
-fn compare(path: &str, before: &Value, after: &Value, lines: &mut Vec<String>) {
-    if before == after {
-        return;
+/// A condition without what only says when and of which generation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    pub status: String,
+    pub reason: String,
+    pub message: String,
+    pub observed_generation: Option<i64>,
+    pub last_transition_time: String,
+}
+
+impl Told {
+    fn of(condition: &Value) -> Self {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        Self {
+            status: text("status"),
+            reason: text("reason"),
+            message: text("message"),
+            observed_generation: condition["observedGeneration"].as_i64(),
+            last_transition_time: text("lastTransitionTime"),
+        }
     }
-    match (before, after) {
-        (Value::Object(old), Value::Object(new)) => {
-            let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
-            keys.sort();
-            keys.dedup();
-            for key in keys {
-                let side =
-                    |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or(Value::Null);
-                compare(&format!("{path}.{key}"), &side(old), &side(new), lines);
-            }
+}
+
+/// Everything that differs: conditions in their computed order, those that are only stored after them,
+/// then fields by path.
+#[must_use]
+pub fn differences(stored: &Value, computed: &Value) -> Vec<Difference> {
+    let mut found = conditions(list(&stored["conditions"]), list(&computed["conditions"]));
+    let without = |status: &Value| {
+        let mut fields = status.as_object().cloned().unwrap_or_default();
+        fields.remove("conditions");
+        Value::Object(fields)
+    };
+    compare("", &without(stored), &without(computed), &mut found);
+    found
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn type_of(condition: &Value) -> &str {
+    condition["type"].as_str().unwrap_or_default()
+}
+
+fn conditions(stored: &[Value], computed: &[Value]) -> Vec<Difference> {
+    let find = |list: &[Value], type_: &str| list.iter().find(|c| type_of(c) == type_).map(Told::of);
+    let types =
+        computed.iter().chain(stored.iter().filter(|c| find(computed, type_of(c)).is_none())).map(type_of);
+    let mut found = Vec::new();
+    for type_ in types {
+        let (stored, computed) = (find(stored, type_), find(computed, type_));
+        if stored != computed {
+            found.push(Difference::Condition { type_: type_.to_owned(), stored, computed });
         }
-        (Value::Array(old), Value::Array(new)) if key_of(old, new).is_some() => {
-            by_key(path, old, new, key_of(old, new).unwrap_or_default(), lines);
-        }
-        _ => lines.push(format!("{path}: {} → {}", shown(before), shown(after))),
+    }
+    let shared = |list: &[Value], other: &[Value]| -> Vec<String> {
+        list.iter().map(type_of).filter(|t| find(other, t).is_some()).map(str::to_owned).collect()
+    };
+    if shared(stored, computed) != shared(computed, stored) {
+        found.push(Difference::Order);
+    }
+    found
+}
+
+fn compare(path: &str, stored: &Value, computed: &Value, found: &mut Vec<Difference>) {
+    match (stored, computed) {
+        _ if stored == computed => {}
+        (Value::Object(old), Value::Object(new)) => fields(path, old, new, found),
+        (Value::Array(old), Value::Array(new)) => match key_of(old, new) {
+            Some(key) => by_key(path, old, new, key, found),
+            None => found.push(field(path, stored, computed)),
+        },
+        _ => found.push(field(path, stored, computed)),
+    }
+}
+
+fn field(path: &str, stored: &Value, computed: &Value) -> Difference {
+    Difference::Field { path: path.to_owned(), stored: stored.clone(), computed: computed.clone() }
+}
+
+fn fields(path: &str, old: &Map<String, Value>, new: &Map<String, Value>, found: &mut Vec<Difference>) {
+    let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    for key in keys {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        compare(&path, old.get(key).unwrap_or(&Value::Null), new.get(key).unwrap_or(&Value::Null), found);
     }
 }
 
 /// The field that names the items of both lists.
 fn key_of(old: &[Value], new: &[Value]) -> Option<&'static str> {
-    let named = |key: &str| {
-        let texts: Vec<&str> = old.iter().chain(new).filter_map(|item| item[key].as_str()).collect();
-        texts.len() == old.len() + new.len()
-    };
-    ["type", "version", "name"].into_iter().find(|key| named(key))
+    let named = |key: &&str| old.iter().chain(new).all(|item| item[*key].is_string());
+    ["type", "version", "name"].into_iter().find(named)
 }
 
-fn by_key(path: &str, old: &[Value], new: &[Value], key: &str, lines: &mut Vec<String>) {
+fn by_key(path: &str, old: &[Value], new: &[Value], key: &str, found: &mut Vec<Difference>) {
     let name = |item: &Value| item[key].as_str().unwrap_or_default().to_owned();
-    let find = |list: &[Value], wanted: &str| list.iter().find(|item| name(item) == wanted).cloned();
-    let mut names: Vec<String> = new.iter().map(name).collect();
-    names.extend(old.iter().map(name).filter(|n| find(new, n).is_none()));
-    let order = |list: &[Value]| {
-        list.iter().map(name).filter(|n| find(old, n).is_some() && find(new, n).is_some()).collect::<Vec<_>>()
-    };
-    if order(old) != order(new) {
-        lines.push(format!("{path}: the order differs"));
+    let mut names: Vec<String> = new.iter().chain(old).map(name).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    let before = found.len();
+    for wanted in names {
+        let side =
+            |list: &[Value]| list.iter().find(|item| name(item) == wanted).cloned().unwrap_or(Value::Null);
+        compare(&format!("{path}[{wanted}]"), &side(old), &side(new), found);
     }
-    for name in names {
-        let side = |list: &[Value]| find(list, &name).unwrap_or(Value::Null);
-        compare(&format!("{path}[{name}]"), &side(old), &side(new), lines);
+    // The same items in another order, or one of them twice.
+    if found.len() == before {
+        found.push(field(path, &Value::from(old), &Value::from(new)));
     }
-}
-
-/// A value on one line.
-fn shown(value: &Value) -> String {
-    if value.is_null() { "absent".to_owned() } else { value.to_string() }
 }
 
 #[cfg(test)]
@@ -81,24 +140,57 @@ mod tests {
 
     use super::*;
 
+    fn told(status: &str, message: &str) -> Option<Told> {
+        Some(Told { status: status.to_owned(), message: message.to_owned(), ..Told::default() })
+    }
+
     #[test]
-    fn lists_with_keys_are_compared_by_key() {
-        let before = json!({"phase": "Running", "replicas": 3, "conditions": [
+    fn conditions_and_lists_with_keys_are_compared_by_key() {
+        let stored = json!({"phase": "Running", "replicas": 3, "versions": [{"version": "v1", "replicas": 1}], "conditions": [
             {"type": "A", "status": "True", "message": "x"}, {"type": "B", "status": "True"}, {"type": "C", "status": "True"}]});
-        let after = json!({"phase": "Running", "readyReplicas": 3, "conditions": [
+        let computed = json!({"phase": "Running", "readyReplicas": 3, "versions": [{"version": "v1", "replicas": 2}], "conditions": [
             {"type": "C", "status": "True"}, {"type": "A", "status": "False", "message": "x"}, {"type": "D", "status": "True"}]});
-        let mut lines = Vec::new();
-        compare("status", &before, &after, &mut lines);
+        let condition = |type_: &str, stored, computed| Difference::Condition {
+            type_: type_.to_owned(),
+            stored,
+            computed,
+        };
         assert_eq!(
-            lines,
+            differences(&stored, &computed),
             [
-                "status.conditions: the order differs",
-                "status.conditions[A].status: \"True\" → \"False\"",
-                "status.conditions[D]: absent → {\"status\":\"True\",\"type\":\"D\"}",
-                "status.conditions[B]: {\"status\":\"True\",\"type\":\"B\"} → absent",
-                "status.readyReplicas: absent → 3",
-                "status.replicas: 3 → absent",
+                condition("A", told("True", "x"), told("False", "x")),
+                condition("D", None, told("True", "")),
+                condition("B", told("True", ""), None),
+                Difference::Order,
+                field("readyReplicas", &Value::Null, &json!(3)),
+                field("replicas", &json!(3), &Value::Null),
+                field("versions[v1].replicas", &json!(1), &json!(2)),
             ]
         );
+        assert_eq!(differences(&stored, &stored), []);
+    }
+
+    #[test]
+    fn nothing_that_differs_goes_unseen() {
+        for (stored, computed) in [
+            (
+                json!({"versions": [{"version": "a"}, {"version": "b"}]}),
+                json!({"versions": [{"version": "b"}, {"version": "a"}]}),
+            ),
+            (json!({"x": [{"name": "a"}, {"name": "a"}]}), json!({"x": [{"name": "a"}]})),
+            (json!({"x": [1, 2]}), json!({"x": [2, 1]})),
+            (json!({"x": {}}), json!({})),
+            (json!(null), json!({"phase": "Pending"})),
+            (
+                json!({"conditions": [{"type": "A", "observedGeneration": 1}]}),
+                json!({"conditions": [{"type": "A", "observedGeneration": 2}]}),
+            ),
+            (
+                json!({"conditions": [{"type": "A", "lastTransitionTime": "x"}]}),
+                json!({"conditions": [{"type": "A", "lastTransitionTime": "y"}]}),
+            ),
+        ] {
+            assert_eq!(differences(&stored, &computed).len(), 1, "{stored} {computed}");
+        }
     }
 }

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::read::Origin;
 use super::workload::Workload;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::dev::DevMachine;
+use crate::api::dev::{DevCluster, DevMachine};
 use crate::api::key::{ObjectKey, group_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
@@ -29,11 +30,19 @@ use crate::status::definition::contract_of;
 pub struct Document {
     pub value: Value,
     pub workload: Option<ObjectKey>,
+    pub origin: Origin,
+}
+
+impl From<Value> for Document {
+    fn from(value: Value) -> Self {
+        Self { value, ..Self::default() }
+    }
 }
 
 /// A kind whose status is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
+    ClusterClass,
     Cluster,
     KubeadmControlPlane,
     MachineDeployment,
@@ -42,11 +51,14 @@ pub enum Kind {
     Machine,
     MachineHealthCheck,
     KubeadmConfig,
+    DevCluster,
     DevMachine,
 }
 
 impl Kind {
-    pub const ALL: [Self; 9] = [
+    /// From the whole to its parts, the order of every output.
+    pub const ALL: [Self; 11] = [
+        Self::ClusterClass,
         Self::Cluster,
         Self::KubeadmControlPlane,
         Self::MachineDeployment,
@@ -55,12 +67,14 @@ impl Kind {
         Self::Machine,
         Self::MachineHealthCheck,
         Self::KubeadmConfig,
+        Self::DevCluster,
         Self::DevMachine,
     ];
 
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::ClusterClass => "ClusterClass",
             Self::Cluster => "Cluster",
             Self::KubeadmControlPlane => "KubeadmControlPlane",
             Self::MachineDeployment => "MachineDeployment",
@@ -69,15 +83,17 @@ impl Kind {
             Self::Machine => "Machine",
             Self::MachineHealthCheck => "MachineHealthCheck",
             Self::KubeadmConfig => "KubeadmConfig",
+            Self::DevCluster => "DevCluster",
             Self::DevMachine => "DevMachine",
         }
     }
 
-    fn group(self) -> &'static str {
+    #[must_use]
+    pub fn group(self) -> &'static str {
         match self {
             Self::KubeadmControlPlane => names::CONTROL_PLANE_GROUP,
             Self::KubeadmConfig => names::BOOTSTRAP_GROUP,
-            Self::DevMachine => names::INFRASTRUCTURE_GROUP,
+            Self::DevCluster | Self::DevMachine => names::INFRASTRUCTURE_GROUP,
             _ => names::CORE_GROUP,
         }
     }
@@ -87,6 +103,15 @@ impl Kind {
         let group = group_of(value["apiVersion"].as_str()?);
         Self::ALL.into_iter().find(|k| k.name() == kind && k.group() == group)
     }
+}
+
+/// Kinds of different groups may share a name, `Cluster` above all.
+type GroupKind = (String, String);
+
+#[derive(Debug)]
+struct Entry {
+    value: Value,
+    origin: Origin,
 }
 
 /// All objects of one dump.
@@ -100,13 +125,14 @@ pub struct Dump {
     pub machines: BTreeMap<ObjectKey, Machine>,
     pub checks: BTreeMap<ObjectKey, MachineHealthCheck>,
     pub configs: BTreeMap<ObjectKey, KubeadmConfig>,
+    pub dev_clusters: BTreeMap<ObjectKey, DevCluster>,
     pub dev_machines: BTreeMap<ObjectKey, DevMachine>,
     /// What could not be taken in.
     pub remarks: Vec<String>,
-    /// Everything, as it came, by kind.
-    raw: BTreeMap<String, BTreeMap<ObjectKey, Value>>,
-    /// By group and kind.
-    contracts: BTreeMap<(String, String), Result<Contract, String>>,
+    /// Everything, as it came.
+    raw: BTreeMap<GroupKind, BTreeMap<ObjectKey, Entry>>,
+    /// The contract of a kind and the version it is read in, or why there is none.
+    definitions: BTreeMap<GroupKind, Result<(Contract, String), String>>,
     workloads: BTreeMap<ObjectKey, Workload>,
 }
 
@@ -117,12 +143,14 @@ impl Dump {
     pub fn new(documents: Vec<Document>) -> Self {
         let mut dump = Self::default();
         let mut remote = Vec::new();
-        for Document { value, workload } in documents {
-            match value["kind"].as_str() {
-                Some("Node" | "Pod") => remote.push((value, workload)),
-                Some("CustomResourceDefinition") => dump.define(&value),
-                Some(_) if value["metadata"]["name"].is_string() => dump.take(value),
-                _ => dump.remarks.push("a document is no object: it has no kind or no name".to_owned()),
+        for document in documents {
+            match document.value["kind"].as_str() {
+                Some("Node" | "Pod") => remote.push(document),
+                Some("CustomResourceDefinition") => dump.define(&document.value),
+                _ => match missing(&document.value) {
+                    None => dump.take(document.value, document.origin),
+                    Some(what) => dump.remarks.push(format!("{}: {what}: left out", document.origin)),
+                },
             }
         }
         let (workloads, remarks) = super::workload::sorted(remote);
@@ -135,26 +163,31 @@ impl Dump {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let spec = &definition["spec"];
         let key = (text(&spec["group"]), text(&spec["names"]["kind"]));
-        self.contracts.insert(key, contract_of(definition).map(|(contract, _)| contract));
+        self.definitions.insert(key, contract_of(definition));
     }
 
-    fn take(&mut self, value: Value) {
+    fn take(&mut self, value: Value, origin: Origin) {
         let key = key_of(&value);
-        let name = format!("{} {key}", value["kind"].as_str().unwrap_or_default());
-        if let Some(kind) = Kind::of(&value) {
-            let version = value["apiVersion"].as_str().and_then(|v| v.split_once('/')).map_or("", |(_, v)| v);
+        let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+        let (group, version) = match value["apiVersion"].as_str().unwrap_or_default().split_once('/') {
+            Some((group, version)) => (group.to_owned(), version),
+            None => (String::new(), ""),
+        };
+        if let Some(judged) = Kind::of(&value) {
             let taken = if version == VERSION {
-                self.decode(kind, &key, &value)
+                self.decode(judged, &key, &value)
             } else {
                 Err(format!("it is in version {version}; only {VERSION} is computed"))
             };
             if let Err(why) = taken {
-                self.remarks.push(format!("{name} is left out: {why}"));
+                self.remarks.push(format!("{origin}: {kind} {key} is left out: {why}"));
             }
         }
-        let of_kind = self.raw.entry(value["kind"].as_str().unwrap_or_default().to_owned()).or_default();
-        if of_kind.insert(key, value).is_some() {
-            self.remarks.push(format!("{name} is there more than once: the last one counts"));
+        let name = format!("{kind} {key}");
+        let again = origin.to_string();
+        let of_kind = self.raw.entry((group, kind)).or_default();
+        if let Some(former) = of_kind.insert(key, Entry { value, origin }) {
+            self.remarks.push(format!("{again}: {name} is also at {}: this one counts", former.origin));
         }
     }
 
@@ -168,6 +201,8 @@ impl Dump {
             Ok(())
         }
         match kind {
+            // It is judged as it came.
+            Kind::ClusterClass => Ok(()),
             Kind::Cluster => put(&mut self.clusters, key, value),
             Kind::KubeadmControlPlane => put(&mut self.control_planes, key, value),
             Kind::MachineDeployment => put(&mut self.machine_deployments, key, value),
@@ -176,25 +211,47 @@ impl Dump {
             Kind::Machine => put(&mut self.machines, key, value),
             Kind::MachineHealthCheck => put(&mut self.checks, key, value),
             Kind::KubeadmConfig => put(&mut self.configs, key, value),
+            Kind::DevCluster => put(&mut self.dev_clusters, key, value),
             Kind::DevMachine => put(&mut self.dev_machines, key, value),
         }
     }
 
     /// The object as it came.
     #[must_use]
-    pub fn raw(&self, kind: &str, key: &ObjectKey) -> Option<&Value> {
-        self.raw.get(kind)?.get(key)
+    pub fn raw(&self, group: &str, kind: &str, key: &ObjectKey) -> Option<&Value> {
+        Some(&self.raw.get(&(group.to_owned(), kind.to_owned()))?.get(key)?.value)
     }
 
     /// All objects of a kind, as they came.
-    pub fn all(&self, kind: &str) -> impl Iterator<Item = (&ObjectKey, &Value)> {
-        self.raw.get(kind).into_iter().flatten()
+    pub fn all(&self, group: &str, kind: &str) -> impl Iterator<Item = (&ObjectKey, &Value)> {
+        let of_kind = self.raw.get(&(group.to_owned(), kind.to_owned()));
+        of_kind.into_iter().flatten().map(|(key, entry)| (key, &entry.value))
     }
 
     /// Something of this kind is here, so that what is not here does not exist.
     #[must_use]
-    pub fn has_kind(&self, kind: &str) -> bool {
-        self.raw.contains_key(kind)
+    pub fn has_kind(&self, group: &str, kind: &str) -> bool {
+        self.raw.contains_key(&(group.to_owned(), kind.to_owned()))
+    }
+
+    /// How many objects of Cluster API's groups have a status that nobody here can judge, by kind.
+    #[must_use]
+    pub fn unjudged(&self) -> BTreeMap<&str, usize> {
+        let ours = |group: &str| group.ends_with("cluster.x-k8s.io");
+        let judged =
+            |group: &str, kind: &str| Kind::ALL.iter().any(|k| k.group() == group && k.name() == kind);
+        let others = self.raw.iter().filter(|((group, kind), _)| ours(group) && !judged(group, kind));
+        let counted = others.map(|((_, kind), objects)| {
+            (kind.as_str(), objects.values().filter(|entry| !entry.value["status"].is_null()).count())
+        });
+        counted.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The contract of a kind and the version in which it is read; `None` when its definition is not
+    /// here.
+    #[must_use]
+    pub fn definition(&self, group: &str, kind: &str) -> Option<&Result<(Contract, String), String>> {
+        self.definitions.get(&(group.to_owned(), kind.to_owned()))
     }
 
     /// What a reference in a spec leads to.
@@ -202,17 +259,19 @@ impl Dump {
     pub fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
         let Some(reference) = reference.filter(|r| !r.name.is_empty()) else { return External::NotSet };
         let kind = reference.kind.clone();
-        let stated = self.contracts.get(&(reference.api_group.clone(), kind.clone()));
+        let group = reference.api_group.as_str();
+        let stated = self.definition(group, &kind);
         if let Some(Err(error)) = stated {
             return External::Unreadable { kind, error: error.clone() };
         }
         let key = ObjectKey::new(namespace, &reference.name);
-        match self.raw(&kind, &key) {
+        match self.raw(group, &kind, &key) {
             Some(value) => {
-                let contract = stated.and_then(|s| s.as_ref().ok()).copied().unwrap_or_default();
+                let stated = stated.and_then(|s| s.as_ref().ok());
+                let contract = stated.map(|(contract, _)| *contract).unwrap_or_default();
                 External::Found(Provided::new(value.clone()).under(contract))
             }
-            None if self.has_kind(&kind) => External::NotFound { kind },
+            None if self.has_kind(group, &kind) => External::NotFound { kind },
             None => External::Unreadable { error: format!("there is no {kind} among the objects"), kind },
         }
     }
@@ -220,8 +279,7 @@ impl Dump {
     /// The definition of its kind is here, and promises no contract: nobody can read it.
     #[must_use]
     pub fn is_misdefined(&self, reference: &ContractRef) -> bool {
-        let kind = (reference.api_group.clone(), reference.kind.clone());
-        self.contracts.get(&kind).is_some_and(Result::is_err)
+        self.definition(&reference.api_group, &reference.kind).is_some_and(Result::is_err)
     }
 
     /// Nodes and Pods of a workload cluster; `None` when there are none of it here.
@@ -233,8 +291,22 @@ impl Dump {
     /// Names of the Secrets in a namespace.
     #[must_use]
     pub fn secrets(&self, namespace: &str) -> BTreeSet<&str> {
-        let here = self.all("Secret").filter(|(key, _)| key.namespace == namespace);
+        let here = self.all("", "Secret").filter(|(key, _)| key.namespace == namespace);
         here.map(|(key, _)| key.name.as_str()).collect()
+    }
+}
+
+/// What a document lacks to be an object.
+fn missing(value: &Value) -> Option<&'static str> {
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    if !value.is_object() {
+        Some("an object was expected, with apiVersion, kind and metadata.name")
+    } else if !is_text(&value["kind"]) {
+        Some("this object has no kind")
+    } else if !is_text(&value["metadata"]["name"]) {
+        Some("this object has no metadata.name")
+    } else {
+        None
     }
 }
 

@@ -5,24 +5,29 @@
 //! Each object is judged by what the *stored* objects around it say, as its controller would in its next
 //! pass; statuses computed in the same run are not fed back.
 
+mod assumed;
+mod class;
 pub mod compute;
 mod control_plane;
 mod deletion;
-mod diff;
+pub mod diff;
 pub mod dump;
+pub mod kept;
 mod observe;
-mod read;
+pub mod read;
+mod remediation;
+mod report;
 mod topology;
 mod workload;
 
 #[cfg(test)]
 mod tests;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::args::{StatusComputeArgs, StatusOutputArg};
-use super::output;
+use super::output::{self, Style};
 use crate::time::Timestamp;
 use compute::Computed;
 use dump::Dump;
@@ -31,7 +36,7 @@ use dump::Dump;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     pub document: String,
-    /// What could not be judged, and why.
+    /// What was left out, could not be judged, or was only repeated; and why.
     pub remarks: Vec<String>,
     /// Some status differs from the one it came with.
     pub differs: bool,
@@ -40,18 +45,28 @@ pub struct Answer {
 /// Reads, computes and lays out.
 ///
 /// # Errors
-/// A file that cannot be read or is no YAML or JSON, in a sentence.
-pub fn run(args: &StatusComputeArgs, now: Timestamp) -> anyhow::Result<Answer> {
-    let documents = read::documents(&args.files, &args.workloads)?;
+/// A file that cannot be read or is no YAML or JSON, or nothing to compute, in a sentence.
+pub fn run(args: &StatusComputeArgs, now: Timestamp, style: Style) -> anyhow::Result<Answer> {
+    let (documents, mut remarks) = read::documents(&args.files, &args.workloads)?;
+    let count = documents.len();
     let dump = Dump::new(documents);
     let computed = compute::all(&dump, now);
-    let document = if args.diff { differences(&computed) } else { objects(&computed, args.output)? };
-    let remarks = dump.remarks.iter().cloned().chain(computed.iter().filter_map(Computed::remark)).collect();
+    remarks.extend(dump.remarks.iter().cloned());
+    if computed.is_empty() {
+        remarks.push(format!(
+            "there is nothing to compute among {count} objects: no Cluster API kind with rules here"
+        ));
+        bail!("{}", remarks.join("\n"));
+    }
+    let document = if args.diff {
+        report::text(&computed, &dump.unjudged(), style)
+    } else {
+        style.block(objects(&computed, args.output)?)
+    };
+    remarks.extend(computed.iter().filter_map(Computed::remark));
+    let kept = computed.iter().flat_map(|c| c.kept.iter().map(|kept| (c.kind, &c.key, kept)));
+    remarks.extend(kept::sentences(kept));
     Ok(Answer { document, remarks, differs: computed.iter().any(Computed::differs) })
-}
-
-fn differences(computed: &[Computed]) -> String {
-    computed.iter().map(diff::text).collect()
 }
 
 fn objects(computed: &[Computed], output: StatusOutputArg) -> anyhow::Result<String> {

@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 
 use super::dump::{Dump, select};
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find, is_true};
-use crate::api::dev::DevMachine;
+use crate::api::dev::{DevCluster, DevMachine};
 use crate::api::key::{ObjectKey, annotation, cluster_label, controller_of, label as label_of};
 use crate::api::machine::{Machine, MachineSpec};
 use crate::api::machine_deployment::MachineDeployment;
@@ -25,7 +24,6 @@ use crate::api::reference::ContractRef;
 use crate::plan::machine_set::preflight::{Preflight, check};
 use crate::status::contract::{External, Provided};
 use crate::status::machine::{NodeReading, Probe, Update};
-use crate::status::machine_health_check::ExternalRemediation;
 use crate::status::machines::is_control_plane;
 use crate::status::selector::matches;
 use crate::status::{
@@ -70,8 +68,8 @@ impl Dump {
         let ns = key.namespace.as_str();
         cluster::Observed {
             cluster: cluster.clone(),
-            infrastructure: self.external(ns, cluster.spec.infrastructure_ref.as_ref()),
-            control_plane: self.external(ns, cluster.spec.control_plane_ref.as_ref()),
+            infrastructure: self.infrastructure_of_cluster(ns, cluster),
+            control_plane: self.control_plane_of_cluster(ns, cluster),
             probe: self.probe(key, cluster, now),
             descendants: cluster::Descendants {
                 machine_deployments: shared(select(&self.machine_deployments, ns, |o| {
@@ -95,7 +93,7 @@ impl Dump {
     pub fn class(&self, key: &ObjectKey, cluster: &Cluster) -> Option<&serde_json::Value> {
         let class = &cluster.spec.topology.as_ref()?.class_ref;
         let namespace = class.namespace.as_deref().unwrap_or(&key.namespace);
-        self.raw("ClusterClass", &ObjectKey::new(namespace, &class.name))
+        self.raw(names::CORE_GROUP, "ClusterClass", &ObjectKey::new(namespace, &class.name))
     }
 
     /// Everything a Machine is judged by; `None` without its Cluster.
@@ -103,18 +101,16 @@ impl Dump {
         let ns = key.namespace.as_str();
         let cluster_key = ObjectKey::new(ns, &object.spec.cluster_name);
         let cluster = self.clusters.get(&cluster_key)?;
-        let left = select(&self.machines, ns, |m| {
-            is_control_plane(m)
-                && cluster_label(m) == Some(cluster_key.name.as_str())
-                && m.metadata.deletion_timestamp.is_none()
-        });
+        // Only a deletion asks for it.
+        let left = object.metadata.deletion_timestamp.as_ref();
+        let left = left.map(|_| self.control_plane_machines_left(&cluster_key));
         let mut observed = machine::Observed {
             machine: object.clone(),
             cluster: Arc::new(cluster.clone()),
-            bootstrap: self.external(ns, object.spec.bootstrap.config_ref.as_ref()),
-            infrastructure: self.external(ns, Some(&object.spec.infrastructure_ref)),
-            control_plane: self.external(ns, cluster.spec.control_plane_ref.as_ref()),
-            control_plane_machines_left: left.len(),
+            bootstrap: self.bootstrap_of_machine(ns, object),
+            infrastructure: self.infrastructure_of_machine(ns, object),
+            control_plane: self.control_plane_of_cluster(ns, cluster),
+            control_plane_machines_left: left.unwrap_or_default(),
             probe: self.probe(&cluster_key, cluster, now),
             deployment: self.deployment_of(ns, object),
             update: told_update(object),
@@ -129,12 +125,20 @@ impl Dump {
         Some(observed)
     }
 
+    fn control_plane_machines_left(&self, cluster: &ObjectKey) -> usize {
+        let stays = |m: &Machine| {
+            is_control_plane(m)
+                && cluster_label(m) == Some(cluster.name.as_str())
+                && m.metadata.deletion_timestamp.is_none()
+        };
+        select(&self.machines, &cluster.namespace, stays).len()
+    }
+
     fn node(&self, cluster: &ObjectKey, machine: &Machine) -> NodeReading {
         let Some(workload) = self.workload(cluster) else { return NodeReading::NotConnected };
         let id = machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
         let Some(id) = id else { return NodeReading::NotAsked };
-        let has_id = |node: &&Node| node.spec.as_ref().and_then(|s| s.provider_id.as_deref()) == Some(id);
-        let mut found = workload.nodes.iter().filter(has_id);
+        let mut found = workload.nodes_with(id);
         match (found.next(), found.next()) {
             (None, _) => NodeReading::NotFound,
             (Some(node), None) => NodeReading::Found(Box::new(node.clone())),
@@ -171,7 +175,11 @@ impl Dump {
         let makes = mine.len() < wanted
             && set.metadata.deletion_timestamp.is_none()
             && annotation(&set, names::annotation::DISABLE_MACHINE_CREATE) != Some("true");
-        let preflight = if makes { check(&self.preflight(ns, &set, cluster)) } else { Ok(Vec::new()) };
+        let preflight = match makes {
+            true if self.left_out(cluster.spec.control_plane_ref.as_ref()) => Ok(told_preflight(&set)),
+            true => check(&self.preflight(ns, &set, cluster)),
+            false => Ok(Vec::new()),
+        };
         let missing_templates = self.missing_templates(ns, &set.spec.template.spec);
         let deployment = label_of(&set, label::DEPLOYMENT_NAME);
         let deployment = deployment.and_then(|name| self.machine_deployments.get(&ObjectKey::new(ns, name)));
@@ -239,7 +247,9 @@ impl Dump {
             bootstrap: self.external(ns, spec.bootstrap.config_ref.as_ref()),
             infrastructure: self.external(ns, Some(&spec.infrastructure_ref)),
             machines: owned(select(&self.machines, ns, mine)),
-            nodes: self.workload(&ObjectKey::new(ns, &pool.spec.cluster_name)).map(|w| w.nodes.clone()),
+            nodes: self
+                .workload(&ObjectKey::new(ns, &pool.spec.cluster_name))
+                .map(|w| w.nodes.values().cloned().collect()),
         }
     }
 
@@ -248,21 +258,6 @@ impl Dump {
         let pool = ObjectKey::new(&key.namespace, label_of(machine, label::POOL_NAME)?);
         let (key, pool) = self.machine_pools.get_key_value(&pool)?;
         (pool.metadata.deletion_timestamp.is_none() && is_of_pool(machine, key, pool)).then_some((key, pool))
-    }
-
-    /// What the check's template of requests leads to; it counts as there when nothing of its kind is.
-    fn remediation(&self, ns: &str, check: &MachineHealthCheck) -> Option<ExternalRemediation> {
-        let template = check.spec.remediation.as_ref()?.template_ref.as_ref()?;
-        let key = ObjectKey::new(ns, &template.name);
-        let request = template.kind.strip_suffix("Template").unwrap_or(&template.kind);
-        let requests = self.all(request).filter(|(key, _)| key.namespace == ns);
-        Some(ExternalRemediation {
-            kind: template.kind.clone(),
-            template: key.to_string(),
-            template_exists: self.raw(&template.kind, &key).is_some() || !self.has_kind(&template.kind),
-            requests: requests.map(|(key, _)| key.name.clone()).collect(),
-            creation_fails: false,
-        })
     }
 
     /// Everything a MachineHealthCheck is judged by; `None` without its Cluster.
@@ -282,8 +277,10 @@ impl Dump {
             let (Some(name), Some(workload), true) = (name, workload, follows) else {
                 return TargetNode::None;
             };
-            let found = workload.nodes.iter().find(|n| n.metadata.name.as_deref() == Some(name));
-            found.map_or(TargetNode::Gone, |node| TargetNode::Found(Box::new(node.clone())))
+            workload
+                .nodes
+                .get(name)
+                .map_or(TargetNode::Gone, |node| TargetNode::Found(Box::new(node.clone())))
         };
         let targets = select(&self.machines, ns, |m| is_target(check, m));
         Some(machine_health_check::Observed {
@@ -323,6 +320,13 @@ impl Dump {
             machine,
             ..bootstrap::Observed::default()
         })
+    }
+
+    /// The Cluster of a DevCluster.
+    pub fn cluster_of_infrastructure(&self, key: &ObjectKey, object: &DevCluster) -> Option<&Cluster> {
+        let owners = object.metadata.owner_references.iter().flatten();
+        let owner = owners.into_iter().find(|o| o.kind == "Cluster")?;
+        self.clusters.get(&ObjectKey::new(&key.namespace, &owner.name))
     }
 
     /// Everything a DevMachine is judged by; `None` without its Machine or Cluster, or with another
@@ -372,8 +376,15 @@ fn owned<T: Clone>(objects: Vec<&T>) -> Vec<T> {
     objects.into_iter().cloned().collect()
 }
 
+/// The checks that failed when the set was last looked at, from its stored condition.
+fn told_preflight(set: &MachineSet) -> Vec<String> {
+    let told = find(set.conditions(), "ScalingUp").map(|c| c.message.as_str()).unwrap_or_default();
+    let lines = told.lines().filter_map(|line| line.strip_prefix("* "));
+    lines.filter(|line| line.ends_with(" preflight check failed)")).map(str::to_owned).collect()
+}
+
 /// What an extension said of an update in place, from the stored condition.
-fn told_update(machine: &Machine) -> Option<Update> {
+pub fn told_update(machine: &Machine) -> Option<Update> {
     const RUNNING: &str = "In-place update in progress: ";
     let told = find(machine.conditions(), "Updating").filter(|c| c.status == "True")?;
     match told.reason.as_str() {

@@ -1,29 +1,58 @@
-//! From files to documents: YAML streams, JSON, lists, folders, standard input. Owns paths; must not know
-//! any kind.
+//! From files to documents: YAML streams, JSON, lists, folders, standard input. Owns paths and positions;
+//! must not know any kind.
 
+use std::fmt::{self, Display};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 
 use super::dump::Document;
 use crate::api::key::ObjectKey;
 
-/// Every object of every file, lists taken apart. `workloads` are `NAMESPACE/NAME=FILE`.
+/// Where an object stands, for remarks about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    pub file: String,
+    /// The first line of its document, from 1.
+    pub line: usize,
+    /// Its place in the list that the document is, from 1.
+    pub item: Option<usize>,
+}
+
+impl Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        self.item.map_or(Ok(()), |item| write!(f, " item {item}"))
+    }
+}
+
+/// Every object of every file, lists taken apart, and a remark for each file without any. `workloads`
+/// are `NAMESPACE/NAME=FILE`.
 ///
 /// # Errors
-/// What cannot be read, and why.
-pub fn documents(files: &[PathBuf], workloads: &[String]) -> anyhow::Result<Vec<Document>> {
-    let mut documents = Vec::new();
-    for file in files {
-        take(file, None, &mut documents)?;
+/// What cannot be read or understood: file, line, column, and what was expected there.
+pub fn documents(files: &[PathBuf], workloads: &[String]) -> anyhow::Result<(Vec<Document>, Vec<String>)> {
+    let workloads: Vec<(ObjectKey, &str)> =
+        workloads.iter().map(|w| parse_workload(w)).collect::<Result<_, _>>()?;
+    let remote = workloads.iter().map(|(cluster, file)| (Path::new(*file), Some(cluster)));
+    let sources: Vec<(&Path, Option<&ObjectKey>)> =
+        files.iter().map(|file| (file.as_path(), None)).chain(remote).collect();
+    if sources.iter().filter(|(path, _)| is_stdin(path)).count() > 1 {
+        bail!("- (standard input) is named more than once: it can be read only once");
     }
-    for workload in workloads {
-        let (cluster, file) = parse_workload(workload)?;
-        take(Path::new(file), Some(&cluster), &mut documents)?;
+    let (mut documents, mut remarks) = (Vec::new(), Vec::new());
+    for (path, cluster) in sources {
+        let before = documents.len();
+        for file in if path.is_dir() { folder(path)? } else { vec![path.to_path_buf()] } {
+            take(&file, cluster, &mut documents)?;
+        }
+        if documents.len() == before {
+            remarks.push(format!("{} holds no objects", shown(path)));
+        }
     }
-    Ok(documents)
+    Ok((documents, remarks))
 }
 
 fn parse_workload(text: &str) -> anyhow::Result<(ObjectKey, &str)> {
@@ -36,14 +65,22 @@ fn parse_workload(text: &str) -> anyhow::Result<(ObjectKey, &str)> {
     }
 }
 
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn shown(path: &Path) -> String {
+    if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
 fn take(path: &Path, cluster: Option<&ObjectKey>, documents: &mut Vec<Document>) -> anyhow::Result<()> {
-    let found = if path.is_dir() { folder(path)? } else { vec![path.to_path_buf()] };
-    for file in found {
-        let shown = file.display();
-        let text = text(&file).with_context(|| format!("cannot read {shown}"))?;
-        for value in parse(&text).with_context(|| format!("{shown} is neither YAML nor JSON"))? {
-            flatten(value, cluster, documents);
-        }
+    let file = shown(path);
+    let text = text(path).with_context(|| format!("cannot read {file}"))?;
+    // Editors on Windows begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    for (line, value) in parse(text).map_err(|wrong| anyhow!("{file}:{wrong}"))? {
+        let origin = Origin { file: file.clone(), line, item: None };
+        flatten(value, &origin, cluster, documents);
     }
     Ok(())
 }
@@ -62,7 +99,7 @@ fn folder(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn text(file: &Path) -> std::io::Result<String> {
-    if file == Path::new("-") {
+    if is_stdin(file) {
         let mut text = String::new();
         std::io::stdin().lock().read_to_string(&mut text)?;
         return Ok(text);
@@ -70,44 +107,132 @@ fn text(file: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(file)
 }
 
-/// JSON values one after the other, or a YAML stream.
-pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Value>> {
-    if text.trim_start().starts_with('{') {
-        let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
-        return Ok(values?);
-    }
-    // The files are the operator's own: a dump of a large fleet has many nodes.
-    let options = serde_saphyr::options! { budget: None };
-    Ok(serde_saphyr::from_multiple_with_options(text, options)?)
+/// Why a text is no dump, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {expected} was expected here: {why}")]
+pub struct Wrong {
+    pub line: usize,
+    pub column: usize,
+    expected: &'static str,
+    why: String,
 }
 
-fn flatten(mut value: Value, cluster: Option<&ObjectKey>, documents: &mut Vec<Document>) {
-    if !value.is_object() {
-        documents.push(Document { value, workload: cluster.cloned() });
-        return;
+/// The documents of a text with the line that each begins on: JSON values one after the other, or a
+/// YAML stream. Empty documents are left out.
+///
+/// # Errors
+/// The first place where it is neither.
+pub fn parse(text: &str) -> Result<Vec<(usize, Value)>, Wrong> {
+    if is_json(text) { parse_json(text) } else { parse_yaml(text) }
+}
+
+/// JSON shows in its first two signs; YAML's flow style seldom quotes its keys.
+fn is_json(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with('[')
+        || text.strip_prefix('{').is_some_and(|rest| rest.trim_start().starts_with(['"', '}']))
+}
+
+fn parse_json(text: &str) -> Result<Vec<(usize, Value)>, Wrong> {
+    let mut found = Vec::new();
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let (mut at, mut line) = (0, 1);
+    loop {
+        let blanks = text[at..].len() - text[at..].trim_start().len();
+        line += newlines(&text[at..at + blanks]);
+        match values.next() {
+            None => return Ok(found),
+            Some(Ok(value)) => found.push((line, value)),
+            Some(Err(error)) => {
+                let why = without_place(&error.to_string());
+                return Err(Wrong { line: error.line(), column: error.column(), expected: "JSON", why });
+            }
+        }
+        line += newlines(&text[at + blanks..values.byte_offset()]);
+        at = values.byte_offset();
     }
-    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-    match value["items"].take() {
-        Value::Array(items) if is_list => {
-            let item_kind =
-                value["kind"].as_str().and_then(|k| k.strip_suffix("List")).filter(|k| !k.is_empty());
-            for mut item in items {
-                // Items of a typed list lack what the list says for all of them.
-                if let (Some(kind), true) = (item_kind, item.is_object() && item["kind"].is_null()) {
-                    item["kind"] = kind.into();
-                    item["apiVersion"] = value["apiVersion"].clone();
-                }
-                flatten(item, cluster, documents);
-            }
+}
+
+/// Both parsers say the place again, in other words.
+fn without_place(why: &str) -> String {
+    why.rsplit_once(" at line ").map_or(why, |(why, _)| why).to_owned()
+}
+
+fn newlines(text: &str) -> usize {
+    text.bytes().filter(|b| *b == b'\n').count()
+}
+
+/// Document by document, so that each knows its line.
+fn parse_yaml(text: &str) -> Result<Vec<(usize, Value)>, Wrong> {
+    let mut found = Vec::new();
+    for (first, chunk) in chunks(text) {
+        // The files are the operator's own: a dump of a large fleet has many nodes. But nobody needs
+        // aliases in it.
+        let options = serde_saphyr::options! {
+            budget: None,
+            alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+        };
+        let values: Vec<Value> = serde_saphyr::from_multiple_with_options(chunk, options)
+            .map_err(|error| wrong_yaml(first, &error))?;
+        found.extend(values.into_iter().filter(|v| !v.is_null()).map(|value| (first, value)));
+    }
+    Ok(found)
+}
+
+fn wrong_yaml(first: usize, error: &serde_saphyr::Error) -> Wrong {
+    let place = error.location();
+    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let (line, column) = place.map_or((1, 1), |at| (number(at.line()), number(at.column())));
+    let why = error.without_snippet().to_string();
+    let why = without_place(why.lines().next().unwrap_or_default());
+    Wrong { line: first + line.saturating_sub(1), column, expected: "YAML", why }
+}
+
+/// A stream cut at its document marks, which cannot stand within a document; with the line that each
+/// part begins on. Parts of blanks, comments and directives alone are left out.
+fn chunks(text: &str) -> Vec<(usize, &str)> {
+    let mut starts = vec![(1, 0)];
+    let mut at = 0;
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let marks = line
+            .strip_prefix("---")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']));
+        if marks && at > 0 {
+            starts.push((index + 1, at));
         }
-        items => {
-            if !items.is_null() {
-                value["items"] = items;
-            } else if let Some(map) = value.as_object_mut() {
-                map.remove("items");
-            }
-            documents.push(Document { value, workload: cluster.cloned() });
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).map(|(_, at)| *at).chain([text.len()]);
+    let parts = starts.iter().zip(ends).map(|((line, from), to)| (*line, &text[*from..to]));
+    parts.filter(|(_, part)| part.lines().any(says_something)).collect()
+}
+
+fn says_something(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with(['#', '%']) && line != "---" && line != "..."
+}
+
+/// Lists become their items; items of a typed list get what the list says for all of them.
+fn flatten(mut value: Value, origin: &Origin, cluster: Option<&ObjectKey>, documents: &mut Vec<Document>) {
+    let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+    let items = match &mut value {
+        Value::Array(items) => std::mem::take(items),
+        Value::Object(map) if kind.ends_with("List") && map.get("items").is_some_and(Value::is_array) => {
+            map.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default()
         }
+        _ => {
+            documents.push(Document { value, workload: cluster.cloned(), origin: origin.clone() });
+            return;
+        }
+    };
+    let item_kind = kind.strip_suffix("List").filter(|k| !k.is_empty());
+    for (index, mut item) in items.into_iter().enumerate() {
+        if let (Some(kind), true) = (item_kind, item.is_object() && item["kind"].is_null()) {
+            item["kind"] = kind.into();
+            item["apiVersion"] = value["apiVersion"].clone();
+        }
+        let origin = Origin { item: Some(index + 1), ..origin.clone() };
+        flatten(item, &origin, cluster, documents);
     }
 }
 
@@ -117,17 +242,27 @@ mod tests {
 
     use super::*;
 
+    fn flat(text: &str) -> Vec<Document> {
+        let mut found = Vec::new();
+        for (line, value) in parse(text).expect("a dump") {
+            let origin = Origin { file: "f".to_owned(), line, item: None };
+            flatten(value, &origin, Some(&ObjectKey::new("ns", "c")), &mut found);
+        }
+        found
+    }
+
+    fn places(text: &str) -> Vec<String> {
+        flat(text).iter().map(|d| d.origin.to_string()).collect()
+    }
+
     #[test]
     fn lists_are_taken_apart_and_keep_their_kind() {
-        let mut found = Vec::new();
-        let text = "---\nkind: A\nmetadata: {name: a}\n---\n\n---\nkind: BList\napiVersion: g/v1\nitems:\n- metadata: {name: b}\n";
-        for value in parse(text).expect("YAML") {
-            flatten(value, None, &mut found);
-        }
-        let two = "{\"kind\": \"List\", \"items\": [{\"kind\": \"C\"}]} {\"kind\": \"D\", \"items\": [1]}";
-        for value in parse(two).expect("JSON") {
-            flatten(value, Some(&ObjectKey::new("ns", "c")), &mut found);
-        }
+        let mut found = flat(
+            "---\nkind: A\nmetadata: {name: a}\n---\n\n---\nkind: BList\napiVersion: g/v1\nitems:\n- metadata: {name: b}\n",
+        );
+        found.extend(flat(
+            "{\"kind\": \"List\", \"items\": [{\"kind\": \"C\"}]} {\"kind\": \"D\", \"items\": [1]}",
+        ));
         let values: Vec<Value> = found.iter().map(|d| d.value.clone()).collect();
         assert_eq!(
             values,
@@ -138,12 +273,57 @@ mod tests {
                 json!({"kind": "D", "items": [1]}),
             ]
         );
-        let mut odd = Vec::new();
-        for value in parse("3\n---\n[a]\n---\nkind: NoList\nitems: [4]\n").expect("YAML") {
-            flatten(value, None, &mut odd);
-        }
-        assert_eq!(odd.len(), 3, "what is no object is left for a remark");
         assert_eq!(found[2].workload, Some(ObjectKey::new("ns", "c")));
+        assert_eq!(flat("3\n---\n{a: 1}\n---\nkind: NoList\nitems: [4]\n").len(), 3, "left for a remark");
+        assert_eq!(flat("[{\"kind\": \"A\"}, {\"kind\": \"AList\", \"items\": []}]").len(), 1);
+    }
+
+    #[test]
+    fn every_document_knows_its_line() {
+        assert_eq!(
+            places("# head\n%YAML 1.2\n---\nkind: A\n---\n---\n# nothing\n---\nkind: B\n...\n"),
+            ["f:3", "f:8"]
+        );
+        assert_eq!(
+            places("kind: A\ntext: |\n  ---\n  --- no mark\nlast: 1\n--- {kind: B}\n"),
+            ["f:1", "f:6"]
+        );
+        assert_eq!(
+            places("\n\n{\"kind\": \"A\"}\n\n{\"kind\":\n \"B\"}\n[{}, {}]"),
+            ["f:3", "f:5", "f:7 item 1", "f:7 item 2"]
+        );
+        assert_eq!(places("{kind: A}"), ["f:1"], "YAML's own flow style");
+        assert_eq!(places(" \n# only words\n---\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn mistakes_are_shown_where_they_are() {
+        let place = |text: &str| {
+            let wrong = parse(text).expect_err("no dump");
+            (wrong.line, wrong.to_string())
+        };
+        let (line, words) = place("kind: A\n---\nkind: B\nmetadata: {name: [}\n");
+        assert_eq!(line, 4);
+        assert!(words.starts_with("4:") && words.contains("YAML was expected here: "), "{words}");
+        assert!(!words.contains('\n'), "{words}");
+        let (line, words) = place("{\"kind\": \"A\"}\n{\"kind\": \"B\",\n oops}\n");
+        assert_eq!(line, 3);
+        assert_eq!(words, "3:2: JSON was expected here: key must be a string");
+        assert_eq!(place("{\"kind\": ").0, 1);
+    }
+
+    #[test]
+    fn nesting_and_repetition_have_their_limits() {
+        let deep = "[".repeat(20_000);
+        assert!(parse(&deep).is_err());
+        assert!(parse(&format!("a: {deep}")).is_err());
+        let mut bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for (name, before) in
+            ["b", "c", "d", "e", "f", "g", "h", "i"].iter().zip(["a", "b", "c", "d", "e", "f", "g", "h"])
+        {
+            bomb.push_str(&format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(", ")));
+        }
+        assert!(parse(&bomb).is_err(), "nine to the ninth");
     }
 
     #[test]
@@ -152,5 +332,7 @@ mod tests {
         for text in ["c=f.yaml", "ns/c", "ns/=f", "/c=f", "ns/c="] {
             assert!(parse_workload(text).is_err(), "{text}");
         }
+        let twice = documents(&["-".into()], &["ns/c=-".to_owned()]).expect_err("refused");
+        assert_eq!(twice.to_string(), "- (standard input) is named more than once: it can be read only once");
     }
 }

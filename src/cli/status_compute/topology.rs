@@ -23,20 +23,28 @@ const DEFER: &str = "topology.cluster.x-k8s.io/defer-upgrade";
 const HOLD: &str = "topology.cluster.x-k8s.io/hold-upgrade-sequence";
 
 impl Dump {
-    /// The condition as it should be; `None` when it cannot be told, or there is no topology.
-    pub fn topology_reconciled(&self, key: &ObjectKey, cluster: &Cluster) -> Option<Condition> {
-        let topology = cluster.spec.topology.as_ref()?;
-        let stored = find(cluster.conditions(), "TopologyReconciled");
-        let class = self.class(key, cluster)?;
-        let failure = class_failure(class);
+    /// Why the condition of a Cluster with a topology cannot be told, when that is so.
+    pub fn topology_is_kept(&self, key: &ObjectKey, cluster: &Cluster) -> Option<String> {
+        let Some(class) = self.class(key, cluster) else {
+            return Some("the ClusterClass is not in the dump".to_owned());
+        };
         let cannot_tell = |c: &Condition| {
             c.message.contains("ollowing hooks are blocking") || c.reason == "ReconcileFailed"
         };
-        if failure.is_none() && stored.is_some_and(cannot_tell) {
+        let stored = find(cluster.conditions(), "TopologyReconciled");
+        let kept = class_failure(class).is_none() && stored.is_some_and(cannot_tell);
+        kept.then(|| "what hooks and a topology's own run answer is not in a dump".to_owned())
+    }
+
+    /// The condition as it should be; `None` when it cannot be told, or there is no topology.
+    pub fn topology_reconciled(&self, key: &ObjectKey, cluster: &Cluster) -> Option<Condition> {
+        let topology = cluster.spec.topology.as_ref()?;
+        if self.topology_is_kept(key, cluster).is_some() {
             return None;
         }
+        let failure = class_failure(self.class(key, cluster)?);
         let status = cluster.status.clone().unwrap_or_default();
-        let control_plane = self.external(&key.namespace, cluster.spec.control_plane_ref.as_ref());
+        let control_plane = self.control_plane_of_cluster(&key.namespace, cluster);
         let pending_hooks = annotation(cluster, names::annotation::PENDING_HOOKS).unwrap_or_default();
         let mut observed = Observed {
             cluster: cluster.clone(),

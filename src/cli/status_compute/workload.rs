@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use serde_json::Value;
-
+use super::dump::Document;
 use crate::api::key::{ObjectKey, annotation};
+use k8s_openapi::api::core::v1::{Node, Pod};
 
 const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 const CLUSTER_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
@@ -17,11 +16,34 @@ const CLUSTER_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
 /// What is known of one workload cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
-    pub nodes: Vec<Node>,
+    /// By name.
+    pub nodes: BTreeMap<String, Node>,
     pub pods: Vec<Pod>,
+    /// Names of Nodes by provider ID: a fleet's Machines are too many to look through its Nodes for each.
+    provider_ids: BTreeMap<String, Vec<String>>,
 }
 
 impl Workload {
+    /// The Nodes with a provider ID: more than one is a mistake of somebody's.
+    pub fn nodes_with(&self, provider_id: &str) -> impl Iterator<Item = &Node> {
+        let names = self.provider_ids.get(provider_id);
+        names.into_iter().flatten().filter_map(|name| self.nodes.get(name))
+    }
+
+    fn index(&mut self) {
+        for (name, node) in &self.nodes {
+            if let Some(id) = node.spec.as_ref().and_then(|s| s.provider_id.clone()) {
+                self.provider_ids.entry(id).or_default().push(name.clone());
+            }
+        }
+    }
+
+    /// There are Pods of the control plane's namespace, so that one that is not there does not exist.
+    #[must_use]
+    pub fn has_system_pods(&self) -> bool {
+        self.pods.iter().any(|p| p.metadata.namespace.as_deref() == Some("kube-system"))
+    }
+
     /// The pods on a Node.
     #[must_use]
     pub fn pods_on(&self, node: &str) -> Vec<Pod> {
@@ -35,31 +57,36 @@ fn node_of(pod: &Pod) -> Option<&str> {
 
 /// Sorts Nodes and Pods by cluster; a remark for each that belongs to none.
 #[must_use]
-pub fn sorted(documents: Vec<(Value, Option<ObjectKey>)>) -> (BTreeMap<ObjectKey, Workload>, Vec<String>) {
+pub fn sorted(documents: Vec<Document>) -> (BTreeMap<ObjectKey, Workload>, Vec<String>) {
     let mut workloads: BTreeMap<ObjectKey, Workload> = BTreeMap::new();
     let mut remarks = Vec::new();
-    let (nodes, pods): (Vec<_>, Vec<_>) =
-        documents.into_iter().partition(|(value, _)| value["kind"] == "Node");
-    for (value, stated) in nodes {
+    let (nodes, pods): (Vec<_>, Vec<_>) = documents.into_iter().partition(|d| d.value["kind"] == "Node");
+    for Document { value, workload: stated, origin } in nodes {
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         match serde_json::from_value::<Node>(value) {
-            Err(error) => remarks.push(format!("Node {name} is left out: {error}")),
+            Err(error) => remarks.push(format!("{origin}: Node {name} is left out: {error}")),
             Ok(node) => match stated.or_else(|| annotated(&node)) {
-                Some(cluster) => workloads.entry(cluster).or_default().nodes.push(node),
+                Some(cluster) => {
+                    let nodes = &mut workloads.entry(cluster).or_default().nodes;
+                    if nodes.insert(name.clone(), node).is_some() {
+                        remarks.push(format!("{origin}: Node {name} was there before: this one counts"));
+                    }
+                }
                 None => remarks.push(format!(
-                    "Node {name} is left out: it has no {CLUSTER_NAME} annotation; name its cluster with --workload"
+                    "{origin}: Node {name} is left out: it has no {CLUSTER_NAME} annotation; name its cluster with --workload"
                 )),
             },
         }
     }
-    for (value, stated) in pods {
+    workloads.values_mut().for_each(Workload::index);
+    for Document { value, workload: stated, origin } in pods {
         let name = super::dump::key_of(&value);
         match serde_json::from_value::<Pod>(value) {
-            Err(error) => remarks.push(format!("Pod {name} is left out: {error}")),
+            Err(error) => remarks.push(format!("{origin}: Pod {name} is left out: {error}")),
             Ok(pod) => match stated.or_else(|| hosting(&workloads, &pod)) {
                 Some(cluster) => workloads.entry(cluster).or_default().pods.push(pod),
                 None => remarks.push(format!(
-                    "Pod {name} is left out: its Node does not tell its cluster; name it with --workload"
+                    "{origin}: Pod {name} is left out: its Node does not tell its cluster; name it with --workload"
                 )),
             },
         }
@@ -74,7 +101,7 @@ fn annotated(node: &Node) -> Option<ObjectKey> {
 /// The only cluster with a Node of the name that the Pod runs on.
 fn hosting(workloads: &BTreeMap<ObjectKey, Workload>, pod: &Pod) -> Option<ObjectKey> {
     let name = node_of(pod)?;
-    let has = |workload: &Workload| workload.nodes.iter().any(|n| n.metadata.name.as_deref() == Some(name));
+    let has = |workload: &Workload| workload.nodes.contains_key(name);
     let mut found = workloads.iter().filter(|(_, workload)| has(workload)).map(|(cluster, _)| cluster);
     let first = found.next()?;
     found.next().is_none().then(|| first.clone())
@@ -89,14 +116,12 @@ mod tests {
     #[test]
     fn nodes_and_pods_find_their_cluster() {
         let node = |name: &str, cluster: &str| {
-            (
-                json!({"kind": "Node", "metadata": {"name": name, "annotations": {CLUSTER_NAMESPACE: "ns", CLUSTER_NAME: cluster}}}),
-                None,
-            )
+            let value = json!({"kind": "Node", "metadata": {"name": name, "annotations": {CLUSTER_NAMESPACE: "ns", CLUSTER_NAME: cluster}}});
+            Document::from(value)
         };
         let pod = |name: &str, node: &str, stated: Option<&str>| {
             let value = json!({"kind": "Pod", "metadata": {"name": name}, "spec": {"nodeName": node, "containers": []}});
-            (value, stated.map(|c| ObjectKey::new("ns", c)))
+            Document { workload: stated.map(|c| ObjectKey::new("ns", c)), ..value.into() }
         };
         let (workloads, remarks) = sorted(vec![
             pod("p1", "n1", None),
@@ -105,7 +130,7 @@ mod tests {
             node("n1", "a"),
             node("both", "a"),
             node("both", "b"),
-            (json!({"kind": "Node", "metadata": {"name": "stray"}}), None),
+            json!({"kind": "Node", "metadata": {"name": "stray"}}).into(),
         ]);
         let counts: Vec<(String, usize, usize)> =
             workloads.iter().map(|(key, w)| (key.name.clone(), w.nodes.len(), w.pods.len())).collect();
@@ -113,8 +138,8 @@ mod tests {
         assert_eq!(
             remarks,
             [
-                "Node stray is left out: it has no cluster.x-k8s.io/cluster-name annotation; name its cluster with --workload",
-                "Pod default/p2 is left out: its Node does not tell its cluster; name it with --workload",
+                ":0: Node stray is left out: it has no cluster.x-k8s.io/cluster-name annotation; name its cluster with --workload",
+                ":0: Pod default/p2 is left out: its Node does not tell its cluster; name it with --workload",
             ]
         );
         assert_eq!(workloads[&ObjectKey::new("ns", "a")].pods_on("n1").len(), 1);

@@ -299,7 +299,7 @@ fn member_condition(machine: &OwnedMachine, membership: &Membership) -> Vec<Cond
         return vec![deleting];
     }
     match membership {
-        Membership::NotAsked | Membership::NoLeader => Vec::new(),
+        Membership::NotAsked | Membership::NoLeader | Membership::Assumed(_) => Vec::new(),
         Membership::NoClient(cause) => unknown(format!("Failed to connect to etcd: {cause}")),
         Membership::ListFailed(cause) => unknown(format!("Failed to get etcd members: {cause}")),
         Membership::AlarmsFailed(cause) => unknown(format!("Failed to get etcd alarms: {cause}")),

@@ -1,5 +1,7 @@
 //! Tables: what an inspection finds, when a control plane is available, what its conditions say.
 
+mod rows;
+
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;

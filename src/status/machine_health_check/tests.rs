@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::status::witness;
 use crate::time::{parse_rfc3339, rfc3339};
 
 fn now() -> Timestamp {
@@ -215,12 +216,12 @@ fn the_limit_is_a_number_a_share_or_a_range() {
         ),
     ] {
         let outcome = judge(&fleet(trigger(value.clone()), healthy, bad), now());
-        let c = find(&outcome.status.conditions, "RemediationAllowed").expect("set");
-        let got = (c.status.as_str(), c.reason.as_str(), c.message.as_str());
-        match &refusal {
-            None => assert_eq!(got, ("True", "RemediationAllowed", ""), "{value}"),
-            Some(message) => assert_eq!(got, ("False", "TooManyUnhealthy", message.as_str()), "{value}"),
-        }
+        let expected = match &refusal {
+            None => ("True", "RemediationAllowed", ""),
+            Some(message) => ("False", "TooManyUnhealthy", message.as_str()),
+        };
+        let conditions = &outcome.status.conditions;
+        witness::expect("MachineHealthCheck", conditions, "RemediationAllowed", expected);
         assert_eq!(outcome.status.remediations_allowed, Some(left), "{value}");
         assert_eq!(outcome.status.expected_machines, Some(int(healthy + bad)));
         assert_eq!(outcome.status.current_healthy, Some(int(healthy)));
@@ -320,6 +321,59 @@ fn an_external_request_is_made_once_and_failures_are_not_written() {
         marked(&with(true, true, &[]))[1],
         format!("[{} ExternallyRemediated=False/RemediationRequestCreationFailed]", bad("m1"))
     );
+}
+
+#[track_caller]
+fn expect_mark(o: &Observed, at: usize, type_: &str, expected: (&str, &str, &str)) {
+    let outcome = judge(o, now());
+    witness::expect("Machine by MachineHealthCheck", &outcome.marks[at].conditions, type_, expected);
+}
+
+#[test]
+fn every_mark_on_a_machine() {
+    const CHECKED: &str = "HealthCheckSucceeded";
+    expect_mark(&fleet(json!({}), 1, 0), 0, CHECKED, ("True", CHECKED, ""));
+    let annotated =
+        "Health check failed: marked for remediation via cluster.x-k8s.io/remediate-machine annotation";
+    expect_mark(&fleet(json!({}), 0, 1), 0, CHECKED, ("False", "HasRemediateAnnotation", annotated));
+    let asked = ("False", "WaitingForRemediation", "Waiting for remediation");
+    expect_mark(&fleet(json!({}), 0, 1), 0, "OwnerRemediated", asked);
+    let gone = Target { machine: machine("a"), node: TargetNode::Gone };
+    let message = "Health check failed:\n  * Node node-a has been deleted";
+    expect_mark(&observed(json!({}), vec![gone]), 0, CHECKED, ("False", "NodeDeleted", message));
+    let message = "Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Why for more than 5m0s";
+    expect_mark(
+        &observed(node_checks(), vec![lasting(301)]),
+        0,
+        CHECKED,
+        ("False", "UnhealthyNode", message),
+    );
+    let mut late = machine("a");
+    late.status = None;
+    let message = "Health check failed:\n  * Node failed to report startup in 10m0s";
+    let late = Target { machine: late, node: TargetNode::None };
+    expect_mark(&observed(json!({}), vec![late]), 0, CHECKED, ("False", "NodeStartupTimeout", message));
+    let mut bad = with_node("a");
+    *bad.machine.conditions_mut() = vec![object(said("Ready", "False", &ago(61)))];
+    let checks = json!({"checks": {"unhealthyMachineConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 60}]}});
+    let message = "Health check failed:\n  * Condition Ready on Machine is reporting status False with reason Why for more than 1m0s";
+    expect_mark(&observed(checks, vec![bad]), 0, CHECKED, ("False", "UnhealthyMachine", message));
+}
+
+#[test]
+fn every_mark_of_an_external_remediation() {
+    const TYPE: &str = "ExternallyRemediated";
+    let with = |template_exists, creation_fails| {
+        let mut o = fleet(json!({}), 0, 1);
+        let (kind, template) = ("FixTemplate".to_owned(), "ns/fix".to_owned());
+        let requests = BTreeSet::new();
+        o.external = Some(ExternalRemediation { kind, template, template_exists, creation_fails, requests });
+        o
+    };
+    expect_mark(&with(true, false), 0, TYPE, ("False", "WaitingForRemediation", ""));
+    let missing = "Error retrieving remediation template FixTemplate ns/fix";
+    expect_mark(&with(false, false), 0, TYPE, ("False", "RemediationTemplateNotFound", missing));
+    expect_mark(&with(true, true), 0, TYPE, ("False", "RemediationRequestCreationFailed", CHECK_LOGS));
 }
 
 #[test]

@@ -262,11 +262,11 @@ fn a_pass_is_complete_when_nothing_it_needed_was_missing() {
 #[test]
 fn a_machine_of_a_pool_is_up_to_date_until_it_goes() {
     let mut machine = Machine::default();
-    assert_eq!(machine_up_to_date(&machine).status, "True");
+    let expect = |machine: &Machine, expected: (&str, &str, &str)| {
+        let condition = machine_up_to_date(machine);
+        crate::status::witness::expect_one("Machine by MachinePool", &condition, "UpToDate", expected);
+    };
+    expect(&machine, ("True", "UpToDate", ""));
     machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
-    let leaving = machine_up_to_date(&machine);
-    assert_eq!(
-        (leaving.status.as_str(), leaving.reason.as_str(), leaving.message.as_str()),
-        ("False", "NotUpToDate", "Machine is being deleted")
-    );
+    expect(&machine, ("False", "NotUpToDate", "Machine is being deleted"));
 }

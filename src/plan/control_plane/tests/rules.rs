@@ -429,7 +429,17 @@ fn remediation_is_held_back_by_name() {
             })
             .unwrap_or_default()
     };
-    assert_eq!(said(&unhealthy(&|_| {})), "MachineDeleting: Machine is deleting");
+    let expect = |o: &Observed, reason: &str, message: &str| {
+        let plan = plan(o, fixtures::now());
+        let marks = plan.steps.iter().find_map(|s| match &s.act {
+            Act::MarkMachine { condition, .. } => Some(condition.clone()),
+            _ => None,
+        });
+        let expected = ("False", reason, message);
+        let of = "Machine by KubeadmControlPlane";
+        crate::status::witness::expect_one(of, &marks.expect("a mark"), "OwnerRemediated", expected);
+    };
+    expect(&unhealthy(&|_| {}), "MachineDeleting", "Machine is deleting");
     let odd = unhealthy(&|o| {
         let annotations = o.control_plane.metadata.annotations.get_or_insert_default();
         annotations.insert(annotation::REMEDIATION_IN_PROGRESS.to_owned(), "garbage".to_owned());
@@ -444,9 +454,10 @@ fn remediation_is_held_back_by_name() {
         o.control_plane.spec.replicas = Some(1);
         o.workload = Workload::Reached(Box::new(fixtures::reached(&o.machines)));
     });
-    assert_eq!(
-        said(&only),
-        "CannotBeRemediated: KubeadmControlPlane can't remediate if current replicas are less or equal to 1"
+    expect(
+        &only,
+        "CannotBeRemediated",
+        "KubeadmControlPlane can't remediate if current replicas are less or equal to 1",
     );
     let quorum = unhealthy(&|o| {
         if let Workload::Reached(facts) = &mut o.workload
@@ -474,9 +485,10 @@ fn remediation_is_held_back_by_name() {
         said(&retried(10, 1, 0)),
         "CannotBeRemediated: KubeadmControlPlane can't remediate this machine because the operation already failed 1 times (MaxRetry)"
     );
-    assert_eq!(
-        said(&retried(1, 3, 300)),
-        "RemediationDeferred: KubeadmControlPlane can't remediate this machine because the operation already failed in the latest 5m0s (RetryPeriodSeconds)"
+    expect(
+        &retried(1, 3, 300),
+        "RemediationDeferred",
+        "KubeadmControlPlane can't remediate this machine because the operation already failed in the latest 5m0s (RetryPeriodSeconds)",
     );
     assert_eq!(
         said(&retried(61, 1, 0)),

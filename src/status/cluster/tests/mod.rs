@@ -1,5 +1,6 @@
 //! Tables for the Cluster's conditions, counters and phase.
 
+mod rest;
 mod tables;
 
 use serde_json::{Value, json};

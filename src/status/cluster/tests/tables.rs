@@ -9,11 +9,13 @@ use super::*;
 use crate::api::machine::ReadinessGate;
 use crate::status::condition_ops::CHECK_LOGS;
 use crate::status::contract::Contract;
+use crate::status::witness;
 
-fn check(change: impl FnOnce(&mut Observed), type_: &str, expected: (&str, &str, &str)) {
+#[track_caller]
+pub(super) fn check(change: impl FnOnce(&mut Observed), type_: &str, expected: (&str, &str, &str)) {
     let mut o = healthy();
     change(&mut o);
-    assert_eq!(said(&status(&o, now()), type_), expected, "{type_}");
+    witness::expect("Cluster", &status(&o, now()).conditions, type_, expected);
 }
 
 fn topology(o: &mut Observed) {
@@ -24,15 +26,15 @@ fn topology(o: &mut Observed) {
     o.control_plane = External::NotSet;
 }
 
-fn goes(o: &mut Observed) {
+pub(super) fn goes(o: &mut Observed) {
     o.cluster.metadata.deletion_timestamp = Some(to_k8s(now()));
 }
 
-fn not_found(kind: &str) -> External {
+pub(super) fn not_found(kind: &str) -> External {
     External::NotFound { kind: kind.to_owned() }
 }
 
-fn unreadable(kind: &str) -> External {
+pub(super) fn unreadable(kind: &str) -> External {
     External::Unreadable { kind: kind.to_owned(), error: "refused".to_owned() }
 }
 

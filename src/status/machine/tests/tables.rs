@@ -4,11 +4,13 @@ use super::*;
 use crate::api::key::ObjectKey;
 use crate::status::condition_ops::CHECK_LOGS;
 use crate::status::drain::Evicted;
+use crate::status::witness;
 
+#[track_caller]
 fn check(change: impl FnOnce(&mut Observed), type_: &str, expected: (&str, &str, &str)) {
     let mut o = running();
     change(&mut o);
-    assert_eq!(said(&status(&o, now()), type_), expected, "{type_}");
+    witness::expect("Machine", &status(&o, now()).conditions, type_, expected);
 }
 
 fn annotate(o: &mut Observed, name: &str) {
@@ -76,6 +78,12 @@ fn bootstrap_config_ready() {
              conditions",
         ),
     );
+    let mute = json!({"conditions": [{"type": "Ready", "status": "False", "message": "m"}]});
+    check(
+        |o| o.bootstrap = external("KubeadmConfig", mute, json!({})),
+        TYPE,
+        ("False", "NoReasonReported", "m"),
+    );
     for (deleting, existed, expected) in [
         (false, false, missing),
         (false, true, missing),
@@ -101,6 +109,17 @@ fn bootstrap_config_ready() {
 fn infrastructure_ready() {
     const TYPE: &str = "InfrastructureReady";
     check(|o| o.infrastructure = unreadable("DevMachine"), TYPE, ("Unknown", "InternalError", CHECK_LOGS));
+    check(|_| {}, TYPE, ("True", "Ready", ""));
+    let says =
+        |status: Value| move |o: &mut Observed| o.infrastructure = external("DevMachine", status, json!({}));
+    let waiting = "DevMachine status.initialization.provisioned is false";
+    check(says(json!({})), TYPE, ("False", "NotReady", waiting));
+    let mute = json!({"conditions": [{"type": "Ready", "status": "False", "message": "m"}]});
+    check(says(mute), TYPE, ("False", "NoReasonReported", "m"));
+    let broken = "failed to convert status.conditions from DevMachine to []metav1.Condition: type must be set for all \
+                  conditions";
+    let odd = json!({"conditions": [{"type": "", "status": "True"}]});
+    check(says(odd), TYPE, ("Unknown", "InvalidConditionReported", broken));
     let missing = ("False", "ObjectDoesNotExist", "DevMachine does not exist");
     for (deleting, existed, expected) in [
         (false, false, missing),
@@ -146,20 +165,58 @@ fn node_ready() {
         TYPE,
         ("False", "NodeNotReady", "* Node.Ready: the last one counts"),
     );
-    check(|o| o.node = NodeReading::Failed("two".to_owned()), TYPE, ("Unknown", "InternalError", CHECK_LOGS));
+    check(|_| {}, "NodeHealthy", ("True", "NodeHealthy", ""));
+    check(
+        with(&[
+            ("Ready", "False", "cni"),
+            ("MemoryPressure", "False", ""),
+            ("DiskPressure", "False", ""),
+            ("PIDPressure", "False", ""),
+        ]),
+        "NodeHealthy",
+        ("False", "NodeNotHealthy", "* Node.Ready: cni"),
+    );
+    check(
+        with(&[("Ready", "True", ""), ("MemoryPressure", "False", ""), ("DiskPressure", "False", "")]),
+        "NodeHealthy",
+        ("Unknown", "NodeHealthyUnknown", "* Node.PIDPressure: Condition not yet reported"),
+    );
+}
+
+#[test]
+fn without_a_node_both_conditions_say_the_same() {
+    for type_ in ["NodeReady", "NodeHealthy"] {
+        without_a_node(type_);
+    }
+}
+
+fn without_a_node(type_: &str) {
+    check(
+        |o| o.node = NodeReading::Failed("two".to_owned()),
+        type_,
+        ("Unknown", "InternalError", CHECK_LOGS),
+    );
     let waiting = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true";
-    check(|o| Arc::make_mut(&mut o.cluster).status = None, TYPE, ("Unknown", "InspectionFailed", waiting));
+    check(|o| Arc::make_mut(&mut o.cluster).status = None, type_, ("Unknown", "InspectionFailed", waiting));
+    check(
+        |o| {
+            o.node = NodeReading::NotConnected;
+            o.probe.last_success = Some(now() - TimeDelta::seconds(30));
+        },
+        type_,
+        ("Unknown", "ConnectionDown", "Last successful probe at 2026-01-01T11:59:30Z"),
+    );
     let named = |o: &mut Observed| {
         o.machine.status.get_or_insert_default().node_ref = Some(NodeRef { name: "n".to_owned() });
         o.node = NodeReading::NotFound;
     };
-    check(named, TYPE, ("False", "NodeDeleted", "Node n has been deleted while the Machine still exists"));
+    check(named, type_, ("False", "NodeDeleted", "Node n has been deleted while the Machine still exists"));
     check(
         |o| {
             named(o);
             goes(o);
         },
-        TYPE,
+        type_,
         ("False", "NodeDeleted", "Node n has been deleted"),
     );
     check(
@@ -167,7 +224,7 @@ fn node_ready() {
             goes(o);
             o.node = NodeReading::NotFound;
         },
-        TYPE,
+        type_,
         ("Unknown", "NodeDoesNotExist", "Node does not exist"),
     );
 }
@@ -456,4 +513,17 @@ fn a_failed_health_check_makes_a_machine_not_ready() {
         "Ready",
         ("False", "NotReady", "* HealthCheckSucceeded:\n  * Health check failed:\n      * away"),
     );
+}
+
+#[test]
+fn available_and_the_rest_of_a_machine_at_rest() {
+    check(|_| {}, "Available", ("True", "Available", ""));
+    check(|o| annotate(o, annotation::UPDATE_IN_PROGRESS), "Available", ("False", "NotReady", ""));
+    check(
+        |o| o.machine.spec.min_ready_seconds = Some(30),
+        "Available",
+        ("False", "WaitingForMinReadySeconds", ""),
+    );
+    check(|_| {}, "Updating", ("False", "NotUpdating", ""));
+    check(|_| {}, "Paused", ("False", "NotPaused", ""));
 }
