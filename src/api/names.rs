@@ -37,6 +37,8 @@ pub mod annotation {
     pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
     pub const SKIP_REMEDIATION: &str = "cluster.x-k8s.io/skip-remediation";
     pub const DISABLE_MACHINE_CREATE: &str = "cluster.x-k8s.io/disable-machine-create";
+    /// Somebody else's controller looks after an infrastructure object.
+    pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
     pub const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
     pub const CLONED_FROM_GROUP_KIND: &str = "cluster.x-k8s.io/cloned-from-groupkind";
     pub const PRE_DRAIN_HOOK_PREFIX: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io";
