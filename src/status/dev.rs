@@ -195,9 +195,9 @@ mod tests {
         expect(&o, "Ready", ("True", "Ready", ""));
         o.vm = Part::Failed;
         o.node = Part::Up;
-        expect(&o, "VMProvisioned", ("Unknown", "InternalError", CHECK_LOGS));
+        expect(&o, "VMProvisioned", ("False", "InternalError", CHECK_LOGS));
         let line = format!("* VMProvisioned: {CHECK_LOGS}");
-        expect(&o, "Ready", ("Unknown", "ReadyUnknown", &line));
+        expect(&o, "Ready", ("False", "NotReady", &line));
     }
 
     #[test]

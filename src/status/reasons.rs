@@ -105,11 +105,11 @@ KubeadmConfig | 14 | DataSecretAvailable | False/NotAvailable True/Available
 KubeadmConfig | 14 | CertificatesAvailable | Unknown/InternalError True/Available
 KubeadmConfig | 14 | Ready | True/Ready False/NotReady Unknown/ReadyUnknown
 DevMachine | 15.2 | VMProvisioned | False/WaitingForClusterInfrastructureReady False/WaitingForControlPlaneInitialized
-    False/WaitingForBootstrapData False/WaitingForStartupTimeout True/Provisioned Unknown/InternalError
+    False/WaitingForBootstrapData False/WaitingForStartupTimeout True/Provisioned False/InternalError
 DevMachine | 15.2 | NodeProvisioned | False/WaitingForVMProvisioned False/WaitingForStartupTimeout True/Provisioned
 DevMachine | 15.2 | EtcdProvisioned APIServerProvisioned | False/WaitingForVMProvisioned False/WaitingForNodeProvisioned
     False/WaitingForStartupTimeout True/Provisioned
-DevMachine | 15.2 | Ready | True/Ready False/NotReady Unknown/ReadyUnknown
+DevMachine | 15.2 | Ready | True/Ready False/NotReady
 ";
 
 /// `Paused` is the same for all of these.
@@ -131,6 +131,7 @@ const PAUSABLE: [&str; 11] = [
 /// Words of the reference that look like reasons in these sections, and that no status here has.
 const OUT_OF_SCOPE: &[(&str, &str, &str)] = &[
     ("5.7", "Deleting", "the first value of a run; a step of the same run replaces it"),
+    ("15.2", "ReadyUnknown", "a part of a DevMachine is up or not, never unknown"),
     ("5.11", "InternalError", "for a Machine without Ready, which the line before has just set"),
     (
         "11.15",

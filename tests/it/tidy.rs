@@ -133,10 +133,22 @@ impl Source {
         }
     }
 
-    fn is_test(&self) -> bool {
-        self.name.ends_with("/tests.rs")
-            || self.name.contains("/tests/")
-            || self.name.ends_with("/conformance.rs")
+    /// The modules that this file declares for tests only, as paths below src without `.rs`.
+    fn test_modules(&self) -> Vec<String> {
+        let folder = self.name.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+        let mut lines = self.text.lines();
+        let mut found = Vec::new();
+        while lines.any(|line| line == "#[cfg(test)]") {
+            let item = lines.next().unwrap_or_default();
+            let module =
+                item.strip_suffix(';').and_then(|item| item.split_once("mod ")).map(|(_, name)| name);
+            found.extend(module.map(|module| format!("{folder}{module}")));
+        }
+        found
+    }
+
+    fn is_below(&self, module: &str) -> bool {
+        self.name.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
     }
 }
 
@@ -161,16 +173,16 @@ fn sources() -> Vec<Source> {
     let src = root().join("src");
     let mut files = Vec::new();
     rust_files(&src, &mut files);
-    files
-        .into_iter()
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).expect("a source file");
-            let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
-            let code = code_of(&text);
-            Source { name, text, code }
-        })
-        .filter(|s| !s.is_test())
-        .collect()
+    let source = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
+        let code = code_of(&text);
+        Source { name, text, code }
+    };
+    let mut sources: Vec<Source> = files.into_iter().map(source).collect();
+    let for_tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    sources.retain(|source| !for_tests.iter().any(|module| source.is_below(module)));
+    sources
 }
 
 /// Cuts comment lines, trailing comments, items for tests only and the test module at the end of a file.
