@@ -48,6 +48,9 @@ impl Tally {
     }
 }
 
+pub(super) const MEMBERS_DO_NOT_MATCH: &str =
+    "The list of etcd members does not match the list of Machines and Nodes";
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Etcd {
     tally: Tally,
@@ -81,7 +84,7 @@ pub fn available(
         return say(TYPE, Status::Unknown, "InspectionFailed", "Failed to get etcd members");
     }
     if managed && !inspection.is_some_and(|i| i.members_match) {
-        return not("The list of etcd members does not match the list of Machines and Nodes".to_owned());
+        return not(MEMBERS_DO_NOT_MATCH.to_owned());
     }
     let components = count_components(observed, managed, now);
     let etcd = count_members(observed, members.unwrap_or_default(), now);

@@ -9,6 +9,7 @@ use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::available::MEMBERS_DO_NOT_MATCH;
 use super::components::{Aggregation, Reporter};
 use super::machine::{ETCD_MEMBER, OwnedMachine};
 use super::{Connection, Observed, Reached, Workload, pods};
@@ -192,9 +193,13 @@ impl<'a> Pass<'a> {
         if observed.etcd_is_managed() {
             self.control_plane.push(self.aggregate(&[ETCD_MEMBER], ETCD, "etcd member", &[]));
             let members = membership.members().unwrap_or_default();
-            let mut settled = observed.machines.iter().filter(|m| !m.is_deleting());
-            self.members_match =
-                settled.all(|m| m.node_name().is_none_or(|node| members.iter().any(|x| x.name == node)));
+            let hosts = |m: &OwnedMachine| {
+                m.node_name().is_none_or(|node| members.iter().any(|member| member.name == node))
+            };
+            // Nodes tell how long a Machine has been without its member; without them, what was told stays.
+            self.members_match = observed.machines.iter().filter(|m| !m.is_deleting()).all(hosts)
+                || !condition::find(observed.conditions(), "Available")
+                    .is_some_and(|told| told.message == MEMBERS_DO_NOT_MATCH);
         }
     }
 

@@ -143,6 +143,20 @@ fn assumed_members_change_nothing() {
     assert!(found.members_match && found.members.is_some_and(|members| members.len() == 3));
 }
 
+/// Without Nodes nobody can tell a Machine that just came from one that lost its member.
+#[test]
+fn whether_assumed_members_match_stays_as_told() {
+    let mut o = fixtures::three();
+    let list = vec![fixtures::member(1, o.machines[0].node_name().unwrap())];
+    let known = Membership::Known(crate::status::etcd::Members { list, leader: None });
+    o.workload = crate::status::control_plane::Workload::Assumed(known);
+    assert!(inspect(&o, fixtures::now()).members_match);
+    let told = super::super::available::MEMBERS_DO_NOT_MATCH;
+    let told = condition_ops::condition("Available", condition_ops::Status::False, "NotAvailable", told);
+    o.control_plane.status.get_or_insert_default().conditions.push(told);
+    assert!(!inspect(&o, fixtures::now()).members_match);
+}
+
 #[test]
 fn machines_of_the_control_plane_are_up_to_date_or_not() {
     const TYPE: &str = "UpToDate";
