@@ -67,10 +67,10 @@ impl Page {
             let _ = write!(out, "  {name}{blanks}  ");
             match difference {
                 Difference::Condition { stored, computed, .. } => {
-                    self.condition(stored.as_ref(), computed.as_ref(), out)
+                    self.condition(stored.as_ref(), computed.as_ref(), out);
                 }
                 Difference::Field { stored, computed, .. } => {
-                    self.field(&shown(stored), &shown(computed), out)
+                    self.field(&shown(stored), &shown(computed), out);
                 }
                 Difference::Order => out.push_str("in another order\n"),
             }

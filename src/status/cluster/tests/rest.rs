@@ -68,7 +68,7 @@ fn machines_are_summed_up_apart() {
             let type_ = format!("{prefix}Machines{source}");
             let with = |status: &'static str| {
                 move |o: &mut Observed| {
-                    put(Arc::make_mut(&mut o.descendants.machines[at]), source, status, "m")
+                    put(Arc::make_mut(&mut o.descendants.machines[at]), source, status, "m");
                 }
             };
             check(|_| {}, &type_, ("True", source, ""));
