@@ -7,6 +7,16 @@ use std::process::ExitCode;
 use crate::fleet::Health;
 use crate::text;
 
+/// Colours of the terminal's own palette, for text that is printed once. The dashboard's are in `tui::theme`.
+pub mod colour {
+    pub const BOLD: &str = "\u{1b}[1m";
+    pub const RED: &str = "\u{1b}[31m";
+    pub const GREEN: &str = "\u{1b}[32m";
+    pub const YELLOW: &str = "\u{1b}[33m";
+    pub const GREY: &str = "\u{1b}[90m";
+    pub const RESET: &str = "\u{1b}[0m";
+}
+
 /// Standard output as it was found: a terminal gets safe text and colours, a pipe gets the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {

@@ -2,6 +2,7 @@
 //! know what the lines mean.
 //! Source: cluster-api `internal/util/tree/tree.go`, v1.14.0.
 
+use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
 use crate::fleet::Truth;
 use crate::text::width;
 
@@ -19,12 +20,6 @@ const DELETED: &str = "!! DELETED !! ";
 /// Behind what is known only from conditions of the older kind; said in words below the table.
 const LEGACY: &str = " *";
 const LEGACY_NOTE: &str = "* by deprecated v1beta1 conditions";
-const BOLD: &str = "\u{1b}[1m";
-const RED: &str = "\u{1b}[31m";
-const GREEN: &str = "\u{1b}[32m";
-const YELLOW: &str = "\u{1b}[33m";
-const GREY: &str = "\u{1b}[90m";
-const RESET: &str = "\u{1b}[0m";
 
 /// One printed line: nine cells, and the colour of the status.
 #[derive(Default)]

@@ -9,15 +9,10 @@ use serde_json::Value;
 use super::compute::Computed;
 use super::diff::{Difference, Told, differences};
 use crate::cli::output::Style;
+use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
 use crate::status::wording::plural;
 use crate::text;
 
-const BOLD: &str = "\u{1b}[1m";
-const RED: &str = "\u{1b}[31m";
-const GREEN: &str = "\u{1b}[32m";
-const YELLOW: &str = "\u{1b}[33m";
-const GREY: &str = "\u{1b}[90m";
-const RESET: &str = "\u{1b}[0m";
 /// The longest name that others are lined up with.
 const NAME_CELLS_MAX: usize = 44;
 /// Two values that take more are shown one below the other.
