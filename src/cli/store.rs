@@ -11,8 +11,9 @@ use anyhow::{Context as _, bail};
 
 use super::args::{StandaloneArgs, StoreArgs};
 use super::paths;
-use crate::apiserver::object::{is_whole, plain_form};
+use crate::apiserver::object::is_whole;
 #[cfg(feature = "etcd")]
+use crate::apiserver::object::plain_form;
 use crate::store::{Checked, DiskStore, MemoryStore, Store};
 #[cfg(feature = "etcd")]
 use crate::store::{EtcdOptions, EtcdStore, TlsFiles};
