@@ -193,6 +193,12 @@ impl Provided {
         self.is_malformed("provisioned", "ready")
     }
 
+    /// Bootstrap: the field that says whether the data secret exists is there and is no boolean.
+    #[must_use]
+    pub fn data_secret_created_is_malformed(&self) -> bool {
+        self.is_malformed("dataSecretCreated", "ready")
+    }
+
     fn is_malformed(&self, field: &str, legacy: &str) -> bool {
         let (status, initialization) = (&self.content["status"], &self.content["status"]["initialization"]);
         let no_boolean = |value: &Value| !value.is_null() && !value.is_boolean();
@@ -231,18 +237,19 @@ impl Provided {
             return Ok(None);
         }
         let list: Vec<VersionCount> = serde_json::from_value(listed.clone()).map_err(|e| e.to_string())?;
-        let mut last: Option<semver::Version> = None;
-        for entry in &list {
-            let version =
-                version::parse(&entry.version).ok_or_else(|| format!("{:?} is no version", entry.version))?;
-            let order = last.as_ref().and_then(|last| version::compare(last, &version));
-            if order.is_some_and(std::cmp::Ordering::is_gt) {
-                return Err(format!("version {} is not in ascending order", entry.version));
+        let mut last: Option<(&str, semver::Version)> = None;
+        for (at, entry) in list.iter().enumerate() {
+            let version = version::tolerant(&entry.version)
+                .map_err(|why| format!("failed to parse .status.versions[{at}].version from object: {why}"))?;
+            if let Some((text, before)) = &last
+                && version::compare(before, &version).is_some_and(std::cmp::Ordering::is_gt)
+            {
+                return Err(format!("version {text:?} and {:?} are in the wrong order", entry.version));
             }
             if entry.replicas.is_some_and(|n| n < 0) {
-                return Err(format!("version {} has a negative number of replicas", entry.version));
+                return Err(format!(".status.versions[{at}].replicas must not be negative"));
             }
-            last = Some(version);
+            last = Some((&entry.version, version));
         }
         Ok(Some(list))
     }
@@ -468,14 +475,18 @@ mod tests {
             Ok(Some(2))
         );
         for (list, error) in [
-            (json!([{"version": "latest"}]), "\"latest\" is no version"),
+            (
+                json!([{"version": "latest"}]),
+                "failed to parse .status.versions[0].version from object: Invalid character(s) found in major number \
+                 \"0latest\"",
+            ),
             (
                 json!([{"version": "v1.35.0"}, {"version": "v1.34.0"}]),
-                "version v1.34.0 is not in ascending order",
+                "version \"v1.35.0\" and \"v1.34.0\" are in the wrong order",
             ),
             (
                 json!([{"version": "v1.35.0", "replicas": -1}]),
-                "version v1.35.0 has a negative number of replicas",
+                ".status.versions[0].replicas must not be negative",
             ),
             (json!("v1.35.0"), "invalid type: string \"v1.35.0\", expected a sequence"),
         ] {

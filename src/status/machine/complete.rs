@@ -26,17 +26,18 @@ fn bootstrap_is_read(o: &Observed) -> bool {
         External::NotSet | External::NotFound { .. } => true,
         External::Unreadable { .. } => false,
         External::Found(bootstrap) => {
-            o.machine.spec.bootstrap.data_secret_name.is_some()
-                || bootstrap.is_deleting()
+            let offers = bootstrap.is_deleting()
                 || !bootstrap.data_secret_created()
-                || offered_data_secret(bootstrap).is_some()
+                || offered_data_secret(bootstrap).is_some();
+            o.machine.spec.bootstrap.data_secret_name.is_some()
+                || !bootstrap.data_secret_created_is_malformed() && offers
         }
     }
 }
 
 fn infrastructure_is_read(o: &Observed) -> bool {
     match &o.infrastructure {
-        External::Found(_) => true,
+        External::Found(infrastructure) => !infrastructure.provisioned_is_malformed(),
         // Gone after it was there, under a Machine that is to live.
         External::NotFound { .. } => {
             o.is_deleting() || initialization(&o.machine).infrastructure_provisioned != Some(true)

@@ -206,7 +206,8 @@ pub fn offered_data_secret(bootstrap: &Provided) -> Option<&str> {
 /// The provider ID that the infrastructure object offers, when it is provisioned.
 #[must_use]
 pub fn offered_provider_id(o: &Observed) -> Option<&str> {
-    let infrastructure = o.infrastructure.found().filter(|i| !i.is_deleting())?;
+    let infrastructure =
+        o.infrastructure.found().filter(|i| !i.is_deleting() && !i.provisioned_is_malformed())?;
     let before = initialization(&o.machine).infrastructure_provisioned == Some(true);
     if !infrastructure.provisioned() && !before {
         return None;

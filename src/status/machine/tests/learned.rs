@@ -24,6 +24,12 @@ fn providers_may_take_back_what_they_reported() {
     assert_eq!(learned(provisioned(json!({"addresses": []}))), (0, old()));
     assert_eq!(learned(provisioned(json!({"failureDomain": ""}))), (1, None));
     assert_eq!(learned(json!({"addresses": [], "failureDomain": "z"})), (1, old()), "not provisioned");
+
+    let mut o = running();
+    o.machine.status = Some(object(json!({"initialization": {"infrastructureProvisioned": true}})));
+    let odd = json!({"initialization": {"provisioned": "yes"}, "failureDomain": "z"});
+    o.infrastructure = external("DevMachine", odd, json!({"providerID": "in-memory://m"}));
+    assert_eq!(status(&o, now()).failure_domain, None, "it says neither yes nor no");
 }
 
 #[test]
@@ -98,8 +104,16 @@ fn a_pass_is_complete_when_nothing_it_needed_was_missing() {
         o.bootstrap = created(json!({}));
     };
     type Change<'a> = &'a dyn Fn(&mut Observed);
-    let table: [(&str, bool, Change<'_>); 14] = [
+    let odd = |kind: &str, flag: &str| external(kind, json!({"initialization": {flag: "yes"}}), json!({}));
+    let table: [(&str, bool, Change<'_>); 16] = [
         ("all is well", true, &|_| {}),
+        ("infrastructure that says neither yes nor no", false, &|o| {
+            o.infrastructure = odd("DevMachine", "provisioned");
+        }),
+        ("bootstrap that says neither yes nor no", false, &|o| {
+            o.machine.spec.bootstrap.data_secret_name = None;
+            o.bootstrap = odd("KubeadmConfig", "dataSecretCreated");
+        }),
         ("infrastructure cannot be read", false, &|o| o.infrastructure = unread()),
         ("infrastructure is not there yet", true, &|o| o.infrastructure = gone()),
         ("infrastructure vanished", false, &|o| {
