@@ -138,7 +138,7 @@ fn each<K>(
     for (key, object) in objects {
         let Some(raw) = dump.raw(kind.group(), kind.name(), key) else { continue };
         let held = held(dump, kind, key, object, now);
-        let kept = if held.is_none() { dump.kept(kind, key) } else { Vec::new() };
+        let kept = if held.is_none() { dump.kept(kind, key, now) } else { Vec::new() };
         let outcome = held.map_or_else(|| judge(key, object), Outcome::New);
         let outcome = match outcome {
             Outcome::New(after) => Outcome::New(rewritten(raw, object, &after)),
@@ -166,7 +166,7 @@ impl Computed {
 fn classes(dump: &Dump, now: Timestamp, computed: &mut Vec<Computed>) {
     let kind = Kind::ClusterClass;
     for (key, class) in dump.all(kind.group(), kind.name()) {
-        let kept = dump.kept(kind, key);
+        let kept = dump.kept(kind, key, now);
         computed.push(Computed::new(kind, key, class, dump.class_status(key, class, now), kept));
     }
 }

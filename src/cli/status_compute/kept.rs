@@ -17,6 +17,7 @@ use crate::api::reference::ContractRef;
 use crate::status::control_plane::machine::COMPONENTS;
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
 use crate::status::wording::plural;
+use crate::time::Timestamp;
 
 const ETCD: &str = "what etcd answers is not in a dump";
 const EXTENSIONS: &str = "what extensions answer is not in a dump";
@@ -39,7 +40,7 @@ fn keep(why: impl Into<String>, what: impl Into<String>) -> Kept {
 impl Dump {
     /// Everything that was repeated for one object.
     #[must_use]
-    pub fn kept(&self, kind: Kind, key: &ObjectKey) -> Vec<Kept> {
+    pub fn kept(&self, kind: Kind, key: &ObjectKey, now: Timestamp) -> Vec<Kept> {
         let kept = match kind {
             Kind::ClusterClass => {
                 self.raw(kind.group(), kind.name(), key).map(|class| self.kept_of_class(class))
@@ -63,7 +64,7 @@ impl Dump {
                 let cluster = ObjectKey::new(&key.namespace, &pool.spec.cluster_name);
                 self.without_nodes(&cluster).map(|why| keep(why, "nodeRefs")).into_iter().collect()
             }),
-            Kind::Machine => self.machines.get(key).map(|machine| self.kept_of_machine(key, machine)),
+            Kind::Machine => self.machines.get(key).map(|machine| self.kept_of_machine(key, machine, now)),
             Kind::DevMachine => self.dev_machines.get(key).map(|_| vec![keep(PARTS, "its parts")]),
             Kind::MachineDeployment
             | Kind::MachineSet
@@ -124,7 +125,7 @@ impl Dump {
         find(stored, type_).map(|_| keep(left_out(&named.kind), format!("{type_}{more}")))
     }
 
-    fn kept_of_machine(&self, key: &ObjectKey, machine: &Machine) -> Vec<Kept> {
+    fn kept_of_machine(&self, key: &ObjectKey, machine: &Machine, now: Timestamp) -> Vec<Kept> {
         let cluster_key = ObjectKey::new(&key.namespace, &machine.spec.cluster_name);
         let Some(cluster) = self.clusters.get(&cluster_key) else { return Vec::new() };
         let mut kept = Vec::new();
@@ -134,8 +135,8 @@ impl Dump {
         ] {
             kept.extend(self.kept_of_provider(reference, machine.conditions(), type_, ""));
         }
-        let deleting = find(machine.conditions(), "Deleting");
-        if deleting.is_some_and(|c| ["DrainingNode", "WaitingForVolumeDetach"].contains(&c.reason.as_str())) {
+        let leaves = machine.metadata.deletion_timestamp.is_some();
+        if leaves && self.machine(key, machine, now).is_some_and(|o| o.told_deletion.is_some()) {
             kept.push(keep(DRAIN, "Deleting"));
         }
         if told_update(machine).is_some() {

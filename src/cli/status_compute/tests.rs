@@ -17,7 +17,7 @@ fn dump(text: &str) -> Dump {
     Dump::new(values.into_iter().map(|(_, value)| value.into()).collect())
 }
 
-fn computed(text: &str) -> Vec<Computed> {
+pub(super) fn computed(text: &str) -> Vec<Computed> {
     all(&dump(text), now())
 }
 
@@ -29,7 +29,7 @@ fn told<'a>(all: &'a [Computed], kind: Kind, type_: &str) -> (&'a str, &'a str, 
     (text("status"), text("reason"), text("message"))
 }
 
-const CLUSTER: &str = "
+pub(super) const CLUSTER: &str = "
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: c, namespace: ns, generation: 3}
@@ -47,7 +47,7 @@ metadata: {name: c, namespace: ns}
 status: {ready: true, failureDomains: {b: {controlPlane: true}, a: {}}}
 ";
 
-const MACHINE: &str = "
+pub(super) const MACHINE: &str = "
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Machine
 metadata: {name: m, namespace: ns, labels: {cluster.x-k8s.io/cluster-name: c}}
@@ -64,7 +64,7 @@ spec: {providerID: 'any://m'}
 status: {ready: true}
 ";
 
-const NODE: &str = "
+pub(super) const NODE: &str = "
 apiVersion: v1
 kind: Node
 metadata:
@@ -463,95 +463,4 @@ spec:
     assert_eq!(with(request), None, "it was asked for before");
     let other = "---\napiVersion: fix.io/v1\nkind: FixTemplate\nmetadata: {name: other, namespace: ns}\n";
     assert_eq!(with(other), None, "without a template nothing is written");
-}
-
-/// A deleting worker whose drain is told by its stored condition, and what runs on its Node.
-fn draining(reason: &str, message: &str, pods: &str) -> String {
-    let going = MACHINE
-        .replace("labels:", "deletionTimestamp: '2026-11-20T09:50:00Z', labels:")
-        .replace("kind: AnyMachine\nmetadata: {name: m,", "kind: AnyMachine\nmetadata: {name: m, uid: u,");
-    let status = format!(
-        "\nstatus:\n  nodeRef: {{name: node-1}}\n  deletion: {{nodeDrainStartTime: '2026-11-20T09:51:00Z'}}\n  conditions:\n  - \
-         {{type: Deleting, status: 'True', reason: {reason}, message: {message:?}, lastTransitionTime: \
-         '2026-11-20T09:50:00Z'}}\n---\n"
-    );
-    let (machine, host) = going.split_once("\n---\n").expect("two documents");
-    let machine = format!("{machine}{status}{host}");
-    let leader = "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Machine\nmetadata: {name: cp, namespace: ns, labels: \
-                  {cluster.x-k8s.io/cluster-name: c, cluster.x-k8s.io/control-plane: ''}}\nspec: {clusterName: c, \
-                  bootstrap: {dataSecretName: s}, infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: \
-                  AnyMachine, name: cp}}\n";
-    format!("{CLUSTER}---{machine}---\n{leader}---{NODE}{pods}")
-}
-
-fn deleting_of(text: &str) -> (String, String) {
-    let all = computed(text);
-    let machine = all.iter().find(|c| c.kind == Kind::Machine && c.key.name == "m").expect("the Machine");
-    let list = machine.after["status"]["conditions"].as_array().expect("conditions");
-    let c = list.iter().find(|c| c["type"] == "Deleting").expect("Deleting");
-    let text = |field: &str| c[field].as_str().unwrap_or_default().to_owned();
-    (text("reason"), text("message"))
-}
-
-#[test]
-fn a_drain_is_judged_by_pods_rules_and_the_refusals_that_were_told() {
-    const HEAD: &str = "Drain not completed yet (started at 2026-11-20T09:51:00Z):";
-    let pod = |name: &str, more: &str| {
-        format!(
-            "---\nkind: Pod\nmetadata: {{name: {name}, namespace: web, {more}}}\nspec: {{nodeName: node-1, containers: []}}\n"
-        )
-    };
-    let rule = "---\napiVersion: cluster.x-k8s.io/v1beta2\nkind: MachineDrainRule\nmetadata: {name: last, namespace: ns}\nspec: \
-                {drain: {behavior: Drain, order: 9}, pods: [{selector: {matchLabels: {tier: db}}}]}\n";
-    let pods = [
-        pod("a", ""),
-        pod("going", "deletionTimestamp: '2026-11-20T09:55:00Z'"),
-        pod("db", "labels: {tier: db}"),
-        pod("job", "labels: {cluster.x-k8s.io/drain: wait-completed}"),
-    ]
-    .concat();
-    let budget = "cannot evict pod as it would violate the pod's disruption budget.";
-    let told = format!("{HEAD}\n* Pod web/a: {budget}");
-    let expected = format!(
-        "{HEAD}\n* Pod web/going: deletionTimestamp set, but still not removed from the Node\n* Pod web/a: {budget}\n\
-         * Pod web/job: waiting for completion\n\
-         After above Pods have been removed from the Node, the following Pods will be evicted: web/db"
-    );
-    let of =
-        |message: &str, more: &str| deleting_of(&draining("DrainingNode", message, &format!("{pods}{more}")));
-    assert_eq!(of(&told, rule), ("DrainingNode".to_owned(), expected));
-    let silent = format!("{HEAD}\n* Pod web/b: {budget}");
-    assert_eq!(
-        of(&silent, rule),
-        ("DrainingNode".to_owned(), silent.clone()),
-        "nobody knows what became of web/a"
-    );
-    let broken = rule.replace("behavior: Drain", "behavior: 5");
-    assert_eq!(
-        of(&told, &broken),
-        (
-            "DrainingNode".to_owned(),
-            "Error draining Node, please check controller logs for errors".to_owned()
-        )
-    );
-}
-
-#[test]
-fn volumes_are_judged_when_they_are_there() {
-    let told = "Waiting for Node volumes to be detached (started at 2026-11-20T09:52:00Z)\n* PersistentVolumeClaims: web/x";
-    let of = |more: &str| deleting_of(&draining("WaitingForVolumeDetach", told, more));
-    let attachment = "---\napiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: a}\nspec: {attacher: d, nodeName: node-1, source: \
-                      {persistentVolumeName: v}}\nstatus: {attached: true}\n";
-    assert_eq!(of(attachment).1, told, "volumes were left out");
-    let volume = "---\nkind: PersistentVolume\nmetadata: {name: v}\nspec: {claimRef: {kind: PersistentVolumeClaim, namespace: \
-                  web, name: data}}\n";
-    assert_eq!(
-        of(&format!("{attachment}{volume}")),
-        (
-            "WaitingForVolumeDetach".to_owned(),
-            "Waiting for Node volumes to be detached (started at 2026-11-20T10:00:00Z)\n* PersistentVolumeClaims: web/data"
-                .to_owned()
-        )
-    );
-    assert_eq!(of("").0, "WaitingForInfrastructureDeletion", "nothing is attached");
 }

@@ -15,8 +15,10 @@ use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::status::drain::Tenants;
 use crate::status::drain::volumes::{Storage, attached};
-use crate::status::machine::deletion::leaving_node;
-use crate::status::machine::{NodeReading, Observed, Probe, StorageReading, TenantsReading};
+use crate::status::machine::deletion::{borrowed_id, leaving_node};
+use crate::status::machine::{
+    NodeReading, Observed, Probe, StorageReading, TenantsReading, control_plane_initialized_since,
+};
 use crate::status::machines::is_control_plane;
 use crate::workload::{Connection, PodScope, WorkloadError};
 
@@ -60,12 +62,21 @@ impl Machines {
         Some((set, deployment))
     }
 
-    /// The Node with the Machine's provider ID, or with its infrastructure's while the Machine has none.
+    /// The Node with the Machine's provider ID.
     async fn node(&self, observed: &Observed, cluster: &ObjectKey) -> NodeReading {
-        let own = observed.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
-        let offered = || observed.infrastructure.found().and_then(|i| i.text("/spec/providerID"));
-        let id = if observed.is_deleting() { own.or_else(offered) } else { own };
-        let Some(id) = id else { return NodeReading::NotAsked };
+        let id = observed.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
+        if let Some(id) = id {
+            return self.node_with(id, cluster).await;
+        }
+        // Upstream starts to watch Nodes before it looks for an ID.
+        let watched = control_plane_initialized_since(&observed.cluster).is_some();
+        match self.context.workload.connection(cluster).connected {
+            false if watched => NodeReading::NotConnected,
+            _ => NodeReading::NotAsked,
+        }
+    }
+
+    async fn node_with(&self, id: &str, cluster: &ObjectKey) -> NodeReading {
         let nodes = match self.context.workload.nodes(cluster).await {
             Ok(nodes) => nodes,
             Err(error) => return unread(&error),
@@ -79,8 +90,13 @@ impl Machines {
         }
     }
 
-    /// The Node with the recorded name, where the deletion of the Machine needs another than `node`.
+    /// The Node that a deletion needs, where that is another than `node`.
     async fn named_node(&self, observed: &Observed, cluster: &ObjectKey) -> NodeReading {
+        if let Some(id) = borrowed_id(observed) {
+            // The Machine goes also when its Node cannot be found.
+            let found = self.node_with(id, cluster).await;
+            return if found.found().is_some() { found } else { NodeReading::NotAsked };
+        }
         let found = observed.node.found().and_then(|node| node.metadata.name.as_deref());
         let name = observed.node_name().filter(|name| observed.is_deleting() && found != Some(*name));
         let Some(name) = name else { return NodeReading::NotAsked };

@@ -3,7 +3,7 @@
 //! Source: the errors that `Reconcile` and its phases return, `machine_controller{,_phases,_noderef}.go`,
 //! v1.14.0.
 
-use super::deletion::{Stage, stage};
+use super::deletion::{Stage, node_resists, stage};
 use super::{
     NodeReading, Observed, certificates_expiry, control_plane_initialized_since, initialization,
     offered_data_secret,
@@ -16,9 +16,12 @@ use crate::time::{Timestamp, parse_rfc3339};
 #[must_use]
 pub fn is_complete(o: &Observed, now: Timestamp) -> bool {
     let expiry_is_read = certificates_expiry(o).is_none_or(|text| parse_rfc3339(text).is_some());
-    let deletion_is_told =
-        !matches!(stage(o, now), Stage::CannotTell(_) | Stage::DrainFailed(_) | Stage::VolumesUnknown(_));
-    bootstrap_is_read(o) && infrastructure_is_read(o) && node_is_read(o) && expiry_is_read && deletion_is_told
+    let deletion_goes_on = match stage(o, now) {
+        Stage::CannotTell(_) | Stage::DrainFailed(_) | Stage::VolumesUnknown(_) => false,
+        Stage::Node => !node_resists(o, now),
+        _ => true,
+    };
+    bootstrap_is_read(o) && infrastructure_is_read(o) && node_is_read(o) && expiry_is_read && deletion_goes_on
 }
 
 fn bootstrap_is_read(o: &Observed) -> bool {

@@ -64,7 +64,8 @@ pub struct Observed {
     pub control_plane_machines_left: usize,
     pub probe: Probe,
     pub node: NodeReading,
-    /// The Node that `status.nodeRef` names, when a deletion has to do with it and it is not [`Self::node`].
+    /// The Node that a deletion has to do with, when it is not [`Self::node`]: the one that
+    /// `status.nodeRef` names, or the one with [`deletion::borrowed_id`].
     pub named_node: NodeReading,
     /// What runs on the Node that goes with the Machine; read only when a deletion asks.
     pub tenants: TenantsReading,
@@ -76,8 +77,7 @@ pub struct Observed {
     pub deployment: Option<(Arc<MachineSet>, Arc<MachineDeployment>)>,
     /// The write of a deletion that failed in this run.
     pub failed: Option<Failed>,
-    /// The `Deleting` condition to repeat while the Node is drained or its volumes are detached, for a
-    /// reader who cannot see what that waits for.
+    /// The `Deleting` condition to repeat, for a reader who cannot see what the deletion waits for.
     pub told_deletion: Option<Condition>,
     /// What an in-place update said in this run; `None` when it was not asked.
     pub update: Option<Update>,
@@ -176,7 +176,8 @@ impl Observed {
     pub fn node_name(&self) -> Option<&str> {
         let recorded =
             self.machine.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.as_str());
-        recorded.or_else(|| self.node.found().and_then(|n| n.metadata.name.as_deref()))
+        let found = || self.node.found().or(self.named_node.found());
+        recorded.or_else(|| found().and_then(|n| n.metadata.name.as_deref()))
     }
 }
 
@@ -221,13 +222,9 @@ pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
     learn(&mut status, o);
     let course = deletion::course(o, now);
-    let deleting = match &o.told_deletion {
-        Some(told) if course.stage.is_of_the_node() => told.into(),
-        _ => {
-            deletion::record_starts(&mut status, &course, now);
-            deletion::condition(o, &course.stage, now)
-        }
-    };
+    deletion::record_starts(&mut status, &course, now);
+    let told = o.told_deletion.as_ref().map(Verdict::from);
+    let deleting = told.unwrap_or_else(|| deletion::condition(o, &course.stage, now));
 
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.machine.metadata.generation, now);
     draft.set(not_paused());
@@ -281,10 +278,8 @@ fn learn(status: &mut MachineStatus, o: &Observed) {
     if flags != MachineInitialization::default() {
         status.initialization = Some(flags);
     }
+    status.node_ref = o.node_name().map(|name| NodeRef { name: name.to_owned() });
     if let Some(node) = o.node.found() {
-        if status.node_ref.is_none() {
-            status.node_ref = node.metadata.name.clone().map(|name| NodeRef { name });
-        }
         let known = status.node_info.get_or_insert_default();
         match node.status.as_ref().and_then(|s| s.node_info.as_ref()) {
             Some(reported) => learn_node_info(known, reported),

@@ -4,7 +4,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Course, Failed, Observed, Stage, node_deletion_expired, progress};
+use super::{Course, Failed, Observed, Stage, node_resists, progress};
 use crate::api::machine::{DeletionProgress, MachineStatus};
 use crate::status::condition_ops::{CHECK_LOGS, Status, not_deleting};
 use crate::status::drain::{self, volumes};
@@ -44,9 +44,7 @@ pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -
             ("InternalError", look_into_logs(&format!("Failed to delete {bootstrap}")))
         }
         Stage::Bootstrap => ("WaitingForBootstrapDeletion", format!("Waiting for {bootstrap} to be deleted")),
-        Stage::Node if o.failed == Some(Failed::DeleteNode) && !node_deletion_expired(o, now) => {
-            ("DeletingNode", look_into_logs("Error deleting Node"))
-        }
+        Stage::Node if node_resists(o, now) => ("DeletingNode", look_into_logs("Error deleting Node")),
         Stage::Node | Stage::Completed => ("DeletionCompleted", "Deletion completed".to_owned()),
     };
     Verdict::new("Deleting", Status::True, reason, message)

@@ -43,17 +43,6 @@ pub enum Stage {
     Completed,
 }
 
-impl Stage {
-    /// The Node holds it: a drain, or attached volumes.
-    #[must_use]
-    pub fn is_of_the_node(&self) -> bool {
-        matches!(
-            self,
-            Self::Drain(_) | Self::DrainFailed(_) | Self::VolumeDetach(_) | Self::VolumesUnknown(_)
-        )
-    }
-}
-
 /// A stage, and what was passed on the way to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
@@ -152,6 +141,17 @@ impl Course {
             _ => None,
         }
     }
+}
+
+/// The provider ID that leads to the Node when the Machine has none and its Node was never met: the one
+/// of its infrastructure.
+#[must_use]
+pub fn borrowed_id(o: &Observed) -> Option<&str> {
+    let own = o.machine.spec.provider_id.as_ref().is_some_and(|id| !id.is_empty());
+    if own || !o.is_deleting() || o.cluster.metadata.deletion_timestamp.is_some() || o.node_name().is_some() {
+        return None;
+    }
+    o.infrastructure.found()?.text("/spec/providerID")
 }
 
 /// The Node that goes with the Machine, by its recorded name.
@@ -295,6 +295,12 @@ fn volume_wait_applies(o: &Observed, now: Timestamp) -> bool {
         && progress.wait_for_pre_terminate_hook_start_time.is_none()
         && !infrastructure_is_going(o)
         && !expired(progress.wait_for_node_volume_detach_start_time.as_ref(), limit, now)
+}
+
+/// The Node could not be deleted, or nobody is there to ask, and that is to be tried again.
+pub(super) fn node_resists(o: &Observed, now: Timestamp) -> bool {
+    (o.failed == Some(Failed::DeleteNode) || *leaving_node(o) == NodeReading::NotConnected)
+        && !node_deletion_expired(o, now)
 }
 
 /// Is the time over after which a Node that cannot be deleted is left behind? Never, when no limit is set.

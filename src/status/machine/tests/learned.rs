@@ -69,12 +69,28 @@ fn a_node_without_system_information_empties_what_was_known() {
 }
 
 #[test]
-fn a_told_deletion_is_repeated_only_while_the_node_holds_it() {
+fn a_told_deletion_is_repeated_and_its_start_recorded() {
     let mut o = deleting();
     o.told_deletion = Some(condition("Deleting", Status::True, "DrainingNode", "a pod is left"));
-    assert_eq!(said(&status(&o, now()), "Deleting").1, "DrainingNode");
-    o.infrastructure = External::NotFound { kind: "DevMachine".to_owned() };
-    assert_eq!(said(&status(&o, now()), "Deleting").1, "WaitingForBootstrapDeletion");
+    let status = status(&o, now());
+    assert_eq!(said(&status, "Deleting").1, "DrainingNode");
+    assert_eq!(status.deletion.and_then(|d| d.node_drain_start_time), Some(to_k8s(now())));
+}
+
+#[test]
+fn only_a_deletion_borrows_a_provider_id() {
+    let borrows = |change: &dyn Fn(&mut Observed)| {
+        let mut o = deleting();
+        (o.machine.spec.provider_id, o.node) = (None, NodeReading::NotAsked);
+        change(&mut o);
+        deletion::borrowed_id(&o).is_some()
+    };
+    assert!(borrows(&|_| {}));
+    assert!(!borrows(&|o| o.machine.spec.provider_id = Some("x".to_owned())));
+    assert!(!borrows(&|o| o.machine.metadata.deletion_timestamp = None));
+    assert!(!borrows(&|o| Arc::make_mut(&mut o.cluster).metadata.deletion_timestamp = Some(to_k8s(now()))));
+    assert!(!borrows(&|o| o.machine.status = Some(object(json!({"nodeRef": {"name": "m"}})))));
+    assert!(!borrows(&|o| o.infrastructure = external("DevMachine", json!({}), json!({"providerID": ""}))));
 }
 
 #[test]
@@ -105,7 +121,7 @@ fn a_pass_is_complete_when_nothing_it_needed_was_missing() {
     };
     type Change<'a> = &'a dyn Fn(&mut Observed);
     let odd = |kind: &str, flag: &str| external(kind, json!({"initialization": {flag: "yes"}}), json!({}));
-    let table: [(&str, bool, Change<'_>); 16] = [
+    let table: [(&str, bool, Change<'_>); 18] = [
         ("all is well", true, &|_| {}),
         ("infrastructure that says neither yes nor no", false, &|o| {
             o.infrastructure = odd("DevMachine", "provisioned");
@@ -139,6 +155,20 @@ fn a_pass_is_complete_when_nothing_it_needed_was_missing() {
             o.node = NodeReading::NotFound;
         }),
         ("a Node that cannot be read", false, &|o| o.node = NodeReading::Failed("two of them".to_owned())),
+        ("volumes that cannot be read", false, &|o| {
+            delete(o);
+            o.machine.spec.provider_id = None;
+            annotate(o, annotation::EXCLUDE_NODE_DRAINING);
+            with_status(o, seen.clone());
+            (o.node, o.named_node) = (NodeReading::NotAsked, NodeReading::NotConnected);
+        }),
+        ("a Node that cannot be deleted", false, &|o| {
+            delete(o);
+            o.machine.spec.provider_id = None;
+            with_status(o, seen.clone());
+            (o.bootstrap, o.infrastructure) = (gone(), gone());
+            (o.node, o.named_node) = (NodeReading::NotAsked, NodeReading::NotConnected);
+        }),
         ("a deletion that cannot be told", false, &|o| {
             delete(o);
             o.control_plane = unread();

@@ -97,6 +97,10 @@ fn no_storage() -> StorageReading {
     StorageReading::Known(Box::new(Storage { attachments: Ok(Vec::new()), volumes: Ok(Vec::new()) }))
 }
 
+fn annotate(o: &mut Observed, name: &str) {
+    o.machine.metadata.annotations.get_or_insert_default().insert(name.to_owned(), String::new());
+}
+
 fn said<'a>(status: &'a MachineStatus, type_: &str) -> (&'a str, &'a str, &'a str) {
     find(&status.conditions, type_)
         .map_or(("", "", ""), |c| (c.status.as_str(), c.reason.as_str(), c.message.as_str()))

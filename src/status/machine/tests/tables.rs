@@ -13,10 +13,6 @@ fn check(change: impl FnOnce(&mut Observed), type_: &str, expected: (&str, &str,
     witness::expect("Machine", &status(&o, now()).conditions, type_, expected);
 }
 
-fn annotate(o: &mut Observed, name: &str) {
-    o.machine.metadata.annotations.get_or_insert_default().insert(name.to_owned(), String::new());
-}
-
 fn goes(o: &mut Observed) {
     o.machine.metadata.deletion_timestamp = Some(to_k8s(now()));
     (o.tenants, o.storage) = (tenants(Vec::new()), no_storage());
@@ -227,6 +223,16 @@ fn without_a_node(type_: &str) {
         type_,
         ("Unknown", "NodeDoesNotExist", "Node does not exist"),
     );
+    // It is there, but only the deletion looks for it.
+    check(
+        |o| {
+            goes(o);
+            o.machine.spec.provider_id = None;
+            (o.named_node, o.node) = (std::mem::take(&mut o.node), NodeReading::NotAsked);
+        },
+        type_,
+        ("False", "NodeDeleted", "Node m has been deleted"),
+    );
 }
 
 #[test]
@@ -398,6 +404,14 @@ fn deleting_at_every_step() {
          * Node with .status.volumesAttached entries not matching a PersistentVolume: v1, v2",
     );
     step(
+        |o| {
+            o.named_node = NodeReading::NotConnected;
+            annotate(o, annotation::EXCLUDE_NODE_DRAINING);
+        },
+        "WaitingForVolumeDetach",
+        "Error waiting for volumes to be detached from Node, please check controller logs for errors",
+    );
+    step(
         |o| annotate(o, "pre-terminate.delete.hook.machine.cluster.x-k8s.io/a"),
         "WaitingForPreTerminateHook",
         "Waiting for pre-terminate hooks to succeed (hooks: pre-terminate.delete.hook.machine.cluster.x-k8s.io/a)",
@@ -426,11 +440,13 @@ fn deleting_at_every_step() {
         "InternalError",
         "Failed to delete KubeadmConfig, please check controller logs for errors",
     );
-    step(
-        node_cannot_be_deleted,
-        "DeletingNode",
-        "Error deleting Node, please check controller logs for errors",
-    );
+    let resists: [fn(&mut Observed); 2] = [node_cannot_be_deleted, |o| {
+        node_cannot_be_deleted(o);
+        (o.failed, o.named_node) = (None, NodeReading::NotConnected);
+    }];
+    for change in resists {
+        step(change, "DeletingNode", "Error deleting Node, please check controller logs for errors");
+    }
     step(
         |o| {
             node_cannot_be_deleted(o);
