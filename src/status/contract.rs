@@ -239,8 +239,9 @@ impl Provided {
         let list: Vec<VersionCount> = serde_json::from_value(listed.clone()).map_err(|e| e.to_string())?;
         let mut last: Option<(&str, semver::Version)> = None;
         for (at, entry) in list.iter().enumerate() {
-            let version = version::tolerant(&entry.version)
-                .map_err(|why| format!("failed to parse .status.versions[{at}].version from object: {why}"))?;
+            let version = version::tolerant(&entry.version).map_err(|why| {
+                format!("failed to parse .status.versions[{at}].version from object: {why}")
+            })?;
             if let Some((text, before)) = &last
                 && version::compare(before, &version).is_some_and(std::cmp::Ordering::is_gt)
             {

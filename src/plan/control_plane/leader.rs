@@ -20,7 +20,7 @@ pub fn forward(observed: &Observed, machine: &OwnedMachine) -> Result<Option<Act
     if let Err(error) = &facts.nodes {
         return Err(Blocked::NodesUnknown { detail: format!("{error}; unable to forward etcd leadership") });
     }
-    let leader = facts.etcd.leader_name().ok_or(Blocked::LeaderUnknown)?;
+    let leader = observed.membership().leader_name().ok_or(Blocked::LeaderUnknown)?;
     if machine.node_name() != Some(leader) {
         return Ok(None);
     }
@@ -38,7 +38,7 @@ pub fn forward(observed: &Observed, machine: &OwnedMachine) -> Result<Option<Act
             m.name(),
         )
     });
-    let members = facts.etcd.members().unwrap_or_default();
+    let members = observed.membership().members().unwrap_or_default();
     let candidates: Vec<Member> = machines
         .iter()
         .filter_map(|m| members.iter().find(|x| Some(x.name.as_str()) == m.node_name()))

@@ -249,8 +249,7 @@ impl<'a> Pass<'a> {
             self.control_plane.push(say(ETCD, Status::Unknown, "InspectionFailed", message));
             return;
         }
-        let nobody = Membership::NoNodes;
-        let etcd = if has_host(observed, facts) { &facts.etcd } else { &nobody };
+        let etcd = observed.membership();
         for m in &observed.machines {
             for c in member_condition(m, etcd) {
                 self.set(m, c);
@@ -348,13 +347,6 @@ fn members_without_machine<'a>(
     members: &'a [Member],
 ) -> impl Iterator<Item = &'a Member> {
     members.iter().filter(|x| observed.machines.iter().all(|m| m.node_name() != Some(x.name.as_str())))
-}
-
-/// Only the Node of a Machine that stays is asked for its member.
-fn has_host(observed: &Observed, facts: &Reached) -> bool {
-    let nodes = facts.nodes.as_deref().unwrap_or_default();
-    let mut staying = observed.machines.iter().filter(|m| !m.is_deleting());
-    staying.any(|m| m.node_name().is_some_and(|name| find_node(nodes, name).is_some()))
 }
 
 /// Do members and Machines belong together? Something on its way in or out is no mismatch.

@@ -145,6 +145,13 @@ pub struct Reached {
     pub kube_proxy_image: Option<String>,
 }
 
+impl Reached {
+    fn hosts_one_of(&self, machines: &[OwnedMachine]) -> bool {
+        let mut nodes = self.nodes.iter().flatten().filter_map(|n| n.metadata.name.as_deref());
+        nodes.any(|node| machines.iter().any(|m| !m.is_deleting() && m.node_name() == Some(node)))
+    }
+}
+
 impl Observed {
     /// Etcd runs on the control plane Machines.
     #[must_use]
@@ -233,11 +240,13 @@ impl Observed {
         self.machines.iter().find(|m| m.name() == name)
     }
 
-    /// Etcd members; unknown when the workload cluster was not reached.
+    /// Etcd members; unknown when the workload cluster was not reached. Only the Node of a Machine that
+    /// stays is asked for its member.
     #[must_use]
     pub fn membership(&self) -> &Membership {
         match &self.workload {
-            Workload::Reached(facts) => &facts.etcd,
+            Workload::Reached(facts) if facts.hosts_one_of(&self.machines) => &facts.etcd,
+            Workload::Reached(_) => &Membership::NoNodes,
             Workload::Assumed(membership) => membership,
             Workload::NotAsked | Workload::Down(_) => &Membership::NotAsked,
         }

@@ -266,6 +266,13 @@ fn a_deleting_machine_stops_everything_after_its_hook() {
     break_pods(&mut o, "m3");
     check(&o, &[], &["components-would-break"]);
     let mut o = deleting("WaitingForPreTerminateHook");
+    for m in &mut o.machines {
+        m.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(fixtures::now()));
+        condition(m, "Deleting", "True", "WaitingForPreTerminateHook");
+    }
+    assert_eq!(o.membership(), &Membership::NoNodes, "nobody stays who could be asked");
+    check(&o, &[], &["components-would-break"]);
+    let mut o = deleting("WaitingForPreTerminateHook");
     if let Workload::Reached(facts) = &mut o.workload
         && let Membership::Known(members) = &mut facts.etcd
     {
