@@ -12,6 +12,42 @@ use super::machine_health_check::MachineHealthCheck;
 use super::machine_pool::MachinePool;
 use super::machine_set::MachineSet;
 
+/// The three values of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Status {
+    True,
+    False,
+    Unknown,
+}
+
+impl Status {
+    /// `None` for every other word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "True" => Some(Self::True),
+            "False" => Some(Self::False),
+            "Unknown" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// `True` or `False`.
+    #[must_use]
+    pub fn of(value: bool) -> Self {
+        if value { Self::True } else { Self::False }
+    }
+}
+
 /// A kind whose status has conditions.
 pub trait Conditioned {
     /// Empty when there is no status yet.

@@ -3,9 +3,10 @@
 
 use super::cause::words;
 use super::judge::judge;
-use super::row::{Condition, Counters, Row, RowId, Truth};
+use super::row::{Condition, Counters, Row, RowId};
 use super::tree::{Item, Relative};
 use super::{Fleet, Hop};
+use crate::api::condition::Status;
 use crate::status::condition_ops::{Polarity, polarity};
 use crate::status::health::Health;
 
@@ -24,12 +25,12 @@ pub enum Tone {
 
 impl Tone {
     #[must_use]
-    pub fn of(type_: &str, status: Truth) -> Self {
+    pub fn of(type_: &str, status: Status) -> Self {
         match (polarity(type_), status) {
-            (_, Truth::Unknown) => Self::Unknown,
-            (Polarity::Positive, Truth::True) | (Polarity::Negative, Truth::False) => Self::Good,
-            (Polarity::Positive, Truth::False) => Self::Bad,
-            (Polarity::Negative, Truth::True) => Self::Active,
+            (_, Status::Unknown) => Self::Unknown,
+            (Polarity::Positive, Status::True) | (Polarity::Negative, Status::False) => Self::Good,
+            (Polarity::Positive, Status::False) => Self::Bad,
+            (Polarity::Negative, Status::True) => Self::Active,
         }
     }
 }

@@ -4,7 +4,8 @@
 //! Rules read condition types, statuses and reasons. Where upstream tells two situations apart only
 //! by its fixed wording (a blocked scale up, a stuck deletion), the wording is in a table here.
 
-use super::row::{Condition, Facts, Kind, Row, Severity, Truth};
+use super::row::{Condition, Facts, Kind, Row, Severity};
+use crate::api::condition::Status;
 use crate::status::health::Health;
 
 /// So long after its creation a Machine or a Cluster counts as coming up, and an availability that
@@ -108,7 +109,7 @@ impl<'a> Bench<'a> {
         if self.row.status_is_behind() {
             self.claim(Health::Progressing, Why::Behind);
         }
-        let paused = self.row.paused || self.truth("Paused") == Some(Truth::True);
+        let paused = self.row.paused || self.status("Paused") == Some(Status::True);
         if paused && self.found.health != Health::Ok {
             // Whatever is going on, it stands still until somebody resumes it.
             self.claim(Health::Blocked, Why::Paused);
@@ -143,7 +144,7 @@ impl<'a> Bench<'a> {
         self.row.conditions.iter().enumerate().find(|(_, c)| c.type_.as_ref() == type_)
     }
 
-    fn truth(&self, type_: &str) -> Option<Truth> {
+    fn status(&self, type_: &str) -> Option<Status> {
         self.find(type_).map(|(_, c)| c.status)
     }
 
@@ -154,8 +155,8 @@ impl<'a> Bench<'a> {
     /// A positive condition: `False` is `fault`, `Unknown` is unknown.
     fn when(&mut self, type_: &str, fault: Health) {
         match self.find(type_) {
-            Some((at, c)) if c.status == Truth::False => self.claim(fault, Why::Condition(at)),
-            Some((at, c)) if c.status == Truth::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+            Some((at, c)) if c.status == Status::False => self.claim(fault, Why::Condition(at)),
+            Some((at, c)) if c.status == Status::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
             _ => {}
         }
     }
@@ -172,7 +173,7 @@ impl<'a> Bench<'a> {
     }
 
     fn deleting(&mut self) {
-        let condition = self.find("Deleting").filter(|(_, c)| c.status == Truth::True);
+        let condition = self.find("Deleting").filter(|(_, c)| c.status == Status::True);
         let why = condition.map_or(Why::Deleting, |(at, _)| Why::Condition(at));
         self.claim(Health::Progressing, why);
         if let Some((at, ready)) = self.find("Ready")
@@ -196,12 +197,12 @@ impl<'a> Bench<'a> {
         for (at, c) in self.row.conditions.iter().enumerate() {
             let moving = LEGACY_MOVES.contains(&c.reason.as_ref());
             let health = match (c.status, c.severity) {
-                (Truth::True, _) => continue,
-                (Truth::Unknown, _) => Health::Unknown,
-                (Truth::False, Severity::Error) => Health::Degraded,
-                (Truth::False, Severity::Info) => Health::Progressing,
-                (Truth::False, Severity::Warning | Severity::None) if settled && !moving => Health::Degraded,
-                (Truth::False, Severity::Warning | Severity::None) => Health::Progressing,
+                (Status::True, _) => continue,
+                (Status::Unknown, _) => Health::Unknown,
+                (Status::False, Severity::Error) => Health::Degraded,
+                (Status::False, Severity::Info) => Health::Progressing,
+                (Status::False, Severity::Warning | Severity::None) if settled && !moving => Health::Degraded,
+                (Status::False, Severity::Warning | Severity::None) => Health::Progressing,
             };
             self.claim(health, Why::Condition(at));
         }
@@ -215,12 +216,12 @@ impl<'a> Bench<'a> {
             let health = if late { Health::Degraded } else { Health::Progressing };
             let first = ["InfrastructureReady", "ControlPlaneInitialized", "Available"]
                 .iter()
-                .find_map(|t| self.find(t).filter(|(_, c)| c.status != Truth::True));
+                .find_map(|t| self.find(t).filter(|(_, c)| c.status != Status::True));
             self.claim(health, first.map_or(Why::NotReported, |(at, _)| Why::Condition(at)));
             return self.topology();
         }
         if let Some((at, c)) = self.find("RemoteConnectionProbe")
-            && c.status != Truth::True
+            && c.status != Status::True
         {
             // What the controllers say about the workload is then an echo of not knowing.
             self.claim(Health::Unknown, Why::Condition(at));
@@ -242,7 +243,7 @@ impl<'a> Bench<'a> {
     /// `TopologyReconciled`: waiting for an upgrade step is progress, what an operator holds back or
     /// has to repair is not.
     fn topology(&mut self) {
-        let Some((at, c)) = self.find("TopologyReconciled").filter(|(_, c)| c.status != Truth::True) else {
+        let Some((at, c)) = self.find("TopologyReconciled").filter(|(_, c)| c.status != Status::True) else {
             return;
         };
         let health = match c.reason.as_ref() {
@@ -255,7 +256,7 @@ impl<'a> Bench<'a> {
 
     fn control_plane(&mut self) {
         let up = self.row.replica_facts().is_some_and(|f| f.initialized == Some(true))
-            || self.truth("Initialized") == Some(Truth::True);
+            || self.status("Initialized") == Some(Status::True);
         if !up {
             let late = self.passed_s(self.row.created_s) > COMING_UP_S;
             let at = self.find("Initialized").or(self.find("Available"));
@@ -265,14 +266,14 @@ impl<'a> Bench<'a> {
             );
             return self.moves();
         }
-        let moving = MOVES.iter().any(|t| self.truth(t) == Some(Truth::True));
+        let moving = MOVES.iter().any(|t| self.status(t) == Some(Status::True));
         self.when("Available", Health::Degraded);
         self.when("CertificatesAvailable", Health::Degraded);
         for type_ in ["EtcdClusterHealthy", "ControlPlaneComponentsHealthy"] {
             match self.find(type_) {
                 // A machine that comes or goes is unhealthy for a while; what lasts shows on the Machine.
                 Some((at, c))
-                    if moving && c.status != Truth::True && c.reason.as_ref() != "ConnectionDown" =>
+                    if moving && c.status != Status::True && c.reason.as_ref() != "ConnectionDown" =>
                 {
                     self.claim(Health::Progressing, Why::Condition(at));
                 }
@@ -285,7 +286,7 @@ impl<'a> Bench<'a> {
     fn deployment(&mut self) {
         match self.find("MachinesReady") {
             // Machines that nobody sees count as not available upstream; here they stay unknown.
-            Some((at, c)) if c.status == Truth::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+            Some((at, c)) if c.status == Status::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
             _ => self.when_lasting("Available"),
         }
         self.moves();
@@ -295,9 +296,9 @@ impl<'a> Bench<'a> {
         for type_ in MOVES {
             let Some((at, c)) = self.find(type_) else { continue };
             match c.status {
-                Truth::False => {}
-                Truth::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
-                Truth::True => {
+                Status::False => {}
+                Status::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+                Status::True => {
                     let blocked = c.message.contains("is blocked because")
                         && (NEEDS_SOMEBODY.iter().any(|text| c.message.contains(text))
                             || self.passed_s(c.since_s) > BLOCKED_AFTER_S);
@@ -310,10 +311,10 @@ impl<'a> Bench<'a> {
         for type_ in ["MachinesReady", "MachinesUpToDate"] {
             match self.find(type_) {
                 // The Machines themselves tell progress from fault.
-                Some((at, c)) if c.status == Truth::False => {
+                Some((at, c)) if c.status == Status::False => {
                     self.claim(Health::Progressing, Why::Condition(at));
                 }
-                Some((at, c)) if c.status == Truth::Unknown && self.row.kind == Kind::MachineSet => {
+                Some((at, c)) if c.status == Status::Unknown && self.row.kind == Kind::MachineSet => {
                     self.claim(Health::Progressing, Why::Condition(at));
                 }
                 _ => {}
@@ -332,14 +333,14 @@ impl<'a> Bench<'a> {
     }
 
     fn machine(&mut self) {
-        if let Some((at, c)) = self.find("OwnerRemediated").filter(|(_, c)| c.status == Truth::False) {
+        if let Some((at, c)) = self.find("OwnerRemediated").filter(|(_, c)| c.status == Status::False) {
             let stuck = c.reason.as_ref() == "CannotBeRemediated";
             self.claim(if stuck { Health::Blocked } else { Health::Degraded }, Why::Condition(at));
         }
         self.moves();
         for type_ in MACHINE_PARTS {
             if let Some((at, c)) = self.find(type_)
-                && c.status != Truth::True
+                && c.status != Status::True
             {
                 self.claim(self.part(c), Why::Condition(at));
             }
@@ -349,7 +350,7 @@ impl<'a> Bench<'a> {
             self.when_lasting("Ready");
         }
         for type_ in ["Available", "UpToDate"] {
-            if let Some((at, _)) = self.find(type_).filter(|(_, c)| c.status != Truth::True) {
+            if let Some((at, _)) = self.find(type_).filter(|(_, c)| c.status != Status::True) {
                 self.claim(Health::Progressing, Why::Condition(at));
             }
         }
@@ -365,7 +366,7 @@ impl<'a> Bench<'a> {
             Health::Degraded
         } else if young && (!has_node || since_start) {
             Health::Progressing
-        } else if c.status == Truth::Unknown && has_node {
+        } else if c.status == Status::Unknown && has_node {
             Health::Unknown
         } else {
             Health::Degraded

@@ -4,6 +4,7 @@
 use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
 use super::{Fleet, moment};
+use crate::api::condition::Status;
 use crate::status::health::Health;
 use crate::time::Timestamp;
 
@@ -185,19 +186,16 @@ fn mirrored(row: &Row, which: Relative) -> Option<&Condition> {
 }
 
 fn tags(row: &Row) -> Vec<Tag> {
-    let is = |type_: &str, truth| row.condition(type_).is_some_and(|c| c.status == truth);
+    let is = |type_: &str, status| row.condition(type_).is_some_and(|c| c.status == status);
     [
         (Tag::Deleting, row.is_deleting()),
-        (Tag::Paused, row.paused || is("Paused", super::Truth::True)),
-        (
-            Tag::Remediating,
-            is("Remediating", super::Truth::True) || is("OwnerRemediated", super::Truth::False),
-        ),
-        (Tag::Updating, is("Updating", super::Truth::True)),
-        (Tag::RollingOut, is("RollingOut", super::Truth::True)),
-        (Tag::ScalingUp, is("ScalingUp", super::Truth::True)),
-        (Tag::ScalingDown, is("ScalingDown", super::Truth::True)),
-        (Tag::OutOfDate, is("UpToDate", super::Truth::False)),
+        (Tag::Paused, row.paused || is("Paused", Status::True)),
+        (Tag::Remediating, is("Remediating", Status::True) || is("OwnerRemediated", Status::False)),
+        (Tag::Updating, is("Updating", Status::True)),
+        (Tag::RollingOut, is("RollingOut", Status::True)),
+        (Tag::ScalingUp, is("ScalingUp", Status::True)),
+        (Tag::ScalingDown, is("ScalingDown", Status::True)),
+        (Tag::OutOfDate, is("UpToDate", Status::False)),
         (Tag::Behind, row.status_is_behind()),
         (Tag::Legacy, row.legacy),
     ]

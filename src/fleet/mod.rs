@@ -40,7 +40,7 @@ pub use line::{Line, Tag};
 pub use order::{By, Candidate, Candidates, Floor, Match, Query, Sort};
 pub use row::{
     ClusterFacts, Condition, ConditionText, Counters, Facts, GroupKind, Host, Kind, Labels, MachineFacts,
-    Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Truth, Uid, VersionCount, moment,
+    Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid, VersionCount, moment,
 };
 pub use timeline::Flip;
 pub use tree::{Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};

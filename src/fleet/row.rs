@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::api::condition::Status;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::time::Timestamp;
 
@@ -103,34 +104,6 @@ impl Labels {
     }
 }
 
-/// Three-valued status of a condition. Anything that is neither `True` nor `False` is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Truth {
-    True,
-    False,
-    Unknown,
-}
-
-impl Truth {
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        match text {
-            "True" => Self::True,
-            "False" => Self::False,
-            _ => Self::Unknown,
-        }
-    }
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
-
 /// How much a condition of the older kind (v1beta1) matters while it is false. Newer ones have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
@@ -160,7 +133,7 @@ impl Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConditionText {
     pub type_: Arc<str>,
-    pub status: Truth,
+    pub status: Status,
     pub severity: Severity,
     pub reason: Arc<str>,
     /// Several lines at most; empty when there is nothing to say.

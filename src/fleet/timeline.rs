@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Fleet;
-use super::row::{Row, RowId, SourceId, Truth, Uid, moment};
+use super::row::{Row, RowId, SourceId, Uid, moment};
+use crate::api::condition::Status;
 use crate::time::Timestamp;
 
 /// Flips kept for the whole fleet: about 1 MB.
@@ -18,9 +19,9 @@ pub struct Flip {
     pub uid: Uid,
     pub type_: Arc<str>,
     /// `None`: the condition was not there, or what it said before was not seen.
-    pub from: Option<Truth>,
+    pub from: Option<Status>,
     /// `None`: the condition is gone.
-    pub to: Option<Truth>,
+    pub to: Option<Status>,
     pub reason: Arc<str>,
     /// Seconds since the epoch, from the object; 0 when it does not say.
     pub at_s: u32,

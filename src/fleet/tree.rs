@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::Fleet;
 use super::row::{Kind, Reference, Row, RowId, Uid};
+use crate::api::condition::Status;
 use crate::status::health::Health;
 
 /// Headings and stand-ins that are no rows.
@@ -171,8 +172,8 @@ impl Fleet {
         };
         let Some(row) = self.row(of) else { return Health::Unknown };
         match row.condition(type_).map(|c| c.status) {
-            Some(super::Truth::True) => Health::Ok,
-            Some(super::Truth::False) => self.own_health(of).max(Health::Progressing).min(Health::Degraded),
+            Some(Status::True) => Health::Ok,
+            Some(Status::False) => self.own_health(of).max(Health::Progressing).min(Health::Degraded),
             _ => Health::Unknown,
         }
     }

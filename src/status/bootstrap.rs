@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
 
-use super::condition_ops::{self, Draft, Status, condition, internal_error};
+use super::condition_ops::{self, Draft, condition, internal_error};
 use super::contract::External;
 use super::control_plane::certificates::Purpose;
 use super::machine::{cluster_provisioned, control_plane_initialized_since};
@@ -16,6 +16,7 @@ use super::machines::is_control_plane;
 use super::merge::{Reasons, Summary};
 use crate::api::bootstrap::{BootstrapInitialization, KubeadmConfig, KubeadmConfigStatus};
 use crate::api::cluster::Cluster;
+use crate::api::condition::Status;
 use crate::api::machine::Machine;
 use crate::time::Timestamp;
 

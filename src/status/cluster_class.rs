@@ -4,7 +4,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Draft, Status, condition, internal_error, not_paused};
+use super::condition_ops::{Draft, condition, internal_error, not_paused};
+use crate::api::condition::Status;
 use crate::time::Timestamp;
 
 /// Condition types that the ClusterClass controller owns.

@@ -5,36 +5,11 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::verdict::Verdict;
-use crate::api::condition;
+use crate::api::condition::{self, Status};
 use crate::time::{Timestamp, from_k8s, to_k8s};
 
 /// What upstream says when the details are only in its log.
 pub const CHECK_LOGS: &str = "Please check controller logs for errors";
-
-/// The three values of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    True,
-    False,
-    Unknown,
-}
-
-impl Status {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-
-    /// `True` or `False`.
-    #[must_use]
-    pub fn of(value: bool) -> Self {
-        if value { Self::True } else { Self::False }
-    }
-}
 
 /// Which value of a condition is the healthy one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

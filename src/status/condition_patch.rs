@@ -129,7 +129,8 @@ fn same_state(a: &Condition, b: &Condition) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::condition_ops::{Status, condition};
+    use crate::api::condition::Status;
+    use crate::status::condition_ops::condition;
     use crate::time::{parse_rfc3339, to_k8s};
 
     /// `STATUS/REASON`, at an hour of the day.

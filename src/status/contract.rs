@@ -6,10 +6,11 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use serde_json::{Map, Value};
 
-use super::condition_ops::{Status, UNSTAMPED};
+use super::condition_ops::UNSTAMPED;
 use super::verdict::Verdict;
 use super::wording::plural;
 use crate::api::cluster::FailureDomain;
+use crate::api::condition::Status;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::machine_set::VersionCount;
 use crate::api::version;
@@ -379,13 +380,12 @@ impl<'a> Entry<'a> {
         if type_.is_empty() {
             return Err("type must be set for all conditions".to_owned());
         }
-        let status = match text(fields, "status") {
-            "True" => Status::True,
-            "False" => Status::False,
-            "Unknown" => Status::Unknown,
-            "" => return Err(format!("status must be set for the {type_} condition")),
-            _ => return Err(format!("status for the {type_} condition must be one of True, False, Unknown")),
+        let wrong = |status: &str| match status {
+            "" => format!("status must be set for the {type_} condition"),
+            _ => format!("status for the {type_} condition must be one of True, False, Unknown"),
         };
+        let status = text(fields, "status");
+        let status = Status::parse(status).ok_or_else(|| wrong(status))?;
         let since = match text(fields, "lastTransitionTime") {
             "" => None,
             text => Some(parse_rfc3339(text).ok_or_else(|| {

@@ -5,8 +5,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{CHECK_LOGS, Draft, Status, condition, not_paused};
+use super::condition_ops::{CHECK_LOGS, Draft, condition, not_paused};
 use super::merge::{Reasons, Summary};
+use crate::api::condition::Status;
 use crate::api::dev::{
     DevCluster, DevClusterStatus, DevMachine, DevMachineStatus, InfrastructureInitialization,
 };

@@ -71,7 +71,8 @@ impl fmt::Display for Health {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::condition_ops::{Status, condition};
+    use crate::api::condition::Status;
+    use crate::status::condition_ops::condition;
 
     #[test]
     fn unknown_is_neither_green_nor_red() {

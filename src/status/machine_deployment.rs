@@ -7,11 +7,12 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::amount::{Round, literal, scaled};
-use super::condition_ops::{Draft, Status, internal_error, not_deleting, not_paused};
+use super::condition_ops::{Draft, internal_error, not_deleting, not_paused};
 use super::machine_set::{deleting_text, missing_text, with_stale};
 use super::machines::{self, Member};
 use super::verdict::Verdict;
 use super::{selector, versions};
+use crate::api::condition::Status;
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::{DeploymentStrategy, MachineDeployment, MachineDeploymentStatus};
 use crate::api::machine_set::{MachineSet, MachineSetStatus, VersionCount};

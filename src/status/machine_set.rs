@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use super::condition_ops::{Draft, Status, internal_error, not_deleting, not_paused};
+use super::condition_ops::{Draft, internal_error, not_deleting, not_paused};
 use super::machines::{self, Member};
 use super::selector;
 use super::verdict::Verdict;
+use crate::api::condition::Status;
 use crate::api::key::annotation;
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;

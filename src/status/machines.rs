@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Polarity, Status};
+use super::condition_ops::Polarity;
 use super::merge::{Aggregate, Reasons, Source};
 use super::verdict::Verdict;
 use super::versions;
 use super::wording::join_limited;
-use crate::api::condition::{Conditioned as _, find};
+use crate::api::condition::{Conditioned as _, Status, find};
 use crate::api::key::annotation as annotation_of;
 use crate::api::machine::Machine;
 use crate::api::machine_set::VersionCount;

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Polarity, Status, UNSTAMPED, condition, internal_error};
+use super::condition_ops::{Polarity, UNSTAMPED, condition, internal_error};
 use super::verdict::Verdict;
 use super::wording::{join_limited, plural};
-use crate::api::condition::find;
+use crate::api::condition::{Status, find};
 
 /// How much one condition weighs in a merge. Smaller is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

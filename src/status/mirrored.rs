@@ -2,9 +2,10 @@
 //! malformed one means; must not know any kind. What such an object promises is `contract`.
 //! Source: cluster-api `util/conditions/mirror.go`, `setBootstrapReadyCondition` and its neighbours, v1.14.0.
 
-use super::condition_ops::{Status, internal_error};
+use super::condition_ops::internal_error;
 use super::contract::{External, Provided};
 use super::verdict::Verdict;
+use crate::api::condition::Status;
 
 /// How one provider object is mirrored into a condition of its owner.
 pub struct Mirrored<'a> {

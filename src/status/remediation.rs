@@ -8,9 +8,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::amount::{Round, literal, scaled};
-use super::condition_ops::{Status, condition};
+use super::condition_ops::condition;
 use super::machines::{Member, name};
-use crate::api::condition::{Conditioned as _, find};
+use crate::api::condition::{Conditioned as _, Status, find};
 use crate::api::machine::Machine;
 use crate::time::{Timestamp, parse_rfc3339, rfc3339};
 

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Status, condition, paused};
+use super::condition_ops::{condition, paused};
 use super::wording::join_limited;
 use crate::api::cluster::Cluster;
+use crate::api::condition::Status;
 use crate::api::key::annotation as annotation_of;
 use crate::api::names::annotation;
 

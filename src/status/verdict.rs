@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::condition_ops::{Status, UNSTAMPED};
+use super::condition_ops::UNSTAMPED;
+use crate::api::condition::Status;
 
 /// What is said of one condition type. Generation and, as a rule, transition time come when it is stored.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 //! know what the lines mean.
 //! Source: cluster-api `internal/util/tree/tree.go`, v1.14.0.
 
+use crate::api::condition::Status;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
-use crate::fleet::Truth;
 use crate::text::width;
 
 use super::layout::{Cells, Entry};
@@ -25,7 +25,7 @@ const LEGACY_NOTE: &str = "* by deprecated v1beta1 conditions";
 #[derive(Default)]
 struct Line {
     cells: [String; 9],
-    status: Option<Truth>,
+    status: Option<Status>,
     deleted: bool,
 }
 
@@ -64,9 +64,9 @@ fn painted(line: &Line, at: usize, cell: &str, color: bool) -> String {
     match (at, line.status) {
         (0, _) if line.deleted => cell.replacen(DELETED, &format!("{RED}{DELETED}{RESET}"), 1),
         (0, _) if cell.trim_end_matches(LEGACY).ends_with("...") => format!("{BOLD}{cell}{RESET}"),
-        (STATUS, Some(Truth::True)) => format!("{GREEN}{cell}{RESET}"),
-        (STATUS, Some(Truth::False)) => format!("{RED}{cell}{RESET}"),
-        (STATUS, Some(Truth::Unknown)) => format!("{YELLOW}{cell}{RESET}"),
+        (STATUS, Some(Status::True)) => format!("{GREEN}{cell}{RESET}"),
+        (STATUS, Some(Status::False)) => format!("{RED}{cell}{RESET}"),
+        (STATUS, Some(Status::Unknown)) => format!("{YELLOW}{cell}{RESET}"),
         (8, _) if cell.starts_with("See ") => format!("{GREY}{cell}{RESET}"),
         _ => cell.to_owned(),
     }
@@ -176,7 +176,7 @@ mod tests {
     fn colour_changes_no_width() {
         let entry = Entry {
             title: "Cluster a".to_owned(),
-            cells: Cells { status: Some(Truth::False), reason: "R".to_owned(), ..Cells::default() },
+            cells: Cells { status: Some(Status::False), reason: "R".to_owned(), ..Cells::default() },
             ..Entry::default()
         };
         let plain = table(&entry, false);

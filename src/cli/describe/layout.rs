@@ -1,7 +1,8 @@
 //! The tree of `clusterctl describe`: which objects, below which, grouped how, with which cells. Owns
 //! upstream's rules (discovery, echo, grouping, cells, order); must not know glyphs nor widths.
 
-use crate::fleet::{Condition, Counters, Fleet, Kind, Row, RowId, Truth};
+use crate::api::condition::Status;
+use crate::fleet::{Condition, Counters, Fleet, Kind, Row, RowId};
 use crate::time::age;
 
 use super::{BELOW_MACHINES, Snapshot, name_of};
@@ -42,7 +43,7 @@ pub(super) struct Cells {
     pub(super) available: String,
     pub(super) ready: String,
     pub(super) up_to_date: String,
-    pub(super) status: Option<Truth>,
+    pub(super) status: Option<Status>,
     pub(super) reason: String,
     pub(super) since: String,
     pub(super) message: String,
@@ -176,7 +177,7 @@ impl Builder<'_> {
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         let count = |type_: &str| {
             rows.iter()
-                .filter(|r| r.condition(type_).is_some_and(|c| c.status == Truth::True))
+                .filter(|r| r.condition(type_).is_some_and(|c| c.status == Status::True))
                 .count()
                 .to_string()
         };
@@ -256,8 +257,9 @@ impl Builder<'_> {
     }
 
     fn machine_cells(&self, row: &Row, condition: Option<&Condition>) -> Cells {
-        let one =
-            |type_: &str| u8::from(row.condition(type_).is_some_and(|c| c.status == Truth::True)).to_string();
+        let one = |type_: &str| {
+            u8::from(row.condition(type_).is_some_and(|c| c.status == Status::True)).to_string()
+        };
         Cells {
             available: one("Available"),
             ready: one("Ready"),
@@ -312,6 +314,6 @@ fn same_state(a: &Row, b: &Row) -> bool {
 /// Does the child only repeat what its Machine says?
 fn is_echo(child: &Row, machine: &Row) -> bool {
     let ready = child.condition("Ready").map(|c| (c.status, c.reason.clone()));
-    ready.as_ref().is_some_and(|(status, _)| *status == Truth::True)
+    ready.as_ref().is_some_and(|(status, _)| *status == Status::True)
         || ready == machine.condition("Ready").map(|c| (c.status, c.reason.clone()))
 }

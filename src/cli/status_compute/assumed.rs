@@ -134,7 +134,8 @@ fn outdented<'a>(lines: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::condition_ops::{Status, condition};
+    use crate::api::condition::Status;
+    use crate::status::condition_ops::condition;
 
     #[test]
     fn a_part_of_a_sum_is_found_again() {

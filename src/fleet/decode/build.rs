@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::lax::{Lax, Texts};
 use super::slim::{Condition, Counts, Ref, Slim, VersionCount};
+use crate::api::condition::Status;
 use crate::api::key::Gvk;
 use crate::api::names::{annotation, label};
 use crate::fleet::conditions::{Places, Told, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
-use crate::fleet::row::{self, Facts, Kind, Row, SourceId, Truth, Uid};
+use crate::fleet::row::{self, Facts, Kind, Row, SourceId, Uid};
 use crate::text::{sanitize_block, sanitize_line};
 use crate::time::parse_rfc3339;
 
@@ -194,7 +195,7 @@ impl Builder<'_> {
         let reason = if c.reason.is_empty() { "NoReasonReported" } else { c.reason.as_str() };
         let text = row::ConditionText {
             type_: self.line(&c.r#type),
-            status: Truth::parse(&c.status),
+            status: Status::parse(&c.status).unwrap_or(Status::Unknown),
             severity: row::Severity::parse(&c.severity),
             reason: self.line(reason),
             message: self.block(&c.message),

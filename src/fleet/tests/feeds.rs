@@ -62,7 +62,7 @@ fn flips_are_remembered_and_bounded() {
     }
     assert_eq!(fleet.flips().count(), 10_000);
     let last = fleet.flips().next_back().expect("some");
-    assert_eq!((last.from, last.to), (Some(Truth::False), Some(Truth::True)));
+    assert_eq!((last.from, last.to), (Some(Status::False), Some(Status::True)));
     assert!(fleet.timeline(id).len() >= 6);
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::decode::{Decoder, Slim};
 use super::*;
+use crate::api::condition::Status;
 use crate::api::key::Gvk;
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use crate::time::{Timestamp, parse_rfc3339};

@@ -131,11 +131,11 @@ fn details_say_what_a_condition_means_and_where_to_go() {
         ]
     );
     for (type_, status, tone) in [
-        ("Ready", Truth::True, Tone::Good),
-        ("Ready", Truth::False, Tone::Bad),
-        ("Ready", Truth::Unknown, Tone::Unknown),
-        ("RollingOut", Truth::True, Tone::Active),
-        ("Paused", Truth::False, Tone::Good),
+        ("Ready", Status::True, Tone::Good),
+        ("Ready", Status::False, Tone::Bad),
+        ("Ready", Status::Unknown, Tone::Unknown),
+        ("RollingOut", Status::True, Tone::Active),
+        ("Paused", Status::False, Tone::Good),
     ] {
         assert_eq!(Tone::of(type_, status), tone, "{type_}");
     }

@@ -8,8 +8,9 @@ use chrono::TimeDelta;
 
 use super::preflight::{self, components_survive, quorum_survives};
 use super::{Act, Blocked, Flow, Pending, Why, Workload, leader};
+use crate::api::condition::Status;
 use crate::api::names::annotation;
-use crate::status::condition_ops::{Draft, Status, condition};
+use crate::status::condition_ops::{Draft, condition};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER};
 use crate::status::etcd::Change;

@@ -7,8 +7,9 @@ use chrono::TimeDelta;
 use super::{
     Act, Blocked, Flow, Kubeconfig, PREFLIGHT_RETRY, Pending, SLOW_RETRY, Template, Why, paused_condition,
 };
+use crate::api::condition::Status;
 use crate::plan::version;
-use crate::status::condition_ops::{Status, condition};
+use crate::status::condition_ops::condition;
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 
 /// Half a year: with less left, the kubeconfig's client certificate is renewed.

@@ -3,7 +3,8 @@
 
 use super::{Census, Observed, waiting_for_topology};
 use crate::api::cluster::ClusterInitialization;
-use crate::status::condition_ops::{Draft, Status, internal_error};
+use crate::api::condition::Status;
+use crate::status::condition_ops::{Draft, internal_error};
 use crate::status::contract::External;
 use crate::status::machines::Member;
 use crate::status::mirrored::Mirrored;

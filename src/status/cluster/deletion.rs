@@ -7,8 +7,9 @@ use std::sync::Arc;
 use kube::Resource;
 
 use super::{Descendants, Observed};
+use crate::api::condition::Status;
 use crate::api::key::annotation;
-use crate::status::condition_ops::{CHECK_LOGS, Status, not_deleting};
+use crate::status::condition_ops::{CHECK_LOGS, not_deleting};
 use crate::status::contract::External;
 use crate::status::verdict::Verdict;
 use crate::status::wording::join_limited;

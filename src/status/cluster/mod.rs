@@ -16,13 +16,14 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::condition_ops::{Draft, Status, not_paused};
+use super::condition_ops::{Draft, not_paused};
 use super::contract::External;
 use super::machine::Probe;
 use super::machines::{Member, is_control_plane};
 use super::mirrored::Mirrored;
 use super::verdict::Verdict;
 use crate::api::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint};
+use crate::api::condition::Status;
 use crate::api::key::group_of;
 use crate::api::machine::{Machine, ReadinessGate};
 use crate::api::machine_deployment::MachineDeployment;

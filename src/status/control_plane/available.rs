@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::machine::{COMPONENTS, ETCD_MEMBER, OwnedMachine};
 use super::{Inspection, Observed};
 use crate::api::condition;
-use crate::status::condition_ops::{Status, condition as say};
+use crate::api::condition::Status;
+use crate::status::condition_ops::condition as say;
 use crate::status::etcd::{Member, quorum};
 use crate::time::{Timestamp, from_k8s};
 

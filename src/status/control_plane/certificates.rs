@@ -4,7 +4,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::status::condition_ops::{Status, condition, internal_error};
+use crate::api::condition::Status;
+use crate::status::condition_ops::{condition, internal_error};
 
 /// What a key pair is for. The order is that of messages and of files on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,8 +5,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::api::condition::find;
-use crate::status::condition_ops::{Status, condition};
+use crate::api::condition::{Status, find};
+use crate::status::condition_ops::condition;
 use crate::status::wording::join_limited;
 
 /// One aggregation: from condition types of Machines to one type of the control plane.

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Node, NodeCondition, Pod, PodC
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::machine::{COMPONENTS, OwnedMachine};
-use crate::status::condition_ops::{CHECK_LOGS, Status, condition};
+use crate::api::condition::Status;
+use crate::status::condition_ops::{CHECK_LOGS, condition};
 
 const LABELS_AND_TAINTS: &str = "NodeKubeadmLabelsAndTaintsSet";
 const ROLE: &str = "node-role.kubernetes.io/control-plane";

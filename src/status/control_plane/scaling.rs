@@ -5,8 +5,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Observed, Template};
+use crate::api::condition::Status;
 use crate::api::machine::Machine;
-use crate::status::condition_ops::{CHECK_LOGS, Status, condition as say};
+use crate::status::condition_ops::{CHECK_LOGS, condition as say};
 use crate::status::machines;
 use crate::time::Timestamp;
 

@@ -17,13 +17,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 pub use self::complete::is_complete;
-use super::condition_ops::{Draft, Status, not_paused};
+use super::condition_ops::{Draft, not_paused};
 use super::contract::{External, Provided};
 use super::drain::volumes::Storage;
 use super::drain::{Evictions, Tenants};
 use super::mirrored::Mirrored;
 use super::verdict::Verdict;
 use crate::api::cluster::Cluster;
+use crate::api::condition::Status;
 use crate::api::condition::{Conditioned as _, find};
 use crate::api::machine::{
     Machine, MachineAddress, MachineInitialization, MachineStatus, NodeInfo, NodeSwap,

@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use super::{
     NodeReading, Observed, REMOTE_CONDITIONS_GRACE, cluster_provisioned, control_plane_initialized_since,
 };
+use crate::api::condition::Status;
 use crate::api::machine::MachineStatus;
-use crate::status::condition_ops::{CHECK_LOGS, Draft, Status, UNSTAMPED};
+use crate::status::condition_ops::{CHECK_LOGS, Draft, UNSTAMPED};
 use crate::status::verdict::Verdict;
 use crate::time::{Timestamp, rfc3339};
 

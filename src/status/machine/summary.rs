@@ -5,9 +5,9 @@ use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Observed, Update};
-use crate::api::condition::find;
+use crate::api::condition::{Status, find};
 use crate::api::machine::MachineStatus;
-use crate::status::condition_ops::{Draft, Status, condition};
+use crate::status::condition_ops::{Draft, condition};
 use crate::status::machine_template;
 use crate::status::machines::{SLOW_DRAIN, STALE_DELETION, drain_causes};
 use crate::status::merge::{Priority, Reasons, Summary};

@@ -5,10 +5,10 @@ use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Observed, Target, TargetNode};
-use crate::api::condition::{Conditioned as _, find};
+use crate::api::condition::{Conditioned as _, Status, find};
 use crate::api::key::annotation as annotation_of;
 use crate::api::names::annotation;
-use crate::status::condition_ops::{Status, condition};
+use crate::status::condition_ops::condition;
 use crate::status::machines::is_control_plane;
 use crate::status::wording::go_duration;
 use crate::time::{Timestamp, from_k8s};

@@ -15,9 +15,10 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 pub use self::classify::{Verdict, classify};
 use super::amount::{Round, literal, scaled};
-use super::condition_ops::{CHECK_LOGS, Draft, Status, condition, not_paused};
+use super::condition_ops::{CHECK_LOGS, Draft, condition, not_paused};
 use super::{machines, selector};
 use crate::api::cluster::Cluster;
+use crate::api::condition::Status;
 use crate::api::condition::{Conditioned as _, find};
 use crate::api::key::{annotation as annotation_of, cluster_label};
 use crate::api::machine::Machine;

@@ -12,9 +12,10 @@ use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Draft, Status, condition, not_paused};
+use super::condition_ops::{Draft, condition, not_paused};
 use super::contract::{External, Provided};
 use super::{machines, versions};
+use crate::api::condition::Status;
 use crate::api::key::annotation as annotation_of;
 use crate::api::machine::{Machine, MachineInitialization};
 use crate::api::machine_pool::{MachinePool, MachinePoolStatus};

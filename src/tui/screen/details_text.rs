@@ -4,10 +4,9 @@ use ratatui::text::Line;
 use serde_json::Value;
 
 use crate::api::columns::{Column, Type};
+use crate::api::condition::Status;
 use crate::fleet::watch::{EventLine, Subject};
-use crate::fleet::{
-    Cell, Details, Fleet, Item, Link, Reader, Relation, Row, Severity, Tone, Truth, conditions_of,
-};
+use crate::fleet::{Cell, Details, Fleet, Item, Link, Reader, Relation, Row, Severity, Tone, conditions_of};
 use crate::text;
 use crate::time::{Timestamp, parse_rfc3339};
 use crate::tui::paint::Paint;
@@ -131,7 +130,7 @@ fn of_object(full: &Full) -> (Vec<Condition>, bool) {
         full.object.as_ref().map_or((&[] as &[Value], false), |object| conditions_of(object));
     let one = |value: &Value| {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        let status = Truth::parse(&text("status"));
+        let status = Status::parse(&text("status")).unwrap_or(Status::Unknown);
         let type_ = text("type");
         Condition {
             tone: Tone::of(&type_, status),

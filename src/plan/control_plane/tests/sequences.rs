@@ -6,9 +6,10 @@ use std::path::Path;
 use chrono::TimeDelta;
 
 use super::world::World;
+use crate::api::condition::Status;
 use crate::api::control_plane::ControlPlaneStrategy;
 use crate::api::names::annotation;
-use crate::status::condition_ops::{self, Status, condition};
+use crate::status::condition_ops::{self, condition};
 use crate::status::control_plane::fixtures::of;
 use crate::time::to_k8s;
 

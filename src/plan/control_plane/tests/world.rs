@@ -6,8 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
 use super::super::{Act, Decision, NewMachine, Observed, Step, Workload, decide};
+use crate::api::condition::Status;
 use crate::api::names::annotation;
-use crate::status::condition_ops::{self, Status, condition};
+use crate::status::condition_ops::{self, condition};
 use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::fixtures::{self, of};
 use crate::status::control_plane::{Kubeconfig, OwnedMachine, Reached, status};

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::fixtures::{self, of};
 use super::scaling::{self, PreflightFindings};
 use super::*;
+use crate::api::condition::Status;
 use crate::status::condition_ops;
 use crate::status::etcd::Member;
 use crate::status::machines;
@@ -397,7 +398,7 @@ fn scaling_conditions_name_what_blocks() {
 fn rolling_out_lists_reasons_once_versions_first() {
     let outdated = |message: &str| {
         let mut machine = fixtures::machine("m");
-        let new = condition_ops::condition("UpToDate", condition_ops::Status::False, "NotUpToDate", message);
+        let new = condition_ops::condition("UpToDate", Status::False, "NotUpToDate", message);
         machine.set_conditions(vec![new]);
         machine.machine
     };

@@ -152,7 +152,7 @@ fn whether_assumed_members_match_stays_as_told() {
     o.workload = crate::status::control_plane::Workload::Assumed(known);
     assert!(inspect(&o, fixtures::now()).members_match);
     let told = super::super::available::MEMBERS_DO_NOT_MATCH;
-    let told = condition_ops::condition("Available", condition_ops::Status::False, "NotAvailable", told);
+    let told = condition_ops::condition("Available", Status::False, "NotAvailable", told);
     o.control_plane.status.get_or_insert_default().conditions.push(told);
     assert!(!inspect(&o, fixtures::now()).members_match);
 }

@@ -5,8 +5,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Course, Failed, Observed, Stage, node_resists, progress};
+use crate::api::condition::Status;
 use crate::api::machine::{DeletionProgress, MachineStatus};
-use crate::status::condition_ops::{CHECK_LOGS, Status, not_deleting};
+use crate::status::condition_ops::{CHECK_LOGS, not_deleting};
 use crate::status::drain::{self, volumes};
 use crate::status::verdict::Verdict;
 use crate::time::{Timestamp, from_k8s, rfc3339, to_k8s};
