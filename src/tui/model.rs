@@ -123,6 +123,11 @@ impl Model {
 
     /// Brings the open screen's order, tree and cursor up to the fleet. Cheap when nothing changed.
     pub fn refresh(&mut self) {
+        self.on_screen(|screen, context| screen.refresh(context));
+    }
+
+    /// Does something with the open screen that takes what there is to show.
+    pub fn on_screen<T>(&mut self, act: impl FnOnce(&mut Screen, &Context<'_>) -> T) -> T {
         let context = Context {
             fleet: &self.fleet,
             area: self.area,
@@ -131,7 +136,7 @@ impl Model {
             wide: self.wide,
         };
         let last = self.screens.len() - 1;
-        self.screens[last].refresh(&context);
+        act(&mut self.screens[last], &context)
     }
 
     /// The fleet changed.
@@ -162,15 +167,7 @@ impl Model {
 
     /// Moves on the open screen, whatever is over it.
     pub fn move_screen(&mut self, motion: Motion) {
-        let context = Context {
-            fleet: &self.fleet,
-            area: self.area,
-            now: self.now,
-            theme: &self.look.theme,
-            wide: self.wide,
-        };
-        let last = self.screens.len() - 1;
-        self.screens[last].step(&context, motion);
+        self.on_screen(|screen, context| screen.step(context, motion));
     }
 
     /// What is selected on the open screen.

@@ -11,7 +11,7 @@ use super::layout::layout;
 use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
 use super::overlay::{Answer, Overlay};
-use super::screen::{Context, Screen};
+use super::screen::Screen;
 
 /// How long a judgement holds that depends on the time.
 pub const JUDGE_AGAIN_S: i64 = 30;
@@ -150,15 +150,7 @@ fn on_mouse(model: &mut Model, event: MouseEvent) {
             let Some(parts) = layout(model.area) else { return };
             let first = parts.body.y + 1;
             if (first..parts.body.bottom()).contains(&event.row) {
-                let context = Context {
-                    fleet: &model.fleet,
-                    area: model.area,
-                    now: model.now,
-                    theme: &model.look.theme,
-                    wide: model.wide,
-                };
-                let last = model.screens.len() - 1;
-                model.screens[last].click(&context, usize::from(event.row - first));
+                model.on_screen(|screen, context| screen.click(context, usize::from(event.row - first)));
             }
         }
         _ => {}

@@ -181,20 +181,13 @@ pub fn faults(model: &mut Model) -> Outcome {
 }
 
 fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_>)) -> Outcome {
-    let context = Context {
-        fleet: &model.fleet,
-        area: model.area,
-        now: model.now,
-        theme: &model.look.theme,
-        wide: model.wide,
-    };
-    match model.screens.last_mut() {
-        Some(Screen::Tree(tree)) => {
-            change(tree, &context);
+    model.on_screen(|screen, context| match screen {
+        Screen::Tree(tree) => {
+            change(tree, context);
             NOTHING
         }
         _ => Err("only a tree can be folded; :tree opens one".to_owned()),
-    }
+    })
 }
 
 pub fn fold(model: &mut Model, fold: Fold) -> Outcome {
