@@ -1,6 +1,7 @@
 //! One kind as deltas: rows, what vanished, and how the feed is doing. Owns the order in which a list
 //! and its end are told; must not know what is done with them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::client::errors::{Cause, classify};
 use crate::client::explain;
 use crate::client::watch::Backoff;
 use crate::fleet::decode::{Decoder, Slim};
-use crate::fleet::row::{Kind, Row, Uid};
+use crate::fleet::row::{GroupKind, Uid};
 use crate::fleet::{Delta, FeedKey, FeedState};
 
 /// The state that an error puts a feed in.
@@ -32,7 +33,9 @@ pub(super) struct Feed {
     context: Arc<Context>,
     key: FeedKey,
     decoder: Decoder,
-    wanted: mpsc::UnboundedSender<(Arc<str>, Arc<str>)>,
+    wanted: mpsc::Sender<Arc<GroupKind>>,
+    /// Of which kinds a feed was wanted already.
+    asked: BTreeSet<Arc<GroupKind>>,
     batches: mpsc::Sender<Vec<Delta>>,
     /// What the running list has named so far.
     listed: Vec<Uid>,
@@ -43,10 +46,10 @@ impl Feed {
         context: Arc<Context>,
         key: FeedKey,
         decoder: Decoder,
-        wanted: mpsc::UnboundedSender<(Arc<str>, Arc<str>)>,
+        wanted: mpsc::Sender<Arc<GroupKind>>,
         batches: mpsc::Sender<Vec<Delta>>,
     ) -> Self {
-        Self { context, key, decoder, wanted, batches, listed: Vec::new() }
+        Self { context, key, decoder, wanted, asked: BTreeSet::new(), batches, listed: Vec::new() }
     }
 
     pub(super) async fn run(self) {
@@ -62,19 +65,8 @@ impl Feed {
         listing::run(api, None, backoff, self).await;
     }
 
-    fn upserts(&self, objects: &[Slim]) -> Vec<Arc<Row>> {
-        let rows = self.decoder.rows(objects);
-        if self.decoder.kind == Kind::Cluster {
-            for reference in rows.iter().filter_map(|row| row.cluster_facts()?.control_plane_ref.as_ref()) {
-                // Fails only when everything is being stopped.
-                let _ = self.wanted.send((reference.kind.group.clone(), reference.kind.kind.clone()));
-            }
-        }
-        rows
-    }
-
     fn page(&mut self, objects: &[Slim]) -> Vec<Delta> {
-        let rows = self.upserts(objects);
+        let rows = self.decoder.rows(objects);
         self.listed.extend(rows.iter().map(|row| row.uid));
         rows.into_iter().map(Delta::Upsert).collect()
     }
@@ -86,13 +78,28 @@ impl Feed {
     fn change(&self, event: WatchEvent<Slim>) -> Vec<Delta> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                self.upserts(std::slice::from_ref(&object)).into_iter().map(Delta::Upsert).collect()
+                self.decoder.rows(std::slice::from_ref(&object)).into_iter().map(Delta::Upsert).collect()
             }
             WatchEvent::Deleted(object) => {
                 vec![Delta::Remove { source: self.context.id, uid: self.decoder.uid(&object) }]
             }
             WatchEvent::Bookmark(_) | WatchEvent::Error(_) => Vec::new(),
         }
+    }
+
+    /// Asks for a feed of every kind of control plane that Clusters name and that was not asked for yet.
+    /// `None`: everything is being stopped.
+    async fn ask_for_control_planes(&mut self, batch: &[Delta]) -> Option<()> {
+        for delta in batch {
+            let Delta::Upsert(row) = delta else { continue };
+            let Some(reference) = row.cluster_facts().and_then(|c| c.control_plane_ref.as_ref()) else {
+                continue;
+            };
+            if self.asked.insert(reference.kind.clone()) {
+                self.wanted.send(reference.kind.clone()).await.ok()?;
+            }
+        }
+        Some(())
     }
 
     fn trouble(&self, trouble: &Trouble) -> FeedState {
@@ -135,6 +142,7 @@ impl Listener<Slim> for Feed {
         if batch.is_empty() {
             return Some(None);
         }
+        self.ask_for_control_planes(&batch).await?;
         self.batches.send(batch).await.ok().map(|()| wait)
     }
 }

@@ -25,15 +25,19 @@ pub use catalog::{Catalog, Missing};
 pub use follow::{EventLine, Subject, redact};
 
 use super::decode::Decoder;
-use super::{Delta, FeedKey, FeedState, Interner, SourceId, Target};
+use super::{Delta, FeedKey, FeedState, GroupKind, Interner, SourceId, Target};
 use crate::api::key::{Gvk, ObjectRef};
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use crate::client::watch::Backoff;
 use crate::client::{Connection, explain};
 use crate::rng::Rng;
 use crate::time::Clock;
+
 /// Batches that may wait for the screen; a full channel holds the feeds back, never grows.
 const BATCHES_MAX: usize = 64;
+/// Kinds of control planes that may wait for their feed to be started. A full channel holds back the feed
+/// of Clusters, which asks for each kind once; nobody else waits on the way to the other end.
+const WANTED_MAX: usize = 16;
 /// How often a kind that is refused or not served is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 
@@ -146,21 +150,23 @@ impl Context {
 
 /// Starts a feed per kind: the known ones, and the control planes that clusters refer to as they are seen.
 async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Vec<Delta>>) {
-    let (wanted, mut wants) = mpsc::unbounded_channel::<(Arc<str>, Arc<str>)>();
     if batches.send(vec![Delta::Source { source: context.id, name: name.into() }]).await.is_err() {
         return;
     }
-    for kind in CORE_KINDS {
-        let _ = wanted.send((CORE_GROUP.into(), kind.into()));
-    }
-    let _ = wanted.send((CONTROL_PLANE_GROUP.into(), "KubeadmControlPlane".into()));
-    let mut running = BTreeSet::new();
-    let mut feeds = JoinSet::new();
-    while let Some((group, kind)) = wants.recv().await {
-        if running.insert((group.clone(), kind.clone())) {
-            let key = context.key(&group, &kind);
+    let (wanted, mut wants) = mpsc::channel(WANTED_MAX);
+    let (mut running, mut feeds) = (BTreeSet::new(), JoinSet::new());
+    let mut start = |group: &str, kind: &str| {
+        let key = context.key(group, kind);
+        if running.insert(key.clone()) {
             feeds.spawn(run_feed(context.clone(), key, wanted.clone(), batches.clone()));
         }
+    };
+    for kind in CORE_KINDS {
+        start(CORE_GROUP, kind);
+    }
+    start(CONTROL_PLANE_GROUP, "KubeadmControlPlane");
+    while let Some(kind) = wants.recv().await {
+        start(&kind.group, &kind.kind);
     }
 }
 
@@ -168,7 +174,7 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
 async fn run_feed(
     context: Arc<Context>,
     key: FeedKey,
-    wanted: mpsc::UnboundedSender<(Arc<str>, Arc<str>)>,
+    wanted: mpsc::Sender<Arc<GroupKind>>,
     batches: mpsc::Sender<Vec<Delta>>,
 ) {
     let mut backoff = Backoff::new(context.rng.stream(&key.to_string()));
