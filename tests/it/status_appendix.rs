@@ -3,7 +3,8 @@
 //! after level, until nothing changes.
 
 use capstan::cli::status_compute::compute::all;
-use capstan::cli::status_compute::dump::{Document, Dump};
+use capstan::cli::status_compute::document::Document;
+use capstan::cli::status_compute::dump::Dump;
 use capstan::time::parse_rfc3339;
 use serde_json::{Value, json};
 

@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::de::DeserializeOwned;
 
-use super::dump::{Dump, key_of};
+use super::document::key_of;
+use super::dump::Dump;
 use super::observe::{last_seen, namespace};
 use super::workload::Workload;
 use crate::api::condition::{Conditioned as _, find};

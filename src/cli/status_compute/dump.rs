@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::read::Origin;
+use super::document::{Document, Origin, key_of};
 use super::workload::Workload;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
@@ -24,20 +24,6 @@ use crate::api::names::{self, VERSION};
 use crate::api::reference::ContractRef;
 use crate::status::contract::{Contract, External, Provided};
 use crate::status::definition::contract_of;
-
-/// One object from a file, and the workload cluster it was said to come from.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Document {
-    pub value: Value,
-    pub workload: Option<ObjectKey>,
-    pub origin: Origin,
-}
-
-impl From<Value> for Document {
-    fn from(value: Value) -> Self {
-        Self { value, ..Self::default() }
-    }
-}
 
 /// A kind whose status is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,7 +133,7 @@ impl Dump {
             match document.value["kind"].as_str() {
                 Some("Node" | "Pod") => remote.push(document),
                 Some("CustomResourceDefinition") => dump.define(&document.value),
-                _ => match missing(&document.value) {
+                _ => match document.lacks() {
                     None => dump.take(document.value, document.origin),
                     Some(what) => dump.remarks.push(format!("{}: {what}: left out", document.origin)),
                 },
@@ -294,28 +280,6 @@ impl Dump {
         let here = self.all("", "Secret").filter(|(key, _)| key.namespace == namespace);
         here.map(|(key, _)| key.name.as_str()).collect()
     }
-}
-
-/// What a document lacks to be an object.
-fn missing(value: &Value) -> Option<&'static str> {
-    let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    if !value.is_object() {
-        Some("an object was expected, with apiVersion, kind and metadata.name")
-    } else if !is_text(&value["kind"]) {
-        Some("this object has no kind")
-    } else if !is_text(&value["metadata"]["name"]) {
-        Some("this object has no metadata.name")
-    } else {
-        None
-    }
-}
-
-/// Objects without a namespace are in `default`, as kubectl would put them.
-#[must_use]
-pub fn key_of(value: &Value) -> ObjectKey {
-    let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default();
-    let namespace = Some(text("namespace")).filter(|n| !n.is_empty()).unwrap_or("default");
-    ObjectKey::new(namespace, text("name"))
 }
 
 /// Those of one namespace for which `wanted` holds, by name.

@@ -11,6 +11,7 @@ pub mod compute;
 mod control_plane;
 mod deletion;
 pub mod diff;
+pub mod document;
 pub mod dump;
 pub mod kept;
 mod observe;

@@ -1,32 +1,14 @@
 //! From files to documents: YAML streams, JSON, lists, folders, standard input. Owns paths and positions;
 //! must not know any kind.
 
-use std::fmt::{self, Display};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 
-use super::dump::Document;
+use super::document::{Document, Origin};
 use crate::api::key::ObjectKey;
-
-/// Where an object stands, for remarks about it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    pub file: String,
-    /// The first line of its document, from 1.
-    pub line: usize,
-    /// Its place in the list that the document is, from 1.
-    pub item: Option<usize>,
-}
-
-impl Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)?;
-        self.item.map_or(Ok(()), |item| write!(f, " item {item}"))
-    }
-}
 
 /// Every object of every file, lists taken apart, and a remark for each file without any. `workloads`
 /// are `NAMESPACE/NAME=FILE`.

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::compute::all;
-use super::dump::{Document, Kind};
+use super::document::{Document, Origin};
+use super::dump::Kind;
 use super::*;
 use crate::status::witness;
 use crate::time::parse_rfc3339;
@@ -421,7 +422,7 @@ fn places_are_named() {
         "{NODE}---{NODE}---\nkind: Secret\nmetadata: {{name: s}}\n---\nkind: Secret\nmetadata: {{name: s}}\n---\n3\n"
     ));
     let documents = documents.expect("YAML").into_iter().map(|(line, value)| Document {
-        origin: read::Origin { file: "f.yaml".to_owned(), line, item: None },
+        origin: Origin { file: "f.yaml".to_owned(), line, item: None },
         ..Document::from(value)
     });
     assert_eq!(

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::dump::Document;
+use super::document::{Document, key_of};
 use crate::api::key::{ObjectKey, annotation};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
@@ -80,7 +80,7 @@ pub fn sorted(documents: Vec<Document>) -> (BTreeMap<ObjectKey, Workload>, Vec<S
     }
     workloads.values_mut().for_each(Workload::index);
     for Document { value, workload: stated, origin } in pods {
-        let name = super::dump::key_of(&value);
+        let name = key_of(&value);
         match serde_json::from_value::<Pod>(value) {
             Err(error) => remarks.push(format!("{origin}: Pod {name} is left out: {error}")),
             Ok(pod) => match stated.or_else(|| hosting(&workloads, &pod)) {
