@@ -60,8 +60,6 @@ pub mod annotation {
     pub const PENDING_ACKNOWLEDGE_MOVE: &str =
         "in-place-updates.internal.cluster.x-k8s.io/pending-acknowledge-move";
     pub const REVISION_HISTORY: &str = "machinedeployment.clusters.x-k8s.io/revision-history";
-    /// Written by `kubectl rollout restart` style actions on templates' metadata.
-    pub const RESTARTED_AT: &str = "cluster.x-k8s.io/restartedAt";
     pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
     pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
     pub const SKIP_COREDNS: &str = "controlplane.cluster.x-k8s.io/skip-coredns";

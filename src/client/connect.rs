@@ -156,17 +156,6 @@ fn reaches_out(config: &Kubeconfig) -> Option<String> {
         .then(|| "it names local files, which a Secret may not ask for".to_owned())
 }
 
-/// The contexts a kubeconfig offers, current one first.
-///
-/// # Errors
-/// [`ConnectError`] when there is no readable file.
-pub fn contexts(kubeconfig: Option<&Path>) -> Result<Vec<String>, ConnectError> {
-    let (config, _) = read_file(kubeconfig)?;
-    let mut names = names_of(&config);
-    names.sort_by_key(|name| Some(name) != config.current_context.as_ref());
-    Ok(names)
-}
-
 /// One cheap request, with a limit in time.
 async fn hello(connection: &Connection) -> Result<(), ConnectError> {
     match tokio::time::timeout(HELLO_TIMEOUT, connection.client.apiserver_version()).await {

@@ -249,12 +249,6 @@ impl Handle {
         self.progress.iter().map(|(kind, p)| (kind.clone(), p.borrow().clone())).collect()
     }
 
-    /// Waiting and running keys of each controller.
-    #[must_use]
-    pub fn depths(&self) -> Vec<(&'static str, (usize, usize))> {
-        self.entrances.iter().map(|(name, entrance)| (*name, entrance.depth())).collect()
-    }
-
     /// Asks one controller for a run of one key. False when there is no such controller.
     pub fn trigger(&self, controller: &str, key: &crate::api::key::ObjectKey) -> bool {
         let found = self.entrances.iter().find(|(name, _)| *name == controller);

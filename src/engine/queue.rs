@@ -136,18 +136,6 @@ impl Queue {
         }
     }
 
-    /// Number of keys that run now.
-    #[must_use]
-    pub fn running(&self) -> usize {
-        self.running
-    }
-
-    /// Number of keys that wait, for whatever reason.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Nothing runs and nothing was triggered; only timers may be left.
     #[must_use]
     pub fn is_idle(&self) -> bool {

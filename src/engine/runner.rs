@@ -61,13 +61,6 @@ impl Entrance {
         self.0.queue.lock().is_idle()
     }
 
-    /// Keys waiting and running.
-    #[must_use]
-    pub fn depth(&self) -> (usize, usize) {
-        let queue = self.0.queue.lock();
-        (queue.waiting(), queue.running())
-    }
-
     fn now(&self) -> Duration {
         self.0.started.elapsed()
     }

@@ -303,12 +303,6 @@ impl Fleet {
     pub fn sources(&self) -> impl Iterator<Item = (SourceId, &SourceInfo)> {
         self.sources.iter().map(|(id, info)| (*id, info))
     }
-
-    /// Until when what is shown of a source is known to be true: `None` when every feed is live.
-    #[must_use]
-    pub fn stale_since(&self, source: SourceId) -> Option<crate::time::Timestamp> {
-        self.feeds.iter().filter(|(key, _)| key.source == source).filter_map(|(_, feed)| feed.last_good).min()
-    }
 }
 
 fn seconds(at: crate::time::Timestamp) -> u32 {

@@ -63,7 +63,8 @@ pub struct Workers<'a> {
 }
 
 /// `OwnerRemediated` for every Machine that waits for remediation and is not leaving, newest first. One
-/// with reason `MachineDeleting` is to be deleted once the condition is written.
+/// with reason `MachineDeleting` is to be deleted once the condition is written. Nobody calls it yet: the
+/// MachineSet controller does not remediate (see docs/differences.md).
 #[must_use]
 pub fn worker_marks(o: &Workers<'_>) -> Vec<(String, Condition)> {
     let waits = |m: &&Machine| m.metadata.deletion_timestamp.is_none() && Member::of(m).is_to_be_remediated();

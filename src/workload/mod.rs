@@ -194,11 +194,3 @@ pub enum WorkloadError {
     #[error("{0} is not supported for this workload cluster yet")]
     Unsupported(&'static str),
 }
-
-impl WorkloadError {
-    /// No answer, as opposed to a bad one.
-    #[must_use]
-    pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::NotConnected | Self::Unreachable(_) | Self::Unsupported(_))
-    }
-}

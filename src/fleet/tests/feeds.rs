@@ -23,20 +23,24 @@ fn what_a_new_list_does_not_name_has_vanished() {
     assert!(fleet.clusters().is_empty());
 }
 
+fn last_good(fleet: &Fleet) -> Option<Timestamp> {
+    fleet.feed(SourceId(0), "Machine").expect("a feed").last_good
+}
+
 #[test]
 fn a_lost_feed_keeps_its_rows_and_tells_their_age() {
     let mut fleet = fleet_of(&small_cluster("a"));
     let later = now() + chrono::Duration::seconds(90);
     fleet.apply(vec![feed("Machine", FeedState::Live, now())]);
-    assert_eq!(fleet.stale_since(SourceId(0)), None);
+    assert_eq!(last_good(&fleet), None);
     let lost = FeedState::Lost { error: "no API server answers".into() };
     let changes = fleet.apply(vec![feed("Machine", lost.clone(), later)]);
     assert!(changes.overview);
-    assert_eq!(fleet.stale_since(SourceId(0)), Some(later));
+    assert_eq!(last_good(&fleet), Some(later));
     assert_eq!(fleet.len(), 9);
     assert!(fleet.apply(vec![feed("Machine", lost, later)]).is_empty(), "the same again is no news");
     fleet.apply(vec![feed("Machine", FeedState::Live, later)]);
-    assert_eq!(fleet.stale_since(SourceId(0)), None);
+    assert_eq!(last_good(&fleet), None);
 }
 
 #[test]

@@ -22,6 +22,7 @@ use super::*;
 use crate::client::in_process;
 use crate::fleet::tests::{cluster, control_plane, machine, small_cluster};
 use crate::fleet::{Fleet, Kind, TreeOptions};
+use crate::time::Timestamp;
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -190,6 +191,10 @@ fn state<'a>(fleet: &'a Fleet, kind: &str) -> &'a FeedState {
     &fleet.feed(SourceId(0), kind).expect("a feed").state
 }
 
+fn last_good(fleet: &Fleet) -> Option<Timestamp> {
+    fleet.feed(SourceId(0), "Machine").expect("a feed").last_good
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_picture_is_complete_and_then_it_is_quiet() {
     let objects = small_cluster("a");
@@ -269,13 +274,13 @@ async fn a_lost_server_leaves_the_last_picture_and_comes_back_by_itself() {
         panic!("{:?}", state(&fleet, "Machine"))
     };
     assert!(error.contains("no API server answers"), "{error}");
-    assert!(fleet.stale_since(SourceId(0)).is_some());
+    assert!(last_good(&fleet).is_some());
     assert_eq!(fleet.len(), 9);
     script.0.lock().down = false;
     sleep(Duration::from_secs(60)).await;
     settle(&mut fleet, &mut batches).await;
     assert_eq!(state(&fleet, "Machine"), &FeedState::Live, "without a single event");
-    assert_eq!(fleet.stale_since(SourceId(0)), None);
+    assert_eq!(last_good(&fleet), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,12 +78,6 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// Only a replacement cures it.
-    #[must_use]
-    pub fn needs_replacement(&self) -> bool {
-        matches!(self, Self::CertificatesExpire | Self::RolloutAfter)
-    }
-
     /// Where exactly, as far as it was compared field by field.
     #[must_use]
     pub fn fields(&self) -> &[FieldDifference] {

@@ -68,7 +68,7 @@ fn what_is_missing_or_only_metadata_matches() {
         |o, _| {
             let metadata = o.spec.machine_template.metadata.get_or_insert_default();
             metadata.labels.insert("team".into(), "a".into());
-            metadata.annotations.insert(annotation::RESTARTED_AT.into(), "now".into());
+            metadata.annotations.insert("cluster.x-k8s.io/restartedAt".into(), "now".into());
         },
         &[],
     );
@@ -99,8 +99,6 @@ fn differences_have_fields() {
         found[0].fields()[0].to_string(),
         r#"metadata.annotations[cluster.x-k8s.io/cloned-from-name]: "prod-control-plane" → "new""#
     );
-    assert!(!found[0].needs_replacement());
-    assert!(Difference::CertificatesExpire.needs_replacement());
 }
 
 #[test]
