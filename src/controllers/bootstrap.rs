@@ -82,7 +82,10 @@ impl KubeadmConfigs {
                 let external_etcd = has_external_etcd(config);
                 let purposes: &[Purpose] =
                     if stage == Stage::JoinWorker { &[Purpose::Ca] } else { Purpose::needed(external_etcd) };
-                observed.certificates = certificates(client, &ObjectKey::of(cluster), purposes).await;
+                // The first Machine may do without keys: somebody else may keep those of the authorities.
+                let keyless = |p: &Purpose| stage == Stage::Init || p.is_external(external_etcd);
+                observed.certificates =
+                    certificates(client, &ObjectKey::of(cluster), purposes, keyless).await;
                 observed.lock = self.lock(cluster, machine).await;
                 observed.secret_values = secret_values(client, config, namespace).await?;
                 observed.data_secret = get::<Secret>(client, &ObjectKey::of(config)).await?;
@@ -129,17 +132,25 @@ fn has_external_etcd(config: &KubeadmConfig) -> bool {
     cluster.and_then(|c| c.etcd.as_ref()).is_some_and(|etcd| etcd.external.is_some())
 }
 
-async fn certificates(client: &Client, cluster: &ObjectKey, purposes: &[Purpose]) -> Certificates {
+/// `keyless` may lack their keys.
+async fn certificates(
+    client: &Client,
+    cluster: &ObjectKey,
+    purposes: &[Purpose],
+    keyless: impl Fn(&Purpose) -> bool,
+) -> Certificates {
     let (mut found, mut missing) = (BTreeMap::new(), Vec::new());
     for purpose in purposes {
         let name = purpose.secret_name(&cluster.name);
         match get::<Secret>(client, &ObjectKey::new(&cluster.namespace, &name)).await {
-            Ok(Some(secret)) => match text_of(&secret, "tls.crt") {
-                // The key of an authority that somebody else keeps may be absent.
-                Ok(certificate) => {
-                    found.insert(*purpose, (certificate, text_of(&secret, "tls.key").unwrap_or_default()));
+            Ok(Some(secret)) => match (text_of(&secret, "tls.crt"), text_of(&secret, "tls.key")) {
+                (Ok(certificate), Ok(key)) => {
+                    found.insert(*purpose, (certificate, key));
                 }
-                Err(_) => missing.push(name),
+                (Ok(certificate), Err(_)) if keyless(purpose) => {
+                    found.insert(*purpose, (certificate, String::new()));
+                }
+                _ => missing.push(name),
             },
             Ok(None) => missing.push(name),
             Err(error) => return Certificates::Unreadable(error.to_string()),

@@ -100,7 +100,7 @@ impl Controller for Clusters {
         observed.failed = applied.failure.as_ref().is_some_and(|f| planned::DELETIONS.contains(&f.rule));
         let before = observed.cluster.clone();
         let mut status = judged::status(&observed, context.clock.now());
-        if applied.failure.is_none() {
+        if applied.failure.is_none() && judged::is_complete(&observed) {
             status.observed_generation = before.metadata.generation;
         }
         let after = Cluster { status: Some(status), ..before.clone() };

@@ -18,6 +18,7 @@ use crate::api::bootstrap::{BootstrapInitialization, KubeadmConfig, KubeadmConfi
 use crate::api::cluster::Cluster;
 use crate::api::condition::Status;
 use crate::api::machine::Machine;
+use crate::api::version;
 use crate::time::Timestamp;
 
 /// Condition types that the KubeadmConfig controller owns.
@@ -69,6 +70,7 @@ pub enum Lock {
 pub enum Certificates {
     #[default]
     NotAsked,
+    /// A key that is not needed may be empty.
     Found(BTreeMap<Purpose, (String, String)>),
     /// These secrets do not exist or are not usable.
     Missing(Vec<String>),
@@ -182,20 +184,16 @@ pub fn status(o: &Observed, now: Timestamp) -> KubeadmConfigStatus {
 
 fn judge(status: &mut KubeadmConfigStatus, draft: &mut Draft, o: &Observed) {
     let stage = stage(o);
-    let secret = match &stage {
-        Stage::NamedByMachine(name) => Some(name.clone()),
-        Stage::Created => status.data_secret_name.clone(),
-        _ if o.stored => o.config.metadata.name.clone(),
-        _ => None,
-    };
-    if let Some(secret) = secret {
-        status.initialization = Some(BootstrapInitialization { data_secret_created: Some(true) });
-        status.data_secret_name = Some(secret);
-        draft.set(condition(DATA, Status::True, "Available", ""));
-        draft.set(condition(CERTIFICATES, Status::True, "Available", ""));
-    } else {
-        waiting(draft, o, &stage);
+    match &stage {
+        Stage::NamedByMachine(name) => status.data_secret_name = Some(name.clone()),
+        // The name may be unknown; upstream does not mind.
+        Stage::Created => {}
+        _ if o.stored => status.data_secret_name.clone_from(&o.config.metadata.name),
+        _ => return waiting(draft, o, &stage),
     }
+    status.initialization = Some(BootstrapInitialization { data_secret_created: Some(true) });
+    draft.set(condition(DATA, Status::True, "Available", ""));
+    draft.set(condition(CERTIFICATES, Status::True, "Available", ""));
 }
 
 const DATA: &str = "DataSecretAvailable";
@@ -214,6 +212,7 @@ fn waiting(draft: &mut Draft, o: &Observed, stage: &Stage) {
         _ => {}
     }
     match &o.certificates {
+        _ if !looks_for_certificates(o, stage) => {}
         Certificates::NotAsked => {}
         Certificates::Found(_) => draft.set(condition(CERTIFICATES, Status::True, "Available", "")),
         Certificates::Missing(_) | Certificates::Unreadable(_) => draft.set(internal_error(CERTIFICATES)),
@@ -226,6 +225,13 @@ fn waiting(draft: &mut Draft, o: &Observed, stage: &Stage) {
         }
         Some(Failure::Other(_)) | None => {}
     }
+}
+
+/// The first Machine does so only with the lock in hand and a version that can be read.
+fn looks_for_certificates(o: &Observed, stage: &Stage) -> bool {
+    let locked_out = matches!(o.lock, Lock::HeldBy { .. } | Lock::Unreadable(_));
+    let version = o.machine.spec.version.as_deref().unwrap_or_default();
+    *stage != Stage::Init || (!locked_out && version::parse(version).is_some())
 }
 
 #[cfg(test)]
@@ -350,6 +356,36 @@ mod tests {
             let ready = find(&status.conditions, "Ready").expect("set");
             assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "NotReady"));
         }
+    }
+
+    #[test]
+    fn the_first_machine_looks_for_certificates_with_lock_and_version_only() {
+        let held = || Lock::HeldBy { machine: "other".into(), exists: true };
+        for (lock, version, expected) in [
+            (Lock::Free, "v1.34.1", "True"),
+            (Lock::Mine, "v1.34.1", "True"),
+            (held(), "v1.34.1", ""),
+            (Lock::Unreadable("refused".into()), "v1.34.1", ""),
+            (Lock::Free, "latest", ""),
+        ] {
+            let mut o = Observed { cluster: provisioned(), lock, ..worker() };
+            o.machine.metadata.labels =
+                Some([(crate::api::names::label::CONTROL_PLANE.to_owned(), String::new())].into());
+            o.machine.spec.version = Some(version.to_owned());
+            o.certificates = Certificates::Found(BTreeMap::new());
+            assert_eq!(stage(&o), Stage::Init);
+            let status = status(&o, Timestamp::default());
+            assert_eq!(said(&status, CERTIFICATES).0, expected, "{:?} {version}", o.lock);
+        }
+    }
+
+    #[test]
+    fn data_without_a_known_name_is_there_all_the_same() {
+        let mut o = worker();
+        o.cluster = provisioned();
+        o.config.status = Some(object(json!({"initialization": {"dataSecretCreated": true}})));
+        let status = status(&o, Timestamp::default());
+        assert_eq!((said(&status, "Ready").0.as_str(), status.data_secret_name), ("True", None));
     }
 
     #[test]

@@ -216,8 +216,11 @@ fn no_cluster<K>() -> Outcome<K> {
 }
 
 fn cluster_of(dump: &Dump, key: &ObjectKey, object: &Cluster, now: Timestamp) -> Outcome<Cluster> {
-    let mut status = cluster::status(&dump.cluster(key, object, now), now);
-    status.observed_generation = object.metadata.generation;
+    let observed = dump.cluster(key, object, now);
+    let mut status = cluster::status(&observed, now);
+    if cluster::is_complete(&observed) {
+        status.observed_generation = object.metadata.generation;
+    }
     if let Some(topology) = dump.topology_reconciled(key, object) {
         condition_ops::set(&mut status.conditions, topology, object.metadata.generation, now);
     }

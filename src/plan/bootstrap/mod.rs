@@ -49,7 +49,7 @@ pub fn plan(o: &Observed, now: Timestamp) -> Planned {
     match stage(o) {
         Stage::WaitingForInfrastructure => plan.block(Why::WaitingForInfrastructure),
         Stage::NamedByMachine(_) => {}
-        Stage::Created => keep_token(o, now, plan),
+        Stage::Created => keep_token(o, now, &mut planned),
         Stage::WaitingForControlPlane => {
             plan.block(Why::WaitingForControlPlane);
             plan.recheck_within(RETRY);
@@ -92,7 +92,7 @@ fn init(o: &Observed, planned: &mut Planned) {
             return;
         }
     }
-    if !certificates_found(o, plan) {
+    if !certificates_found(o, planned) {
         return;
     }
     let Some(text) = rendered(data::init(o), planned) else { return };
@@ -121,9 +121,10 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
         let object = lock_reference(&ObjectKey::of(&o.cluster));
         plan.step(Write::Delete { object }, Why::ReleaseLock);
     }
-    if !certificates_found(o, plan) {
+    if !certificates_found(o, planned) {
         return;
     }
+    let plan = &mut planned.plan;
     let Some(endpoint) = kubeadm::endpoint(&o.cluster) else {
         plan.block(Why::WaitingForEndpoint);
         plan.recheck_within(ENDPOINT_RETRY);
@@ -133,8 +134,7 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
     if !control_plane && join.control_plane.is_some() {
         let error =
             "Machine is a Worker, but JoinConfiguration.ControlPlane is set in the KubeadmConfig object";
-        plan.block(Why::Unusable { error: error.to_owned() });
-        return;
+        return other(planned, Why::Unusable { error: error.to_owned() });
     }
     if control_plane {
         join.control_plane.get_or_insert_default();
@@ -178,19 +178,20 @@ fn discover(o: &Observed, now: Timestamp, endpoint: &str, join: &mut JoinConfigu
 }
 
 /// The join token of a machine that has not joined yet is kept alive.
-fn keep_token(o: &Observed, now: Timestamp, plan: &mut Plan) {
+fn keep_token(o: &Observed, now: Timestamp, planned: &mut Planned) {
     let Some(token) = join_token(o).filter(|_| awaits_join(o)) else { return };
     match &o.token {
         Token::NotAsked => {}
-        Token::Missing => plan.block(Why::TokenMissing { id: token_id(token).to_owned() }),
-        Token::Unreadable(error) => plan.block(Why::TokenUnreadable { error: error.clone() }),
+        Token::Missing => other(planned, Why::TokenMissing { id: token_id(token).to_owned() }),
+        Token::Unreadable(error) => other(planned, Why::TokenUnreadable { error: error.clone() }),
         Token::Expires(at) if *at > now + TOKEN_TTL * 5 / 6 => {}
         Token::Expires(_) => {
             let call = WorkloadCall::StoreToken { token: token.to_owned(), expires: now + TOKEN_TTL };
-            plan.step(Write::Workload { cluster: ObjectKey::of(&o.cluster), call }, Why::RefreshToken);
+            let cluster = ObjectKey::of(&o.cluster);
+            planned.plan.step(Write::Workload { cluster, call }, Why::RefreshToken);
         }
     }
-    plan.recheck_within(TOKEN_CHECK);
+    planned.plan.recheck_within(TOKEN_CHECK);
 }
 
 /// The token that this machine joins with, if it joins with one.
@@ -212,14 +213,15 @@ pub fn token_id(token: &str) -> &str {
     token.split_once('.').map_or(token, |(id, _)| id)
 }
 
-fn certificates_found(o: &Observed, plan: &mut Plan) -> bool {
+fn certificates_found(o: &Observed, planned: &mut Planned) -> bool {
     match &o.certificates {
         Certificates::Found(_) => return true,
-        Certificates::Missing(names) => plan.block(Why::Certificates { names: names.clone() }),
-        Certificates::Unreadable(error) => plan.block(Why::CertificatesUnreadable { error: error.clone() }),
-        Certificates::NotAsked => {}
+        Certificates::Missing(names) => other(planned, Why::Certificates { names: names.clone() }),
+        Certificates::Unreadable(error) => {
+            other(planned, Why::CertificatesUnreadable { error: error.clone() });
+        }
+        Certificates::NotAsked => planned.plan.recheck_within(RETRY),
     }
-    plan.recheck_within(RETRY);
     false
 }
 
@@ -231,12 +233,23 @@ fn rendered(result: Result<String, Failure>, planned: &mut Planned) -> Option<St
             | Failure::Users(error)
             | Failure::Discovery(error)
             | Failure::Other(error)) = failure.clone();
-            planned.plan.block(Why::Unusable { error });
-            planned.plan.recheck_within(RETRY);
-            planned.failure = Some(failure);
+            fail(planned, Why::Unusable { error }, failure);
             None
         }
     }
+}
+
+/// A failure that has no words of its own in the status.
+fn other(planned: &mut Planned, why: Why) {
+    let failure = Failure::Other(why.to_string());
+    fail(planned, why, failure);
+}
+
+/// Where upstream returns an error: the generation does not count as observed.
+fn fail(planned: &mut Planned, why: Why, failure: Failure) {
+    planned.plan.block(why);
+    planned.plan.recheck_within(RETRY);
+    planned.failure = Some(failure);
 }
 
 fn store(o: &Observed, deed: Deed, text: &str, plan: &mut Plan) {

@@ -95,6 +95,8 @@ fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
     o.lock = Lock::Free;
     o.certificates = Certificates::Missing(vec!["c-ca".to_owned()]);
     check(&o, &[], &["certificates-missing"]);
+    let failure = Failure::Other("certificate secrets are missing: c-ca".to_owned());
+    assert_eq!(plan(&o, now()).failure, Some(failure), "the generation is not observed");
 }
 
 #[test]

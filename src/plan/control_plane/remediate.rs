@@ -71,7 +71,7 @@ pub fn unhealthy(p: &mut Pending) -> Flow {
     Flow::Break(())
 }
 
-/// A Machine that passes its health check again is no longer to be remediated.
+/// A Machine that passes its health check again is no longer to be remediated, and this pass knows it.
 fn forget_recovered(p: &mut Pending) {
     let recovered = |m: &&OwnedMachine| {
         !m.is_deleting() && m.is_true("HealthCheckSucceeded") && m.is_false("OwnerRemediated")
@@ -79,6 +79,10 @@ fn forget_recovered(p: &mut Pending) {
     let names: Vec<String> =
         p.observed.machines.iter().filter(recovered).map(|m| m.name().to_owned()).collect();
     for machine in names {
+        if let Some(owned) = p.observed.machines.iter_mut().find(|m| m.name() == machine) {
+            let rest = owned.conditions().iter().filter(|c| c.type_ != "OwnerRemediated").cloned().collect();
+            owned.set_conditions(rest);
+        }
         p.step(Act::UnmarkMachine { machine, condition: "OwnerRemediated" }, Why::HealthyAgain);
     }
 }

@@ -2,6 +2,7 @@
 //! its infrastructure. Owns judgement; must not know how the facts were read or what happens next.
 //! Source: cluster-api `core/reconcilers/cluster/cluster_controller_status.go`, v1.14.0.
 
+mod complete;
 mod control_plane;
 mod counters;
 pub mod deletion;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+pub use complete::is_complete;
 
 use super::condition_ops::{Draft, not_paused};
 use super::contract::External;

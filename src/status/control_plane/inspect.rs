@@ -12,12 +12,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::available::MEMBERS_DO_NOT_MATCH;
 use super::components::{Aggregation, Reporter};
 use super::machine::{ETCD_MEMBER, OwnedMachine};
-use super::{Connection, Observed, Reached, Workload, pods};
+use super::{Connection, Observed, Reached, Template, Workload, pods};
 use crate::api::condition;
 use crate::api::condition::Status;
 use crate::status::condition_ops::{CHECK_LOGS, Draft, condition as say};
 use crate::status::etcd::{Member, Membership};
-use crate::status::up_to_date::{self, Progress};
+use crate::status::up_to_date::{self, Difference, Progress};
 use crate::time::{Timestamp, from_k8s, rfc3339};
 
 const ETCD: &str = "EtcdClusterHealthy";
@@ -121,7 +121,11 @@ impl<'a> Pass<'a> {
     fn up_to_date(&mut self) {
         let observed = self.observed;
         for m in &observed.machines {
-            let differences = up_to_date::control_plane_machine(&observed.control_plane, m, self.now);
+            let mut differences = up_to_date::control_plane_machine(&observed.control_plane, m, self.now);
+            // Without its template, the infrastructure of a control plane that goes counts as it should be.
+            if observed.is_deleting() && observed.template == Template::Missing {
+                differences.retain(|d| !matches!(d, Difference::Infrastructure { .. }));
+            }
             let progress = Progress {
                 conditions: m.conditions(),
                 updating_in_place: m.is_updating_in_place(),

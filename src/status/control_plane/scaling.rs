@@ -47,7 +47,9 @@ pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Conditio
     let Some(desired) = desired(observed) else { return waiting_for_replicas(TYPE) };
     let current = observed.machines.len();
     let kind = &observed.control_plane.spec.machine_template.spec.infrastructure_ref.kind;
-    let missing = (observed.template == Template::Missing).then(|| format!("{kind} does not exist"));
+    // Nobody looks for the template of a control plane that goes.
+    let missing = observed.template == Template::Missing && !observed.is_deleting();
+    let missing = missing.then(|| format!("{kind} does not exist"));
     if current >= desired {
         let message =
             missing.map_or_else(String::new, |m| format!("Scaling up would be blocked because {m}"));

@@ -46,10 +46,12 @@ pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmContro
     new.ready_replicas = Some(machines::count_true(machines.iter().map(|m| m.ready)));
     new.available_replicas = Some(machines::count_true(machines.iter().map(|m| m.available)));
     new.up_to_date_replicas = Some(machines::count_true(machines.iter().map(|m| m.up_to_date)));
-    new.last_remediation = last_remediation(observed).or(new.last_remediation);
+    let remediation = last_remediation(observed);
+    let completed = pass.completed && remediation.is_ok();
+    new.last_remediation = remediation.ok().flatten().or(new.last_remediation);
     new.conditions = conditions(observed, pass, now);
     let generation = observed.control_plane.metadata.generation;
-    if pass.completed {
+    if completed {
         new.observed_generation = generation.or(new.observed_generation);
     }
     new
@@ -110,21 +112,25 @@ fn set_versions(status: &mut KubeadmControlPlaneStatus, observed: &Observed) {
     }
 }
 
+/// A mark of a remediation that cannot be read.
+struct Malformed;
+
 /// From the control plane's own mark, else from its newest replacement. `None` keeps what is stored.
-fn last_remediation(observed: &Observed) -> Option<LastRemediation> {
+fn last_remediation(observed: &Observed) -> Result<Option<LastRemediation>, Malformed> {
+    let parse = |text: &str| RemediationData::parse(text).ok_or(Malformed);
     let own = observed.control_plane.metadata.annotations.as_ref();
     let own = own.and_then(|a| a.get(annotation::REMEDIATION_IN_PROGRESS));
-    let data = match own {
-        Some(text) => RemediationData::parse(text),
-        None => observed
-            .machines
-            .iter()
-            .filter_map(|m| RemediationData::parse(m.annotation(annotation::REMEDIATION_FOR)?))
-            .max_by_key(|data| data.timestamp),
-    }?;
-    Some(LastRemediation {
+    let newest = match own {
+        Some(text) => Some(parse(text)?),
+        None => {
+            let marks = observed.machines.iter().filter_map(|m| m.annotation(annotation::REMEDIATION_FOR));
+            let marks: Vec<RemediationData> = marks.map(parse).collect::<Result<_, _>>()?;
+            marks.into_iter().max_by_key(|data| data.timestamp)
+        }
+    };
+    Ok(newest.map(|data| LastRemediation {
         machine: data.machine,
         retry_count: data.retry_count,
         time: to_k8s(data.timestamp),
-    })
+    }))
 }

@@ -484,3 +484,36 @@ fn counters_of_a_control_plane_that_cannot_be_read_are_gone_and_missing_fields_a
     let gone = status(&o, now()).control_plane.expect("there");
     assert_eq!(gone, crate::api::cluster::ReplicaCounts::default());
 }
+
+#[test]
+fn a_pass_gets_through_when_all_it_reads_is_sound() {
+    let row = |change: &dyn Fn(&mut Observed), expected: bool, why: &str| {
+        let mut o = healthy();
+        change(&mut o);
+        assert_eq!(is_complete(&o), expected, "{why}");
+        topology(&mut o);
+        assert!(is_complete(&o), "{why}: nobody looks before a topology has made both references");
+    };
+    row(&|_| {}, true, "all is well");
+    row(&|o| o.descendants_failed = true, false, "descendants");
+    row(&|o| o.infrastructure = unreadable("DevCluster"), false, "infrastructure");
+    row(&|o| o.control_plane = unreadable("XPlane"), false, "control plane");
+    row(&|o| o.infrastructure = External::NotSet, true, "no infrastructure");
+    let domains = || provider("DevCluster", json!({}), json!({"initialization": {"provisioned": true}, "failureDomains": 3}));
+    row(&|o| o.infrastructure = domains(), false, "malformed failure domains");
+    let odd = json!({"initialization": {"controlPlaneInitialized": "yes"}});
+    row(&|o| o.control_plane = provider("XPlane", json!({}), odd.clone()), false, "malformed flag");
+    // Not there yet, gone, gone with the Cluster.
+    let gone = |o: &mut Observed| o.control_plane = not_found("XPlane");
+    let was = |o: &mut Observed| o.cluster.status = Some(status(o, now()));
+    row(&gone, true, "not there yet");
+    row(&|o| (was(o), gone(o)).0, false, "gone after it was initialized");
+    let leaves = |o: &mut Observed| {
+        was(o);
+        gone(o);
+        o.cluster.metadata.deletion_timestamp = Some(to_k8s(now()));
+    };
+    let mut o = healthy();
+    leaves(&mut o);
+    assert!(is_complete(&o), "gone before the Cluster, which is to go");
+}

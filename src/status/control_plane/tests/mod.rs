@@ -379,6 +379,10 @@ fn scaling_conditions_name_what_blocks() {
         words(Some(&scaling::scaling_up(&o, &PreflightFindings::default()))),
         "False/NotScalingUp Scaling up would be blocked because DevMachineTemplate does not exist"
     );
+    let mut going = o.clone();
+    going.control_plane.metadata.deletion_timestamp = Some(to_k8s(fixtures::now()));
+    let said = scaling::scaling_up(&going, &PreflightFindings::default());
+    assert_eq!(words(Some(&said)), "False/NotScalingUp", "nobody looks for a template");
     o.control_plane.spec.replicas = Some(1);
     o.machines[0].machine.metadata.deletion_timestamp =
         Some(to_k8s(fixtures::now() - TimeDelta::minutes(16)));
@@ -459,6 +463,33 @@ fn counters_and_versions_follow_the_machines() {
     assert_eq!(new.observed_generation, Some(1));
     let failed = status(&o, &Pass::default(), fixtures::now());
     assert_eq!(failed.observed_generation, None);
+}
+
+#[test]
+fn a_remediation_mark_that_cannot_be_read_keeps_what_is_stored() {
+    let good = r#"{"machine": "old", "timestamp": "2026-01-01T00:00:00Z", "retryCount": 2}"#;
+    for (marks, expected) in
+        [([good, ""], Some("old")), ([good, "garbage"], None), (["garbage", ""], None)]
+    {
+        let mut o = fixtures::three();
+        for (machine, mark) in o.machines.iter_mut().zip(marks).filter(|(_, mark)| !mark.is_empty()) {
+            let annotations = machine.machine.metadata.annotations.get_or_insert_default();
+            annotations.insert("controlplane.cluster.x-k8s.io/remediation-for".to_owned(), mark.to_owned());
+        }
+        let new = status(&o, &Pass { completed: true, ..Pass::default() }, fixtures::now());
+        assert_eq!(new.last_remediation.map(|r| r.machine).as_deref(), expected, "{marks:?}");
+        assert_eq!(new.observed_generation, expected.map(|_| 1), "{marks:?}");
+    }
+}
+
+#[test]
+fn without_its_template_the_infrastructure_of_a_control_plane_that_goes_is_as_it_should_be() {
+    let mut o = fixtures::three();
+    o.control_plane.spec.machine_template.spec.infrastructure_ref.name = "new".into();
+    o.control_plane.metadata.deletion_timestamp = Some(to_k8s(fixtures::now()));
+    assert_eq!(on(&o, "m1", "UpToDate"), "False/NotUpToDate * DevMachine is not up-to-date");
+    o.template = Template::Missing;
+    assert_eq!(on(&o, "m1", "UpToDate"), "True/UpToDate");
 }
 
 #[test]
