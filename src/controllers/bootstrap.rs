@@ -77,6 +77,9 @@ impl KubeadmConfigs {
             control_plane: self.context.caches.external(namespace, cluster.spec.control_plane_ref.as_ref()),
             ..Observed::default()
         };
+        if config.metadata.deletion_timestamp.is_some() {
+            return Ok(observed);
+        }
         match stage(&observed) {
             stage @ (Stage::Init | Stage::JoinControlPlane | Stage::JoinWorker) => {
                 let external_etcd = has_external_etcd(config);
@@ -215,9 +218,6 @@ impl Controller for KubeadmConfigs {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let caches = &self.context.caches;
         let Some(config) = caches.kubeadm_configs.get(key) else { return Ok(Outcome::Done) };
-        if config.metadata.deletion_timestamp.is_some() {
-            return Ok(Outcome::Done);
-        }
         let Some(machine) = owner_of(&config).and_then(|owner| caches.machines.get(&owner)) else {
             return Ok(Outcome::Done);
         };

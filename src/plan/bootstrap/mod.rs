@@ -41,10 +41,14 @@ pub struct Planned {
     pub failure: Option<Failure>,
 }
 
-/// The plan for a KubeadmConfig that is not paused and whose Machine and Cluster exist.
+/// The plan for a KubeadmConfig that is not paused and whose Machine and Cluster exist. Nothing is done
+/// for one on its way out.
 #[must_use]
 pub fn plan(o: &Observed, now: Timestamp) -> Planned {
     let mut planned = Planned::default();
+    if o.config.metadata.deletion_timestamp.is_some() {
+        return planned;
+    }
     let plan = &mut planned.plan;
     match stage(o) {
         Stage::WaitingForInfrastructure => plan.block(Why::WaitingForInfrastructure),

@@ -97,6 +97,8 @@ fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
     check(&o, &[], &["certificates-missing"]);
     let failure = Failure::Other("certificate secrets are missing: c-ca".to_owned());
     assert_eq!(plan(&o, now()).failure, Some(failure), "the generation is not observed");
+    o.config.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+    assert_eq!(plan(&o, now()), Planned::default(), "on its way out");
 }
 
 #[test]

@@ -17,10 +17,7 @@ const COPIED: [&str; 5] = ["imageRepository", "featureGates", "apiServer", "cont
 pub fn cluster_configuration(p: &mut Pending) -> Flow {
     let facts = match &p.observed.workload {
         Workload::Reached(facts) => facts,
-        Workload::Down(_) => {
-            let detail = "there is no connection to the workload cluster".to_owned();
-            return p.fail(Blocked::NotInspected { detail });
-        }
+        Workload::Down(_) => return no_connection(p),
         Workload::NotAsked | Workload::Assumed(_) => return Flow::Continue(()),
     };
     let current = match &facts.kubeadm_config {
@@ -38,6 +35,11 @@ pub fn cluster_configuration(p: &mut Pending) -> Flow {
         p.step(Act::UpdateKubeadmConfig(wanted), Why::RolloutPending { version });
     }
     Flow::Continue(())
+}
+
+fn no_connection(p: &mut Pending) -> Flow {
+    let detail = "there is no connection to the workload cluster".to_owned();
+    p.fail(Blocked::NotInspected { detail })
 }
 
 fn updated(current: &Value, observed: &Observed) -> Value {
@@ -96,7 +98,11 @@ fn in_form(value: &Value, new_form: bool) -> Value {
 
 /// kube-proxy follows the version once no Machine is outdated or missing.
 pub fn kube_proxy(p: &mut Pending) -> Flow {
-    let Workload::Reached(facts) = &p.observed.workload else { return Flow::Continue(()) };
+    let facts = match &p.observed.workload {
+        Workload::Reached(facts) => facts,
+        Workload::Down(_) => return no_connection(p),
+        Workload::NotAsked | Workload::Assumed(_) => return Flow::Continue(()),
+    };
     let skipped = p.observed.control_plane.metadata.annotations.as_ref();
     let skipped = skipped.is_some_and(|a| a.contains_key(SKIP_KUBE_PROXY));
     let Some(current) = facts.kube_proxy_image.as_deref().filter(|_| !skipped) else {

@@ -39,17 +39,19 @@ pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmContro
     let cluster = observed.cluster.metadata.name.as_deref().unwrap_or_default();
     new.selector = Some(format!("{}={cluster},{}", label::CLUSTER_NAME, label::CONTROL_PLANE));
     set_versions(&mut new, observed);
-    if observed.is_initialized() || initialized_now(observed) {
+    let initialized = initialized(observed);
+    let remediation = last_remediation(observed);
+    let completed = pass.completed && initialized.is_ok() && remediation.is_ok();
+    let initialized = initialized.unwrap_or(false);
+    if initialized {
         new.initialization.get_or_insert_default().control_plane_initialized = Some(true);
     }
     new.replicas = i32::try_from(machines.len()).ok();
     new.ready_replicas = Some(machines::count_true(machines.iter().map(|m| m.ready)));
     new.available_replicas = Some(machines::count_true(machines.iter().map(|m| m.available)));
     new.up_to_date_replicas = Some(machines::count_true(machines.iter().map(|m| m.up_to_date)));
-    let remediation = last_remediation(observed);
-    let completed = pass.completed && remediation.is_ok();
     new.last_remediation = remediation.ok().flatten().or(new.last_remediation);
-    new.conditions = conditions(observed, pass, now);
+    new.conditions = conditions(observed, pass, initialized, now);
     let generation = observed.control_plane.metadata.generation;
     if completed {
         new.observed_generation = generation.or(new.observed_generation);
@@ -57,7 +59,7 @@ pub fn status(observed: &Observed, pass: &Pass, now: Timestamp) -> KubeadmContro
     new
 }
 
-fn conditions(observed: &Observed, pass: &Pass, now: Timestamp) -> Vec<Condition> {
+fn conditions(observed: &Observed, pass: &Pass, initialized: bool, now: Timestamp) -> Vec<Condition> {
     let machines = machines::members(scaling::all(observed));
     let mut draft = Draft::new(observed.conditions(), observed.control_plane.metadata.generation, now);
     for c in &pass.conditions {
@@ -66,7 +68,7 @@ fn conditions(observed: &Observed, pass: &Pass, now: Timestamp) -> Vec<Condition
     for c in pass.inspection.iter().flat_map(|i| &i.control_plane) {
         draft.set(c.clone());
     }
-    draft.set(if observed.is_initialized() || initialized_now(observed) {
+    draft.set(if initialized {
         say("Initialized", Status::True, "Initialized", "")
     } else {
         say("Initialized", Status::False, "NotInitialized", "")
@@ -78,13 +80,19 @@ fn conditions(observed: &Observed, pass: &Pass, now: Timestamp) -> Vec<Condition
     draft.set(machines::up_to_date("MachinesUpToDate", &machines, now));
     draft.set(machines::remediating(&machines, "KubeadmControlPlane"));
     draft.set(scaling::deleting(observed, pass.deletion_failed, now));
-    draft.set(available_now(observed, pass, draft.list(), now));
+    draft.set(available_now(observed, pass, initialized, draft.list(), now));
     draft.finish()
 }
 
 /// `Available` judges the flag as this pass has just set it.
-fn available_now(observed: &Observed, pass: &Pass, conditions: &[Condition], now: Timestamp) -> Condition {
-    if observed.is_initialized() || !initialized_now(observed) {
+fn available_now(
+    observed: &Observed,
+    pass: &Pass,
+    initialized: bool,
+    conditions: &[Condition],
+    now: Timestamp,
+) -> Condition {
+    if observed.is_initialized() || !initialized {
         return available(observed, pass.inspection.as_ref(), conditions, now);
     }
     let mut observed = observed.clone();
@@ -93,15 +101,26 @@ fn available_now(observed: &Observed, pass: &Pass, conditions: &[Condition], now
     available(&observed, pass.inspection.as_ref(), conditions, now)
 }
 
-/// The workload cluster has a kubeadm configuration: the first Machine is up. Not believed while the
-/// only Machine is on its way out or to be replaced.
-fn initialized_now(observed: &Observed) -> bool {
+/// Something that upstream ends with an error: the generation does not count as observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Failed;
+
+/// It was before, or the workload cluster has a kubeadm configuration: the first Machine is up. Not
+/// believed while the only Machine is on its way out or to be replaced. No connection is no failure.
+fn initialized(observed: &Observed) -> Result<bool, Failed> {
+    if observed.is_initialized() {
+        return Ok(true);
+    }
     if let [only] = observed.machines.as_slice()
         && (only.is_deleting() || only.awaits_remediation())
     {
-        return false;
+        return Ok(false);
     }
-    matches!(&observed.workload, Workload::Reached(facts) if matches!(facts.kubeadm_config, Ok(Some(_))))
+    match &observed.workload {
+        Workload::Reached(facts) => facts.kubeadm_config.as_ref().map(Option::is_some).map_err(|_| Failed),
+        Workload::Down(connection) if connection.error.is_some() => Err(Failed),
+        Workload::Down(_) | Workload::NotAsked | Workload::Assumed(_) => Ok(false),
+    }
 }
 
 fn set_versions(status: &mut KubeadmControlPlaneStatus, observed: &Observed) {
@@ -112,12 +131,10 @@ fn set_versions(status: &mut KubeadmControlPlaneStatus, observed: &Observed) {
     }
 }
 
-/// A mark of a remediation that cannot be read.
-struct Malformed;
-
-/// From the control plane's own mark, else from its newest replacement. `None` keeps what is stored.
-fn last_remediation(observed: &Observed) -> Result<Option<LastRemediation>, Malformed> {
-    let parse = |text: &str| RemediationData::parse(text).ok_or(Malformed);
+/// From the control plane's own mark, else from its newest replacement. `None` keeps what is stored; so
+/// does a mark that cannot be read.
+fn last_remediation(observed: &Observed) -> Result<Option<LastRemediation>, Failed> {
+    let parse = |text: &str| RemediationData::parse(text).ok_or(Failed);
     let own = observed.control_plane.metadata.annotations.as_ref();
     let own = own.and_then(|a| a.get(annotation::REMEDIATION_IN_PROGRESS));
     let newest = match own {

@@ -499,7 +499,13 @@ fn a_pass_gets_through_when_all_it_reads_is_sound() {
     row(&|o| o.infrastructure = unreadable("DevCluster"), false, "infrastructure");
     row(&|o| o.control_plane = unreadable("XPlane"), false, "control plane");
     row(&|o| o.infrastructure = External::NotSet, true, "no infrastructure");
-    let domains = || provider("DevCluster", json!({}), json!({"initialization": {"provisioned": true}, "failureDomains": 3}));
+    let domains = || {
+        provider(
+            "DevCluster",
+            json!({}),
+            json!({"initialization": {"provisioned": true}, "failureDomains": 3}),
+        )
+    };
     row(&|o| o.infrastructure = domains(), false, "malformed failure domains");
     let odd = json!({"initialization": {"controlPlaneInitialized": "yes"}});
     row(&|o| o.control_plane = provider("XPlane", json!({}), odd.clone()), false, "malformed flag");

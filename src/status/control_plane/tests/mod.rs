@@ -466,11 +466,30 @@ fn counters_and_versions_follow_the_machines() {
 }
 
 #[test]
+fn the_generation_waits_for_the_answer_whether_it_is_initialized() {
+    let down = |error: Option<&str>| {
+        Workload::Down(Connection { error: error.map(str::to_owned), ..Connection::default() })
+    };
+    for (workload, expected) in [(down(None), Some(1)), (down(Some("no client")), None)] {
+        let mut o = fixtures::three();
+        let pass = Pass { completed: true, ..Pass::default() };
+        o.workload = workload;
+        assert_eq!(status(&o, &pass, fixtures::now()).observed_generation, Some(1), "it was before");
+        o.control_plane.status = None;
+        let new = status(&o, &pass, fixtures::now());
+        assert_eq!((new.observed_generation, new.initialization), (expected, None));
+    }
+    let mut o = fixtures::three();
+    o.control_plane.status = None;
+    facts(&mut o).kubeadm_config = Err("refused".to_owned());
+    let new = status(&o, &Pass { completed: true, ..Pass::default() }, fixtures::now());
+    assert_eq!(new.observed_generation, None);
+}
+
+#[test]
 fn a_remediation_mark_that_cannot_be_read_keeps_what_is_stored() {
     let good = r#"{"machine": "old", "timestamp": "2026-01-01T00:00:00Z", "retryCount": 2}"#;
-    for (marks, expected) in
-        [([good, ""], Some("old")), ([good, "garbage"], None), (["garbage", ""], None)]
-    {
+    for (marks, expected) in [([good, ""], Some("old")), ([good, "garbage"], None), (["garbage", ""], None)] {
         let mut o = fixtures::three();
         for (machine, mark) in o.machines.iter_mut().zip(marks).filter(|(_, mark)| !mark.is_empty()) {
             let annotations = machine.machine.metadata.annotations.get_or_insert_default();
