@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::cloud_init::{Deed, File, render};
+use super::discovery;
 use super::kubeadm::{Form, cluster_configuration, init_configuration, join_configuration};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::kubeadm::JoinConfiguration;
@@ -56,6 +57,7 @@ pub(super) fn join(o: &Observed, join: &JoinConfiguration, control_plane: bool) 
         });
     }
     files.extend(user_files(o)?);
+    files.extend(discovery::file(join)?);
     let text = yaml(&[join_configuration(form, &copy)])?;
     files.push(File::root(Deed::Join.config_path(), "0640", text));
     render(Deed::Join, &o.config.spec, files, &passwords(o)?).map_err(Failure::Other)
@@ -71,7 +73,7 @@ fn form(o: &Observed) -> Result<(Form, &str), Failure> {
     Form::of(version).map(|form| (form, version)).map_err(Failure::Other)
 }
 
-fn yaml(documents: &[Value]) -> Result<String, Failure> {
+pub(super) fn yaml(documents: &[Value]) -> Result<String, Failure> {
     let text = |document: &Value| {
         let options = serde_saphyr::ser_options! { folded_wrap_chars: 1_000_000 };
         serde_saphyr::to_string_with_options(document, options)
@@ -158,6 +160,8 @@ fn control_plane_version(o: &Observed) -> Result<String, String> {
 
 /// The one variable there is; anything else in braces is refused rather than left standing.
 fn templated(version: &str, path: &str, text: &str) -> Result<String, String> {
+    // As Go prints a variable that is not there.
+    let version = if version.is_empty() { "<no value>" } else { version };
     let filled = ["{{ .controlPlane.version }}", "{{.controlPlane.version}}"]
         .iter()
         .fold(text.to_owned(), |text, variable| text.replace(variable, version));

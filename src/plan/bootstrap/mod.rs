@@ -7,6 +7,7 @@
 
 pub mod cloud_init;
 pub mod data;
+mod discovery;
 pub mod kubeadm;
 #[cfg(test)]
 mod tests;
@@ -20,11 +21,10 @@ use serde_json::json;
 
 use super::{Plan, WorkloadCall, Write, ownership};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
-use crate::api::kubeadm::{BootstrapTokenDiscovery, JoinConfiguration};
 use crate::status::bootstrap::{Certificates, Failure, Lock, Observed, Stage, Token, stage};
-use crate::status::control_plane::certificates::Purpose;
 use crate::time::Timestamp;
 use cloud_init::Deed;
+use discovery::Told;
 pub use why::STORE_DATA;
 use why::Why;
 
@@ -128,13 +128,15 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
     if !certificates_found(o, planned) {
         return;
     }
-    let plan = &mut planned.plan;
-    let Some(endpoint) = kubeadm::endpoint(&o.cluster) else {
-        plan.block(Why::WaitingForEndpoint);
-        plan.recheck_within(ENDPOINT_RETRY);
-        return;
-    };
     let mut join = o.config.spec.join_configuration.clone().unwrap_or_default();
+    let told = match discovery::complete(o, &mut join) {
+        Ok(told) => told,
+        Err(why @ Why::WaitingForEndpoint) => {
+            planned.plan.block(why);
+            return planned.plan.recheck_within(ENDPOINT_RETRY);
+        }
+        Err(why) => return other(planned, why),
+    };
     if !control_plane && join.control_plane.is_some() {
         let error =
             "Machine is a Worker, but JoinConfiguration.ControlPlane is set in the KubeadmConfig object";
@@ -143,7 +145,10 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
     if control_plane {
         join.control_plane.get_or_insert_default();
     }
-    discover(o, now, &endpoint, &mut join, plan);
+    if told == Told::NewToken {
+        let call = WorkloadCall::StoreToken { token: o.new_token.clone(), expires: now + TOKEN_TTL };
+        planned.plan.step(Write::Workload { cluster: ObjectKey::of(&o.cluster), call }, Why::MakeToken);
+    }
     let Some(text) = rendered(data::join(o, &join, control_plane), planned) else { return };
     let plan = &mut planned.plan;
     if o.config.spec.join_configuration.as_ref() != Some(&join) {
@@ -153,32 +158,6 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
     }
     store(o, Deed::Join, &text, plan);
     plan.recheck_within(TOKEN_CHECK);
-}
-
-/// Fills in how the machine finds and trusts the API server. A discovery file is left as it is.
-fn discover(o: &Observed, now: Timestamp, endpoint: &str, join: &mut JoinConfiguration, plan: &mut Plan) {
-    let discovery = join.discovery.get_or_insert_default();
-    if discovery.file.is_some() {
-        return;
-    }
-    let token: &mut BootstrapTokenDiscovery = discovery.bootstrap_token.get_or_insert_default();
-    if token.ca_cert_hashes.is_empty()
-        && let Certificates::Found(found) = &o.certificates
-        && let Some(hash) = found.get(&Purpose::Ca).and_then(|(pem, _)| data::public_key_hash(pem))
-    {
-        token.ca_cert_hashes.push(hash);
-    }
-    if token.api_server_endpoint.is_none() {
-        token.api_server_endpoint = Some(endpoint.to_owned());
-    }
-    if token.token.as_ref().is_none_or(String::is_empty) {
-        token.token = Some(o.new_token.clone());
-        let call = WorkloadCall::StoreToken { token: o.new_token.clone(), expires: now + TOKEN_TTL };
-        plan.step(Write::Workload { cluster: ObjectKey::of(&o.cluster), call }, Why::MakeToken);
-    }
-    if token.ca_cert_hashes.is_empty() {
-        token.unsafe_skip_ca_verification = Some(true);
-    }
 }
 
 /// The join token of a machine that has not joined yet is kept alive.

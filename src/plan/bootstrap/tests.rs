@@ -10,6 +10,7 @@ use crate::api::names::label;
 use crate::plan::Step;
 use crate::status::bootstrap::SecretValue;
 use crate::status::contract::{External, Provided};
+use crate::status::control_plane::certificates::Purpose;
 use crate::time::parse_rfc3339;
 
 fn now() -> Timestamp {
@@ -41,14 +42,27 @@ fn observed(control_plane: bool, initialized: bool) -> Observed {
             json!({"kind": "KubeadmControlPlane", "spec": {"version": "1.34.1"}}),
         )),
         lock: Lock::Free,
-        certificates: Certificates::Found(BTreeMap::from([(
-            Purpose::Ca,
-            ("CERT".to_owned(), "KEY".to_owned()),
-        )])),
+        certificates: authority(CERTIFICATE),
         new_token: "abcdef.0123456789abcdef".to_owned(),
         ..Observed::default()
     }
 }
+
+fn authority(certificate: &str) -> Certificates {
+    Certificates::Found(BTreeMap::from([(Purpose::Ca, (certificate.to_owned(), "KEY".to_owned()))]))
+}
+
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
+MIIBcTCCARegAwIBAgIUcoigdt9DAr3lmY7t0h84inJQzQ4wCgYIKoZIzj0EAwIw
+DTELMAkGA1UEAwwCY2EwIBcNMjYxMTIyMDAwNDE2WhgPMjEyNjEwMjkwMDA0MTZa
+MA0xCzAJBgNVBAMMAmNhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEmOaUAgFQ
+O/v+L69DTHgsCykUIUmqRN8O5YkD0vCf4JSJC17DKpCRX2vTfje1nxzQvQr5RlTp
+uO/EwqCxFCp3WKNTMFEwHQYDVR0OBBYEFFzSqyorkhNtm41Td2uPE1mi4UzIMB8G
+A1UdIwQYMBaAFFzSqyorkhNtm41Td2uPE1mi4UzIMA8GA1UdEwEB/wQFMAMBAf8w
+CgYIKoZIzj0EAwIDSAAwRQIgDFWrk65KYcttrtWbjgmWqN091ewrE5BbFMJ36P33
+CiECIQCyi0JNAQ9yykuvR7mGy0447fjouWmEeICS1pPDzgu0tg==
+-----END CERTIFICATE-----
+";
 
 fn check(o: &Observed, steps: &[&str], blockers: &[&str]) -> Vec<Step> {
     let plan = plan(o, now()).plan;
@@ -116,6 +130,63 @@ fn a_worker_waits_then_joins_with_a_token() {
     assert!(!body.to_string().contains("uninitialized"), "only the rendered copy has the taint");
     o.config.spec.join_configuration = Some(object(json!({"controlPlane": {}})));
     check(&o, &[], &["configuration-unusable"]);
+}
+
+#[test]
+fn a_certificate_that_cannot_be_parsed_is_never_trusted_blindly() {
+    let mut o = observed(false, true);
+    o.certificates = authority("garbage");
+    check(&o, &[], &["configuration-unusable"]);
+    o.config.spec.join_configuration =
+        Some(object(json!({"discovery": {"bootstrapToken": {"caCertHashes": ["sha256:given"]}}})));
+    check(&o, &["make-join-token", "set-discovery", STORE_DATA], &[]);
+}
+
+#[test]
+fn only_who_needs_the_endpoint_waits_for_it() {
+    let mut o = observed(false, true);
+    o.cluster.spec.control_plane_endpoint = None;
+    let discovery = |value: Value| Some(object(json!({"discovery": value})));
+    let file = |kubeconfig: Value| json!({"file": {"kubeConfigPath": "/k", "kubeConfig": kubeconfig}});
+    for (given, waits) in [
+        (json!({}), true),
+        (json!({"bootstrapToken": {"token": "abcdef.0123456789abcdef"}}), true),
+        (json!({"bootstrapToken": {"apiServerEndpoint": "10.0.0.9:6443"}}), false),
+        (file(json!({"user": {}})), true),
+        (file(json!({"user": {}, "cluster": {"server": "https://lb"}})), false),
+        (json!({"file": {"kubeConfigPath": "/k"}}), false),
+    ] {
+        o.config.spec.join_configuration = discovery(given.clone());
+        let planned = plan(&o, now());
+        let held: Vec<_> = planned.plan.blockers.iter().map(|b| b.reason.rule).collect();
+        assert_eq!(held, if waits { vec!["waiting-for-endpoint"] } else { vec![] }, "{given}");
+        assert_eq!(planned.failure, None, "{given}");
+    }
+}
+
+#[test]
+fn the_kubeconfig_of_a_discovery_file_is_completed_and_written() {
+    let mut o = observed(false, true);
+    let exec = json!({"command": "login", "args": ["--now"], "env": [{"name": "A", "value": "b"}]});
+    o.config.spec.join_configuration = Some(object(json!({"discovery": {"file": {
+        "kubeConfigPath": "/run/discovery.yaml", "kubeConfig": {"user": {"exec": exec}}}}})));
+    let data = user_data(&check(&o, &["set-discovery", STORE_DATA], &[]));
+    let written: Value = serde_saphyr::from_str(&file(&data, "/run/discovery.yaml")).expect("YAML");
+    let authority = base64::engine::general_purpose::STANDARD.encode(CERTIFICATE);
+    assert_eq!(
+        written,
+        json!({
+            "clusters": [{"name": "default", "cluster": {
+                "server": "https://10.0.0.1:6443", "certificate-authority-data": authority}}],
+            "contexts": [{"name": "default", "context": {"cluster": "default", "user": "default"}}],
+            "current-context": "default",
+            "users": [{"name": "default", "user": {"exec": {
+                "apiVersion": "client.authentication.k8s.io/v1", "command": "login", "args": ["--now"],
+                "env": [{"name": "A", "value": "b"}], "provideClusterInfo": false, "interactiveMode": "Never"}}}],
+        })
+    );
+    let config = file(&data, "/run/kubeadm/kubeadm-join-config.yaml");
+    assert!(config.contains("kubeConfigPath: /run/discovery.yaml"), "{config}");
 }
 
 #[test]
