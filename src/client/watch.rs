@@ -143,6 +143,12 @@ impl<K: Object> Cache<K> {
         self.0.progress.borrow().clone()
     }
 
+    /// The first list is complete.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.0.progress.borrow().ready
+    }
+
     /// For waiting on readiness and echoes.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Progress> {

@@ -5,6 +5,7 @@
 //! elsewhere, every node gets its own from the annotation. Evictions are forgotten with the process.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use chrono::TimeDelta;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -167,7 +168,7 @@ impl Tenants {
     pub fn advance(
         &mut self,
         now: Timestamp,
-        nodes: &BTreeMap<String, Node>,
+        nodes: &BTreeMap<String, Arc<Node>>,
         is_alive: impl Fn(&str) -> bool,
     ) -> (Vec<ObjectKey>, bool) {
         let mut happened = false;

@@ -223,7 +223,7 @@ async fn a_volume_is_detached_some_time_after_its_pod() {
     let (world, hand) = busy(json!([{"name": "db", "claim": "data", "detachSeconds": 40}]));
     let attached = || async {
         let node = world.node(&cluster(), "w").await.expect("an answer").expect("the node");
-        let listed = node.status.and_then(|s| s.volumes_attached).unwrap_or_default();
+        let listed = node.status.as_ref().and_then(|s| s.volumes_attached.clone()).unwrap_or_default();
         let attachments = world.volume_attachments(&cluster()).await.expect("attachments");
         assert_eq!(listed.len(), attachments.len());
         attachments.len()

@@ -1,6 +1,8 @@
 //! The simulated world as a [`Workload`]: what a client of a workload cluster would be told. Owns the
 //! translation; must not know who asks.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
@@ -14,6 +16,7 @@ use super::world::World;
 use crate::api::key::ObjectKey;
 use crate::api::merge;
 use crate::time::Timestamp;
+use crate::workload::nodes::provider_id;
 use crate::workload::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
 
 #[async_trait]
@@ -26,12 +29,19 @@ impl Workload for World {
         self.subscribe()
     }
 
-    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Node>, WorkloadError> {
+    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
         self.ask(cluster, |sim| Ok(sim.nodes.keys().filter_map(|name| sim.seen_node(name)).collect()))
     }
 
-    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Node>, WorkloadError> {
+    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError> {
         self.ask(cluster, |sim| Ok(sim.seen_node(name)))
+    }
+
+    async fn nodes_with(&self, cluster: &ObjectKey, id: &str) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        self.ask(cluster, |sim| {
+            let found = sim.nodes.iter().filter(|(_, node)| provider_id(node) == Some(id));
+            Ok(found.filter_map(|(name, _)| sim.seen_node(name)).collect())
+        })
     }
 
     async fn patch_node(
@@ -43,8 +53,9 @@ impl Workload for World {
         self.tell(cluster, |sim| {
             let node =
                 sim.nodes.get_mut(name).ok_or_else(|| WorkloadError::NotFound(format!("Node {name}")))?;
-            *node = patched(node, patch)?;
-            sim.seen_node(name).ok_or_else(|| WorkloadError::NotFound(format!("Node {name}")))
+            *node = Arc::new(patched(node.as_ref(), patch)?);
+            let seen = sim.seen_node(name).map(Arc::unwrap_or_clone);
+            seen.ok_or_else(|| WorkloadError::NotFound(format!("Node {name}")))
         })
     }
 

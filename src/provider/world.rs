@@ -45,7 +45,7 @@ pub struct World {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimCluster {
     pub machines: BTreeMap<String, SimMachine>,
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, Arc<Node>>,
     /// By namespace and name.
     pub pods: BTreeMap<ObjectKey, Pod>,
     /// What is known of pods that the annotation asked for.
@@ -56,6 +56,8 @@ pub struct SimCluster {
     /// Ends of join tokens, by their public half.
     pub join_tokens: BTreeMap<String, Timestamp>,
     pub faults: Faults,
+    /// No machine gets further before: looking at all of them for every question would cost too much.
+    next_boot: Option<Timestamp>,
     link: Link,
 }
 
@@ -97,6 +99,7 @@ impl SimCluster {
             addons: BTreeMap::new(),
             join_tokens: BTreeMap::new(),
             faults: Faults::new(),
+            next_boot: None,
             link: Link::Never(now),
         }
     }
@@ -109,18 +112,26 @@ impl SimCluster {
 
     /// Lets everything happen that is due. True when something did.
     fn advance(&mut self, now: Timestamp) -> bool {
-        let names: Vec<String> = self.machines.keys().cloned().collect();
-        let mut happened = false;
-        for name in names {
-            while let Some(phase) = self.machines.get_mut(&name).and_then(|m| m.boot.advance(now)) {
-                self.came_up(&name, phase);
-                happened = true;
-            }
-        }
+        let happened = self.next_boot.is_some_and(|at| at <= now) && self.boot(now);
         let silent = |node: &str| self.faults.contains_key(&Fault::NodeSilent(node.to_owned()));
         let (gone, ended) = self.tenants.advance(now, &self.nodes, |node| !silent(node));
         gone.iter().for_each(|key| drop(self.pods.remove(key)));
         self.update_link(now) || happened || ended
+    }
+
+    /// Lets machines boot as far as they are. True when one got further.
+    fn boot(&mut self, now: Timestamp) -> bool {
+        let due = |machine: &SimMachine| machine.boot.next_due().map(|(at, _)| at);
+        let is_due = |machine: &SimMachine| due(machine).is_some_and(|at| at <= now);
+        let booting = self.machines.iter().filter(|(_, machine)| is_due(machine));
+        let names: Vec<String> = booting.map(|(name, _)| name.clone()).collect();
+        for name in &names {
+            while let Some(phase) = self.machines.get_mut(name).and_then(|m| m.boot.advance(now)) {
+                self.came_up(name, phase);
+            }
+        }
+        self.next_boot = self.machines.values().filter_map(due).min();
+        !names.is_empty()
     }
 
     /// What a finished phase leaves behind.
@@ -138,7 +149,7 @@ impl SimCluster {
                     control_plane: machine.control_plane,
                     at,
                 });
-                self.nodes.insert(name.to_owned(), node);
+                self.nodes.insert(name.to_owned(), Arc::new(node));
                 let pods = self.tenants.settle(name, &machine.tenants, at);
                 self.pods.extend(pods.into_iter().map(|pod| (ObjectKey::of(&pod), pod)));
             }
@@ -247,22 +258,24 @@ impl SimCluster {
 
     /// A node as faults let it be seen.
     #[must_use]
-    pub fn seen_node(&self, name: &str) -> Option<Node> {
-        let mut node = self.nodes.get(name)?.clone();
+    pub fn seen_node(&self, name: &str) -> Option<Arc<Node>> {
+        let mut seen = Arc::clone(self.nodes.get(name)?);
         let attached = self.tenants.attached_to(name);
         if !attached.is_empty() {
+            let node = Arc::make_mut(&mut seen);
             node.status.get_or_insert_default().volumes_attached = Some(attached);
         }
         if let Some(since) = self.faults.get(&Fault::NodeNotReady(name.to_owned())) {
-            turn_ready(&mut node, "False", *since);
+            turn_ready(Arc::make_mut(&mut seen), "False", *since);
         }
         if let Some(since) = self.faults.get(&Fault::NodeSilent(name.to_owned())) {
-            turn_ready(&mut node, "Unknown", *since);
+            let node = Arc::make_mut(&mut seen);
+            turn_ready(node, "Unknown", *since);
             let (key, effect) = ("node.kubernetes.io/unreachable".to_owned(), "NoExecute".to_owned());
             let taint = Taint { key, effect, ..Taint::default() };
             node.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
         }
-        Some(node)
+        Some(seen)
     }
 
     /// A machine as an earlier process left it: what was up is up, at once.
@@ -344,6 +357,7 @@ impl World {
                 clusters.entry(cluster.clone()).or_insert_with(|| SimCluster::new(now, self.time_scale));
             let before = sim.clone();
             let answer = edit(sim);
+            sim.next_boot = Some(now);
             sim.advance(now);
             (answer, *sim != before)
         };

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
+use super::nodes::provider_id;
 use super::probe::{Live, Prober, Slot};
 use super::token;
 use super::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
@@ -220,22 +221,35 @@ impl Workload for KubeWorkloads {
         self.0.changes.subscribe()
     }
 
-    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Node>, WorkloadError> {
-        let live = self.live(cluster)?;
-        if live.nodes.progress().ready {
-            return Ok(live.nodes.list().iter().map(|node| (**node).clone()).collect());
+    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        let nodes = self.live(cluster)?.nodes;
+        if nodes.cache.is_ready() {
+            return Ok(nodes.cache.list());
         }
-        let api: Api<Node> = Api::all(live.writer.client().clone());
-        Ok(api.list(&ListParams::default()).await.map_err(of_read)?.items)
+        Ok(self.all(cluster).await?.into_iter().map(Arc::new).collect())
     }
 
-    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Node>, WorkloadError> {
+    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError> {
         let live = self.live(cluster)?;
         let key = ObjectKey::new("", name);
-        if live.nodes.progress().ready {
-            return Ok(live.nodes.get(&key).map(|node| (*node).clone()));
+        if live.nodes.cache.is_ready() {
+            return Ok(live.nodes.cache.get(&key));
         }
-        get(live.writer.client(), &key).await.map_err(of_read)
+        Ok(get(live.writer.client(), &key).await.map_err(of_read)?.map(Arc::new))
+    }
+
+    async fn nodes_with(
+        &self,
+        cluster: &ObjectKey,
+        provider_id: &str,
+    ) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        let nodes = self.live(cluster)?.nodes;
+        if nodes.cache.is_ready() {
+            return Ok(nodes.with_provider_id(provider_id));
+        }
+        let all: Vec<Node> = self.all(cluster).await?;
+        let found = all.into_iter().filter(|node| self::provider_id(node) == Some(provider_id));
+        Ok(found.map(Arc::new).collect())
     }
 
     async fn patch_node(
@@ -249,7 +263,7 @@ impl Workload for KubeWorkloads {
         let node: Node =
             live.writer.patch_part(&key, Part::Main, patch, Mode::Real).await.map_err(of_write)?;
         // The next read must not miss our own write.
-        live.nodes.upsert(node.clone());
+        live.nodes.cache.upsert(node.clone());
         Ok(node)
     }
 

@@ -1,6 +1,8 @@
 //! Reaching into a workload cluster: nodes, pods, storage, etcd members, the kubeadm configuration map.
 //! Owns the `Workload` trait and connections; must not know who asks.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
@@ -12,6 +14,7 @@ use crate::api::key::ObjectKey;
 use crate::time::Timestamp;
 
 pub mod kube;
+pub mod nodes;
 mod probe;
 pub mod router;
 mod token;
@@ -27,10 +30,18 @@ pub trait Workload: Send + Sync + 'static {
     /// Keys of clusters in which something changed: nodes, pods, members, or the connection itself.
     fn changes(&self) -> broadcast::Receiver<ObjectKey>;
 
-    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Node>, WorkloadError>;
+    /// All of them.
+    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError>;
 
     /// `None` when there is no such node.
-    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Node>, WorkloadError>;
+    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError>;
+
+    /// Those with a provider ID.
+    async fn nodes_with(
+        &self,
+        cluster: &ObjectKey,
+        provider_id: &str,
+    ) -> Result<Vec<Arc<Node>>, WorkloadError>;
 
     /// One merge patch: labels, annotations, `spec.unschedulable`, `spec.taints` (the list is replaced).
     async fn patch_node(&self, cluster: &ObjectKey, name: &str, patch: &Value)

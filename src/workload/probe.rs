@@ -5,15 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
+use super::nodes::Nodes;
 use super::{Connection, FAILURES_MAX};
 use crate::api::key::ObjectKey;
 use crate::client::errors::{Cause, classify};
-use crate::client::{Cache, Client, Writer, connect, explain, get};
+use crate::client::{Client, Writer, connect, explain, get};
 use crate::rng::Rng;
 use crate::time::{Clock, Timestamp};
 
@@ -28,7 +29,7 @@ const GRACE_ENDS: [Duration; 2] = [Duration::from_secs(51), Duration::from_secs(
 pub struct Live {
     pub writer: Writer,
     /// Kept by watch, so that changes are noticed and reads cost nothing.
-    pub nodes: Cache<Node>,
+    pub nodes: Nodes,
 }
 
 /// One cluster: the counters, and the connection while there is one.
@@ -94,12 +95,12 @@ impl Prober {
 
     /// Probes until the connection counts as lost.
     async fn keep(&self, client: Client) -> Lost {
-        let nodes: Cache<Node> = Cache::new();
+        let nodes = Nodes::new();
         let (changes, cluster) = (self.changes.clone(), self.cluster.clone());
         // Nobody listening is fine.
-        nodes.on_change(move |_| drop(changes.send(cluster.clone())));
+        nodes.cache.on_change(move |_| drop(changes.send(cluster.clone())));
         let mut feed = JoinSet::new();
-        feed.spawn(nodes.clone().follow(client.clone(), self.rng.clone()));
+        feed.spawn(nodes.cache.clone().follow(client.clone(), self.rng.clone()));
         self.slot.lock().live = Some(Live { writer: self.management.on(client.clone()), nodes });
         self.succeeded();
         self.announce();

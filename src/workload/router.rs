@@ -76,12 +76,20 @@ impl Workload for Router {
         self.changes.subscribe()
     }
 
-    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Node>, WorkloadError> {
+    async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
         self.of(cluster).nodes(cluster).await
     }
 
-    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Node>, WorkloadError> {
+    async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError> {
         self.of(cluster).node(cluster, name).await
+    }
+
+    async fn nodes_with(
+        &self,
+        cluster: &ObjectKey,
+        provider_id: &str,
+    ) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        self.of(cluster).nodes_with(cluster, provider_id).await
     }
 
     async fn patch_node(

@@ -166,7 +166,7 @@ async fn workload(context: &Context, cluster: &ObjectKey, observed: &Observed) -
     let nodes = match context.workload.nodes(cluster).await {
         Err(WorkloadError::NotConnected) => return down(None),
         Err(error) => Err(error.to_string()),
-        Ok(nodes) => Ok(relevant(nodes, observed)),
+        Ok(nodes) => Ok(relevant(&nodes, observed)),
     };
     let pods = context.workload.pods(cluster, &PodScope::KubeSystem).await;
     let etcd = if observed.etcd_is_managed() {
@@ -188,11 +188,12 @@ async fn workload(context: &Context, cluster: &ObjectKey, observed: &Observed) -
 }
 
 /// Control plane Nodes, and those that Machines refer to although they lost the label.
-fn relevant(nodes: Vec<Node>, observed: &Observed) -> Vec<Node> {
+fn relevant(nodes: &[Arc<Node>], observed: &Observed) -> Vec<Node> {
     use crate::status::control_plane::pods::is_control_plane;
     let referred =
         |node: &Node| observed.machines.iter().any(|m| m.node_name() == node.metadata.name.as_deref());
-    nodes.into_iter().filter(|node| is_control_plane(node) || referred(node)).collect()
+    let relevant = nodes.iter().filter(|node| is_control_plane(node) || referred(node));
+    relevant.map(|node| (**node).clone()).collect()
 }
 
 fn membership(nodes: &[Node], answer: Result<EtcdView, WorkloadError>) -> Membership {

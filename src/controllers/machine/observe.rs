@@ -33,12 +33,15 @@ impl Machines {
             cluster: Arc::clone(cluster),
             bootstrap: caches.external(namespace, machine.spec.bootstrap.config_ref.as_ref()),
             infrastructure: caches.external(namespace, Some(&machine.spec.infrastructure_ref)),
-            control_plane: caches.external(namespace, cluster.spec.control_plane_ref.as_ref()),
-            control_plane_machines_left: self.control_plane_machines_left(&cluster_key),
             probe: probe(&self.context.workload.connection(&cluster_key)),
             deployment: self.deployment_of(machine, namespace),
             ..Observed::default()
         };
+        if observed.is_deleting() {
+            // Nobody else asks, and reading both costs more the larger the cluster is.
+            observed.control_plane = caches.external(namespace, cluster.spec.control_plane_ref.as_ref());
+            observed.control_plane_machines_left = self.control_plane_machines_left(&cluster_key);
+        }
         observed.node = self.node(&observed, &cluster_key).await;
         observed.named_node = self.named_node(&observed, &cluster_key).await;
         observed
@@ -77,15 +80,13 @@ impl Machines {
     }
 
     async fn node_with(&self, id: &str, cluster: &ObjectKey) -> NodeReading {
-        let nodes = match self.context.workload.nodes(cluster).await {
+        let mut nodes = match self.context.workload.nodes_with(cluster, id).await {
             Ok(nodes) => nodes,
             Err(error) => return unread(&error),
         };
-        let has_id = |node: &Node| node.spec.as_ref().and_then(|s| s.provider_id.as_deref()) == Some(id);
-        let mut found: Vec<Node> = nodes.into_iter().filter(has_id).collect();
-        match (found.pop(), found.len()) {
+        match (nodes.pop(), nodes.len()) {
             (None, _) => NodeReading::NotFound,
-            (Some(node), 0) => NodeReading::Found(Box::new(node)),
+            (Some(node), 0) => reading(node),
             (Some(_), more) => NodeReading::Failed(format!("{} Nodes have provider ID {id}", more + 1)),
         }
     }
@@ -101,7 +102,7 @@ impl Machines {
         let name = observed.node_name().filter(|name| observed.is_deleting() && found != Some(*name));
         let Some(name) = name else { return NodeReading::NotAsked };
         match self.context.workload.node(cluster, name).await {
-            Ok(Some(node)) => NodeReading::Found(Box::new(node)),
+            Ok(Some(node)) => reading(node),
             Ok(None) => NodeReading::NotFound,
             Err(error) => unread(&error),
         }
@@ -169,6 +170,10 @@ impl Machines {
         }
         StorageReading::Known(Box::new(storage))
     }
+}
+
+fn reading(node: Arc<Node>) -> NodeReading {
+    NodeReading::Found(Box::new(Arc::unwrap_or_clone(node)))
 }
 
 fn unread(error: &WorkloadError) -> NodeReading {

@@ -59,9 +59,9 @@ pub struct Observed {
     pub cluster: Arc<Cluster>,
     pub bootstrap: External,
     pub infrastructure: External,
-    /// What the Cluster's `controlPlaneRef` names.
+    /// What the Cluster's `controlPlaneRef` names; read only when a deletion asks.
     pub control_plane: External,
-    /// Control plane Machines of the cluster that are not being deleted.
+    /// Control plane Machines of the cluster that are not being deleted; counted only when a deletion asks.
     pub control_plane_machines_left: usize,
     pub probe: Probe,
     pub node: NodeReading,

@@ -1,0 +1,96 @@
+//! The Nodes of one workload cluster, kept by watch, found by name and by provider ID. Owns the index; must
+//! not know who asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use parking_lot::Mutex;
+
+use crate::api::key::ObjectKey;
+use crate::client::{Cache, Change};
+
+/// Names of Nodes by provider ID: every Machine asks for its own, so that looking through all of them
+/// would cost the square of their number.
+type Names = BTreeMap<String, BTreeSet<String>>;
+
+/// Cheap to clone; all clones read the same Nodes.
+#[derive(Clone)]
+pub struct Nodes {
+    pub cache: Cache<Node>,
+    names: Arc<Mutex<Names>>,
+}
+
+impl Nodes {
+    /// Without any yet: whoever follows the cache fills both.
+    #[must_use]
+    pub fn new() -> Self {
+        let (cache, names) = (Cache::new(), Arc::<Mutex<Names>>::default());
+        let index = Arc::clone(&names);
+        cache.on_change(move |change: &Change<'_, Node>| note(&mut index.lock(), change));
+        Self { cache, names }
+    }
+
+    /// Those with a provider ID, by name. More than one is a mistake of somebody's.
+    #[must_use]
+    pub fn with_provider_id(&self, id: &str) -> Vec<Arc<Node>> {
+        let names: Vec<String> = self.names.lock().get(id).into_iter().flatten().cloned().collect();
+        let found = names.into_iter().filter_map(|name| self.cache.get(&ObjectKey::new("", name)));
+        // The cache is a moment ahead of its index.
+        found.filter(|node| provider_id(node) == Some(id)).collect()
+    }
+}
+
+fn note(names: &mut Names, change: &Change<'_, Node>) {
+    let name = |node: &Node| node.metadata.name.clone().unwrap_or_default();
+    if let Some(old) = change.old
+        && let Some(id) = provider_id(old)
+        && let Some(known) = names.get_mut(id)
+    {
+        known.remove(&name(old));
+        if known.is_empty() {
+            names.remove(id);
+        }
+    }
+    if let Some(new) = change.new
+        && let Some(id) = provider_id(new)
+    {
+        names.entry(id.to_owned()).or_default().insert(name(new));
+    }
+}
+
+/// `spec.providerID`.
+#[must_use]
+pub fn provider_id(node: &Node) -> Option<&str> {
+    node.spec.as_ref()?.provider_id.as_deref()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str, id: Option<&str>) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"providerID": id}}))
+            .expect("a Node")
+    }
+
+    #[test]
+    fn nodes_are_found_by_the_provider_id_they_have_now() {
+        let nodes = Nodes::new();
+        let found = |id: &str| -> Vec<String> {
+            nodes.with_provider_id(id).iter().filter_map(|node| node.metadata.name.clone()).collect()
+        };
+        nodes.cache.upsert(node("b", Some("x")));
+        nodes.cache.upsert(node("a", None));
+        assert_eq!((found("x"), found("y")), (vec!["b".to_owned()], vec![]));
+        nodes.cache.upsert(node("a", Some("x")));
+        assert_eq!(found("x"), ["a", "b"]);
+        nodes.cache.upsert(node("b", Some("y")));
+        assert_eq!((found("x"), found("y")), (vec!["a".to_owned()], vec!["b".to_owned()]));
+        nodes.cache.remove(&ObjectKey::new("", "a"));
+        assert_eq!(found("x"), Vec::<String>::new());
+        assert!(!nodes.names.lock().contains_key("x"), "nothing is left of it");
+    }
+}
