@@ -4,12 +4,9 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::task::{Context, Poll};
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use http::request::Parts;
 use http::{HeaderMap, Request, Response, header};
+use hyper::body::Incoming;
 
 use crate::apiserver::ApiServer;
 use crate::apiserver::failure::Failure;
@@ -71,29 +68,14 @@ pub struct Door {
     pub entrance: Entrance,
 }
 
-impl<B> tower::Service<Request<B>> for Door
-where
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+impl Door {
+    /// What a request that came in here gets.
+    pub(super) async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
         let authority = request.uri().authority().map(http::uri::Authority::as_str);
-        match self.entrance.admit(request.headers(), authority) {
-            Ok(()) => self.server.call(request),
-            Err(failure) => {
-                let parts: Parts = request.into_parts().0;
-                async move { Ok(encoding::response(Reply::from(failure), &parts).await) }.boxed()
-            }
-        }
+        Ok(match self.entrance.admit(request.headers(), authority) {
+            Ok(()) => self.server.answer(request).await,
+            Err(failure) => encoding::response(Reply::from(failure), &request.into_parts().0).await,
+        })
     }
 }
 

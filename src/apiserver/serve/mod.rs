@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
@@ -209,7 +209,8 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
         .max_concurrent_streams(STREAMS_MAX)
         .adaptive_window(true);
     let stream = TokioIo::new(Patient::new(stream));
-    if let Err(error) = builder.serve_connection(stream, TowerToHyperService::new(door)).await {
+    let answer = service_fn(move |request| door.clone().answer(request));
+    if let Err(error) = builder.serve_connection(stream, answer).await {
         tracing::debug!("a connection ended: {error}");
     }
 }
