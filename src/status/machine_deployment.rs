@@ -256,7 +256,7 @@ mod tests {
     use crate::api::condition::{Conditioned as _, find};
     use crate::api::machine_deployment::{DeploymentRollingUpdate, DeploymentRollout};
     use crate::status::condition_ops::{CHECK_LOGS, condition};
-    use crate::status::witness;
+    use crate::status::{sums, witness};
     use crate::time::parse_rfc3339;
 
     fn now() -> Timestamp {
@@ -309,36 +309,16 @@ mod tests {
         witness::expect("MachineDeployment", &status(observed, now()).conditions, type_, expected);
     }
 
-    /// Three wanted and there, with one Machine, an hour old, that has these conditions alone.
-    fn with(conditions: &[(&str, Status, &str)]) -> Observed {
-        let mut o = observed(deployment(3, "1", "0"), vec![set(3, 3)]);
-        let mut machine = Machine::default();
-        machine.metadata.name = Some("m".to_owned());
-        machine.metadata.creation_timestamp = Some(crate::time::to_k8s(now() - chrono::TimeDelta::hours(1)));
-        *machine.conditions_mut() = conditions.iter().map(|(t, s, m)| condition(t, *s, "Why", *m)).collect();
-        o.machines = vec![Arc::new(machine)];
-        o
+    /// Three wanted and there, with these Machines.
+    fn with(machines: Vec<Arc<Machine>>) -> Observed {
+        Observed { machines, ..observed(deployment(3, "1", "0"), vec![set(3, 3)]) }
     }
 
     #[test]
     fn machines_are_summed_up() {
-        let none = observed(deployment(3, "1", "0"), vec![set(3, 3)]);
-        for (type_, source, no, unknown) in [
-            ("MachinesReady", "Ready", "NotReady", "ReadyUnknown"),
-            ("MachinesUpToDate", "UpToDate", "NotUpToDate", "UpToDateUnknown"),
-        ] {
-            expect(&none, type_, ("True", "NoReplicas", ""));
-            expect(&with(&[(source, Status::True, "")]), type_, ("True", source, ""));
-            expect(&with(&[(source, Status::False, "m")]), type_, ("False", no, "* Machine m: m"));
-            let missing = format!("* Machine m: Condition {source} not yet reported");
-            expect(&with(&[]), type_, ("Unknown", unknown, &missing));
-        }
-        expect(&none, "Remediating", ("False", "NotRemediating", ""));
-        let sick =
-            with(&[("HealthCheckSucceeded", Status::False, ""), ("OwnerRemediated", Status::False, "waits")]);
-        expect(&sick, "Remediating", ("True", "Remediating", "* Machine m: waits"));
-        expect(&none, "RollingOut", ("False", "NotRollingOut", ""));
-        let old = with(&[("UpToDate", Status::False, "* old")]);
+        sums::check("MachineDeployment", now(), |machines| status(&with(machines), now()).conditions);
+        expect(&with(Vec::new()), "RollingOut", ("False", "NotRollingOut", ""));
+        let old = with(vec![sums::machine(&[("UpToDate", Status::False, "* old")], now())]);
         expect(&old, "RollingOut", ("True", "RollingOut", "Rolling out 1 not up-to-date replicas\n* old"));
     }
 

@@ -186,7 +186,7 @@ mod tests {
     use crate::api::condition::Conditioned as _;
     use crate::api::machine_set::VersionCount;
     use crate::status::condition_ops::{CHECK_LOGS, condition};
-    use crate::status::witness;
+    use crate::status::{sums, witness};
     use crate::time::parse_rfc3339;
 
     fn now() -> Timestamp {
@@ -220,34 +220,12 @@ mod tests {
         witness::expect("MachineSet", &status(observed, now()).conditions, type_, expected);
     }
 
-    /// A set of one Machine, an hour old, with these conditions alone.
-    fn with(conditions: &[(&str, Status, &str)]) -> Observed {
-        let mut set = observed(Some(1), 0);
-        let mut machine = Machine::default();
-        machine.metadata.name = Some("m".to_owned());
-        machine.metadata.creation_timestamp = Some(crate::time::to_k8s(now() - chrono::TimeDelta::hours(1)));
-        *machine.conditions_mut() = conditions.iter().map(|(t, s, m)| condition(t, *s, "Why", *m)).collect();
-        set.machines = Some(vec![Arc::new(machine)]);
-        set
-    }
-
     #[test]
     fn machines_are_summed_up() {
-        let none = observed(Some(0), 0);
-        for (type_, source, no, unknown) in [
-            ("MachinesReady", "Ready", "NotReady", "ReadyUnknown"),
-            ("MachinesUpToDate", "UpToDate", "NotUpToDate", "UpToDateUnknown"),
-        ] {
-            expect(&none, type_, ("True", "NoReplicas", ""));
-            expect(&with(&[(source, Status::True, "")]), type_, ("True", source, ""));
-            expect(&with(&[(source, Status::False, "m")]), type_, ("False", no, "* Machine m: m"));
-            let missing = format!("* Machine m: Condition {source} not yet reported");
-            expect(&with(&[]), type_, ("Unknown", unknown, &missing));
-        }
-        expect(&none, "Remediating", ("False", "NotRemediating", ""));
-        let sick =
-            with(&[("HealthCheckSucceeded", Status::False, ""), ("OwnerRemediated", Status::False, "waits")]);
-        expect(&sick, "Remediating", ("True", "Remediating", "* Machine m: waits"));
+        sums::check("MachineSet", now(), |machines| {
+            let set = Observed { machines: Some(machines), ..observed(Some(1), 0) };
+            status(&set, now()).conditions
+        });
     }
 
     #[test]

@@ -37,4 +37,6 @@ mod order;
 #[cfg(test)]
 mod reasons;
 #[cfg(test)]
+mod sums;
+#[cfg(test)]
 pub(crate) mod witness;
