@@ -346,9 +346,6 @@ impl Passes {
     fn machine(&self, dump: &Dump, key: &ObjectKey, object: &Machine, now: Timestamp) -> Outcome<Machine> {
         let Some(observed) = dump.machine(key, object, now) else { return no_cluster() };
         let mut status = machine::status(&observed, now);
-        if machine::is_complete(&observed, now) {
-            status.observed_generation = object.metadata.generation;
-        }
         let mut draft = Draft::new(std::mem::take(&mut status.conditions), object.metadata.generation, now);
         for condition in self.marks.get(key).into_iter().flatten() {
             draft.set(condition.clone());

@@ -66,8 +66,8 @@ impl Machines {
     async fn report(&self, observed: &Observed, ended_well: bool) -> Result<(), ReconcileError> {
         let before = observed.machine.clone();
         let mut status = judged::status(observed, self.now());
-        if ended_well && judged::is_complete(observed, self.now()) {
-            status.observed_generation = before.metadata.generation;
+        if !ended_well {
+            status.observed_generation = before.status.as_ref().and_then(|s| s.observed_generation);
         }
         let after = Machine { status: Some(status), ..before.clone() };
         // Of a MachineDeployment's workers, nobody else writes `UpToDate`.

@@ -3,7 +3,7 @@
 //! Source: the errors that `Reconcile` and its phases return, `machine_controller{,_phases,_noderef}.go`,
 //! v1.14.0.
 
-use super::deletion::{Stage, node_resists, stage};
+use super::deletion::{Stage, node_resists};
 use super::{
     NodeReading, Observed, certificates_expiry, control_plane_initialized_since, initialization,
     offered_data_secret,
@@ -14,9 +14,9 @@ use crate::time::{Timestamp, parse_rfc3339};
 /// Nothing that the pass needed was missing, unreadable or malformed. Failed writes are the caller's to
 /// know.
 #[must_use]
-pub fn is_complete(o: &Observed, now: Timestamp) -> bool {
+pub(super) fn is_complete(o: &Observed, stage: &Stage, now: Timestamp) -> bool {
     let expiry_is_read = certificates_expiry(o).is_none_or(|text| parse_rfc3339(text).is_some());
-    let deletion_goes_on = match stage(o, now) {
+    let deletion_goes_on = match stage {
         Stage::CannotTell(_) | Stage::DrainFailed(_) | Stage::VolumesUnknown(_) => false,
         Stage::Node => !node_resists(o, now),
         _ => true,

@@ -16,7 +16,6 @@ use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
-pub use self::complete::is_complete;
 use super::condition_ops::{Draft, not_paused};
 use super::contract::{External, Provided};
 use super::drain::volumes::Storage;
@@ -217,7 +216,8 @@ pub fn offered_provider_id(o: &Observed) -> Option<&str> {
     infrastructure.text("/spec/providerID")
 }
 
-/// The status of a Machine that is not paused.
+/// The status of a Machine that is not paused. Its generation counts as observed when everything that the
+/// pass needed was there.
 #[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
@@ -245,6 +245,9 @@ pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     }
     draft.set(summary::available(o, draft.list(), now));
     status.conditions = draft.finish();
+    if complete::is_complete(o, &course.stage, now) {
+        status.observed_generation = o.machine.metadata.generation;
+    }
     status
 }
 

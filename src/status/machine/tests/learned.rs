@@ -98,7 +98,8 @@ fn a_pass_is_complete_when_nothing_it_needed_was_missing() {
     let after = |change: &dyn Fn(&mut Observed)| {
         let mut o = running();
         change(&mut o);
-        is_complete(&o, now())
+        o.machine.metadata.generation = Some(7);
+        status(&o, now()).observed_generation == Some(7)
     };
     let gone = || External::NotFound { kind: "DevMachine".to_owned() };
     let unread = || External::Unreadable { kind: "DevMachine".to_owned(), error: "refused".to_owned() };
