@@ -69,10 +69,14 @@ impl Objects {
         objects
     }
 
-    /// Synthetic workers boot from a Secret that somebody made; here each has a KubeadmConfig.
+    /// Synthetic workers boot from a Secret that somebody made; here each has a KubeadmConfig, and says so.
     fn configure_workers(&mut self) {
         for machine in self.machines.iter_mut().filter(|m| m.spec.bootstrap.config_ref.is_none()) {
             let machine = Arc::make_mut(machine);
+            let mut told = machine.conditions_mut().iter_mut();
+            if let Some(told) = told.find(|c| c.type_ == "BootstrapConfigReady") {
+                told.reason = "Ready".to_owned();
+            }
             let name = name(machine).to_owned();
             self.external.extend([found(kubeadm_config(&name))]);
             machine.spec.bootstrap.data_secret_name = Some(name.clone());

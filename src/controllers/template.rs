@@ -40,7 +40,7 @@ impl Templates {
     fn read(&mut self, caches: &Caches, namespace: &str, reference: Option<&ContractRef>) -> Option<Value> {
         let reference = reference.filter(|r| r.kind.ends_with("Template"))?;
         match caches.external(namespace, Some(reference)) {
-            External::Found(provided) => return Some(provided.content),
+            External::Found(provided) => return Some(provided.into_content()),
             External::NotFound { kind } => self.missing.push(kind),
             External::Unreadable { error, .. } => self.unreadable = Some(error),
             External::NotSet => {}

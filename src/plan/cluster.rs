@@ -296,13 +296,13 @@ mod tests {
         let mut o = fresh();
         check(&o, &[], &["waiting-for-infrastructure", "waiting-for-control-plane"]);
         let endpoint = json!({"controlPlaneEndpoint": {"host": "h", "port": 6443}});
-        let mut infrastructure = Provided::new(json!({
+        let mut infrastructure = json!({
             "apiVersion": "x.cluster.x-k8s.io/v1beta2", "kind": "DevCluster", "metadata": {"name": "c"}, "spec": endpoint,
-            "status": {"initialization": {"provisioned": true}}}));
-        o.infrastructure = External::Found(infrastructure.clone());
+            "status": {"initialization": {"provisioned": true}}});
+        o.infrastructure = External::Found(Provided::new(infrastructure.clone()));
         check(&o, &["adopt-provider-object", "copy-endpoint"], &["waiting-for-control-plane"]);
-        infrastructure.content["status"] = json!({});
-        o.infrastructure = External::Found(infrastructure);
+        infrastructure["status"] = json!({});
+        o.infrastructure = External::Found(Provided::new(infrastructure));
         check(&o, &["adopt-provider-object"], &["waiting-for-infrastructure", "waiting-for-control-plane"]);
         o.infrastructure = External::NotFound { kind: "DevCluster".to_owned() };
         check(&o, &[], &["missing-provider-object", "waiting-for-control-plane"]);

@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(body["metadata"]["ownerReferences"], json!([machine("1")]));
         assert_eq!(body["metadata"]["labels"], json!({"cluster.x-k8s.io/cluster-name": "c"}));
         assert!(adopt(&provided(set), machine("1"), "c", |_| false).is_err(), "somebody else controls it");
-        let mut owned = provided(json!([machine("1")]));
-        owned.content["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "c"});
-        assert_eq!(adopt(&owned, machine("1"), "c", drop_sets), Ok(None));
+        let mut owned = provided(json!([machine("1")])).into_content();
+        owned["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "c"});
+        assert_eq!(adopt(&Provided::new(owned), machine("1"), "c", drop_sets), Ok(None));
     }
 }

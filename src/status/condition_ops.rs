@@ -2,7 +2,10 @@
 //! the time comes from. Merging many into one is `merge`.
 //! Source: cluster-api `util/conditions/{setter,sort}.go`, v1.14.0.
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use rustc_hash::FxHashMap;
 
 use super::verdict::Verdict;
 use crate::api::condition::{self, Status};
@@ -193,11 +196,12 @@ const FIRST: [&str; 35] = [
 ];
 
 fn rank(type_: &str) -> usize {
-    match type_ {
-        "Paused" => FIRST.len() + 1,
-        "Deleting" => FIRST.len() + 2,
-        _ => FIRST.iter().position(|t| *t == type_).unwrap_or(FIRST.len()),
-    }
+    /// A list is put in order with every change; a search through all types would cost most of it.
+    static RANKS: LazyLock<FxHashMap<&str, usize>> = LazyLock::new(|| {
+        let last = [("Paused", FIRST.len() + 1), ("Deleting", FIRST.len() + 2)];
+        FIRST.iter().enumerate().map(|(rank, type_)| (*type_, rank)).chain(last).collect()
+    });
+    RANKS.get(type_).copied().unwrap_or(FIRST.len())
 }
 
 /// The `Paused` condition of an object of `kind`.

@@ -6,15 +6,14 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use serde_json::{Map, Value};
 
-use super::condition_ops::UNSTAMPED;
-use super::verdict::Verdict;
+use super::condition_ops::{UNSTAMPED, condition};
 use super::wording::plural;
 use crate::api::cluster::FailureDomain;
-use crate::api::condition::Status;
+use crate::api::condition::{Status, find};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::machine_set::VersionCount;
 use crate::api::version;
-use crate::time::{Timestamp, parse_rfc3339, to_k8s};
+use crate::time::{parse_rfc3339, to_k8s};
 
 /// What is known of an object that a spec refers to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,7 +40,10 @@ pub struct Provided {
     pub name: String,
     pub contract: Contract,
     /// The whole object.
-    pub content: Value,
+    content: Value,
+    /// As `content` has them, read once however often somebody asks.
+    conditions: Result<Vec<Condition>, String>,
+    deleting: bool,
 }
 
 /// Which fields of a provider object count.
@@ -105,7 +107,19 @@ impl Provided {
     pub fn new(content: Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&content["kind"]), text(&content["metadata"]["name"]));
-        Self { kind, name, contract: Contract::default(), content }
+        let conditions = conditions(&kind, &content["status"]);
+        let deleting = !content["metadata"]["deletionTimestamp"].is_null();
+        Self { kind, name, contract: Contract::default(), content, conditions, deleting }
+    }
+
+    #[must_use]
+    pub fn content(&self) -> &Value {
+        &self.content
+    }
+
+    #[must_use]
+    pub fn into_content(self) -> Value {
+        self.content
     }
 
     /// The same object, read by this contract.
@@ -148,7 +162,7 @@ impl Provided {
 
     #[must_use]
     pub fn is_deleting(&self) -> bool {
-        !self.content["metadata"]["deletionTimestamp"].is_null()
+        self.deleting
     }
 
     #[must_use]
@@ -333,78 +347,55 @@ impl Provided {
     ///
     /// # Errors
     /// The sentence upstream puts into the mirroring condition when any entry is malformed.
-    pub fn conditions(&self) -> Result<Vec<Condition>, String> {
-        self.entries().map(|entry| entry.map(|e| e.verdict().into())).collect()
+    pub fn conditions(&self) -> Result<&[Condition], &str> {
+        self.conditions.as_deref().map_err(String::as_str)
     }
 
     /// Its condition `type_`.
     ///
     /// # Errors
     /// As [`Provided::conditions`]: a malformed entry spoils the others, too.
-    pub fn condition(&self, type_: &str) -> Result<Option<Verdict<'_>>, String> {
-        let mut found = None;
-        for entry in self.entries() {
-            let entry = entry?;
-            if found.is_none() && entry.type_ == type_ {
-                found = Some(entry.verdict());
-            }
-        }
-        Ok(found)
-    }
-
-    fn entries(&self) -> impl Iterator<Item = Result<Entry<'_>, String>> {
-        let status = &self.content["status"];
-        let (path, list) = match status["v1beta2"]["conditions"].as_array() {
-            Some(list) => ("status.v1beta2.conditions", Some(list)),
-            None => ("status.conditions", status["conditions"].as_array()),
-        };
-        let wrong = move |cause| {
-            format!("failed to convert {path} from {} to []metav1.Condition: {cause}", self.kind)
-        };
-        let entries = list.into_iter().flatten().filter_map(Value::as_object);
-        entries.map(move |fields| Entry::read(fields).map_err(wrong))
+    pub fn condition(&self, type_: &str) -> Result<Option<&Condition>, &str> {
+        self.conditions().map(|list| find(list, type_))
     }
 }
 
-/// A well-formed entry of a provider's conditions.
-struct Entry<'a> {
-    type_: &'a str,
-    status: Status,
-    since: Option<Timestamp>,
-    fields: &'a Map<String, Value>,
+fn conditions(kind: &str, status: &Value) -> Result<Vec<Condition>, String> {
+    let (path, list) = match status["v1beta2"]["conditions"].as_array() {
+        Some(list) => ("status.v1beta2.conditions", Some(list)),
+        None => ("status.conditions", status["conditions"].as_array()),
+    };
+    let wrong = |cause| format!("failed to convert {path} from {kind} to []metav1.Condition: {cause}");
+    let entries = list.into_iter().flatten().filter_map(Value::as_object);
+    entries.map(|fields| read_condition(fields).map_err(wrong)).collect()
 }
 
-impl<'a> Entry<'a> {
-    fn read(fields: &'a Map<String, Value>) -> Result<Self, String> {
-        let type_ = text(fields, "type");
-        if type_.is_empty() {
-            return Err("type must be set for all conditions".to_owned());
-        }
-        let wrong = |status: &str| match status {
-            "" => format!("status must be set for the {type_} condition"),
-            _ => format!("status for the {type_} condition must be one of True, False, Unknown"),
-        };
-        let status = text(fields, "status");
-        let status = Status::parse(status).ok_or_else(|| wrong(status))?;
-        let since = match text(fields, "lastTransitionTime") {
-            "" => None,
-            text => Some(parse_rfc3339(text).ok_or_else(|| {
-                format!("failed to unmarshal lastTransitionTime value: {text}: not an RFC 3339 time")
-            })?),
-        };
-        Ok(Self { type_, status, since, fields })
+fn read_condition(fields: &Map<String, Value>) -> Result<Condition, String> {
+    let type_ = text(fields, "type");
+    if type_.is_empty() {
+        return Err("type must be set for all conditions".to_owned());
     }
-
-    fn verdict(self) -> Verdict<'a> {
-        let reason = match text(self.fields, "reason") {
-            "" => "NoReasonReported",
-            reason => reason,
-        };
-        let message = text(self.fields, "message");
-        let since = self.since.map_or(UNSTAMPED, to_k8s);
-        Verdict { since, ..Verdict::new(self.type_, self.status, reason, message) }
-    }
+    let wrong = |status: &str| match status {
+        "" => format!("status must be set for the {type_} condition"),
+        _ => format!("status for the {type_} condition must be one of True, False, Unknown"),
+    };
+    let status = text(fields, "status");
+    let status = Status::parse(status).ok_or_else(|| wrong(status))?;
+    let last_transition_time = match text(fields, "lastTransitionTime") {
+        "" => UNSTAMPED,
+        text => to_k8s(parse_rfc3339(text).ok_or_else(|| {
+            format!("failed to unmarshal lastTransitionTime value: {text}: not an RFC 3339 time")
+        })?),
+    };
+    let reason = match text(fields, "reason") {
+        "" => NO_REASON_REPORTED,
+        reason => reason,
+    };
+    Ok(Condition { last_transition_time, ..condition(type_, status, reason, text(fields, "message")) })
 }
+
+/// The reason of a condition that came without one.
+pub const NO_REASON_REPORTED: &str = "NoReasonReported";
 
 /// Empty when there is no such text.
 fn text<'a>(fields: &'a Map<String, Value>, field: &str) -> &'a str {

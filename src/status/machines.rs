@@ -30,7 +30,17 @@ const UP_TO_DATE_GRACE: TimeDelta = TimeDelta::seconds(10);
 /// Has the control plane label, with any value.
 #[must_use]
 pub fn is_control_plane(machine: &Machine) -> bool {
-    machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::CONTROL_PLANE))
+    has_label(machine, label::CONTROL_PLANE)
+}
+
+/// Belongs to a MachinePool.
+#[must_use]
+pub fn is_pool_machine(machine: &Machine) -> bool {
+    has_label(machine, label::POOL_NAME)
+}
+
+fn has_label(machine: &Machine, name: &str) -> bool {
+    machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(name))
 }
 
 /// The name; empty before the server has given one.

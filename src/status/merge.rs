@@ -11,6 +11,7 @@ use super::condition_ops::{Polarity, UNSTAMPED, condition, internal_error};
 use super::verdict::Verdict;
 use super::wording::{join_limited, plural};
 use crate::api::condition::{Status, find};
+use crate::api::machine::ReadinessGate;
 
 /// How much one condition weighs in a merge. Smaller is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,11 +61,11 @@ pub type PriorityExceptions<'a> = &'a dyn Fn(&Condition) -> Option<Priority>;
 #[derive(Clone)]
 pub struct Summary<'a> {
     pub target: &'static str,
-    /// In order of importance; never contains `target`.
-    pub types: Vec<&'a str>,
-    pub negative: Vec<&'a str>,
+    /// Each once, in order of importance; never contains `target`.
+    pub types: Cow<'a, [&'a str]>,
+    pub negative: Cow<'a, [&'a str]>,
     /// Left out when absent, instead of counting as `Unknown`.
-    pub ignored_if_missing: Vec<&'a str>,
+    pub ignored_if_missing: &'a [&'a str],
     /// Take the place of stored conditions for this summary only.
     pub overrides: Vec<Condition>,
     pub reasons: Reasons,
@@ -76,16 +77,28 @@ pub struct Summary<'a> {
 impl<'a> Summary<'a> {
     /// A summary without exceptions.
     #[must_use]
-    pub fn new(target: &'static str, types: Vec<&'a str>, reasons: Reasons) -> Self {
+    pub fn new(target: &'static str, types: impl Into<Cow<'a, [&'a str]>>, reasons: Reasons) -> Self {
         Self {
             target,
-            types,
-            negative: Vec::new(),
-            ignored_if_missing: Vec::new(),
+            types: types.into(),
+            negative: Cow::Borrowed(&[]),
+            ignored_if_missing: &[],
             overrides: Vec::new(),
             reasons,
             exceptions: None,
             transform: None,
+        }
+    }
+
+    /// Conditions that somebody asked to count, too, each with the polarity they gave it.
+    pub fn add_gates(&mut self, gates: &'a [ReadinessGate]) {
+        for gate in gates {
+            // Listed twice: the last place counts.
+            self.types.to_mut().retain(|type_| *type_ != gate.condition_type);
+            self.types.to_mut().push(&gate.condition_type);
+            if gate.polarity.as_deref() == Some("Negative") {
+                self.negative.to_mut().push(&gate.condition_type);
+            }
         }
     }
 
@@ -125,10 +138,7 @@ impl<'a> Summary<'a> {
     }
 
     fn in_scope<'c>(&'c self, conditions: &'c [Condition]) -> impl Iterator<Item = Cow<'c, Condition>> {
-        // Listed twice: the last place counts.
-        let types = self.types.iter().enumerate();
-        let types = types.filter(|(at, type_)| !self.types[at + 1..].contains(type_));
-        types.filter_map(move |(_, type_)| match find(&self.overrides, type_) {
+        self.types.iter().filter_map(move |type_| match find(&self.overrides, type_) {
             Some(instead) => Some(Cow::Borrowed(instead)),
             None => match find(conditions, type_) {
                 Some(found) => Some(Cow::Borrowed(found)),
@@ -361,8 +371,8 @@ mod tests {
     #[test]
     fn a_summary_names_every_issue_and_unknown_in_type_order() {
         let mut summary = Summary::new("Ready", vec!["Deleting", "A", "B", "C"], Reasons::READY);
-        summary.negative = vec!["Deleting"];
-        summary.ignored_if_missing = vec!["C"];
+        summary.negative = Cow::Borrowed(&["Deleting"]);
+        summary.ignored_if_missing = &["C"];
         let got = summary.of(&[
             said("B", Status::False, "Broken", "disk\n* one"),
             said("Deleting", Status::False, "NotDeleting", ""),
@@ -388,7 +398,7 @@ mod tests {
         broken(Summary::new("Ready", vec!["Ready"], Reasons::READY), &[]);
         broken(Summary::new("Ready", Vec::new(), Reasons::READY), &[]);
         let mut summary = Summary::new("Ready", vec!["A"], Reasons::READY);
-        summary.ignored_if_missing = vec!["A"];
+        summary.ignored_if_missing = &["A"];
         broken(summary, &[]);
         let stored = [said("A", Status::True, "R", "")];
         let mut summary = Summary::new("Ready", vec!["A"], Reasons::READY);

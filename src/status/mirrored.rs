@@ -3,7 +3,7 @@
 //! Source: cluster-api `util/conditions/mirror.go`, `setBootstrapReadyCondition` and its neighbours, v1.14.0.
 
 use super::condition_ops::internal_error;
-use super::contract::{External, Provided};
+use super::contract::{External, NO_REASON_REPORTED, Provided};
 use super::verdict::Verdict;
 use crate::api::condition::Status;
 
@@ -45,11 +45,12 @@ impl<'a> Mirrored<'a> {
     fn of_found(&self, provided: &'a Provided) -> Verdict<'a> {
         match provided.condition(self.source_type) {
             Err(error) => Verdict::new(self.target, Status::Unknown, "InvalidConditionReported", error),
-            Ok(Some(mut found)) => {
-                if found.reason == "NoReasonReported" && found.status == "True" {
-                    found.reason = self.source_type.into();
+            Ok(Some(found)) => {
+                let mut said = Verdict { type_: self.target.into(), ..found.into() };
+                if found.reason == NO_REASON_REPORTED && found.status == "True" {
+                    said.reason = self.source_type.into();
                 }
-                Verdict { type_: self.target.into(), ..found }
+                said
             }
             Ok(None) if self.initialized => Verdict::new(self.target, Status::True, self.source_type, ""),
             Ok(None) => {

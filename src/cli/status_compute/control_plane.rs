@@ -99,7 +99,7 @@ impl Dump {
     /// A kind of template that is not in the dump at all counts as there.
     fn template(&self, ns: &str, object: &KubeadmControlPlane) -> Template {
         match self.external(ns, Some(&object.spec.machine_template.spec.infrastructure_ref)) {
-            External::Found(provided) => Template::Found(provided.content),
+            External::Found(provided) => Template::Found(provided.into_content()),
             External::NotFound { .. } => Template::Missing,
             External::NotSet | External::Unreadable { .. } => Template::Found(serde_json::Value::Null),
         }

@@ -22,7 +22,7 @@ use crate::api::names;
 use crate::api::names::label;
 use crate::api::reference::ContractRef;
 use crate::plan::machine_set::preflight::{Preflight, check};
-use crate::status::contract::{External, Provided};
+use crate::status::contract::External;
 use crate::status::machine::{NodeReading, Probe, Update};
 use crate::status::machines::is_control_plane;
 use crate::status::selector::matches;
@@ -399,7 +399,7 @@ pub fn told_update(machine: &Machine) -> Option<Update> {
 /// The content of what was found.
 pub fn content(external: External) -> Option<serde_json::Value> {
     match external {
-        External::Found(Provided { content, .. }) => Some(content),
+        External::Found(provided) => Some(provided.into_content()),
         _ => None,
     }
 }

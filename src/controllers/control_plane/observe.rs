@@ -92,7 +92,7 @@ fn with_objects(context: &Context, machine: &Machine) -> OwnedMachine {
     let config = machine.spec.bootstrap.config_ref.as_ref();
     let config = config.and_then(|r| context.caches.kubeadm_configs.get(&ObjectKey::new(namespace, &r.name)));
     let infrastructure = match context.caches.external(namespace, Some(&machine.spec.infrastructure_ref)) {
-        External::Found(provided) => Some(provided.content),
+        External::Found(provided) => Some(provided.into_content()),
         _ => None,
     };
     OwnedMachine { machine: machine.clone(), bootstrap: config.map(|c| (*c).clone()), infrastructure }
@@ -108,7 +108,7 @@ fn template(context: &Context, object: &KubeadmControlPlane) -> Template {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let reference = &object.spec.machine_template.spec.infrastructure_ref;
     match context.caches.external(namespace, Some(reference)) {
-        External::Found(provided) => Template::Found(provided.content),
+        External::Found(provided) => Template::Found(provided.into_content()),
         External::NotFound { .. } | External::NotSet => Template::Missing,
         External::Unreadable { error, .. } => Template::Unreadable(error),
     }

@@ -22,7 +22,7 @@ pub use complete::is_complete;
 use super::condition_ops::{Draft, not_paused};
 use super::contract::External;
 use super::machine::Probe;
-use super::machines::{Member, is_control_plane};
+use super::machines::{Member, is_control_plane, is_pool_machine};
 use super::mirrored::Mirrored;
 use super::verdict::Verdict;
 use crate::api::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint};
@@ -32,7 +32,7 @@ use crate::api::machine::{Machine, ReadinessGate};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
-use crate::api::names::{CORE_GROUP, label};
+use crate::api::names::CORE_GROUP;
 use crate::time::{Timestamp, rfc3339};
 
 /// Condition types that the Cluster controller owns: all but `TopologyReconciled`.
@@ -125,10 +125,6 @@ impl<'a> Census<'a> {
     fn without_pools(&self) -> impl Iterator<Item = &Member<'a>> {
         self.control_plane.iter().filter(|m| !is_pool_machine(m.machine)).chain(&self.workers)
     }
-}
-
-fn is_pool_machine(machine: &Machine) -> bool {
-    machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::POOL_NAME))
 }
 
 impl Observed {

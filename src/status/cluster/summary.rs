@@ -1,36 +1,33 @@
 //! `Available` of a Cluster: what its other conditions add up to.
 //! Source: `setAvailableCondition`, `cluster_controller_status.go`, v1.14.0.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Observed;
 use crate::status::merge::{Priority, Reasons, Summary};
 use crate::status::verdict::Verdict;
 
+const TYPES: [&str; 6] = [
+    "Deleting",
+    "RemoteConnectionProbe",
+    "InfrastructureReady",
+    "ControlPlaneAvailable",
+    "WorkersAvailable",
+    "TopologyReconciled",
+];
+
 pub(super) fn available(o: &Observed, conditions: &[Condition]) -> Verdict<'static> {
-    let mut types = vec![
-        "Deleting",
-        "RemoteConnectionProbe",
-        "InfrastructureReady",
-        "ControlPlaneAvailable",
-        "WorkersAvailable",
-        "TopologyReconciled",
-    ];
-    let mut negative = vec!["Deleting"];
-    let own = &o.cluster.spec.availability_gates;
-    for gate in if own.is_empty() { &o.class_gates } else { own } {
-        types.push(&gate.condition_type);
-        if gate.polarity.as_deref() == Some("Negative") {
-            negative.push(&gate.condition_type);
-        }
-    }
     let deleting = o.is_deleting();
     let exceptions = |c: &Condition| excused(c, deleting);
-    let mut summary = Summary::new("Available", types, Reasons::AVAILABLE);
-    summary.negative = negative;
+    let own = &o.cluster.spec.availability_gates;
+    let mut summary = Summary::new("Available", &TYPES[..], Reasons::AVAILABLE);
+    summary.negative = Cow::Borrowed(&["Deleting"]);
+    summary.add_gates(if own.is_empty() { &o.class_gates } else { own });
     summary.exceptions = Some(&exceptions);
     if !o.has_topology() {
-        summary.ignored_if_missing.push("TopologyReconciled");
+        summary.ignored_if_missing = &["TopologyReconciled"];
     }
     summary.of(conditions)
 }

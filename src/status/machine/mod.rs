@@ -207,10 +207,9 @@ pub fn offered_data_secret(bootstrap: &Provided) -> Option<&str> {
 /// The provider ID that the infrastructure object offers, when it is provisioned.
 #[must_use]
 pub fn offered_provider_id(o: &Observed) -> Option<&str> {
-    let infrastructure =
-        o.infrastructure.found().filter(|i| !i.is_deleting() && !i.provisioned_is_malformed())?;
-    let before = initialization(&o.machine).infrastructure_provisioned == Some(true);
-    if !infrastructure.provisioned() && !before {
+    let infrastructure = o.infrastructure.found().filter(|i| !i.is_deleting())?;
+    let was = || initialization(&o.machine).infrastructure_provisioned == Some(true);
+    if !infrastructure.provisioned() && (infrastructure.provisioned_is_malformed() || !was()) {
         return None;
     }
     infrastructure.text("/spec/providerID")
@@ -295,12 +294,24 @@ fn learn(status: &mut MachineStatus, o: &Observed) {
 
 fn learn_infrastructure(status: &mut MachineStatus, infrastructure: Option<&Provided>) {
     let Some(infrastructure) = infrastructure else { return };
-    if let Some(addresses) = addresses(&infrastructure.content["status"]["addresses"]) {
+    let reported = &infrastructure.content()["status"]["addresses"];
+    if !are(&status.addresses, reported)
+        && let Some(addresses) = addresses(reported)
+    {
         status.addresses = addresses;
     }
-    if let Some(domain) = infrastructure.content["status"]["failureDomain"].as_str() {
+    if let Some(domain) = infrastructure.content()["status"]["failureDomain"].as_str() {
         status.failure_domain = Some(domain.to_owned()).filter(|domain| !domain.is_empty());
     }
+}
+
+/// Nothing to learn: these addresses are listed, in this order.
+fn are(known: &[MachineAddress], list: &Value) -> bool {
+    let is = |known: &MachineAddress, entry: &Value| {
+        entry["address"] == known.address.as_str() && entry["type"] == known.type_.as_str()
+    };
+    let list = list.as_array();
+    list.is_some_and(|list| known.len() == list.len() && known.iter().zip(list).all(|(a, b)| is(a, b)))
 }
 
 /// `None` when one of them is malformed.

@@ -1,6 +1,8 @@
 //! `Updating`, `UpToDate`, `Ready` and `Available` of a Machine: what its other conditions add up to.
 //! Source: `machine_controller_status.go`, v1.14.0.
 
+use std::borrow::Cow;
+
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -68,32 +70,27 @@ pub(super) fn up_to_date(
     Some(Verdict::new(TYPE, Status::True, "UpToDate", ""))
 }
 
+const READY_TYPES: [&str; 6] = [
+    "Deleting",
+    "Updating",
+    "BootstrapConfigReady",
+    "InfrastructureReady",
+    "NodeHealthy",
+    "HealthCheckSucceeded",
+];
+
 pub(super) fn ready(
     o: &Observed,
     status: &MachineStatus,
     conditions: &[Condition],
     now: Timestamp,
 ) -> Verdict<'static> {
-    let mut types = vec![
-        "Deleting",
-        "Updating",
-        "BootstrapConfigReady",
-        "InfrastructureReady",
-        "NodeHealthy",
-        "HealthCheckSucceeded",
-    ];
-    let mut negative = vec!["Deleting", "Updating"];
-    for gate in &o.machine.spec.readiness_gates {
-        types.push(&gate.condition_type);
-        if gate.polarity.as_deref() == Some("Negative") {
-            negative.push(&gate.condition_type);
-        }
-    }
     let deleting = o.is_deleting();
     let exceptions = |c: &Condition| excused(c, deleting);
-    let mut summary = Summary::new("Ready", types, Reasons::READY);
-    summary.negative = negative;
-    summary.ignored_if_missing = vec!["HealthCheckSucceeded"];
+    let mut summary = Summary::new("Ready", &READY_TYPES[..], Reasons::READY);
+    summary.negative = Cow::Borrowed(&["Deleting", "Updating"]);
+    summary.add_gates(&o.machine.spec.readiness_gates);
+    summary.ignored_if_missing = &["HealthCheckSucceeded"];
     summary.exceptions = Some(&exceptions);
     summary.transform = Some(group_control_plane_lines);
     if deleting {

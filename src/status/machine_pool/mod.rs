@@ -88,7 +88,7 @@ pub fn is_complete(o: &Observed) -> bool {
 
 /// An empty name is one.
 fn names_data_secret(config: &Provided) -> bool {
-    config.content["status"]["dataSecretName"].is_string()
+    config.content()["status"]["dataSecretName"].is_string()
 }
 
 /// `UpToDate` of a Machine of a pool.
@@ -144,7 +144,7 @@ fn follow(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provide
         return own.clone();
     }
     status.replicas = infrastructure.count("/status/replicas").or(status.replicas);
-    let stated = infrastructure.content["spec"]["providerIDList"].clone();
+    let stated = infrastructure.content()["spec"]["providerIDList"].clone();
     let listed: Option<Vec<String>> = serde_json::from_value(stated).ok();
     // An empty list is, to upstream, not the same as none.
     let differs = listed.as_ref().map_or(!own.is_empty(), |list| list != own || list.is_empty());

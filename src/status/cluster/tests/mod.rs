@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::condition::find;
+use crate::api::names::label;
 use crate::status::contract::Provided;
 use crate::time::{parse_rfc3339, to_k8s};
 

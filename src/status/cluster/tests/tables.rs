@@ -7,6 +7,7 @@ use chrono::TimeDelta;
 
 use super::*;
 use crate::api::machine::ReadinessGate;
+use crate::api::names::label;
 use crate::status::condition_ops::CHECK_LOGS;
 use crate::status::contract::Contract;
 use crate::status::witness;
