@@ -98,12 +98,12 @@ pub fn plan(o: &Observed) -> Plan {
         plan.step(ownership::add_finalizer(&o.cluster, finalizer::CLUSTER), Why::Finalizer);
         return plan;
     }
-    if o.has_topology() && o.infrastructure == External::NotSet && !o.is_deleting() {
+    if !o.looks() {
         plan.block(Why::WaitingForTopology);
         return plan;
     }
-    infrastructure(o, &mut plan);
-    control_plane(o, &mut plan);
+    let offered = infrastructure(o, &mut plan);
+    control_plane(o, offered, &mut plan);
     if o.is_deleting() {
         delete(o, &mut plan);
     }
@@ -113,34 +113,36 @@ pub fn plan(o: &Observed) -> Plan {
     plan
 }
 
-fn infrastructure(o: &Observed, plan: &mut Plan) {
+/// Does it offer an endpoint?
+fn infrastructure(o: &Observed, plan: &mut Plan) -> bool {
     let done = initialization(&o.cluster).infrastructure_provisioned == Some(true);
     let name = o.cluster.spec.infrastructure_ref.as_ref().map_or("", |r| r.name.as_str());
-    let Some(found) = adopted(o, &o.infrastructure, name, done, plan) else { return };
-    if found.provisioned() || done {
-        endpoint(o, found, plan);
-    } else if !done && !o.is_deleting() {
+    let Some(found) = adopted(o, &o.infrastructure, name, done, plan) else { return false };
+    if (found.provisioned() || done) && !found.provisioned_is_malformed() {
+        return endpoint(o, found, plan);
+    }
+    if !done && !o.is_deleting() {
         plan.block(provider::Why::WaitingForInfrastructure { kind: found.kind.clone() });
     }
+    false
 }
 
-fn control_plane(o: &Observed, plan: &mut Plan) {
+/// `offered`: the infrastructure has an endpoint; else that of an initialized control plane is taken.
+fn control_plane(o: &Observed, offered: bool, plan: &mut Plan) {
     let done = initialization(&o.cluster).control_plane_initialized == Some(true);
     let name = o.cluster.spec.control_plane_ref.as_ref().map_or("", |r| r.name.as_str());
     let Some(found) = adopted(o, &o.control_plane, name, done, plan) else { return };
-    let provisioned = initialization(&o.cluster).infrastructure_provisioned == Some(true);
-    let infrastructure_has_one =
-        o.infrastructure.found().is_some_and(|i| (i.provisioned() || provisioned) && i.endpoint().is_some());
-    if !infrastructure_has_one {
+    let initialized = found.control_plane_initialized();
+    if !offered && (initialized || done) && !found.initialized_is_malformed() {
         endpoint(o, found, plan);
     }
-    if !done && !o.is_deleting() && !found.control_plane_initialized() {
+    if !done && !o.is_deleting() && !initialized {
         plan.block(Why::WaitingForControlPlane { kind: found.kind.clone() });
     }
 }
 
-/// The object, owned by the Cluster; `None` when there is none to work with, with a blocker where
-/// there should be one.
+/// The object, owned by the Cluster (controlled by it, if it is made from a class); `None` when there is
+/// none to work with, with a blocker where there should be one.
 fn adopted<'a>(
     o: &Observed,
     external: &'a External,
@@ -152,19 +154,19 @@ fn adopted<'a>(
         provider::found(external, name, needed, o.is_deleting(), plan).filter(|f| !f.is_deleting())?;
     let cluster = o.cluster.metadata.name.as_deref().unwrap_or_default();
     let why = Why::Adopt { kind: found.kind.clone() };
-    provider::adopt(found, ownership::owner(&o.cluster, true), cluster, |_| false, why, plan);
+    provider::adopt(found, ownership::owner(&o.cluster, o.has_topology()), cluster, |_| false, why, plan);
     Some(found)
 }
 
-fn endpoint(o: &Observed, from: &Provided, plan: &mut Plan) {
-    if has_endpoint(&o.cluster) {
-        return;
-    }
-    if let Some((host, port)) = from.endpoint() {
+/// Copies the endpoint of `from` to a Cluster without one. Is there one to copy?
+fn endpoint(o: &Observed, from: &Provided, plan: &mut Plan) -> bool {
+    let Some((host, port)) = from.endpoint() else { return false };
+    if !has_endpoint(&o.cluster) {
         let body = json!({"spec": {"controlPlaneEndpoint": {"host": host, "port": port}}});
         let why = Why::Endpoint { host, kind: from.kind.clone() };
         plan.step(Write::Patch { object: ObjectRef::of(&o.cluster), body }, why);
     }
+    true
 }
 
 /// Milestones and phases as events: what the status of `after` reached and that of `before` had not.
@@ -265,8 +267,7 @@ mod tests {
         External::Found(Provided::new(json!({
             "apiVersion": "x.cluster.x-k8s.io/v1beta2", "kind": kind,
             "metadata": {"name": "c", "namespace": "ns", "uid": kind, "labels": {"cluster.x-k8s.io/cluster-name": "c"},
-                "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c",
-                                     "controller": true, "blockOwnerDeletion": true}]},
+                "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c"}]},
             "spec": spec, "status": status,
         })))
     }
@@ -306,6 +307,40 @@ mod tests {
         check(&o, &["adopt-provider-object"], &["waiting-for-infrastructure", "waiting-for-control-plane"]);
         o.infrastructure = External::NotFound { kind: "DevCluster".to_owned() };
         check(&o, &[], &["missing-provider-object", "waiting-for-control-plane"]);
+    }
+
+    #[test]
+    fn the_endpoint_of_a_control_plane_counts_once_it_is_initialized() {
+        let spec = || json!({"controlPlaneEndpoint": {"host": "h", "port": 6443}});
+        let initialized = |flag: Value| json!({"initialization": {"controlPlaneInitialized": flag}});
+        let mut o = fresh();
+        o.infrastructure = External::NotSet;
+        for (status, steps, blockers) in [
+            (json!({}), vec![], vec!["waiting-for-control-plane"]),
+            (initialized(json!("yes")), vec![], vec!["waiting-for-control-plane"]),
+            (initialized(json!(true)), vec!["copy-endpoint"], vec![]),
+        ] {
+            o.control_plane = provider("XPlane", spec(), status);
+            check(&o, &steps, &blockers);
+        }
+        let provisioned = json!({"initialization": {"provisioned": true}});
+        o.infrastructure = provider("DevCluster", spec(), provisioned.clone());
+        check(&o, &["copy-endpoint"], &[]);
+        o.infrastructure = provider("DevCluster", json!({}), provisioned);
+        check(&o, &["copy-endpoint"], &[]);
+    }
+
+    #[test]
+    fn a_topology_controls_what_it_made_and_is_waited_for_until_it_made_both() {
+        let mut o = fresh();
+        o.cluster.spec.topology = Some(object(json!({"classRef": {"name": "k"}, "version": "v1.34.1"})));
+        let adopts = ["adopt-provider-object", "adopt-provider-object"];
+        check(&o, &adopts, &["waiting-for-infrastructure", "waiting-for-control-plane"]);
+        let Write::Patch { body, .. } = &plan(&o).steps[0].write else { unreachable!("a patch") };
+        assert_eq!(body["metadata"]["ownerReferences"][0]["controller"], true);
+        o.cluster.spec.control_plane_ref = None;
+        o.control_plane = External::NotSet;
+        check(&o, &[], &["waiting-for-topology"]);
     }
 
     #[test]

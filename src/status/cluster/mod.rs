@@ -146,7 +146,8 @@ impl Observed {
 
     /// Before a topology has made both references, nobody looks for descendants, nor for the one object
     /// that is referred to already.
-    fn looks(&self) -> bool {
+    #[must_use]
+    pub fn looks(&self) -> bool {
         let spec = &self.cluster.spec;
         let generated = spec.infrastructure_ref.is_some() && spec.control_plane_ref.is_some();
         !self.has_topology() || generated || self.is_deleting()
