@@ -1,5 +1,5 @@
 //! Performs the steps of a plan: writes through the one write path, calls into workload clusters,
-//! events. Stops at the first failure. Must not decide anything.
+//! events. Must not decide anything.
 
 use std::time::Duration;
 
@@ -26,7 +26,6 @@ pub struct Applied {
     /// Objects as the server stored them, newest last.
     pub stored: Vec<(ObjectRef, Value)>,
     pub evictions: Evictions,
-    /// The first step that failed; those after it were not tried.
     pub failure: Option<Failure>,
 }
 
@@ -38,12 +37,39 @@ pub struct Failure {
     pub error: ReconcileError,
 }
 
+impl Failure {
+    /// Several as one: `[first, second]`, each text once, under the rule of the last.
+    fn together(mut failures: Vec<Self>) -> Option<Self> {
+        let last = failures.pop()?;
+        if failures.is_empty() {
+            return Some(last);
+        }
+        let mut words: Vec<String> = Vec::new();
+        for failure in failures.iter().chain([&last]) {
+            let text = failure.error.to_string();
+            if !words.contains(&text) {
+                words.push(text);
+            }
+        }
+        Some(Self { rule: last.rule, error: ReconcileError::failed(format!("[{}]", words.join(", "))) })
+    }
+}
+
 impl Applied {
     /// The object as the last write to it left it; `None` when nothing wrote to it.
     #[must_use]
     pub fn latest<K: DeserializeOwned>(&self, object: &ObjectRef) -> Option<K> {
         let (_, value) = self.stored.iter().rfind(|(r, _)| r.gvk == object.gvk && r.key == object.key)?;
         serde_json::from_value(value.clone()).ok()
+    }
+
+    /// This and then `other`.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.stored.extend(other.stored);
+        self.evictions.extend(other.evictions);
+        self.failure = Failure::together(self.failure.into_iter().chain(other.failure).collect());
+        self
     }
 
     /// # Errors
@@ -53,7 +79,19 @@ impl Applied {
     }
 }
 
-/// Performs `steps` in order.
+/// Performs every one of `steps`, for they do not need each other.
+pub async fn apply_each(context: &Context, steps: &[Step]) -> Applied {
+    let (mut all, mut failures) = (Applied::default(), Vec::new());
+    for step in steps {
+        let mut one = apply(context, std::slice::from_ref(step)).await;
+        failures.extend(one.failure.take());
+        all = all.and(one);
+    }
+    all.failure = Failure::together(failures);
+    all
+}
+
+/// Performs `steps` in order, up to the first failure.
 pub async fn apply(context: &Context, steps: &[Step]) -> Applied {
     let mut applied = Applied::default();
     for step in steps {

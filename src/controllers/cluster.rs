@@ -93,7 +93,10 @@ impl Controller for Clusters {
             return Ok(Outcome::Done);
         }
         log_blockers(&ObjectRef::of(cluster.as_ref()), &plan.blockers);
-        let applied = apply::apply(context, &plan.steps).await;
+        // A child that cannot be deleted holds up neither the others nor anything else.
+        let (children, rest): (Vec<_>, Vec<_>) =
+            plan.steps.into_iter().partition(|step| step.reason.rule == planned::DELETIONS[0]);
+        let applied = apply::apply(context, &rest).await.and(apply::apply_each(context, &children).await);
         if let Some(latest) = applied.latest(&ObjectRef::of(cluster.as_ref())) {
             observed.cluster = latest;
         }

@@ -2,6 +2,7 @@
 //! translation; must not know who asks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -12,12 +13,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
+use super::faults::Fault;
 use super::world::World;
 use crate::api::key::ObjectKey;
 use crate::api::merge;
 use crate::time::Timestamp;
 use crate::workload::nodes::provider_id;
 use crate::workload::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+
+/// How long an eviction takes to answer under [`Fault::SlowEvictions`].
+const SLOW_EVICTION: Duration = Duration::from_secs(6);
 
 #[async_trait]
 impl Workload for World {
@@ -99,6 +104,9 @@ impl Workload for World {
         pod: &ObjectKey,
         grace_period_s: Option<u32>,
     ) -> Result<Eviction, WorkloadError> {
+        if self.ask(cluster, |sim| Ok(sim.faults.contains_key(&Fault::SlowEvictions)))? {
+            tokio::time::sleep(SLOW_EVICTION).await;
+        }
         let now = self.now();
         self.tell(cluster, |sim| {
             let Some(found) = sim.pods.get_mut(pod) else { return Ok(Eviction::Gone) };

@@ -204,3 +204,17 @@ async fn a_lost_connection_stops_a_drain_and_says_so() {
         timeline.text
     );
 }
+
+/// The first eviction is answered, the second cut off, the third not begun; nobody asks again, and what was
+/// said stays, until the next round.
+#[tokio::test(start_paused = true)]
+async fn a_round_of_evictions_ends_after_ten_seconds() {
+    let pod = |name: &str| json!({"name": name, "terminationSeconds": 60});
+    let (sim, name) = start(25, json!([pod("a"), pod("b"), pod("c")])).await;
+    sim.world.set_fault(&ObjectKey::new("default", "harbor"), Fault::SlowEvictions, true);
+    sim.delete::<Machine>(&name).await;
+    let mut timeline = Timeline::new(&sim, &name);
+    timeline.watch(&sim, |_| false).await;
+    timeline.events(&sim).await;
+    golden("machine_deletion_slow_evictions", &timeline.text);
+}

@@ -27,6 +27,7 @@ mod k9s;
 mod keeping;
 mod kubectl;
 mod oneshot;
+mod refusals;
 mod rollout;
 mod running;
 mod schema;

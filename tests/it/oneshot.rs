@@ -108,6 +108,49 @@ async fn get_says_what_is_wrong() {
     assert_eq!(none, "No resources found in empty namespace.");
 }
 
+/// A server with a Cluster API from before v1beta2: other columns, and the older conditions.
+async fn older_server() -> Connection {
+    let mut definitions = capstan::api::crds::all();
+    for version in definitions.iter_mut().flat_map(|d| &mut d.spec.versions) {
+        version.name = "v1beta1".to_owned();
+        let anything = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        version.schema = serde_json::from_value(anything).expect("a schema");
+        let phase = json!([{"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+            {"name": "Version", "type": "string", "jsonPath": ".spec.topology.version", "priority": 1}]);
+        version.additional_printer_columns = serde_json::from_value(phase).expect("columns");
+    }
+    let (clock, tokens) = (Clock::fixed(now()), Tokens { admin: "a".to_owned(), read_only: "r".to_owned() });
+    let options = Options { clock, rng: Rng::seeded(7), definitions, tokens };
+    let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
+    let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+        "metadata": {"name": "old", "namespace": "default", "uid": "u", "creationTimestamp": "2026-11-19T10:00:00Z"},
+        "spec": {"infrastructureRef": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "DevCluster", "name": "old"}},
+        "status": {"phase": "Provisioned", "infrastructureReady": true, "conditions": [
+            {"type": "Ready", "status": "False", "severity": "Error", "reason": "Broken", "message": "disk is full",
+             "lastTransitionTime": "2026-11-20T09:00:00Z"}]}});
+    server.import(std::iter::once(cluster)).await.expect("imported");
+    in_process(server, "test", "default", false)
+}
+
+#[tokio::test]
+async fn get_and_describe_read_a_server_that_has_only_v1beta1() {
+    let server = older_server().await;
+    let table = got(&server, "get clusters", "default").await.expect("a table");
+    assert_eq!(table, "NAME   PHASE\nold    Provisioned\n");
+    let wide = got(&server, "get cluster/old -o wide", "default").await.expect("a table");
+    assert!(wide.starts_with("NAME   PHASE         VERSION\n"), "{wide}");
+    assert_eq!(got(&server, "get cl -o name", "default").await.as_deref(), Ok("cluster.cluster.x-k8s.io/old\n"));
+    let yaml = got(&server, "get cl old -o yaml", "default").await.expect("YAML");
+    assert!(yaml.starts_with("apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\n"), "{yaml}");
+    assert!(yaml.contains("severity: Error"), "as the server has it: {yaml}");
+    let args = describe_args("describe cluster old");
+    let tree = describe::describe(&server, &args, "default", now(), Style::default()).await.expect("a tree");
+    assert_eq!(tree.health, Health::Degraded, "by its older Ready");
+    let document = tree.document;
+    assert!(document.contains("Cluster default/old *"), "{document}");
+    assert!(document.trim_end().ends_with("* by deprecated v1beta1 conditions"), "{document}");
+}
+
 #[tokio::test]
 async fn describe_shows_the_tree_and_the_verdict() {
     let server = fleet_server().await;

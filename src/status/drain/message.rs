@@ -10,6 +10,11 @@ const REFUSALS_SHOWN: usize = 5;
 const TERMINATING: &str = "deletionTimestamp set, but still not removed from the Node";
 const COMPLETING: &str = "waiting for completion";
 const FAILED: &str = "failed to evict Pod, ";
+/// The server's sentence about a disruption budget, and how the message has it.
+const BUDGET: [&str; 2] = [
+    "Cannot evict pod as it would violate the pod's disruption budget.",
+    "cannot evict pod as it would violate the pod's disruption budget.",
+];
 
 /// The first line; `since` is when the drain began.
 #[must_use]
@@ -72,11 +77,12 @@ pub fn refusals(message: &str) -> Evictions {
         else {
             continue;
         };
-        let words = words.strip_prefix(FAILED).unwrap_or(words);
+        // Refusals are put in order by the server's own words.
+        let words = words.strip_prefix(FAILED).unwrap_or(words).replacen(BUDGET[1], BUDGET[0], 1);
         let keys = pods.split(", ").filter_map(|name| name.split_once('/'));
         found.extend(
             keys.map(|(namespace, name)| {
-                (ObjectKey::new(namespace, name), Evicted::Refused(words.to_owned()))
+                (ObjectKey::new(namespace, name), Evicted::Refused(words.clone()))
             }),
         );
     }
@@ -84,9 +90,8 @@ pub fn refusals(message: &str) -> Evictions {
 }
 
 fn refusal(words: &str) -> String {
-    const BUDGET: &str = "cannot evict pod as it would violate the pod's disruption budget.";
-    let text = words.replace("Cannot evict pod as it would violate the pod's disruption budget.", BUDGET);
-    if text.starts_with(BUDGET) { text } else { format!("{FAILED}{text}") }
+    let text = words.replace(BUDGET[0], BUDGET[1]);
+    if text.starts_with(BUDGET[1]) { text } else { format!("{FAILED}{text}") }
 }
 
 fn names(keys: &[ObjectKey]) -> String {

@@ -352,6 +352,7 @@ fn the_message_groups_pods_by_what_holds_them() {
     let of = |prefix: &str| told.keys().filter(|key| key.name.starts_with(prefix)).count();
     assert_eq!((told.len(), of("r"), of("f")), (3, 2, 1));
     assert_eq!(told[&keys(1, "f")[0]], Evicted::Refused("boom".to_owned()));
+    assert_eq!(told[&keys(2, "r")[1]], Evicted::Refused(budget.to_owned()), "in the server's words");
 }
 
 #[test]
