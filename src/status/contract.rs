@@ -216,11 +216,12 @@ impl Provided {
 
     fn is_malformed(&self, field: &str, legacy: &str) -> bool {
         let (status, initialization) = (&self.content["status"], &self.content["status"]["initialization"]);
-        let no_boolean = |value: &Value| !value.is_null() && !value.is_boolean();
+        // A null is there, and is no boolean.
+        let no_boolean = |of: &Value, field: &str| of.get(field).is_some_and(|value| !value.is_boolean());
         match self.contract {
-            Contract::V1Beta1 => no_boolean(&status[legacy]),
+            Contract::V1Beta1 => no_boolean(status, legacy),
             _ => {
-                no_boolean(&initialization[field])
+                no_boolean(initialization, field)
                     || !(initialization.is_null() || initialization.is_object())
             }
         }
@@ -451,6 +452,8 @@ mod tests {
         assert_eq!((silent.available_replicas(Some(1)), silent.up_to_date_replicas()), (None, None));
         let odd = |status: Value| control_plane(Contract::V1Beta2, 1, status).initialized_is_malformed();
         assert!(odd(json!({"initialization": "done"})), "no object");
+        assert!(odd(json!({"initialization": {"controlPlaneInitialized": null}})), "it is there");
+        assert!(!odd(json!({"initialization": null})), "nothing is there");
         assert!(!odd(json!({"initialization": {}, "initialized": "yes"})), "another contract's field");
     }
 

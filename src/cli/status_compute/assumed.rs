@@ -46,7 +46,7 @@ impl Dump {
         self.or_assumed(namespace, Some(&machine.spec.infrastructure_ref), stored, |ready| {
             let flags = machine.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default();
             json!({"spec": {"providerID": machine.spec.provider_id},
-                "status": {"initialization": {"provisioned": flags.infrastructure_provisioned}, "conditions": [source("Ready", ready)]}})
+                "status": {"initialization": {"provisioned": flags.infrastructure_provisioned == Some(true)}, "conditions": [source("Ready", ready)]}})
         })
     }
 
@@ -57,7 +57,7 @@ impl Dump {
             let flags = status.initialization.unwrap_or_default();
             let expiry = status.certificates_expiry_date.map(|date| json!({annotation::CERTIFICATES_EXPIRY: date}));
             json!({"metadata": {"annotations": expiry}, "status": {
-                "initialization": {"dataSecretCreated": flags.bootstrap_data_secret_created},
+                "initialization": {"dataSecretCreated": flags.bootstrap_data_secret_created == Some(true)},
                 "dataSecretName": machine.spec.bootstrap.data_secret_name, "conditions": [source("Ready", ready)]}})
         })
     }
@@ -67,7 +67,7 @@ impl Dump {
         self.or_assumed(namespace, cluster.spec.infrastructure_ref.as_ref(), stored, |ready| {
             let status = cluster.status.clone().unwrap_or_default();
             let flags = status.initialization.unwrap_or_default();
-            json!({"status": {"initialization": {"provisioned": flags.infrastructure_provisioned},
+            json!({"status": {"initialization": {"provisioned": flags.infrastructure_provisioned == Some(true)},
                 "failureDomains": status.failure_domains, "conditions": [source("Ready", ready)]}})
         })
     }
@@ -82,7 +82,7 @@ impl Dump {
             if let Some(map) = reported.as_object_mut() {
                 map.remove("desiredReplicas");
             }
-            reported["initialization"] = json!({"controlPlaneInitialized": flags.control_plane_initialized});
+            reported["initialization"] = json!({"controlPlaneInitialized": flags.control_plane_initialized == Some(true)});
             let mut conditions = vec![source("Available", available)];
             let named = cluster.spec.control_plane_ref.as_ref();
             let prefix = named.map(|r| format!("* {} {}:", r.kind, r.name)).unwrap_or_default();

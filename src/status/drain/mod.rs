@@ -103,8 +103,8 @@ impl Fate {
 /// `Ready` is `Unknown`: its kubelet does not report, so its pods will not terminate.
 #[must_use]
 pub fn is_unreachable(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
-    conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "Unknown")
+    let mut conditions = node.status.iter().filter_map(|s| s.conditions.as_ref()).flatten();
+    conditions.find(|c| c.type_ == "Ready").is_some_and(|c| c.status == "Unknown")
 }
 
 /// Sorts the pods on a Node. `evictions` is what happened in this round, if it already ran.

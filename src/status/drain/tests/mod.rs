@@ -317,6 +317,11 @@ fn stuck_pods_of_an_unreachable_node_are_passed_over() {
     case.node = object(json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}));
     let late = classify(case.grounds(), &Evictions::new(), now() - chrono::TimeDelta::milliseconds(1));
     assert_eq!(late.map(|drain| drain.terminating.len()), Ok(1), "only whole seconds count");
+    let ready = |first: &str, then: &str| {
+        let conditions = json!([{"type": "Ready", "status": first}, {"type": "Ready", "status": then}]);
+        is_unreachable(&object(json!({"status": {"conditions": conditions}})))
+    };
+    assert_eq!((ready("True", "Unknown"), ready("Unknown", "True")), (false, true), "the first counts");
 }
 
 fn keys(count: usize, prefix: &str) -> Vec<ObjectKey> {
