@@ -221,8 +221,7 @@ impl Provided {
         match self.contract {
             Contract::V1Beta1 => no_boolean(status, legacy),
             _ => {
-                no_boolean(initialization, field)
-                    || !(initialization.is_null() || initialization.is_object())
+                no_boolean(initialization, field) || !(initialization.is_null() || initialization.is_object())
             }
         }
     }

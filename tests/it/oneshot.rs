@@ -113,7 +113,8 @@ async fn older_server() -> Connection {
     let mut definitions = capstan::api::crds::all();
     for version in definitions.iter_mut().flat_map(|d| &mut d.spec.versions) {
         version.name = "v1beta1".to_owned();
-        let anything = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let anything =
+            json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         version.schema = serde_json::from_value(anything).expect("a schema");
         let phase = json!([{"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
             {"name": "Version", "type": "string", "jsonPath": ".spec.topology.version", "priority": 1}]);
@@ -139,7 +140,10 @@ async fn get_and_describe_read_a_server_that_has_only_v1beta1() {
     assert_eq!(table, "NAME   PHASE\nold    Provisioned\n");
     let wide = got(&server, "get cluster/old -o wide", "default").await.expect("a table");
     assert!(wide.starts_with("NAME   PHASE         VERSION\n"), "{wide}");
-    assert_eq!(got(&server, "get cl -o name", "default").await.as_deref(), Ok("cluster.cluster.x-k8s.io/old\n"));
+    assert_eq!(
+        got(&server, "get cl -o name", "default").await.as_deref(),
+        Ok("cluster.cluster.x-k8s.io/old\n")
+    );
     let yaml = got(&server, "get cl old -o yaml", "default").await.expect("YAML");
     assert!(yaml.starts_with("apiVersion: cluster.x-k8s.io/v1beta1\nkind: Cluster\n"), "{yaml}");
     assert!(yaml.contains("severity: Error"), "as the server has it: {yaml}");

@@ -13,7 +13,8 @@ use serde_json::json;
 use super::simulation::{Sim, manifest, settled};
 
 fn hold(sim: &Sim, ends: &[&str]) {
-    *sim.undeletable.lock().expect("no panic while held") = ends.iter().map(|end| (*end).to_owned()).collect();
+    *sim.undeletable.lock().expect("no panic while held") =
+        ends.iter().map(|end| (*end).to_owned()).collect();
 }
 
 async fn deleting<K: Object + Conditioned>(sim: &Sim, name: &str) -> (String, String) {
@@ -32,7 +33,12 @@ async fn is_leaving<K: Object>(sim: &Sim, name: &str) -> bool {
 /// How the last run of a controller ended.
 fn ending(sim: &Sim, controller: &str) -> String {
     let entries = sim.handle.trace().entries();
-    entries.iter().rev().find(|e| e.controller == controller).map(|e| format!("{:?}", e.ending)).unwrap_or_default()
+    entries
+        .iter()
+        .rev()
+        .find(|e| e.controller == controller)
+        .map(|e| format!("{:?}", e.ending))
+        .unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +77,8 @@ async fn a_machine_of_a_control_plane_that_cannot_be_deleted_does_not_hold_the_o
     let sim = Sim::start(32).await;
     sim.create(manifest(3, 0)).await;
     sim.until("3 machines up", 300, async |s| settled(s, 3, 0, "v1.34.1").await).await;
-    let mut machines: Vec<String> = sim.list::<Machine>().await.into_iter().filter_map(|m| m.metadata.name).collect();
+    let mut machines: Vec<String> =
+        sim.list::<Machine>().await.into_iter().filter_map(|m| m.metadata.name).collect();
     machines.sort();
     let held = machines.remove(1);
 
@@ -88,5 +95,8 @@ async fn a_machine_of_a_control_plane_that_cannot_be_deleted_does_not_hold_the_o
     assert!(told.iter().any(|e| e.reason.as_deref() == Some("FailedDelete")), "nobody was told");
 
     hold(&sim, &[]);
-    sim.until("the control plane gone", 900, async |s| s.get::<KubeadmControlPlane>("harbor-cp").await.is_none()).await;
+    sim.until("the control plane gone", 900, async |s| {
+        s.get::<KubeadmControlPlane>("harbor-cp").await.is_none()
+    })
+    .await;
 }

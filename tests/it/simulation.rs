@@ -27,8 +27,8 @@ use capstan::workload::Workload as _;
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
-use tower::ServiceExt as _;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 /// 2026-11-20T10:00:00Z plus the runtime's paused time.
 struct Paused(tokio::time::Instant);

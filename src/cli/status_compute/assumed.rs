@@ -82,7 +82,8 @@ impl Dump {
             if let Some(map) = reported.as_object_mut() {
                 map.remove("desiredReplicas");
             }
-            reported["initialization"] = json!({"controlPlaneInitialized": flags.control_plane_initialized == Some(true)});
+            reported["initialization"] =
+                json!({"controlPlaneInitialized": flags.control_plane_initialized == Some(true)});
             let mut conditions = vec![source("Available", available)];
             let named = cluster.spec.control_plane_ref.as_ref();
             let prefix = named.map(|r| format!("* {} {}:", r.kind, r.name)).unwrap_or_default();

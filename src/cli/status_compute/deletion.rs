@@ -57,10 +57,11 @@ impl Dump {
         let left_out =
             *leaving_node(observed) == NodeReading::NotConnected && last_seen(&observed.cluster).is_none();
         let reasons: &[&str] = match stage(observed, now) {
-            Stage::DrainFailed(_) if left_out => &["Deleting", "DrainingNode", "WaitingForVolumeDetach"],
+            Stage::DrainFailed(_) | Stage::VolumesUnknown(_) if left_out => {
+                &["Deleting", "DrainingNode", "WaitingForVolumeDetach"]
+            }
             Stage::Drain(None) => &["Deleting", "DrainingNode"],
             Stage::Drain(Some(drain)) if !drain.evict.is_empty() => &["DrainingNode"],
-            Stage::VolumesUnknown(_) if left_out => &["WaitingForVolumeDetach"],
             Stage::VolumeDetach(_) if !self.has_kind("", "PersistentVolume") => &["WaitingForVolumeDetach"],
             Stage::Node if left_out => &["DeletingNode"],
             _ => &[],

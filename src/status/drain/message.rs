@@ -81,9 +81,7 @@ pub fn refusals(message: &str) -> Evictions {
         let words = words.strip_prefix(FAILED).unwrap_or(words).replacen(BUDGET[1], BUDGET[0], 1);
         let keys = pods.split(", ").filter_map(|name| name.split_once('/'));
         found.extend(
-            keys.map(|(namespace, name)| {
-                (ObjectKey::new(namespace, name), Evicted::Refused(words.clone()))
-            }),
+            keys.map(|(namespace, name)| (ObjectKey::new(namespace, name), Evicted::Refused(words.clone()))),
         );
     }
     found

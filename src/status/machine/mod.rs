@@ -222,9 +222,13 @@ pub fn status(o: &Observed, now: Timestamp) -> MachineStatus {
     let mut status = o.machine.status.clone().unwrap_or_default();
     learn(&mut status, o);
     let course = deletion::course(o, now);
-    deletion::record_starts(&mut status, &course, now);
-    let told = o.told_deletion.as_ref().map(Verdict::from);
-    let deleting = told.unwrap_or_else(|| deletion::condition(o, &course.stage, now));
+    let deleting = match &o.told_deletion {
+        Some(told) => told.into(),
+        None => {
+            deletion::record_starts(&mut status, &course, now);
+            deletion::condition(o, &course.stage, now)
+        }
+    };
 
     let mut draft = Draft::new(std::mem::take(&mut status.conditions), o.machine.metadata.generation, now);
     draft.set(not_paused());

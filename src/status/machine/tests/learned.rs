@@ -69,12 +69,12 @@ fn a_node_without_system_information_empties_what_was_known() {
 }
 
 #[test]
-fn a_told_deletion_is_repeated_and_its_start_recorded() {
+fn a_told_deletion_is_repeated_with_the_starts_that_are_stored() {
     let mut o = deleting();
     o.told_deletion = Some(condition("Deleting", Status::True, "DrainingNode", "a pod is left"));
     let status = status(&o, now());
     assert_eq!(said(&status, "Deleting").1, "DrainingNode");
-    assert_eq!(status.deletion.and_then(|d| d.node_drain_start_time), Some(to_k8s(now())));
+    assert_eq!(status.deletion, None);
 }
 
 #[test]
