@@ -21,16 +21,17 @@ pub struct Nodes {
     names: Arc<Mutex<Names>>,
 }
 
-impl Nodes {
+impl Default for Nodes {
     /// Without any yet: whoever follows the cache fills both.
-    #[must_use]
-    pub fn new() -> Self {
+    fn default() -> Self {
         let (cache, names) = (Cache::new(), Arc::<Mutex<Names>>::default());
         let index = Arc::clone(&names);
         cache.on_change(move |change: &Change<'_, Node>| note(&mut index.lock(), change));
         Self { cache, names }
     }
+}
 
+impl Nodes {
     /// Those with a provider ID, by name. More than one is a mistake of somebody's.
     #[must_use]
     pub fn with_provider_id(&self, id: &str) -> Vec<Arc<Node>> {
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn nodes_are_found_by_the_provider_id_they_have_now() {
-        let nodes = Nodes::new();
+        let nodes = Nodes::default();
         let found = |id: &str| -> Vec<String> {
             nodes.with_provider_id(id).iter().filter_map(|node| node.metadata.name.clone()).collect()
         };

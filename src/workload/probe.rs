@@ -95,7 +95,7 @@ impl Prober {
 
     /// Probes until the connection counts as lost.
     async fn keep(&self, client: Client) -> Lost {
-        let nodes = Nodes::new();
+        let nodes = Nodes::default();
         let (changes, cluster) = (self.changes.clone(), self.cluster.clone());
         // Nobody listening is fine.
         nodes.cache.on_change(move |_| drop(changes.send(cluster.clone())));
