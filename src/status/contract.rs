@@ -38,12 +38,42 @@ pub enum External {
 pub struct Provided {
     pub kind: String,
     pub name: String,
-    pub contract: Contract,
+    contract: Contract,
     /// The whole object.
     content: Value,
     /// As `content` has them, read once however often somebody asks.
     conditions: Result<Vec<Condition>, String>,
     deleting: bool,
+    provisioned: Milestone,
+    data_secret_created: Milestone,
+    control_plane_initialized: Milestone,
+}
+
+/// A flag of `status.initialization`, or what was in its place before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Milestone {
+    Ahead,
+    Reached,
+    /// It is there and is no boolean. A null is there.
+    Malformed,
+}
+
+impl Milestone {
+    fn of(status: &Value, contract: Contract, field: &str, legacy: &str) -> Self {
+        let initialization = &status["initialization"];
+        let stated = initialization.get(field);
+        let value = match contract {
+            Contract::V1Beta1 => status.get(legacy),
+            _ if !(initialization.is_null() || initialization.is_object()) => return Self::Malformed,
+            Contract::V1Beta2 => stated,
+            Contract::Unstated => stated.or_else(|| status.get(legacy)),
+        };
+        match value.map(Value::as_bool) {
+            None | Some(Some(false)) => Self::Ahead,
+            Some(Some(true)) => Self::Reached,
+            Some(None) => Self::Malformed,
+        }
+    }
 }
 
 /// Which fields of a provider object count.
@@ -109,7 +139,18 @@ impl Provided {
         let (kind, name) = (text(&content["kind"]), text(&content["metadata"]["name"]));
         let conditions = conditions(&kind, &content["status"]);
         let deleting = !content["metadata"]["deletionTimestamp"].is_null();
-        Self { kind, name, contract: Contract::default(), content, conditions, deleting }
+        let provided = Self {
+            kind,
+            name,
+            contract: Contract::default(),
+            content,
+            conditions,
+            deleting,
+            provisioned: Milestone::Ahead,
+            data_secret_created: Milestone::Ahead,
+            control_plane_initialized: Milestone::Ahead,
+        };
+        provided.under(Contract::default())
     }
 
     #[must_use]
@@ -125,7 +166,14 @@ impl Provided {
     /// The same object, read by this contract.
     #[must_use]
     pub fn under(self, contract: Contract) -> Self {
-        Self { contract, ..self }
+        let milestone = |field, legacy| Milestone::of(&self.content["status"], contract, field, legacy);
+        Self {
+            contract,
+            provisioned: milestone("provisioned", "ready"),
+            data_secret_created: milestone("dataSecretCreated", "ready"),
+            control_plane_initialized: milestone("controlPlaneInitialized", "initialized"),
+            ..self
+        }
     }
 
     /// Where to write it. The plural follows from the kind, as the contract demands.
@@ -173,72 +221,55 @@ impl Provided {
     /// Infrastructure: ready to be used.
     #[must_use]
     pub fn provisioned(&self) -> bool {
-        self.initialized_by("provisioned", "ready")
+        self.provisioned == Milestone::Reached
     }
 
     /// Bootstrap: the data secret exists.
     #[must_use]
     pub fn data_secret_created(&self) -> bool {
-        self.initialized_by("dataSecretCreated", "ready")
+        self.data_secret_created == Milestone::Reached
     }
 
     /// Control plane: its API server answers.
     #[must_use]
     pub fn control_plane_initialized(&self) -> bool {
-        self.initialized_by("controlPlaneInitialized", "initialized")
-    }
-
-    fn initialized_by(&self, field: &str, legacy: &str) -> bool {
-        let status = &self.content["status"];
-        let flag = |value: &Value| value.as_bool();
-        self.contract
-            .choose(|| flag(&status["initialization"][field]), || flag(&status[legacy]))
-            .unwrap_or(false)
+        self.control_plane_initialized == Milestone::Reached
     }
 
     /// Control plane: the field that says whether it is initialized is there and is no boolean.
     #[must_use]
     pub fn initialized_is_malformed(&self) -> bool {
-        self.is_malformed("controlPlaneInitialized", "initialized")
+        self.control_plane_initialized == Milestone::Malformed
     }
 
     /// Infrastructure: the field that says whether it is provisioned is there and is no boolean.
     #[must_use]
     pub fn provisioned_is_malformed(&self) -> bool {
-        self.is_malformed("provisioned", "ready")
+        self.provisioned == Milestone::Malformed
     }
 
     /// Bootstrap: the field that says whether the data secret exists is there and is no boolean.
     #[must_use]
     pub fn data_secret_created_is_malformed(&self) -> bool {
-        self.is_malformed("dataSecretCreated", "ready")
-    }
-
-    fn is_malformed(&self, field: &str, legacy: &str) -> bool {
-        let (status, initialization) = (&self.content["status"], &self.content["status"]["initialization"]);
-        // A null is there, and is no boolean.
-        let no_boolean = |of: &Value, field: &str| of.get(field).is_some_and(|value| !value.is_boolean());
-        match self.contract {
-            Contract::V1Beta1 => no_boolean(status, legacy),
-            _ => {
-                no_boolean(initialization, field) || !(initialization.is_null() || initialization.is_object())
-            }
-        }
+        self.data_secret_created == Milestone::Malformed
     }
 
     /// Control plane: Machines that are available. Contract v1beta1 counts what is missing of the
     /// `desired` ones instead, so that nothing can be said before their number is known.
     #[must_use]
     pub fn available_replicas(&self, desired: Option<i32>) -> Option<i32> {
-        let unavailable = || Some(desired?.saturating_sub(self.count("/status/unavailableReplicas")?).max(0));
-        self.contract.choose(|| self.count("/status/availableReplicas"), unavailable)
+        let unavailable =
+            || Some(desired?.saturating_sub(self.count(&["status", "unavailableReplicas"])?).max(0));
+        self.contract.choose(|| self.count(&["status", "availableReplicas"]), unavailable)
     }
 
     /// Control plane: Machines that are up to date.
     #[must_use]
     pub fn up_to_date_replicas(&self) -> Option<i32> {
-        self.contract
-            .choose(|| self.count("/status/upToDateReplicas"), || self.count("/status/updatedReplicas"))
+        self.contract.choose(
+            || self.count(&["status", "upToDateReplicas"]),
+            || self.count(&["status", "updatedReplicas"]),
+        )
     }
 
     /// Control plane: `status.versions`, lowest first; `None` when it lists none.
@@ -277,7 +308,7 @@ impl Provided {
         let listed: Vec<String> =
             listed.filter_map(|entry| entry["version"].as_str().map(str::to_owned)).collect();
         if listed.is_empty() {
-            self.text("/status/version").map(str::to_owned).into_iter().collect()
+            self.text(&["status", "version"]).map(str::to_owned).into_iter().collect()
         } else {
             listed
         }
@@ -312,34 +343,33 @@ impl Provided {
         Ok(domains)
     }
 
-    /// A string at a path such as `/status/version`; `None` when absent or empty.
+    /// A string at a path such as `status`, `version`; `None` when absent or empty.
     #[must_use]
-    pub fn text(&self, path: &str) -> Option<&str> {
+    pub fn text(&self, path: &[&str]) -> Option<&str> {
         self.at(path).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
     /// True at a path; absent is false.
     #[must_use]
-    pub fn flag(&self, path: &str) -> bool {
+    pub fn flag(&self, path: &[&str]) -> bool {
         self.at(path).and_then(Value::as_bool).unwrap_or(false)
     }
 
     /// A count at a path. What does not fit is cut off, as Go's conversion does.
     #[must_use]
-    pub fn count(&self, path: &str) -> Option<i32> {
+    pub fn count(&self, path: &[&str]) -> Option<i32> {
         self.at(path).and_then(Value::as_i64).map(|n| n as i32)
     }
 
-    /// Fields by name only: a JSON pointer would copy every part to look for escapes.
-    fn at(&self, path: &str) -> Option<&Value> {
-        path.split('/').skip(1).try_fold(&self.content, |value, field| value.get(field))
+    fn at(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(&self.content, |value, field| value.get(field))
     }
 
     /// The endpoint at `spec.controlPlaneEndpoint`, when host and port are set.
     #[must_use]
     pub fn endpoint(&self) -> Option<(String, i32)> {
-        let host = self.text("/spec/controlPlaneEndpoint/host")?;
-        let port = self.count("/spec/controlPlaneEndpoint/port").filter(|port| *port != 0)?;
+        let host = self.text(&["spec", "controlPlaneEndpoint", "host"])?;
+        let port = self.count(&["spec", "controlPlaneEndpoint", "port"]).filter(|port| *port != 0)?;
         Some((host.to_owned(), port))
     }
 

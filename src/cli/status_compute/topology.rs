@@ -114,7 +114,7 @@ fn plan(counts: Option<&ReplicaCounts>) -> Vec<String> {
 }
 
 fn upgrade(control_plane: &Provided, wanted: &str, plan: Vec<String>) -> ControlPlane {
-    let version = control_plane.text("/spec/version").unwrap_or_default().to_owned();
+    let version = control_plane.text(&["spec", "version"]).unwrap_or_default().to_owned();
     let desired = parse(&version);
     let reported = control_plane.reported_versions();
     let older = |text: &String| match (parse(text), &desired) {

@@ -152,7 +152,7 @@ fn control_plane_version(o: &Observed) -> Result<String, String> {
             ));
         }
     };
-    let Some(text) = found.text("/spec/version") else { return Ok(String::new()) };
+    let Some(text) = found.text(&["spec", "version"]) else { return Ok(String::new()) };
     let version = version::parse(text)
         .ok_or_else(|| format!("failed to parse control plane version {text:?} for template data"))?;
     Ok(format!("v{version}"))

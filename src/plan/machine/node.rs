@@ -131,7 +131,7 @@ fn synced_labels(o: &Observed) -> BTreeMap<String, String> {
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    if o.infrastructure.found().is_some_and(|i| i.flag("/status/interruptible")) {
+    if o.infrastructure.found().is_some_and(|i| i.flag(&["status", "interruptible"])) {
         labels.insert(INTERRUPTIBLE.to_owned(), String::new());
     }
     labels

@@ -55,7 +55,7 @@ pub(super) fn infrastructure(o: &Observed, plan: &mut Plan) {
         }
         return;
     };
-    if let Some(domain) = host.text("/spec/failureDomain")
+    if let Some(domain) = host.text(&["spec", "failureDomain"])
         && o.machine.spec.failure_domain.as_deref() != Some(domain)
     {
         patch(

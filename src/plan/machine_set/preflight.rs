@@ -114,7 +114,7 @@ fn lost(external: &External, reference: &ContractRef, namespace: &str, unreadabl
 impl ControlPlane {
     /// `None` without a version: there is nothing to check.
     fn of(provided: &Provided, namespace: &str) -> Option<Self> {
-        let version = provided.text("/spec/version")?.to_owned();
+        let version = provided.text(&["spec", "version"])?.to_owned();
         let name = format!("{} {namespace}/{}", provided.kind, provided.name);
         Some(Self { name, version, reported: provided.reported_versions(), odd: provided.versions().err() })
     }

@@ -30,11 +30,11 @@ pub(super) fn fill(status: &mut ClusterStatus, o: &Observed, census: Option<&Cen
 /// What the control plane object says. A field it does not have keeps the stored value; versions are
 /// only kept when the list is invalid.
 fn reported(control_plane: &Provided, stored: &ReplicaCounts) -> ReplicaCounts {
-    let desired = control_plane.count("/spec/replicas").or(stored.desired_replicas);
+    let desired = control_plane.count(&["spec", "replicas"]).or(stored.desired_replicas);
     ReplicaCounts {
         desired_replicas: desired,
-        replicas: control_plane.count("/status/replicas").or(stored.replicas),
-        ready_replicas: control_plane.count("/status/readyReplicas").or(stored.ready_replicas),
+        replicas: control_plane.count(&["status", "replicas"]).or(stored.replicas),
+        ready_replicas: control_plane.count(&["status", "readyReplicas"]).or(stored.ready_replicas),
         available_replicas: control_plane.available_replicas(desired).or(stored.available_replicas),
         up_to_date_replicas: control_plane.up_to_date_replicas().or(stored.up_to_date_replicas),
         versions: match control_plane.versions() {

@@ -29,11 +29,13 @@ fn bootstrap_is_read(o: &Observed) -> bool {
         External::NotSet | External::NotFound { .. } => true,
         External::Unreadable { .. } => false,
         External::Found(bootstrap) => {
-            let offers = bootstrap.is_deleting()
-                || !bootstrap.data_secret_created()
-                || offered_data_secret(bootstrap).is_some();
+            let offers = || {
+                bootstrap.is_deleting()
+                    || !bootstrap.data_secret_created()
+                    || offered_data_secret(bootstrap).is_some()
+            };
             o.machine.spec.bootstrap.data_secret_name.is_some()
-                || !bootstrap.data_secret_created_is_malformed() && offers
+                || (!bootstrap.data_secret_created_is_malformed() && offers())
         }
     }
 }

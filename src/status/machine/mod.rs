@@ -200,7 +200,7 @@ pub fn control_plane_initialized_since(cluster: &Cluster) -> Option<Timestamp> {
 #[must_use]
 pub fn offered_data_secret(bootstrap: &Provided) -> Option<&str> {
     (!bootstrap.is_deleting() && bootstrap.data_secret_created())
-        .then(|| bootstrap.text("/status/dataSecretName"))
+        .then(|| bootstrap.text(&["status", "dataSecretName"]))
         .flatten()
 }
 
@@ -212,7 +212,7 @@ pub fn offered_provider_id(o: &Observed) -> Option<&str> {
     if !infrastructure.provisioned() && (infrastructure.provisioned_is_malformed() || !was()) {
         return None;
     }
-    infrastructure.text("/spec/providerID")
+    infrastructure.text(&["spec", "providerID"])
 }
 
 /// The status of a Machine that is not paused. Its generation counts as observed when everything that the

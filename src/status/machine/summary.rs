@@ -47,14 +47,13 @@ pub(super) fn up_to_date(
     let (set, deployment) = o.deployment.as_ref()?;
     let no = |reason, message: String| Some(Verdict::new(TYPE, Status::False, reason, message));
     let differences = machine_template::differences(&set.spec.template.spec, &deployment.spec.template.spec);
-    let mut messages: Vec<String> = differences.into_iter().map(|d| d.condition).collect();
+    let mut lines: Vec<String> = differences.iter().map(|d| format!("* {}", d.condition)).collect();
     let after = deployment.spec.rollout.as_ref().and_then(|r| r.after.as_ref()).map(from_k8s);
     let created = set.metadata.creation_timestamp.as_ref().map(from_k8s);
     if after.zip(created).is_some_and(|(after, created)| after < now && created < after) {
-        messages.push("MachineDeployment spec.rolloutAfter expired".to_owned());
+        lines.push("* MachineDeployment spec.rolloutAfter expired".to_owned());
     }
-    if !messages.is_empty() {
-        let lines: Vec<String> = messages.iter().map(|m| format!("* {m}")).collect();
+    if !lines.is_empty() {
         return no("NotUpToDate", lines.join("\n"));
     }
     if let Some(updating) = draft.find("Updating").filter(|c| c.status == "True") {

@@ -129,7 +129,7 @@ fn initialize(status: &mut MachinePoolStatus, o: &Observed) {
         _ => {}
     }
     if let Some(infrastructure) = usable(o) {
-        flags.infrastructure_provisioned = Some(infrastructure.flag("/status/ready"));
+        flags.infrastructure_provisioned = Some(infrastructure.flag(&["status", "ready"]));
     }
     if flags != MachineInitialization::default() {
         status.initialization = Some(flags);
@@ -143,7 +143,7 @@ fn follow(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provide
     if !is_provisioned(status) {
         return own.clone();
     }
-    status.replicas = infrastructure.count("/status/replicas").or(status.replicas);
+    status.replicas = infrastructure.count(&["status", "replicas"]).or(status.replicas);
     let stated = infrastructure.content()["spec"]["providerIDList"].clone();
     let listed: Option<Vec<String>> = serde_json::from_value(stated).ok();
     // An empty list is, to upstream, not the same as none.
@@ -227,7 +227,7 @@ fn is_available(node: &Node, wait: TimeDelta, now: Timestamp) -> bool {
 
 /// Where the infrastructure makes Machines they are counted; where it does not, it is believed.
 fn count(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provided) {
-    if infrastructure.text("/status/infrastructureMachineKind").is_some() {
+    if infrastructure.text(&["status", "infrastructureMachineKind"]).is_some() {
         let all = machines::members(&o.machines);
         status.ready_replicas = Some(machines::count_true(all.iter().map(|m| m.ready)));
         status.available_replicas = Some(machines::count_true(all.iter().map(|m| m.available)));

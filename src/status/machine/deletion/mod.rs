@@ -151,7 +151,7 @@ pub fn borrowed_id(o: &Observed) -> Option<&str> {
     if own || !o.is_deleting() || o.cluster.metadata.deletion_timestamp.is_some() || o.node_name().is_some() {
         return None;
     }
-    o.infrastructure.found()?.text("/spec/providerID")
+    o.infrastructure.found()?.text(&["spec", "providerID"])
 }
 
 /// The Node that goes with the Machine, by its recorded name.
@@ -238,7 +238,7 @@ pub fn node_deletion_allowed(o: &Observed) -> Result<bool, String> {
     match &o.control_plane {
         External::Unreadable { kind, error } => return Err(format!("{kind} could not be read: {error}")),
         External::Found(control_plane) if control_plane.is_deleting() => return Ok(false),
-        External::Found(control_plane) if control_plane.flag("/status/externalManagedControlPlane") => {
+        External::Found(control_plane) if control_plane.flag(&["status", "externalManagedControlPlane"]) => {
             return Ok(true);
         }
         External::Found(_) | External::NotFound { .. } | External::NotSet => {}
