@@ -457,6 +457,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_milestone_that_is_no_boolean_is_malformed_where_its_contract_looks() {
+        for (status, contract, expected) in [
+            (json!({}), Contract::Unstated, false),
+            (json!({"initialization": {"provisioned": "yes"}}), Contract::V1Beta2, true),
+            (json!({"initialization": {"provisioned": null}}), Contract::V1Beta2, true),
+            (json!({"initialization": "done"}), Contract::V1Beta2, true),
+            (json!({"initialization": "done"}), Contract::V1Beta1, false),
+            (json!({"initialization": {"provisioned": "yes"}, "ready": true}), Contract::Unstated, true),
+            (json!({"ready": "yes"}), Contract::V1Beta1, true),
+            (json!({"ready": "yes"}), Contract::V1Beta2, false),
+            (json!({"ready": "yes"}), Contract::Unstated, true),
+        ] {
+            let provided = Provided::new(json!({ "status": status })).under(contract);
+            assert_eq!(provided.provisioned_is_malformed(), expected, "{status} {contract:?}");
+            assert!(!provided.provisioned(), "{status} {contract:?}");
+        }
+    }
+
     fn control_plane(contract: Contract, replicas: i32, status: Value) -> Provided {
         let content = json!({"kind": "AnyControlPlane", "spec": {"replicas": replicas}, "status": status});
         Provided::new(content).under(contract)

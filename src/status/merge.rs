@@ -411,6 +411,20 @@ mod tests {
     }
 
     #[test]
+    fn a_gate_counts_once_at_its_last_place() {
+        let gate = |type_: &str, polarity: Option<&str>| ReadinessGate {
+            condition_type: type_.to_owned(),
+            polarity: polarity.map(str::to_owned),
+        };
+        let gates = [gate("A", None), gate("B", Some("Negative")), gate("A", None)];
+        let mut summary = Summary::new("Ready", &["A", "C"][..], Reasons::READY);
+        summary.add_gates(&gates);
+        let down = |type_| said(type_, Status::False, "R", "down");
+        let up = said("B", Status::True, "R", "up");
+        assert_eq!(summary.of(&[down("A"), up, down("C")]).message, "* C: down\n* B: up\n* A: down");
+    }
+
+    #[test]
     fn priorities_follow_status_and_polarity() {
         use Polarity::{Negative, Positive};
         for (status, polarity, expected) in [

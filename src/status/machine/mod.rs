@@ -299,7 +299,7 @@ fn learn(status: &mut MachineStatus, o: &Observed) {
 fn learn_infrastructure(status: &mut MachineStatus, infrastructure: Option<&Provided>) {
     let Some(infrastructure) = infrastructure else { return };
     let reported = &infrastructure.content()["status"]["addresses"];
-    if !are(&status.addresses, reported)
+    if !are_listed(&status.addresses, reported)
         && let Some(addresses) = addresses(reported)
     {
         status.addresses = addresses;
@@ -309,8 +309,8 @@ fn learn_infrastructure(status: &mut MachineStatus, infrastructure: Option<&Prov
     }
 }
 
-/// Nothing to learn: these addresses are listed, in this order.
-fn are(known: &[MachineAddress], list: &Value) -> bool {
+/// Nothing to learn: just these addresses are listed, in this order.
+fn are_listed(known: &[MachineAddress], list: &Value) -> bool {
     let is = |known: &MachineAddress, entry: &Value| {
         entry["address"] == known.address.as_str() && entry["type"] == known.type_.as_str()
     };
