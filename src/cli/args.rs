@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::apiserver::serve::Address;
@@ -14,7 +15,7 @@ use crate::apiserver::serve::Address;
 #[command(name = "capstan", version, max_term_width = 110, propagate_version = true)]
 #[command(
     after_help = "Exit codes: 0 fine, 1 failed, 2 wrong usage. `describe --exit-status` and `wait --exit-status` add \
-                        10 progressing, 11 degraded, 12 blocked, 13 unknown; `status compute --exit-status` adds 14 differs."
+                        10 progressing, 11 degraded, 12 blocked, 13 unknown. `status compute --diff`: 0 the same, 1 differs, 2 failed."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -44,7 +45,7 @@ pub struct ConnectArgs {
     #[arg(short = 'A', long, global = true)]
     pub all_namespaces: bool,
     /// Let only reads leave this process
-    #[arg(long, global = true, env = "CAPSTAN_READ_ONLY")]
+    #[arg(long, global = true, env = "CAPSTAN_READ_ONLY", value_parser = BoolishValueParser::new())]
     pub read_only: bool,
 }
 

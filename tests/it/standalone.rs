@@ -280,3 +280,16 @@ fn actions_ask_before_they_act() {
     assert!(read_only.contains("read-only"), "{read_only}");
     assert!(server.says(&["get", "md", "aurora-web", "-o", "yaml"]).contains("replicas: 3"));
 }
+
+/// Only `true` was accepted, so the usual way to switch a variable on was an error.
+#[test]
+fn the_read_only_variable_takes_the_usual_words() {
+    for (word, code) in [("1", 1), ("true", 1), ("yes", 1), ("0", 1), ("maybe", 2)] {
+        let said = Command::new(BINARY)
+            .args(["engine", "--kubeconfig", "there-is-not-such-a-file"])
+            .env("CAPSTAN_READ_ONLY", word)
+            .output()
+            .unwrap();
+        assert_eq!(said.status.code(), Some(code), "{word}: {}", String::from_utf8_lossy(&said.stderr));
+    }
+}
