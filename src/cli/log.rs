@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use anyhow::Context as _;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Directive;
 
 use super::args::LogArgs;
 
@@ -30,6 +31,7 @@ pub fn start(args: &LogArgs, terminal: Terminal) -> anyhow::Result<Option<Worker
             args.log_level
         )
     })?;
+    let filter = filter.add_directive(once_per_request()?);
     let (writer, guard) = match (&args.log_file, terminal) {
         (Some(path), _) => {
             let file = OpenOptions::new()
@@ -45,4 +47,10 @@ pub fn start(args: &LogArgs, terminal: Terminal) -> anyhow::Result<Option<Worker
     };
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false).init();
     Ok(Some(guard))
+}
+
+/// Silences a warning that kube's TLS code repeats for every request to a server whose certificate
+/// the kubeconfig says not to verify (`insecure-skip-tls-verify`).
+fn once_per_request() -> anyhow::Result<Directive> {
+    Ok("kube_client::client::tls=error".parse()?)
 }
