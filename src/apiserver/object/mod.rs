@@ -190,11 +190,12 @@ pub fn plain_form() -> PlainForm {
     (to_plain, from_plain)
 }
 
-/// True when stored bytes are an object that can be read.
+/// True when stored bytes are an object that can be read, and so are its managed fields.
 #[must_use]
 pub fn is_whole(stored: &Bytes) -> bool {
-    let object = stored.get(HEADER_BYTES..).and_then(|json| serde_json::from_slice::<Value>(json).ok());
-    object.is_some_and(|object| object["metadata"].is_object())
+    Record::decode(stored, 0).is_some_and(|record| {
+        record.value().is_ok_and(|object| object["metadata"].is_object()) && record.managed_fields().is_ok()
+    })
 }
 
 fn put_field(out: &mut BytesMut, key: &str, value: &Value) -> Result<(), Failure> {
@@ -380,6 +381,23 @@ mod tests {
     fn owned_record(object: &Value, managed: &[u8]) -> Record {
         let value = Blob::pack(&encode(object, managed, 7).unwrap());
         Record::read(&Entry { key: "/k".into(), created: 1, modified: 42, value }).unwrap()
+    }
+
+    /// Repair asks this of every object: one with managed fields was taken for damaged, so nothing
+    /// that a client had written was saved.
+    #[test]
+    fn an_object_with_managed_fields_is_whole_and_a_cut_one_is_not() {
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+        for managed in [&b""[..], br#"[{"manager":"m"}]"#] {
+            let stored = encode(&object, managed, 7).unwrap();
+            assert!(is_whole(&stored));
+            assert!(
+                (0..stored.len())
+                    .all(|end| !is_whole(&stored.slice(..end)) || end == stored.len() - managed.len())
+            );
+        }
+        assert!(!is_whole(&Bytes::from_static(b"12345678[]")));
     }
 
     #[test]
