@@ -1,7 +1,7 @@
 //! The layout of the data file and the only code that knows redb.
 //!
-//! `objects`: key → created, modified, packed value. `log`: revision → the changed keys with what
-//! they held before (an undo log: what they held after is in `objects` or in a later row).
+//! `objects`: key → record. `log`: revision → the changed keys with what they held before (an undo
+//! log: what they held after is in `objects` or in a later row). See `record.rs` for both.
 //! `meta`: format, revision, compacted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +17,17 @@ use redb::{
 };
 
 use super::contain::contain;
+use super::record::{decode_entry, decode_row, encode_entry, encode_row};
 use crate::store::ordered::Ordered;
-use crate::store::{Blob, Change, Entry, Key, OpenError, Revision};
+use crate::store::{Change, Entry, Key, OpenError, Revision};
 
 const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
-const FORMAT: u64 = 1;
+/// What is written. Format 1 had no checksums in its records; it is read as well.
+const FORMAT: u64 = 2;
+const FORMAT_OLDEST: u64 = 1;
 /// Reads come from the image, so redb only needs room for the pages of a commit.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -200,14 +203,8 @@ fn put_objects(txn: &WriteTransaction, changes: &[Arc<Change>]) -> Result<(), re
 fn put_log(txn: &WriteTransaction, changes: &[Arc<Change>], log_end: Revision) -> Result<(), redb::Error> {
     let mut log = txn.open_table(LOG)?;
     for group in changes.chunk_by(|a, b| a.revision == b.revision) {
-        let mut row = Vec::new();
-        for change in group {
-            put_bytes(&mut row, change.key.as_bytes());
-            let before = change.previous.as_ref().map(encode_entry).unwrap_or_default();
-            put_bytes(&mut row, &before);
-        }
         if let Some(change) = group.first() {
-            log.insert(change.revision, row.as_slice())?;
+            log.insert(change.revision, encode_row(group).as_slice())?;
         }
     }
     while log.first()?.is_some_and(|(revision, _)| revision.value() <= log_end) {
@@ -220,7 +217,7 @@ fn load(database: &Database) -> Result<Loaded, redb::Error> {
     let txn = database.begin_read()?;
     let meta = txn.open_table(META)?;
     let format = number(&meta, "format")?;
-    if format != FORMAT {
+    if !(FORMAT_OLDEST..=FORMAT).contains(&format) {
         return Err(redb::Error::UpgradeRequired(u8::try_from(format).unwrap_or(u8::MAX)));
     }
     let mut loaded = Loaded {
@@ -323,48 +320,4 @@ pub(super) struct Salvage {
     pub(super) unreadable: Vec<String>,
     /// 0: not known.
     pub(super) revision: Revision,
-}
-
-fn encode_entry(entry: &Entry) -> Vec<u8> {
-    let packed = entry.value.packed();
-    let mut bytes = Vec::with_capacity(16 + packed.len());
-    bytes.extend_from_slice(&entry.created.to_be_bytes());
-    bytes.extend_from_slice(&entry.modified.to_be_bytes());
-    bytes.extend_from_slice(packed);
-    bytes
-}
-
-fn decode_entry(key: &Key, bytes: &[u8]) -> Option<Entry> {
-    let (created, rest) = bytes.split_first_chunk::<8>()?;
-    let (modified, packed) = rest.split_first_chunk::<8>()?;
-    Some(Entry {
-        key: key.clone(),
-        created: u64::from_be_bytes(*created),
-        modified: u64::from_be_bytes(*modified),
-        value: Blob::from_packed(packed),
-    })
-}
-
-fn put_bytes(row: &mut Vec<u8>, bytes: &[u8]) {
-    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    row.extend_from_slice(&size.to_be_bytes());
-    row.extend_from_slice(bytes);
-}
-
-fn take_bytes<'a>(row: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (size, rest) = row.split_first_chunk::<4>()?;
-    let (bytes, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*size)).ok()?)?;
-    *row = rest;
-    Some(bytes)
-}
-
-fn decode_row(mut row: &[u8]) -> Option<Vec<(Key, Option<Entry>)>> {
-    let mut group = Vec::new();
-    while !row.is_empty() {
-        let key: Key = std::str::from_utf8(take_bytes(&mut row)?).ok()?.into();
-        let before = take_bytes(&mut row)?;
-        let previous = if before.is_empty() { None } else { Some(decode_entry(&key, before)?) };
-        group.push((key, previous));
-    }
-    Some(group)
 }

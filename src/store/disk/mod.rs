@@ -20,6 +20,7 @@ use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, Watch};
 mod check;
 mod contain;
 mod file;
+mod record;
 
 pub use check::{Checked, Repaired};
 use file::DataFile;
