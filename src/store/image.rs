@@ -178,6 +178,9 @@ impl Image {
         let mut state = self.0.write();
         state.check_kept(after)?;
         let revision = state.revision;
+        if after > revision {
+            return Err(Error::Future { asked: after, current: revision });
+        }
         let topic = state
             .topics
             .entry(prefix.to_owned())

@@ -187,10 +187,10 @@ pub trait Store: Send + Sync + 'static {
     async fn txn(&self, txn: Txn) -> Result<Outcome, Error>;
 
     /// Changes with a revision above `after`, under `prefix` (which ends in `/`, or is empty).
-    /// `after` may lie in the future.
     ///
     /// # Errors
-    /// [`Error::Compacted`] when changes above `after` are no longer kept.
+    /// [`Error::Compacted`] when changes above `after` are no longer kept; [`Error::Future`] when `after`
+    /// has not happened, or has not come here yet.
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error>;
 
     /// Forgets the history up to and including `upto`.

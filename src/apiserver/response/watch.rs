@@ -110,13 +110,16 @@ impl Source<'_> {
                 return Ok(Ok((page.entries, phase, changes)));
             }
         };
-        let changes = registry.store.watch(self.prefix, after).await;
-        Ok(changes.map(|changes| (Vec::new(), Phase::Live, changes)).map_err(too_old))
+        let mut changes = registry.store.watch(self.prefix, after).await;
+        if matches!(changes, Err(store::Error::Future { .. })) && registry.wait_for(after).await.is_ok() {
+            changes = registry.store.watch(self.prefix, after).await;
+        }
+        Ok(changes.map(|changes| (Vec::new(), Phase::Live, changes)).map_err(out_of_reach))
     }
 }
 
 impl Watcher {
-    /// Accepts a watch. Being too late is not an error here: it is the first and only event.
+    /// Accepts a watch. Being too late or ahead is not an error here: it is the first and only event.
     ///
     /// # Errors
     /// 400 for bad selectors; 504 for a revision that does not come.
@@ -229,12 +232,12 @@ impl Watcher {
                     self.phase = Phase::Over;
                     return Ok(Bytes::new());
                 }
-                let revision = self.changes.progress().await.map_err(too_old)?;
+                let revision = self.changes.progress().await.map_err(out_of_reach)?;
                 self.bookmarks = Some(self.next_bookmark(now));
                 Ok(self.bookmark(revision, false))
             }
             changes = self.changes.next() => {
-                self.pending.extend(changes.map_err(too_old)?);
+                self.pending.extend(changes.map_err(out_of_reach)?);
                 Ok(Bytes::new())
             }
             Ok(()) = self.catalog.changed() => {
@@ -317,8 +320,13 @@ fn start(options: &ListOptions) -> (Start, bool) {
     }
 }
 
-fn too_old(error: store::Error) -> Failure {
+/// A version that is ahead is one of a history that this store has lost: as with one that is too old,
+/// the client has to list again, and clients know that from 410 only.
+fn out_of_reach(error: store::Error) -> Failure {
     match error {
+        store::Error::Future { asked, current } => Failure::expired(format!(
+            "resource version {asked} is not of this history, which is at {current}; list again"
+        )),
         store::Error::Compacted { asked, oldest } => {
             Failure::expired(format!("too old resource version: {asked} ({oldest})"))
         }
