@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{StandaloneArgs, StoreArgs};
@@ -13,6 +13,7 @@ use super::store::{self, Place};
 use crate::apiserver::serve::rotation::follow_tokens;
 use crate::apiserver::serve::{self, Address, tls};
 use crate::apiserver::{ApiServer, Tokens};
+use crate::private_file;
 use crate::time::Clock;
 
 /// Certificates and tokens of a server: kept with the store, or made for one run.
@@ -39,17 +40,23 @@ impl ServerIdentity {
     }
 }
 
+/// The kubeconfigs that may be asked for: the administrator's and the reader's.
+fn kubeconfigs(args: &StandaloneArgs) -> [(&'static str, Option<&PathBuf>); 2] {
+    [
+        ("--kubeconfig-out", args.kubeconfig_out.as_ref()),
+        ("--read-only-kubeconfig-out", args.read_only_kubeconfig_out.as_ref()),
+    ]
+}
+
 /// Options that do not go together, before anything is opened.
 ///
 /// # Errors
-/// A kubeconfig without an address; an address that others can reach without saying so.
+/// A kubeconfig without an address, or in the place of something else; an address that others can reach without saying so.
 pub fn check(args: &StandaloneArgs) -> anyhow::Result<()> {
-    let files = [
-        ("--kubeconfig-out", &args.kubeconfig_out),
-        ("--read-only-kubeconfig-out", &args.read_only_kubeconfig_out),
-    ];
-    for (flag, path) in files {
-        if path.is_some() && !matches!(args.listen, Some(Address::Tcp(_))) {
+    for (flag, path) in kubeconfigs(args) {
+        let Some(path) = path else { continue };
+        private_file::check_target(path).context(flag)?;
+        if !matches!(args.listen, Some(Address::Tcp(_))) {
             bail!(
                 "{flag} needs --listen with an address: without one there is nothing to write (try --listen \
                  127.0.0.1:0; programs with a kubeconfig cannot use a socket file)"
@@ -118,9 +125,10 @@ fn announce(args: &StandaloneArgs, address: SocketAddr, identity: &ServerIdentit
         said.push_str(&format!("  {warning}\n"));
     }
     let Tokens { admin, read_only } = &identity.tokens;
-    for (path, token) in [(&args.kubeconfig_out, admin), (&args.read_only_kubeconfig_out, read_only)] {
+    for ((flag, path), token) in kubeconfigs(args).into_iter().zip([admin, read_only]) {
         let Some(path) = path else { continue };
-        tls::write_private(path, &serve::kubeconfig(address, &identity.authority, token))?;
+        let text = serve::kubeconfig(address, &identity.authority, token);
+        private_file::write(path, &text).context(flag)?;
         said.push_str(&format!("  kubectl --kubeconfig {} get clusters -A\n", path.display()));
     }
     Ok(said)

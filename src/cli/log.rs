@@ -1,15 +1,13 @@
 //! The program's own log: a file, or nothing while the dashboard is up, or stderr for services.
 //! Owns set-up only.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
-
 use anyhow::Context as _;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::Directive;
 
 use super::args::LogArgs;
+use crate::private_file;
 
 /// Whether lines may go to stderr when no file is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +31,7 @@ pub fn start(args: &LogArgs, terminal: Terminal) -> anyhow::Result<Option<Worker
     })?;
     let filter = filter.add_directive(once_per_request()?);
     let (writer, guard) = match (&args.log_file, terminal) {
-        (Some(path), _) => {
-            let file = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .mode(0o600)
-                .open(path)
-                .with_context(|| format!("cannot open the log file {}", path.display()))?;
-            tracing_appender::non_blocking(file)
-        }
+        (Some(path), _) => tracing_appender::non_blocking(private_file::append(path).context("--log-file")?),
         (None, Terminal::Free) => tracing_appender::non_blocking(std::io::stderr()),
         (None, Terminal::Taken) => return Ok(None),
     };

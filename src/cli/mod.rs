@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
     runtime.shutdown_background();
     match result {
         Ok(code) => code,
-        Err(error) => output::fail(&format!("{error:#}")),
+        Err(error) => output::fail(&output::sentence(&error)),
     }
 }
 
@@ -111,7 +111,7 @@ fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> ExitCode {
     match computed(args, style) {
         Ok(differs) => ExitCode::from(u8::from(args.diff && differs)),
         Err(error) => {
-            let _ = output::fail(&format!("{error:#}"));
+            let _ = output::fail(&output::sentence(&error));
             ExitCode::from(2)
         }
     }

@@ -62,6 +62,20 @@ pub fn remark(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", text::sanitize_line(line));
 }
 
+/// An error with its causes, each said once: many errors word their source themselves.
+#[must_use]
+pub fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |mut said, cause| {
+        if said.is_empty() {
+            said = cause;
+        } else if !said.contains(&cause) {
+            said.push_str(": ");
+            said.push_str(&cause);
+        }
+        said
+    })
+}
+
 /// The last words of a command that failed.
 #[must_use]
 pub fn fail(message: &str) -> ExitCode {
@@ -96,6 +110,16 @@ pub fn json(value: &impl serde::Serialize) -> serde_json::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let source = io::Error::other("no luck");
+        let error = crate::private_file::FileError::Io { what: "read", path: "/f".to_owned(), source };
+        let error = anyhow::Error::from(error).context("--log-file");
+        assert_eq!(sentence(&error), "--log-file: cannot read /f: no luck");
+        let error = anyhow::Error::from(io::Error::other("no luck")).context("cannot read /f");
+        assert_eq!(sentence(&error), "cannot read /f: no luck");
+    }
 
     #[test]
     fn a_terminal_never_gets_escape_codes_from_a_cluster() {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Who may import whom, as in docs/architecture.md: a module on the left may name the modules on its right.
-/// `base` is time, rng and text.
+/// `base` is time, rng, text and `private_file`.
 const MATRIX: &[(&str, &[&str])] = &[
     ("base", &["base"]),
     ("api", &["base", "api"]),
@@ -45,6 +45,9 @@ const MATRIX: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+
+/// The modules of `base`.
+const BASE: &[&str] = &["private_file", "rng", "text", "time"];
 
 /// The strata of `apiserver`, from the ground up, as in docs/architecture.md: each may name those before it.
 /// What stands in the folder itself, the service, is `service`.
@@ -128,7 +131,7 @@ impl Source {
     fn module(&self) -> &str {
         match self.name.split_once('/') {
             Some((folder, _)) => folder,
-            None if matches!(self.name.as_str(), "time.rs" | "rng.rs" | "text.rs") => "base",
+            None if BASE.iter().any(|name| self.name.strip_suffix(".rs") == Some(name)) => "base",
             None => "",
         }
     }
@@ -236,7 +239,7 @@ fn named_below(path: &str, code: &str) -> Vec<String> {
 
 /// The modules of this crate that `code` names.
 fn crate_modules(code: &str) -> Vec<String> {
-    let base = |w: String| if matches!(w.as_str(), "time" | "rng" | "text") { "base".to_owned() } else { w };
+    let base = |w: String| if BASE.contains(&w.as_str()) { "base".to_owned() } else { w };
     named_below("crate::", code).into_iter().map(base).collect()
 }
 

@@ -82,7 +82,7 @@ mod tests {
         files.seen = files.stamps();
         assert!(files.changed().is_none());
         let fresh = "f".repeat(40);
-        tls::write_private(&folder.path().join("admin.token"), &fresh).expect("written");
+        crate::private_file::write(&folder.path().join("admin.token"), &fresh).expect("written");
         let second = files.changed().expect("changed");
         assert_eq!((second.admin.as_str(), &second.read_only), (fresh.as_str(), &first.read_only));
         // Half a token is none.

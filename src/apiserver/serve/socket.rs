@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::ListenError;
+use crate::private_file;
 
 /// A socket file that is being listened on; removed when dropped.
 #[derive(Debug)]
@@ -34,7 +35,16 @@ impl SocketFile {
         private_folder(folder).map_err(&failed)?;
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {
-                return Err(failed("it exists and is not a socket; choose another path".to_owned()));
+                let kind = private_file::kind(found.file_type());
+                return Err(failed(format!(
+                    "it is {kind}, not a socket; it stays as it is: choose another path"
+                )));
+            }
+            if found.uid() != private_file::user() {
+                let owner = found.uid();
+                return Err(failed(format!(
+                    "it belongs to user {owner}; it stays as it is: choose another path"
+                )));
             }
             if UnixStream::connect(path).await.is_ok() {
                 return Err(failed("another process serves it".to_owned()));
@@ -84,8 +94,18 @@ fn private_folder(folder: &Path) -> Result<(), String> {
             .map_err(|error| format!("the folder {} cannot be made: {error}", folder.display()));
     }
     let found = fs::metadata(folder).map_err(|error| error.to_string())?;
+    if found.uid() != private_file::user() {
+        return Err(format!(
+            "the folder {} belongs to user {}; use one of your own",
+            folder.display(),
+            found.uid()
+        ));
+    }
     if found.mode() & 0o077 != 0 {
-        return Err(format!("others can enter the folder {0}; use one of mode 0700", folder.display()));
+        return Err(format!(
+            "others can enter the folder {0}; close it with: chmod 0700 {0}",
+            folder.display()
+        ));
     }
     Ok(())
 }

@@ -1,10 +1,7 @@
 //! The server's own certificate authority, certificates and bearer tokens: made once, kept beside the
 //! store with mode 0600. Owns their files; must not know what is served.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +19,7 @@ use x509_parser::x509::AttributeTypeAndValue;
 
 use super::door;
 use crate::apiserver::request::auth::{Identity, Tokens};
+use crate::private_file::{self, FileError};
 use crate::time::Timestamp;
 
 const CA_DAYS: i64 = 3650;
@@ -37,12 +35,22 @@ const BACKDATE_MINUTES: i64 = 5;
 pub enum IdentityError {
     #[error("cannot make {what}: {source}; check the system's source of randomness")]
     Generate { what: &'static str, source: rcgen::Error },
-    #[error("cannot {what} {path}: {source}; check that the data directory belongs to you")]
-    Io { what: &'static str, path: String, source: std::io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(
         "{path} is not usable: {reason}; restore it from a copy, or delete it to have a new one made (clients then need a new kubeconfig)"
     )]
     Damaged { path: String, reason: String },
+    #[error(
+        "{key} is not the key of {certificate}: no client could connect; restore the pair from a copy, or delete \
+         both to have new ones made (clients then need a new kubeconfig)"
+    )]
+    Mismatch { key: String, certificate: String },
+    #[error(
+        "{admin} and {read_only} hold the same token, so who may only read could also write; delete one of them to \
+         have a new one made"
+    )]
+    SameTokens { admin: String, read_only: String },
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
 }
@@ -189,24 +197,43 @@ fn alternative_names(address: SocketAddr) -> Result<Vec<SanType>, rcgen::Error> 
 /// # Errors
 /// [`IdentityError`].
 pub fn kept_in(folder: &Path, now: Timestamp) -> Result<(Authority, Tokens), IdentityError> {
-    let certificate_pem = kept(&folder.join("ca.crt"))?;
-    let key_pem = kept(&folder.join("ca.key"))?;
-    let authority = match (certificate_pem, key_pem) {
+    Ok((authority_in(folder, now)?, tokens_in(folder)?))
+}
+
+/// The key is written first, so a key without its certificate was left by a process that was killed.
+fn authority_in(folder: &Path, now: Timestamp) -> Result<Authority, IdentityError> {
+    let paths = [folder.join("ca.key"), folder.join("ca.crt")];
+    let [key_path, certificate_path] = &paths;
+    let damaged =
+        |path: &Path, reason: String| IdentityError::Damaged { path: path.display().to_string(), reason };
+    let certificate_pem = private_file::read(certificate_path)?;
+    let key_pem = private_file::read_secret(key_path)?;
+    match (certificate_pem, key_pem) {
         (Some(certificate_pem), Some(key_pem)) => {
-            KeyPair::from_pem(&key_pem).map_err(|source| IdentityError::Damaged {
-                path: folder.join("ca.key").display().to_string(),
-                reason: source.to_string(),
-            })?;
-            Authority { certificate_pem, key_pem, now }
+            let key = KeyPair::from_pem(&key_pem).map_err(|e| damaged(key_path, e.to_string()))?;
+            let certified = public_key_of(&certificate_pem).map_err(|why| damaged(certificate_path, why))?;
+            if certified != key.public_key_raw() {
+                let [key, certificate] = paths.map(|path| path.display().to_string());
+                return Err(IdentityError::Mismatch { key, certificate });
+            }
+            Ok(Authority { certificate_pem, key_pem, now })
         }
-        _ => {
+        (Some(_), None) => Err(damaged(certificate_path, "its key, ca.key, is not there".to_owned())),
+        (None, _) => {
             let made = Authority::generate(now)?;
-            write_private(&folder.join("ca.key"), &made.key_pem)?;
-            write_private(&folder.join("ca.crt"), &made.certificate_pem)?;
-            made
+            private_file::write(key_path, &made.key_pem)?;
+            private_file::write(certificate_path, &made.certificate_pem)?;
+            Ok(made)
         }
-    };
-    Ok((authority, tokens_in(folder)?))
+    }
+}
+
+/// The key that a certificate (PEM) vouches for, or what is wrong with it.
+fn public_key_of(certificate_pem: &str) -> Result<Vec<u8>, String> {
+    let der =
+        CertificateDer::from_pem_slice(certificate_pem.as_bytes()).map_err(|error| error.to_string())?;
+    let (_, parsed) = x509_parser::parse_x509_certificate(&der).map_err(|error| error.to_string())?;
+    Ok(parsed.public_key().subject_public_key.data.to_vec())
 }
 
 /// The tokens kept in `folder`; made and written when they are not there.
@@ -214,12 +241,17 @@ pub fn kept_in(folder: &Path, now: Timestamp) -> Result<(Authority, Tokens), Ide
 /// # Errors
 /// [`IdentityError`].
 pub fn tokens_in(folder: &Path) -> Result<Tokens, IdentityError> {
-    let [admin, read_only] = TOKEN_FILES.map(|name| kept_token(&folder.join(name)));
-    Ok(Tokens { admin: admin?, read_only: read_only? })
+    let paths = TOKEN_FILES.map(|name| folder.join(name));
+    let [admin, read_only] = [kept_token(&paths[0])?, kept_token(&paths[1])?];
+    if admin == read_only {
+        let [admin, read_only] = paths.map(|path| path.display().to_string());
+        return Err(IdentityError::SameTokens { admin, read_only });
+    }
+    Ok(Tokens { admin, read_only })
 }
 
 fn kept_token(path: &Path) -> Result<String, IdentityError> {
-    if let Some(text) = kept(path)? {
+    if let Some(text) = private_file::read_secret(path)? {
         let token = text.trim().to_owned();
         if token.len() < 32 {
             let reason = "a token has at least 32 characters".to_owned();
@@ -228,41 +260,14 @@ fn kept_token(path: &Path) -> Result<String, IdentityError> {
         return Ok(token);
     }
     let token = Tokens::random().admin;
-    write_private(path, &token)?;
+    private_file::write(path, &token)?;
     Ok(token)
-}
-
-fn kept(path: &Path) -> Result<Option<String>, IdentityError> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(IdentityError::Io { what: "read", path: path.display().to_string(), source }),
-    }
-}
-
-/// Writes a file that only its owner can read, whole or not at all: a reader never sees half of it.
-///
-/// # Errors
-/// [`IdentityError::Io`].
-pub fn write_private(path: &Path, text: &str) -> Result<(), IdentityError> {
-    let io = |what| move |source| IdentityError::Io { what, path: path.display().to_string(), source };
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.new", std::process::id()));
-    let fresh = path.with_file_name(name);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&fresh)
-        .map_err(io("create"))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io("write"))?;
-    fs::rename(&fresh, path).map_err(io("replace"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
@@ -300,8 +305,52 @@ mod tests {
     #[test]
     fn a_damaged_file_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join("admin.token"), "short").expect("a file");
+        private_file::write(&folder.path().join("admin.token"), "short").expect("a file");
         let error = kept_in(folder.path(), Timestamp::default()).err().expect("refused").to_string();
         assert!(error.contains("admin.token") && error.contains("delete it"), "{error}");
+    }
+
+    /// A key that did not fit its certificate: the server started, and every client failed.
+    #[test]
+    fn a_key_that_does_not_fit_its_certificate_is_refused() {
+        let [one, two] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        for folder in [&one, &two] {
+            kept_in(folder.path(), Timestamp::default()).expect("made");
+        }
+        fs::copy(two.path().join("ca.key"), one.path().join("ca.key")).expect("copied");
+        let error = kept_in(one.path(), Timestamp::default()).err().expect("refused").to_string();
+        assert!(error.contains("ca.key is not the key of ") && error.contains("delete both"), "{error}");
+        fs::remove_file(two.path().join("ca.key")).expect("removed");
+        let error = kept_in(two.path(), Timestamp::default()).err().expect("refused").to_string();
+        assert!(error.contains("ca.crt is not usable: its key, ca.key, is not there"), "{error}");
+        let certificate = fs::read_to_string(one.path().join("ca.crt")).expect("the certificate");
+        assert!(certificate.starts_with("-----BEGIN"), "nothing was replaced");
+    }
+
+    #[test]
+    fn a_key_whose_certificate_was_never_written_is_made_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        kept_in(folder.path(), Timestamp::default()).expect("made");
+        fs::remove_file(folder.path().join("ca.crt")).expect("removed");
+        let (authority, _) = kept_in(folder.path(), Timestamp::default()).expect("made");
+        authority.server_config("127.0.0.1:0".parse().expect("an address")).expect("a pair");
+    }
+
+    #[test]
+    fn secrets_that_others_can_read_and_equal_tokens_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        kept_in(folder.path(), Timestamp::default()).expect("made");
+        let refusal = || kept_in(folder.path(), Timestamp::default()).err().expect("refused").to_string();
+        let chmod = |name: &str, mode| {
+            fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        for name in ["ca.key", "admin.token", "read-only.token"] {
+            chmod(name, 0o666);
+            let said = refusal();
+            assert!(said.contains(&format!("{name} (mode 0666); close it with: chmod 0600 ")), "{said}");
+            chmod(name, 0o600);
+        }
+        fs::copy(folder.path().join("admin.token"), folder.path().join("read-only.token")).expect("copied");
+        assert!(refusal().contains("read-only.token hold the same token"), "{}", refusal());
     }
 }

@@ -338,7 +338,7 @@ async fn s150_the_socket_is_for_its_owner() {
     let file = path.with_file_name("file");
     std::fs::write(&file, "").expect("written");
     let refused = serve::listen_on_socket(site.server.clone(), &file).await.err().map(said).expect("refused");
-    assert!(refused.contains("is not a socket"), "{refused}");
+    assert!(refused.contains("it is a regular file, not a socket"), "{refused}");
     let open = folder.path().join("open");
     std::fs::create_dir(&open).expect("made");
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).expect("opened");
@@ -370,7 +370,7 @@ async fn tokens_are_replaced_while_the_server_runs() {
     let knocks = async |token: &str| guarded.send(with_token(Ask::get(MAPS), token)).await.code;
     assert_eq!((knocks(&tokens.admin).await, knocks(ADMIN).await), (200, 401));
     let fresh = Tokens::random().admin;
-    tls::write_private(&folder.path().join("admin.token"), &fresh).expect("written");
+    capstan::private_file::write(&folder.path().join("admin.token"), &fresh).expect("written");
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(
         (knocks(&fresh).await, knocks(&tokens.admin).await, knocks(&tokens.read_only).await),
