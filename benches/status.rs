@@ -14,23 +14,19 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a script for people")]
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan::api::cluster::Cluster;
 use capstan::api::condition::{Conditioned as _, is_true};
-use capstan::api::key::{controller_of, label as label_of};
 use capstan::api::machine::Machine;
-use capstan::api::machine_deployment::MachineDeployment;
-use capstan::api::machine_set::MachineSet;
-use capstan::api::names::label;
-use capstan::api::reference::ContractRef;
+use capstan::observe::dump::Dump;
+use capstan::observe::dump::document::Document;
+use capstan::observe::{self, Member, Templates};
 use capstan::sim::scenario::Scenario;
-use capstan::status::contract::{External, Provided};
 use capstan::status::machine::{NodeReading, Probe};
-use capstan::status::machines::{is_control_plane, name};
+use capstan::status::machines::name;
 use capstan::status::{cluster, machine, machine_deployment, machine_set};
 use capstan::time::{Timestamp, parse_rfc3339};
 use serde_json::{Value, json};
@@ -43,96 +39,48 @@ const FULL: usize = 10_000;
 const TINY: usize = 40;
 const RUNS: usize = 9;
 
-/// The objects of one cluster.
+/// The objects of one cluster, of which its controllers gather what they judge.
 struct Objects {
+    dump: Dump,
     cluster: Arc<Cluster>,
-    deployments: Vec<Arc<MachineDeployment>>,
-    sets: Vec<Arc<MachineSet>>,
     machines: Vec<Arc<Machine>>,
-    /// By kind and name.
-    external: BTreeMap<(String, String), External>,
     probe: Probe,
 }
 
 impl Objects {
     fn new(machines: usize, now: Timestamp) -> Self {
         let text = format!("synthetic:clusters=1,machines={machines}");
-        let all: Vec<Value> = Scenario::parse(&text).expect("a scenario").objects(now).collect();
-        let mut objects = Self {
-            cluster: of_kind(&all, "Cluster").remove(0),
-            deployments: of_kind(&all, "MachineDeployment"),
-            sets: of_kind(&all, "MachineSet"),
-            machines: of_kind(&all, "Machine"),
-            external: all.into_iter().map(found).collect(),
-            probe: Probe { last_success: Some(now), ..Probe::default() },
-        };
-        objects.configure_workers();
-        objects
+        let mut all: Vec<Value> = Scenario::parse(&text).expect("a scenario").objects(now).collect();
+        let configs: Vec<Value> = all.iter_mut().filter_map(configured).collect();
+        all.extend(configs);
+        let dump = Dump::new(all.into_iter().map(Document::from).collect());
+        let cluster = dump.clusters.values().next().expect("a Cluster").clone();
+        let machines = dump.machines.values().cloned().collect();
+        Self { dump, cluster, machines, probe: Probe { last_success: Some(now), ..Probe::default() } }
     }
 
-    /// Synthetic workers boot from a Secret that somebody made; here each has a KubeadmConfig, and says so.
-    fn configure_workers(&mut self) {
-        for machine in self.machines.iter_mut().filter(|m| m.spec.bootstrap.config_ref.is_none()) {
-            let machine = Arc::make_mut(machine);
-            let mut told = machine.conditions_mut().iter_mut();
-            if let Some(told) = told.find(|c| c.type_ == "BootstrapConfigReady") {
-                told.reason = "Ready".to_owned();
-            }
-            let name = name(machine).to_owned();
-            self.external.extend([found(kubeadm_config(&name))]);
-            machine.spec.bootstrap.data_secret_name = Some(name.clone());
-            machine.spec.bootstrap.config_ref = Some(ContractRef {
-                api_group: "bootstrap.cluster.x-k8s.io".into(),
-                kind: "KubeadmConfig".into(),
-                name,
-            });
-        }
+    fn observe_machine(&self, machine: &Machine) -> machine::Observed {
+        let node = node(machine);
+        machine::Observed { node, ..observe::machine(&self.dump, machine, &self.cluster, self.probe) }
     }
+}
 
-    fn external(&self, reference: Option<&ContractRef>) -> External {
-        let Some(reference) = reference else { return External::NotSet };
-        let found = self.external.get(&(reference.kind.clone(), reference.name.clone()));
-        found.cloned().unwrap_or_else(|| External::NotFound { kind: reference.kind.clone() })
+/// Synthetic workers boot from a Secret that somebody made; here each gets a KubeadmConfig, and says so.
+fn configured(machine: &mut Value) -> Option<Value> {
+    if machine["kind"] != "Machine" || !machine["spec"]["bootstrap"]["configRef"].is_null() {
+        return None;
     }
-
-    fn observe_machine(&self, machine: Machine) -> machine::Observed {
-        machine::Observed {
-            cluster: Arc::clone(&self.cluster),
-            bootstrap: self.external(machine.spec.bootstrap.config_ref.as_ref()),
-            infrastructure: self.external(Some(&machine.spec.infrastructure_ref)),
-            control_plane: self.external(self.cluster.spec.control_plane_ref.as_ref()),
-            control_plane_machines_left: self.machines.iter().take(3).filter(|m| is_control_plane(m)).count(),
-            probe: self.probe,
-            node: node(&machine),
-            deployment: self.deployment_of(&machine),
-            machine,
-            ..machine::Observed::default()
-        }
+    let name = machine["metadata"]["name"].as_str()?.to_owned();
+    let namespace = machine["metadata"]["namespace"].as_str()?.to_owned();
+    let mut stored = machine["status"]["conditions"].as_array_mut().into_iter().flatten();
+    if let Some(stored) = stored.find(|c| c["type"] == "BootstrapConfigReady") {
+        stored["reason"] = "Ready".into();
     }
-
-    fn deployment_of(&self, machine: &Machine) -> Option<(Arc<MachineSet>, Arc<MachineDeployment>)> {
-        let owner = controller_of(machine)?;
-        let set = self.sets.iter().find(|s| s.metadata.name.as_ref() == Some(&owner.name))?;
-        let name = label_of(set.as_ref(), label::DEPLOYMENT_NAME);
-        let deployment = self.deployments.iter().find(|d| d.metadata.name.as_deref() == name)?;
-        Some((set.clone(), deployment.clone()))
-    }
-
-    fn observe_cluster(&self) -> cluster::Observed {
-        cluster::Observed {
-            cluster: (*self.cluster).clone(),
-            infrastructure: self.external(self.cluster.spec.infrastructure_ref.as_ref()),
-            control_plane: self.external(self.cluster.spec.control_plane_ref.as_ref()),
-            probe: self.probe,
-            descendants: cluster::Descendants {
-                machine_deployments: self.deployments.clone(),
-                machine_sets: self.sets.clone(),
-                machine_pools: Vec::new(),
-                machines: self.machines.clone(),
-            },
-            ..cluster::Observed::default()
-        }
-    }
+    machine["spec"]["bootstrap"] = json!({
+        "dataSecretName": name,
+        "configRef": { "apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": name },
+    });
+    Some(kubeadm_config(&namespace, &name))
 }
 
 /// One cluster as its owners observe it.
@@ -145,25 +93,21 @@ struct World {
 
 impl World {
     fn new(objects: Objects) -> Self {
-        let by_set = grouped(&objects.machines, label::SET_NAME);
-        let by_deployment = grouped(&objects.machines, label::DEPLOYMENT_NAME);
-        let sets_of = grouped(&objects.sets, label::DEPLOYMENT_NAME);
-        let sets = objects.sets.iter().map(|set| machine_set::Observed {
+        let dump = &objects.dump;
+        let sets = dump.machine_sets.values().map(|set| machine_set::Observed {
             set: (**set).clone(),
-            machines: Some(of(&by_set, set.metadata.name.as_ref())),
+            machines: Some(members(observe::machines_of_set(dump, set))),
             missing_templates: Vec::new(),
             preflight: Vec::new(),
         });
-        let deployments = objects.deployments.iter().map(|deployment| machine_deployment::Observed {
-            deployment: (**deployment).clone(),
-            sets: Some(of(&sets_of, deployment.metadata.name.as_ref())),
-            machines: of(&by_deployment, deployment.metadata.name.as_ref()),
-            missing_templates: Vec::new(),
+        let deployments = dump.machine_deployments.values().map(|deployment| {
+            let sets = members(observe::machine_sets_of(dump, deployment));
+            observe::machine_deployment(dump, deployment, sets, &Templates::default())
         });
         Self {
             sets: sets.collect(),
             deployments: deployments.collect(),
-            cluster: objects.observe_cluster(),
+            cluster: observe::cluster(dump, &objects.cluster, objects.probe),
             objects,
         }
     }
@@ -180,24 +124,18 @@ impl World {
 
     fn judge_machines(&self, now: Timestamp, seen: fn(&Machine) -> Machine) -> Duration {
         let judge = |machine: &Arc<Machine>| {
-            let observed = self.objects.observe_machine(seen(machine));
+            let observed = self.objects.observe_machine(&seen(machine));
             timed(|| machine::status(&observed, now))
         };
         self.objects.machines.iter().map(judge).sum()
     }
 }
 
-fn of_kind<T: serde::de::DeserializeOwned>(objects: &[Value], kind: &str) -> Vec<T> {
-    let object = |value: &Value| serde_json::from_value(value.clone()).expect("an object of its kind");
-    objects.iter().filter(|o| o["kind"] == kind).map(object).collect()
+fn members<K>(members: Vec<Member<K>>) -> Vec<Arc<K>> {
+    members.into_iter().map(Member::into_object).collect()
 }
 
-fn found(content: Value) -> ((String, String), External) {
-    let provided = Provided::new(content);
-    ((provided.kind.clone(), provided.name.clone()), External::Found(provided))
-}
-
-fn kubeadm_config(name: &str) -> Value {
+fn kubeadm_config(namespace: &str, name: &str) -> Value {
     let condition = |type_: &str, status: &str, reason: &str| {
         json!({
             "type": type_, "status": status, "reason": reason, "message": "",
@@ -207,7 +145,7 @@ fn kubeadm_config(name: &str) -> Value {
     json!({
         "apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2",
         "kind": "KubeadmConfig",
-        "metadata": { "name": name },
+        "metadata": { "name": name, "namespace": namespace },
         "spec": { "joinConfiguration": {} },
         "status": {
             "dataSecretName": name,
@@ -255,20 +193,6 @@ fn without_conditions(machine: &Machine) -> Machine {
     let mut machine = machine.clone();
     machine.conditions_mut().clear();
     machine
-}
-
-/// Objects by the value of a label.
-fn grouped<K: kube::Resource>(all: &[Arc<K>], name: &str) -> BTreeMap<String, Vec<Arc<K>>> {
-    let mut groups: BTreeMap<String, Vec<Arc<K>>> = BTreeMap::new();
-    for object in all {
-        let value = label_of(object.as_ref(), name).unwrap_or_default().to_owned();
-        groups.entry(value).or_default().push(Arc::clone(object));
-    }
-    groups
-}
-
-fn of<K>(groups: &BTreeMap<String, Vec<Arc<K>>>, owner: Option<&String>) -> Vec<Arc<K>> {
-    owner.and_then(|name| groups.get(name)).cloned().unwrap_or_default()
 }
 
 /// Until the result is there; what becomes of it is not counted.

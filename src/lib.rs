@@ -14,6 +14,9 @@ pub mod api;
 pub mod plan;
 pub mod status;
 
+pub mod observe;
+pub mod recompute;
+
 pub mod client;
 pub mod store;
 

@@ -17,6 +17,7 @@ use crate::api::machine::Machine;
 use crate::api::names::label;
 use crate::client::{self, Client, get};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::observe::Source as _;
 use crate::plan::bootstrap::{self as planned, LOCK_DATA, STORE_DATA, join_token, lock_reference, token_id};
 use crate::status::bootstrap::{
     self as judged, Certificates, Lock, Observed, SecretValue, Stage, Token, stage,
@@ -74,7 +75,7 @@ impl KubeadmConfigs {
             config: config.clone(),
             machine: machine.clone(),
             cluster: cluster.clone(),
-            control_plane: self.context.caches.external(namespace, cluster.spec.control_plane_ref.as_ref()),
+            control_plane: self.context.caches.control_plane_of_cluster(cluster),
             ..Observed::default()
         };
         if config.metadata.deletion_timestamp.is_some() {

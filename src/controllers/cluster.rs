@@ -1,8 +1,5 @@
-//! The Cluster controller: gathers providers, descendants and the connection, performs the plan,
-//! writes the status. Must not decide anything itself.
+//! The Cluster controller: asks for the connection, performs the plan, writes the status. Must not decide anything itself.
 //! Source: cluster-api `core/reconcilers/cluster`, v1.14.0.
-
-use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -11,12 +8,13 @@ use super::pause::{self, Pause};
 use super::{Context, apply, cluster_key_of, keys, log_blockers, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
-use crate::api::names::{finalizer, label};
+use crate::api::names::finalizer;
 use crate::client::{Cache, Object};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::observe;
 use crate::plan::cluster as planned;
 use crate::plan::ownership::has_finalizer;
-use crate::status::cluster::{self as judged, Descendants, Observed};
+use crate::status::cluster as judged;
 
 pub struct Clusters {
     context: Context,
@@ -27,29 +25,6 @@ impl Clusters {
     pub fn new(context: Context) -> Self {
         Self { context }
     }
-
-    fn observe(&self, cluster: &Cluster) -> Observed {
-        let caches = &self.context.caches;
-        let key = ObjectKey::of(cluster);
-        Observed {
-            cluster: cluster.clone(),
-            infrastructure: caches.external(&key.namespace, cluster.spec.infrastructure_ref.as_ref()),
-            control_plane: caches.external(&key.namespace, cluster.spec.control_plane_ref.as_ref()),
-            probe: probe(&self.context.workload.connection(&key)),
-            descendants: Descendants {
-                machine_deployments: labelled(&caches.machine_deployments, &key),
-                machine_sets: labelled(&caches.machine_sets, &key),
-                machine_pools: labelled(&caches.machine_pools, &key),
-                machines: labelled(&caches.machines, &key),
-            },
-            ..Observed::default()
-        }
-    }
-}
-
-/// The objects of a cluster, by label, ordered by name.
-fn labelled<K: Object>(cache: &Cache<K>, cluster: &ObjectKey) -> Vec<Arc<K>> {
-    cache.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name)
 }
 
 /// On every change of objects that carry a cluster's label: that cluster.
@@ -81,7 +56,8 @@ impl Controller for Clusters {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let context = &self.context;
         let Some(cluster) = context.caches.clusters.get(key) else { return Ok(Outcome::Done) };
-        let mut observed = self.observe(&cluster);
+        let probe = probe(&context.workload.connection(key));
+        let mut observed = observe::cluster(&context.caches, &cluster, probe);
         let plan = planned::plan(&observed);
         if cluster.metadata.deletion_timestamp.is_none()
             && !has_finalizer(cluster.as_ref(), finalizer::CLUSTER)

@@ -1,5 +1,4 @@
-//! The MachineDeployment controller: gathers MachineSets, Machines and templates, performs the plan,
-//! writes the status. Must not decide anything itself.
+//! The MachineDeployment controller: adopts MachineSets, performs the plan, writes the status. Must not decide anything itself.
 //! Source: cluster-api `core/reconcilers/machinedeployment`, v1.14.0 (MD-1, MD-2, MD-12).
 
 use std::sync::Arc;
@@ -7,21 +6,19 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::adoption::adopt;
-use super::template::Templates;
-use super::{Context, apply, finalizer, log_blockers, status as status_write, workers};
+use super::{Context, apply, finalizer, log_blockers, status as status_write, template, workers};
 use crate::api::cluster::Cluster;
-use crate::api::key::{ObjectKey, ObjectRef, controller_of};
-use crate::api::machine::Machine;
+use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
 use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{self, CORE_GROUP, label};
 use crate::client::{Mode, Precondition};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::observe::{self, Member, Templates};
 use crate::plan::deployment::{Observed, plan};
 use crate::plan::ownership::{add_owner, owner};
 use crate::status::machine_deployment::{self as judged, OWNED};
-use crate::status::selector::matches;
 
 pub struct MachineDeployments {
     context: Context,
@@ -47,8 +44,8 @@ impl MachineDeployments {
         } else {
             Templates::of(&context.caches, &namespace, &deployment.spec.template.spec)
         };
-        templates.own(context, cluster).await?;
-        let sets = self.adopted_sets(deployment, &namespace).await?;
+        template::own_all(context, cluster, &templates).await?;
+        let sets = self.adopted_sets(deployment).await?;
         if deleting && sets.is_empty() {
             finalizer::remove(context, deployment, names::finalizer::MACHINE_DEPLOYMENT).await?;
             return Ok(Outcome::Done);
@@ -65,12 +62,7 @@ impl MachineDeployments {
         let before: MachineDeployment =
             applied.latest(&ObjectRef::of(deployment)).unwrap_or_else(|| deployment.clone());
         let failed = applied.failure.is_some() || templates.unreadable.is_some();
-        let facts = judged::Observed {
-            deployment: before.clone(),
-            sets: templates.unreadable.is_none().then_some(sets),
-            machines: self.machines(deployment, &namespace),
-            missing_templates: templates.missing,
-        };
+        let facts = observe::machine_deployment(&context.caches, &before, sets, &templates);
         let mut status = judged::status(&facts, now);
         if !failed {
             status.observed_generation = before.metadata.generation;
@@ -100,27 +92,15 @@ impl MachineDeployments {
     async fn adopted_sets(
         &self,
         deployment: &MachineDeployment,
-        namespace: &str,
     ) -> Result<Vec<Arc<MachineSet>>, ReconcileError> {
         let mut mine = Vec::new();
-        for set in self.context.caches.machine_sets.in_namespace(namespace) {
-            let selected = matches(&deployment.spec.selector, set.metadata.labels.as_ref());
-            match controller_of(set.as_ref()) {
-                Some(owner) if Some(&owner.uid) == deployment.metadata.uid.as_ref() => mine.push(set),
-                Some(_) => {}
-                None if selected && deployment.metadata.deletion_timestamp.is_none() => {
-                    mine.push(Arc::new(adopt(&self.context, deployment, set.as_ref()).await?));
-                }
-                None => {}
-            }
+        for member in observe::machine_sets_of(&self.context.caches, deployment) {
+            mine.push(match member {
+                Member::Controlled(set) => set,
+                Member::Orphan(set) => Arc::new(adopt(&self.context, deployment, set.as_ref()).await?),
+            });
         }
         Ok(mine)
-    }
-
-    /// All that its selector matches, whoever owns them.
-    fn machines(&self, deployment: &MachineDeployment, namespace: &str) -> Vec<Arc<Machine>> {
-        let selected = |m: &Machine| matches(&deployment.spec.selector, m.metadata.labels.as_ref());
-        self.context.caches.machines.select(namespace, selected)
     }
 }
 

@@ -1,5 +1,4 @@
-//! The MachineSet controller: gathers Machines, templates and the control plane's state, performs the
-//! plan, writes the status. Must not decide anything itself.
+//! The MachineSet controller: adopts Machines, performs the plan, writes the status. Must not decide anything itself.
 //! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1, MS-9).
 
 use std::sync::Arc;
@@ -8,8 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::adoption::adopt;
-use super::template::{Templates, clone_kind};
-use super::{Context, apply, cluster_key_of, finalizer, status as status_write, workers};
+use super::{Context, apply, cluster_key_of, finalizer, status as status_write, template, workers};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, controller_of, label as label_of};
 use crate::api::machine::Machine;
@@ -18,11 +16,11 @@ use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{self, CORE_GROUP, label};
 use crate::client::{Mode, Precondition};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
-use crate::plan::machine_set::preflight::{Preflight, check};
-use crate::plan::machine_set::{Observed, plan, preflight_messages};
+use crate::observe::{self, Member, Templates};
+use crate::plan::machine_set::preflight::check;
+use crate::plan::machine_set::{plan, preflight_messages};
 use crate::plan::ownership::{add_owner, owner};
 use crate::status::machine_set::{self as judged, OWNED};
-use crate::status::selector::matches;
 
 /// When Machines that are not ready are looked at again, should no event come.
 const NOT_READY_RECHECK: Duration = Duration::from_secs(15);
@@ -46,14 +44,15 @@ impl MachineSets {
         let deleting = set.metadata.deletion_timestamp.is_some();
         let templates = Templates::of(&context.caches, &namespace, &set.spec.template.spec);
         if !deleting {
-            templates.own(context, cluster).await?;
+            template::own_all(context, cluster, &templates).await?;
         }
-        let machines = self.adopted_machines(set, &namespace).await?;
+        let machines = self.adopted_machines(set).await?;
         if deleting && machines.is_empty() {
             finalizer::remove(context, set, names::finalizer::MACHINE_SET).await?;
             return Ok(Outcome::Done);
         }
-        let observed = self.observe(set, cluster, machines, &templates);
+        let suffixes = self.suffixes(set, machines.len());
+        let observed = observe::machine_set(&context.caches, set, cluster, machines, &templates, suffixes);
         let now = context.clock.now();
         let plan = plan(&observed, now);
         let applied = apply::apply(context, &plan.steps).await;
@@ -64,7 +63,7 @@ impl MachineSets {
             preflight: preflight_messages(&plan),
         };
         let mut status = judged::status(&facts, now);
-        let missing = !facts.missing_templates.is_empty() && self.needs_templates(set, &namespace);
+        let missing = !facts.missing_templates.is_empty() && observe::needs_templates(&context.caches, set);
         let unread = !facts.preflight.is_empty() && check(&observed.preflight).is_err();
         if applied.failure.is_none() && templates.unreadable.is_none() && !missing && !unread {
             status.observed_generation = set.metadata.generation;
@@ -77,43 +76,10 @@ impl MachineSets {
         Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
-    fn needs_templates(&self, set: &MachineSet, namespace: &str) -> bool {
-        let deployment = label_of(set, label::DEPLOYMENT_NAME);
-        let deployment = deployment
-            .and_then(|name| self.context.caches.machine_deployments.get(&ObjectKey::new(namespace, name)));
-        judged::needs_templates(set, deployment.as_deref())
-    }
-
-    fn observe(
-        &self,
-        set: &MachineSet,
-        cluster: &Cluster,
-        machines: Vec<Arc<Machine>>,
-        templates: &Templates,
-    ) -> Observed {
-        let context = &self.context;
-        let spec = &set.spec.template.spec;
-        let missing =
-            usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0).saturating_sub(machines.len());
-        Observed {
-            set: set.clone(),
-            infrastructure_template: templates.infrastructure.clone(),
-            bootstrap_template: templates.bootstrap.clone(),
-            infrastructure_kind: clone_kind(&context.caches, Some(&spec.infrastructure_ref)),
-            bootstrap_kind: clone_kind(&context.caches, spec.bootstrap.config_ref.as_ref()),
-            missing_templates: templates.missing.clone(),
-            preflight: self.preflight(set, cluster),
-            suffixes: (0..missing.min(MADE_AT_ONCE_MAX)).map(|_| context.rng.suffix(RANDOM_BYTES)).collect(),
-            machines,
-        }
-    }
-
-    fn preflight(&self, set: &MachineSet, cluster: &Cluster) -> Preflight {
-        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
-        let external = |reference| self.context.caches.external(namespace, reference);
-        let control_plane = external(cluster.spec.control_plane_ref.as_ref());
-        let template = external(set.spec.template.spec.bootstrap.config_ref.as_ref());
-        Preflight::gather(set, cluster, &control_plane, &template)
+    /// Random parts of names for the Machines that are missing.
+    fn suffixes(&self, set: &MachineSet, current: usize) -> Vec<String> {
+        let missing = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0).saturating_sub(current);
+        (0..missing.min(MADE_AT_ONCE_MAX)).map(|_| self.context.rng.suffix(RANDOM_BYTES)).collect()
     }
 
     /// The cluster-name label everywhere it is needed; a stand-alone MachineSet belongs to its Cluster.
@@ -135,19 +101,13 @@ impl MachineSets {
     }
 
     /// Machines that it controls; orphans that its selector matches are adopted first.
-    async fn adopted_machines(
-        &self,
-        set: &MachineSet,
-        namespace: &str,
-    ) -> Result<Vec<Arc<Machine>>, ReconcileError> {
+    async fn adopted_machines(&self, set: &MachineSet) -> Result<Vec<Arc<Machine>>, ReconcileError> {
         let mut mine = Vec::new();
-        let selected = |m: &Machine| matches(&set.spec.selector, m.metadata.labels.as_ref());
-        for machine in self.context.caches.machines.select(namespace, selected) {
-            match controller_of(machine.as_ref()) {
-                Some(owner) if Some(&owner.uid) == set.metadata.uid.as_ref() => mine.push(machine),
-                Some(_) => {}
-                None => mine.push(Arc::new(adopt(&self.context, set, machine.as_ref()).await?)),
-            }
+        for member in observe::machines_of_set(&self.context.caches, set) {
+            mine.push(match member {
+                Member::Controlled(machine) => machine,
+                Member::Orphan(machine) => Arc::new(adopt(&self.context, set, machine.as_ref()).await?),
+            });
         }
         Ok(mine)
     }

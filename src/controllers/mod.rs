@@ -13,10 +13,10 @@ use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_drain_rule::MachineDrainRule;
 use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
-use crate::api::names::label;
 use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object, Writer};
 use crate::engine::Engine;
+use crate::observe::{Objects, Source};
 use crate::plan::Blocker;
 use crate::rng::Rng;
 use crate::status::contract::{External, Provided};
@@ -108,9 +108,56 @@ impl Caches {
         }
     }
 
-    /// What a reference in a spec points at, as the provider contract shows it.
+    /// The address of what a spec points at. `None` for kinds without a provider here.
     #[must_use]
-    pub fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
+    pub fn reference(&self, namespace: &str, reference: &ContractRef) -> Option<ObjectRef> {
+        let gvk = match reference.kind.as_str() {
+            "KubeadmControlPlane" => Gvk::of::<KubeadmControlPlane>(),
+            "KubeadmConfig" => Gvk::of::<KubeadmConfig>(),
+            "DevCluster" => Gvk::of::<DevCluster>(),
+            "DevMachine" => Gvk::of::<DevMachine>(),
+            _ => return None,
+        };
+        Some(ObjectRef { gvk, key: ObjectKey::new(namespace, &reference.name), uid: String::new() })
+    }
+}
+
+impl<K: Object> Objects<K> for Cache<K> {
+    fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        Self::get(self, key)
+    }
+
+    fn select(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        Self::select(self, namespace, wanted)
+    }
+}
+
+impl Source for Caches {
+    fn clusters(&self) -> &impl Objects<Cluster> {
+        &self.clusters
+    }
+
+    fn machine_deployments(&self) -> &impl Objects<MachineDeployment> {
+        &self.machine_deployments
+    }
+
+    fn machine_sets(&self) -> &impl Objects<MachineSet> {
+        &self.machine_sets
+    }
+
+    fn machine_pools(&self) -> &impl Objects<MachinePool> {
+        &self.machine_pools
+    }
+
+    fn machines(&self) -> &impl Objects<Machine> {
+        &self.machines
+    }
+
+    fn kubeadm_configs(&self) -> &impl Objects<KubeadmConfig> {
+        &self.kubeadm_configs
+    }
+
+    fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
         let Some(reference) = reference.filter(|r| !r.name.is_empty()) else { return External::NotSet };
         let key = ObjectKey::new(namespace, &reference.name);
         match reference.kind.as_str() {
@@ -127,23 +174,11 @@ impl Caches {
         }
     }
 
-    /// The address of what a spec points at. `None` for kinds without a provider here.
-    #[must_use]
-    pub fn reference(&self, namespace: &str, reference: &ContractRef) -> Option<ObjectRef> {
-        let gvk = match reference.kind.as_str() {
-            "KubeadmControlPlane" => Gvk::of::<KubeadmControlPlane>(),
-            "KubeadmConfig" => Gvk::of::<KubeadmConfig>(),
-            "DevCluster" => Gvk::of::<DevCluster>(),
-            "DevMachine" => Gvk::of::<DevMachine>(),
-            _ => return None,
-        };
-        Some(ObjectRef { gvk, key: ObjectKey::new(namespace, &reference.name), uid: String::new() })
-    }
-
-    /// Machines of a cluster, by label, ordered by name.
-    #[must_use]
-    pub fn machines_of(&self, cluster: &ObjectKey) -> Vec<Arc<Machine>> {
-        self.machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name)
+    fn clone_kind(&self, namespace: &str, reference: Option<&ContractRef>) -> Option<Gvk> {
+        let reference = reference?;
+        let kind = reference.kind.strip_suffix("Template")?;
+        let clone = ContractRef { kind: kind.to_owned(), ..reference.clone() };
+        self.reference(namespace, &clone).map(|r| r.gvk)
     }
 }
 

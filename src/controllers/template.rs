@@ -1,72 +1,27 @@
-//! Template objects as worker controllers need them: read by reference, and owned by their Cluster.
-//! Owns the look-up; must not know what is cloned from them.
+//! Template objects belong to their Cluster. Owns that write; must not know what is cloned from them.
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`reconcileExternalTemplateReference`),
 //! v1.14.0.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Value, json};
 
-use super::{Caches, Context};
+use super::Context;
 use crate::api::cluster::Cluster;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
-use crate::api::machine::MachineSpec;
-use crate::api::reference::ContractRef;
 use crate::client::write::Part;
 use crate::client::{Mode, Precondition, WriteError};
+use crate::observe::Templates;
 use crate::plan::ownership::{owner, with_owner};
-use crate::status::contract::External;
 
-/// The two templates that a Machine spec refers to.
-#[derive(Clone, Debug, Default)]
-pub struct Templates {
-    pub infrastructure: Option<Value>,
-    pub bootstrap: Option<Value>,
-    /// Kinds that are referred to and do not exist, bootstrap first.
-    pub missing: Vec<String>,
-    /// Why one of them could not be read.
-    pub unreadable: Option<String>,
-}
-
-impl Templates {
-    /// Reads both. References whose kind does not end in `Template` are not looked at.
-    #[must_use]
-    pub fn of(caches: &Caches, namespace: &str, spec: &MachineSpec) -> Self {
-        let mut templates = Self::default();
-        templates.bootstrap = templates.read(caches, namespace, spec.bootstrap.config_ref.as_ref());
-        templates.infrastructure = templates.read(caches, namespace, Some(&spec.infrastructure_ref));
-        templates
+/// Makes the Cluster an owner of each, as `clusterctl move` needs it.
+///
+/// # Errors
+/// When the server refuses.
+pub async fn own_all(context: &Context, cluster: &Cluster, templates: &Templates) -> Result<(), WriteError> {
+    for template in templates.bootstrap.iter().chain(&templates.infrastructure) {
+        own(context, cluster, template).await?;
     }
-
-    fn read(&mut self, caches: &Caches, namespace: &str, reference: Option<&ContractRef>) -> Option<Value> {
-        let reference = reference.filter(|r| r.kind.ends_with("Template"))?;
-        match caches.external(namespace, Some(reference)) {
-            External::Found(provided) => return Some(provided.into_content()),
-            External::NotFound { kind } => self.missing.push(kind),
-            External::Unreadable { error, .. } => self.unreadable = Some(error),
-            External::NotSet => {}
-        }
-        None
-    }
-
-    /// Makes the Cluster an owner of each, as `clusterctl move` needs it.
-    ///
-    /// # Errors
-    /// When the server refuses.
-    pub async fn own(&self, context: &Context, cluster: &Cluster) -> Result<(), WriteError> {
-        for template in self.bootstrap.iter().chain(&self.infrastructure) {
-            own(context, cluster, template).await?;
-        }
-        Ok(())
-    }
-}
-
-/// The kind that is cloned from the template that `reference` names, when this engine provides it.
-#[must_use]
-pub fn clone_kind(caches: &Caches, reference: Option<&ContractRef>) -> Option<Gvk> {
-    let reference = reference?;
-    let kind = reference.kind.strip_suffix("Template")?;
-    let clone = ContractRef { kind: kind.to_owned(), ..reference.clone() };
-    caches.reference("", &clone).map(|r| r.gvk)
+    Ok(())
 }
 
 /// Makes the Cluster an owner of one template, unless it is.

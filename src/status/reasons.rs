@@ -186,7 +186,7 @@ fn listed() -> Seen {
 /// Runs the tables of the pure layers once more and collects what they report.
 fn seen() -> Seen {
     let this = std::env::current_exe().expect("the test program");
-    let tables = ["status::", "plan::", "cli::status_compute::", "--skip", "status::reasons", "--nocapture"];
+    let tables = ["status::", "plan::", "recompute::", "--skip", "status::reasons", "--nocapture"];
     let run = Command::new(this).args(tables).env(ASKED, "1").output().expect("it runs");
     let told = String::from_utf8_lossy(&run.stdout).into_owned();
     assert!(run.status.success(), "a rule table fails:\n{told}");

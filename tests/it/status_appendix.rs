@@ -2,9 +2,9 @@
 //! plane Machine while it is being provisioned. Made from specs alone; every status is computed, level
 //! after level, until nothing changes.
 
-use capstan::cli::status_compute::compute::all;
-use capstan::cli::status_compute::document::Document;
-use capstan::cli::status_compute::dump::Dump;
+use capstan::observe::dump::Dump;
+use capstan::observe::dump::document::Document;
+use capstan::recompute::all;
 use capstan::time::parse_rfc3339;
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use capstan::cli::args::{StatusComputeArgs, StatusOutputArg};
 use capstan::cli::output::Style;
-use capstan::cli::status_compute::compute::all;
-use capstan::cli::status_compute::dump::Dump;
 use capstan::cli::status_compute::run;
+use capstan::observe::dump::Dump;
+use capstan::recompute::all;
 use capstan::time::parse_rfc3339;
 use serde_json::{Value, json};
 

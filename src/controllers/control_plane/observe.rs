@@ -1,5 +1,5 @@
-//! Gathers everything a control plane's plan may look at: caches, secrets, the workload cluster.
-//! Must not judge any of it.
+//! Gathers what a control plane's plan may look at and that has to be waited for: Secrets and the workload
+//! cluster. Must not judge any of it.
 
 use std::sync::Arc;
 
@@ -9,16 +9,15 @@ use serde_json::{Value, json};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{ObjectKey, controller_of};
-use crate::api::machine::Machine;
-use crate::api::names::{SECRET_TYPE, label};
+use crate::api::names::SECRET_TYPE;
 use crate::client;
 use crate::controllers::certificates::text_of;
 use crate::controllers::{Context, kubeconfig};
 use crate::engine::ReconcileError;
-use crate::plan::control_plane::{Kubeconfig, Observed, Template, Workload};
-use crate::status::contract::External;
+use crate::observe;
+use crate::plan::control_plane::{Kubeconfig, Observed, Workload};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
-use crate::status::control_plane::{Connection, OwnedMachine, Reached};
+use crate::status::control_plane::{Connection, Reached};
 use crate::status::etcd::{Member, Members, Membership};
 use crate::workload::{Addon, EtcdView, PodScope, WorkloadError};
 
@@ -34,21 +33,8 @@ pub async fn observe(
     object: &Arc<KubeadmControlPlane>,
     cluster: &Arc<Cluster>,
 ) -> Result<Observed, ReconcileError> {
-    let sorted = sort_machines(context, object, cluster);
-    let mut observed = Observed {
-        cluster: (**cluster).clone(),
-        control_plane: (**object).clone(),
-        machines: sorted.owned,
-        orphans: sorted.orphans,
-        foreign: sorted.foreign,
-        worker_machines: sorted.workers,
-        machine_pools: pools(context, cluster),
-        template: template(context, object),
-        certificates: Certificates::Found(Vec::new()),
-        kubeconfig: Kubeconfig::Missing,
-        workload: Workload::NotAsked,
-        name_suffix: context.rng.suffix(SUFFIX_CHARS),
-    };
+    let mut observed = observe::control_plane(&context.caches, object, cluster);
+    observed.name_suffix = context.rng.suffix(SUFFIX_CHARS);
     if observed.infrastructure_is_provisioned() && !observed.is_deleting() {
         observed.certificates = certificates(context, &observed).await;
         observed.kubeconfig = stored_kubeconfig(context, &observed).await;
@@ -57,61 +43,6 @@ pub async fn observe(
         observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
     }
     Ok(observed)
-}
-
-#[derive(Default)]
-struct Sorted {
-    owned: Vec<OwnedMachine>,
-    orphans: Vec<OwnedMachine>,
-    foreign: Vec<String>,
-    workers: Vec<String>,
-}
-
-fn sort_machines(context: &Context, object: &KubeadmControlPlane, cluster: &Cluster) -> Sorted {
-    let mut sorted = Sorted::default();
-    for machine in context.caches.machines_of(&ObjectKey::of(cluster)) {
-        let labels = machine.metadata.labels.as_ref();
-        if labels.is_none_or(|l| !l.contains_key(label::CONTROL_PLANE)) {
-            sorted.workers.push(machine.metadata.name.clone().unwrap_or_default());
-            continue;
-        }
-        match controller_of(&*machine) {
-            None => sorted.orphans.push(with_objects(context, &machine)),
-            Some(owner) if Some(&owner.uid) == object.metadata.uid.as_ref() => {
-                sorted.owned.push(with_objects(context, &machine));
-            }
-            Some(_) => sorted.foreign.push(machine.metadata.name.clone().unwrap_or_default()),
-        }
-    }
-    sorted.owned.sort_by_key(|m| (m.created_at(), m.name().to_owned()));
-    sorted
-}
-
-fn with_objects(context: &Context, machine: &Machine) -> OwnedMachine {
-    let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
-    let config = machine.spec.bootstrap.config_ref.as_ref();
-    let config = config.and_then(|r| context.caches.kubeadm_configs.get(&ObjectKey::new(namespace, &r.name)));
-    let infrastructure = match context.caches.external(namespace, Some(&machine.spec.infrastructure_ref)) {
-        External::Found(provided) => Some(provided.into_content()),
-        _ => None,
-    };
-    OwnedMachine { machine: machine.clone(), bootstrap: config.map(|c| (*c).clone()), infrastructure }
-}
-
-fn pools(context: &Context, cluster: &Cluster) -> Vec<String> {
-    let key = ObjectKey::of(cluster);
-    let pools = context.caches.machine_pools.select(&key.namespace, |p| p.spec.cluster_name == key.name);
-    pools.iter().filter_map(|p| p.metadata.name.clone()).collect()
-}
-
-fn template(context: &Context, object: &KubeadmControlPlane) -> Template {
-    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let reference = &object.spec.machine_template.spec.infrastructure_ref;
-    match context.caches.external(namespace, Some(reference)) {
-        External::Found(provided) => Template::Found(provided.into_content()),
-        External::NotFound { .. } | External::NotSet => Template::Missing,
-        External::Unreadable { error, .. } => Template::Unreadable(error),
-    }
 }
 
 async fn secret(context: &Context, observed: &Observed, name: String) -> Result<Option<Secret>, String> {

@@ -1,4 +1,5 @@
-//! What a Machine is judged by, gathered from the caches and the workload cluster. Must not judge it.
+//! What a Machine is judged by and that has to be waited for: its Node, what runs on it, what is attached. Must
+//! not judge it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,62 +8,28 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 
 use super::Machines;
 use crate::api::cluster::Cluster;
-use crate::api::key::{ObjectKey, controller_of, label as label_of};
+use crate::api::key::{ObjectKey, controller_of};
 use crate::api::machine::Machine;
-use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_drain_rule::MachineDrainRule;
-use crate::api::machine_set::MachineSet;
-use crate::api::names::label;
+use crate::observe::{self, NamedNode};
 use crate::status::drain::Tenants;
 use crate::status::drain::volumes::{Storage, attached};
-use crate::status::machine::deletion::{borrowed_id, leaving_node};
+use crate::status::machine::deletion::leaving_node;
 use crate::status::machine::{
     NodeReading, Observed, Probe, StorageReading, TenantsReading, control_plane_initialized_since,
 };
-use crate::status::machines::is_control_plane;
 use crate::workload::{Connection, PodScope, WorkloadError};
 
 impl Machines {
     /// Everything but what a deletion asks for on its way.
     pub(super) async fn observe(&self, machine: &Machine, cluster: &Arc<Cluster>) -> Observed {
-        let caches = &self.context.caches;
-        let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+        let context = &self.context;
         let cluster_key = ObjectKey::of(cluster.as_ref());
-        let mut observed = Observed {
-            machine: machine.clone(),
-            cluster: Arc::clone(cluster),
-            bootstrap: caches.external(namespace, machine.spec.bootstrap.config_ref.as_ref()),
-            infrastructure: caches.external(namespace, Some(&machine.spec.infrastructure_ref)),
-            probe: probe(&self.context.workload.connection(&cluster_key)),
-            deployment: self.deployment_of(machine, namespace),
-            ..Observed::default()
-        };
-        if observed.is_deleting() {
-            // Nobody else asks, and reading both costs more the larger the cluster is.
-            observed.control_plane = caches.external(namespace, cluster.spec.control_plane_ref.as_ref());
-            observed.control_plane_machines_left = self.control_plane_machines_left(&cluster_key);
-        }
+        let probe = probe(&context.workload.connection(&cluster_key));
+        let mut observed = observe::machine(&context.caches, machine, cluster, probe);
         observed.node = self.node(&observed, &cluster_key).await;
         observed.named_node = self.named_node(&observed, &cluster_key).await;
         observed
-    }
-
-    fn control_plane_machines_left(&self, cluster: &ObjectKey) -> usize {
-        let machines = self.context.caches.machines_of(cluster);
-        machines.iter().filter(|m| is_control_plane(m) && m.metadata.deletion_timestamp.is_none()).count()
-    }
-
-    fn deployment_of(
-        &self,
-        machine: &Machine,
-        namespace: &str,
-    ) -> Option<(Arc<MachineSet>, Arc<MachineDeployment>)> {
-        let caches = &self.context.caches;
-        let owner = controller_of(machine).filter(|owner| owner.kind == "MachineSet")?;
-        let set = caches.machine_sets.get(&ObjectKey::new(namespace, &owner.name))?;
-        let deployment = label_of(set.as_ref(), label::DEPLOYMENT_NAME)?;
-        let deployment = caches.machine_deployments.get(&ObjectKey::new(namespace, deployment))?;
-        Some((set, deployment))
     }
 
     /// The Node with the Machine's provider ID.
@@ -80,31 +47,25 @@ impl Machines {
     }
 
     async fn node_with(&self, id: &str, cluster: &ObjectKey) -> NodeReading {
-        let mut nodes = match self.context.workload.nodes_with(cluster, id).await {
-            Ok(nodes) => nodes,
-            Err(error) => return unread(&error),
-        };
-        match (nodes.pop(), nodes.len()) {
-            (None, _) => NodeReading::NotFound,
-            (Some(node), 0) => reading(node),
-            (Some(_), more) => NodeReading::Failed(format!("{} Nodes have provider ID {id}", more + 1)),
+        match self.context.workload.nodes_with(cluster, id).await {
+            Ok(nodes) => observe::node_with(id, nodes),
+            Err(error) => unread(&error),
         }
     }
 
     /// The Node that a deletion needs, where that is another than `node`.
     async fn named_node(&self, observed: &Observed, cluster: &ObjectKey) -> NodeReading {
-        if let Some(id) = borrowed_id(observed) {
-            // The Machine goes also when its Node cannot be found.
-            let found = self.node_with(id, cluster).await;
-            return if found.found().is_some() { found } else { NodeReading::NotAsked };
-        }
-        let found = observed.node.found().and_then(|node| node.metadata.name.as_deref());
-        let name = observed.node_name().filter(|name| observed.is_deleting() && found != Some(*name));
-        let Some(name) = name else { return NodeReading::NotAsked };
-        match self.context.workload.node(cluster, name).await {
-            Ok(Some(node)) => reading(node),
-            Ok(None) => NodeReading::NotFound,
-            Err(error) => unread(&error),
+        match observe::named_node(observed) {
+            NamedNode::Same => NodeReading::NotAsked,
+            NamedNode::Borrowed { provider_id } => match self.node_with(&provider_id, cluster).await {
+                found @ NodeReading::Found(_) => found,
+                _ => NodeReading::NotAsked,
+            },
+            NamedNode::Recorded { name } => match self.context.workload.node(cluster, &name).await {
+                Ok(Some(node)) => NodeReading::Found(Box::new(Arc::unwrap_or_clone(node))),
+                Ok(None) => NodeReading::NotFound,
+                Err(error) => unread(&error),
+            },
         }
     }
 
@@ -170,10 +131,6 @@ impl Machines {
         }
         StorageReading::Known(Box::new(storage))
     }
-}
-
-fn reading(node: Arc<Node>) -> NodeReading {
-    NodeReading::Found(Box::new(Arc::unwrap_or_clone(node)))
 }
 
 fn unread(error: &WorkloadError) -> NodeReading {

@@ -1,37 +1,15 @@
 //! `capstan status compute`: the status that our functions compute for objects from files, and what in
-//! the stored one differs. Owns files and output; must not know an API server. Everything but `read` is
-//! pure.
-//!
-//! Each object is judged by what the *stored* objects around it say, as its controller would in its next
-//! pass; statuses computed in the same run are not fed back.
-
-mod assumed;
-mod class;
-pub mod compute;
-mod control_plane;
-mod deletion;
-pub mod diff;
-pub mod document;
-pub mod dump;
-pub mod kept;
-mod observe;
-pub mod read;
-mod remediation;
-mod report;
-mod topology;
-mod workload;
-
-#[cfg(test)]
-mod tests;
+//! the stored one differs. Owns arguments and output; the statuses are `recompute`'s.
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::args::{StatusComputeArgs, StatusOutputArg};
 use super::output::{self, Style};
+use super::{documents, status_report};
+use crate::observe::dump::Dump;
+use crate::recompute::{Computed, all, kept};
 use crate::time::Timestamp;
-use compute::Computed;
-use dump::Dump;
 
 /// What the command prints, and what it found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,10 +26,10 @@ pub struct Answer {
 /// # Errors
 /// A file that cannot be read or is no YAML or JSON, or nothing to compute, in a sentence.
 pub fn run(args: &StatusComputeArgs, now: Timestamp, style: Style) -> anyhow::Result<Answer> {
-    let (documents, mut remarks) = read::documents(&args.files, &args.workloads)?;
+    let (documents, mut remarks) = documents::documents(&args.files, &args.workloads)?;
     let count = documents.len();
     let dump = Dump::new(documents);
-    let computed = compute::all(&dump, now);
+    let computed = all(&dump, now);
     remarks.extend(dump.remarks.iter().cloned());
     if computed.is_empty() {
         remarks.push(format!(
@@ -60,7 +38,7 @@ pub fn run(args: &StatusComputeArgs, now: Timestamp, style: Style) -> anyhow::Re
         bail!("{}", remarks.join("\n"));
     }
     let document = if args.diff {
-        report::text(&computed, &dump.unjudged(), style)
+        status_report::text(&computed, &dump.unjudged(), style)
     } else {
         style.block(objects(&computed, args.output)?)
     };

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::compute::Computed;
-use super::diff::{Difference, Told, differences};
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
+use crate::recompute::Computed;
+use crate::recompute::diff::{Difference, Told, differences};
 use crate::status::wording::plural;
 use crate::text;
 
@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
     use crate::api::key::ObjectKey;
-    use crate::cli::status_compute::dump::Kind;
+    use crate::observe::dump::Kind;
 
     fn computed(before: Value, after: Value) -> Computed {
         let object = |status: Value| json!({"metadata": {"generation": 4}, "status": status});

@@ -1,20 +1,32 @@
-//! Objects from files, by kind and key, and the questions one asks of them. Must not judge them.
+//! Objects from files or lists, by kind and key, and the questions one asks of them: a source of what is
+//! gathered. Must not judge them.
 //!
 //! An object that others refer to and that is not here counts as not existing, unless nothing of its
 //! kind is here: then it was left out of the dump, and nothing is known of it.
 
+mod assumed;
+mod bootstrap;
+mod control_plane;
+mod deletion;
+mod dev;
+pub mod document;
+mod health_check;
+mod machine;
+mod pool;
+pub mod text;
+mod workload;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::document::{Document, Origin, key_of};
-use super::workload::Workload;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::dev::{DevCluster, DevMachine};
-use crate::api::key::{ObjectKey, group_of};
+use crate::api::key::{Gvk, ObjectKey, group_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_health_check::MachineHealthCheck;
@@ -22,8 +34,13 @@ use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::{self, VERSION};
 use crate::api::reference::ContractRef;
+use crate::observe::{Objects, Source};
 use crate::status::contract::{Contract, External, Provided};
 use crate::status::definition::contract_of;
+use document::{Document, Origin, key_of};
+use workload::Workload;
+
+pub use machine::{last_seen, told_update};
 
 /// A kind whose status is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,16 +120,16 @@ struct Entry {
 /// All objects of one dump.
 #[derive(Debug, Default)]
 pub struct Dump {
-    pub clusters: BTreeMap<ObjectKey, Cluster>,
-    pub control_planes: BTreeMap<ObjectKey, KubeadmControlPlane>,
-    pub machine_deployments: BTreeMap<ObjectKey, MachineDeployment>,
-    pub machine_sets: BTreeMap<ObjectKey, MachineSet>,
-    pub machine_pools: BTreeMap<ObjectKey, MachinePool>,
-    pub machines: BTreeMap<ObjectKey, Machine>,
-    pub checks: BTreeMap<ObjectKey, MachineHealthCheck>,
-    pub configs: BTreeMap<ObjectKey, KubeadmConfig>,
-    pub dev_clusters: BTreeMap<ObjectKey, DevCluster>,
-    pub dev_machines: BTreeMap<ObjectKey, DevMachine>,
+    pub clusters: BTreeMap<ObjectKey, Arc<Cluster>>,
+    pub control_planes: BTreeMap<ObjectKey, Arc<KubeadmControlPlane>>,
+    pub machine_deployments: BTreeMap<ObjectKey, Arc<MachineDeployment>>,
+    pub machine_sets: BTreeMap<ObjectKey, Arc<MachineSet>>,
+    pub machine_pools: BTreeMap<ObjectKey, Arc<MachinePool>>,
+    pub machines: BTreeMap<ObjectKey, Arc<Machine>>,
+    pub checks: BTreeMap<ObjectKey, Arc<MachineHealthCheck>>,
+    pub configs: BTreeMap<ObjectKey, Arc<KubeadmConfig>>,
+    pub dev_clusters: BTreeMap<ObjectKey, Arc<DevCluster>>,
+    pub dev_machines: BTreeMap<ObjectKey, Arc<DevMachine>>,
     /// What could not be taken in.
     pub remarks: Vec<String>,
     /// Everything, as it came.
@@ -139,7 +156,7 @@ impl Dump {
                 },
             }
         }
-        let (workloads, remarks) = super::workload::sorted(remote);
+        let (workloads, remarks) = workload::sorted(remote);
         dump.workloads = workloads;
         dump.remarks.extend(remarks);
         dump
@@ -179,11 +196,12 @@ impl Dump {
 
     fn decode(&mut self, kind: Kind, key: &ObjectKey, value: &Value) -> Result<(), String> {
         fn put<T: DeserializeOwned>(
-            map: &mut BTreeMap<ObjectKey, T>,
+            map: &mut BTreeMap<ObjectKey, Arc<T>>,
             key: &ObjectKey,
             value: &Value,
         ) -> Result<(), String> {
-            map.insert(key.clone(), serde_json::from_value(value.clone()).map_err(|e| e.to_string())?);
+            let object = serde_json::from_value(value.clone()).map_err(|e| e.to_string())?;
+            map.insert(key.clone(), Arc::new(object));
             Ok(())
         }
         match kind {
@@ -240,9 +258,7 @@ impl Dump {
         self.definitions.get(&(group.to_owned(), kind.to_owned()))
     }
 
-    /// What a reference in a spec leads to.
-    #[must_use]
-    pub fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
+    fn referred(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
         let Some(reference) = reference.filter(|r| !r.name.is_empty()) else { return External::NotSet };
         let kind = reference.kind.clone();
         let group = reference.api_group.as_str();
@@ -282,12 +298,56 @@ impl Dump {
     }
 }
 
-/// Those of one namespace for which `wanted` holds, by name.
-pub fn select<'a, T>(
-    objects: &'a BTreeMap<ObjectKey, T>,
-    namespace: &str,
-    wanted: impl Fn(&T) -> bool,
-) -> Vec<&'a T> {
-    let here = objects.iter().filter(|(key, _)| key.namespace == namespace);
-    here.map(|(_, object)| object).filter(|object| wanted(object)).collect()
+impl Source for Dump {
+    fn clusters(&self) -> &impl Objects<Cluster> {
+        &self.clusters
+    }
+
+    fn machine_deployments(&self) -> &impl Objects<MachineDeployment> {
+        &self.machine_deployments
+    }
+
+    fn machine_sets(&self) -> &impl Objects<MachineSet> {
+        &self.machine_sets
+    }
+
+    fn machine_pools(&self) -> &impl Objects<MachinePool> {
+        &self.machine_pools
+    }
+
+    fn machines(&self) -> &impl Objects<Machine> {
+        &self.machines
+    }
+
+    fn kubeadm_configs(&self) -> &impl Objects<KubeadmConfig> {
+        &self.configs
+    }
+
+    fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
+        self.referred(namespace, reference)
+    }
+
+    fn clone_kind(&self, namespace: &str, reference: Option<&ContractRef>) -> Option<Gvk> {
+        assumed::clone_kind(self, namespace, reference?)
+    }
+
+    fn template(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
+        self.template_or_assumed(namespace, reference)
+    }
+
+    fn infrastructure_of_machine(&self, machine: &Machine) -> External {
+        self.machine_infrastructure_or_assumed(machine)
+    }
+
+    fn bootstrap_of_machine(&self, machine: &Machine) -> External {
+        self.machine_bootstrap_or_assumed(machine)
+    }
+
+    fn infrastructure_of_cluster(&self, cluster: &Cluster) -> External {
+        self.cluster_infrastructure_or_assumed(cluster)
+    }
+
+    fn control_plane_of_cluster(&self, cluster: &Cluster) -> External {
+        self.cluster_control_plane_or_assumed(cluster)
+    }
 }

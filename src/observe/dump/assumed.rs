@@ -5,13 +5,16 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value, json};
 
-use super::dump::Dump;
+use super::Dump;
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find};
+use crate::api::key::{Gvk, ObjectKey};
 use crate::api::machine::Machine;
-use crate::api::names::annotation;
+use crate::api::names::{VERSION, annotation};
 use crate::api::reference::ContractRef;
+use crate::observe::{Source as _, namespace};
 use crate::status::contract::{External, Provided};
+use crate::status::wording::plural;
 
 impl Dump {
     /// Nothing of the kind that a reference names is here, and its definition says nothing against it.
@@ -41,18 +44,31 @@ impl Dump {
         }
     }
 
-    pub(super) fn infrastructure_of_machine(&self, namespace: &str, machine: &Machine) -> External {
+    /// A template whose kind was left out counts as there, and as empty.
+    pub(super) fn template_or_assumed(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
+        match reference {
+            Some(named) if self.left_out(reference) => External::Found(Provided::new(json!({
+                "apiVersion": format!("{}/{VERSION}", named.api_group),
+                "kind": named.kind,
+                "metadata": {"name": named.name, "namespace": namespace},
+                "spec": {"template": {"spec": {}}},
+            }))),
+            _ => self.external(namespace, reference),
+        }
+    }
+
+    pub(super) fn machine_infrastructure_or_assumed(&self, machine: &Machine) -> External {
         let stored = find(machine.conditions(), "InfrastructureReady");
-        self.or_assumed(namespace, Some(&machine.spec.infrastructure_ref), stored, |ready| {
+        self.or_assumed(namespace(machine), Some(&machine.spec.infrastructure_ref), stored, |ready| {
             let flags = machine.status.as_ref().and_then(|s| s.initialization.clone()).unwrap_or_default();
             json!({"spec": {"providerID": machine.spec.provider_id},
                 "status": {"initialization": {"provisioned": flags.infrastructure_provisioned == Some(true)}, "conditions": [source("Ready", ready)]}})
         })
     }
 
-    pub(super) fn bootstrap_of_machine(&self, namespace: &str, machine: &Machine) -> External {
+    pub(super) fn machine_bootstrap_or_assumed(&self, machine: &Machine) -> External {
         let stored = find(machine.conditions(), "BootstrapConfigReady");
-        self.or_assumed(namespace, machine.spec.bootstrap.config_ref.as_ref(), stored, |ready| {
+        self.or_assumed(namespace(machine), machine.spec.bootstrap.config_ref.as_ref(), stored, |ready| {
             let status = machine.status.clone().unwrap_or_default();
             let flags = status.initialization.unwrap_or_default();
             let expiry = status.certificates_expiry_date.map(|date| json!({annotation::CERTIFICATES_EXPIRY: date}));
@@ -62,9 +78,9 @@ impl Dump {
         })
     }
 
-    pub(super) fn infrastructure_of_cluster(&self, namespace: &str, cluster: &Cluster) -> External {
+    pub(super) fn cluster_infrastructure_or_assumed(&self, cluster: &Cluster) -> External {
         let stored = find(cluster.conditions(), "InfrastructureReady");
-        self.or_assumed(namespace, cluster.spec.infrastructure_ref.as_ref(), stored, |ready| {
+        self.or_assumed(namespace(cluster), cluster.spec.infrastructure_ref.as_ref(), stored, |ready| {
             let status = cluster.status.clone().unwrap_or_default();
             let flags = status.initialization.unwrap_or_default();
             json!({"status": {"initialization": {"provisioned": flags.infrastructure_provisioned == Some(true)},
@@ -72,9 +88,9 @@ impl Dump {
         })
     }
 
-    pub(super) fn control_plane_of_cluster(&self, namespace: &str, cluster: &Cluster) -> External {
+    pub(super) fn cluster_control_plane_or_assumed(&self, cluster: &Cluster) -> External {
         let stored = find(cluster.conditions(), "ControlPlaneAvailable");
-        self.or_assumed(namespace, cluster.spec.control_plane_ref.as_ref(), stored, |available| {
+        self.or_assumed(namespace(cluster), cluster.spec.control_plane_ref.as_ref(), stored, |available| {
             let status = cluster.status.clone().unwrap_or_default();
             let flags = status.initialization.unwrap_or_default();
             let mut content = json!({"status": status.control_plane.clone().unwrap_or_default()});
@@ -95,6 +111,23 @@ impl Dump {
             content
         })
     }
+}
+
+/// The kind that is cloned from a template: what the template's kind says, in the version of the template or
+/// of the objects that were cloned before.
+pub(super) fn clone_kind(dump: &Dump, namespace: &str, reference: &ContractRef) -> Option<Gvk> {
+    let kind = reference.kind.strip_suffix("Template")?;
+    let group = reference.api_group.as_str();
+    let template = dump.raw(group, &reference.kind, &ObjectKey::new(namespace, &reference.name));
+    let sample = template.or_else(|| dump.all(group, kind).next().map(|(_, object)| object));
+    let version = sample.and_then(|object| object["apiVersion"].as_str()?.split_once('/')).map(|(_, v)| v);
+    Some(Gvk {
+        group: group.to_owned(),
+        version: version.unwrap_or(VERSION).to_owned(),
+        kind: kind.to_owned(),
+        plural: plural(&kind.to_lowercase()),
+        namespaced: true,
+    })
 }
 
 /// The condition that was mirrored into `stored`.

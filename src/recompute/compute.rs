@@ -2,13 +2,16 @@
 //! several controllers write on one object come together.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::dump::{Dump, Kind};
-use super::kept::Kept;
+use super::class::class_status;
+use super::gather;
+use super::kept::{Kept, kept, without_nodes};
+use super::topology::topology_reconciled;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::condition::Conditioned;
@@ -22,6 +25,7 @@ use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::merge;
 use crate::api::names;
+use crate::observe::dump::{Dump, Kind};
 use crate::plan::control_plane::Decision;
 use crate::status::condition_ops::{self, Draft};
 use crate::status::condition_patch::ConditionPatch;
@@ -81,8 +85,8 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
                 });
             }
             Kind::MachineDeployment => {
-                each(dump, kind, &dump.machine_deployments, now, &mut computed, |k, o| {
-                    let observed = dump.machine_deployment(k, o);
+                each(dump, kind, &dump.machine_deployments, now, &mut computed, |_, o| {
+                    let observed = gather::machine_deployment(dump, o);
                     let mut status = machine_deployment::status(&observed, now);
                     if observed.sets.is_some() {
                         status.observed_generation = o.metadata.generation;
@@ -91,7 +95,7 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
                 });
             }
             Kind::MachineSet => {
-                each(dump, kind, &dump.machine_sets, now, &mut computed, |k, o| set_of(dump, k, o, now));
+                each(dump, kind, &dump.machine_sets, now, &mut computed, |_, o| set_of(dump, o, now));
             }
             Kind::MachinePool => each(dump, kind, &dump.machine_pools, now, &mut computed, |k, o| {
                 let observed = dump.machine_pool(k, o);
@@ -128,7 +132,7 @@ pub fn all(dump: &Dump, now: Timestamp) -> Vec<Computed> {
 fn each<K>(
     dump: &Dump,
     kind: Kind,
-    objects: &BTreeMap<ObjectKey, K>,
+    objects: &BTreeMap<ObjectKey, Arc<K>>,
     now: Timestamp,
     computed: &mut Vec<Computed>,
     judge: impl Fn(&ObjectKey, &K) -> Outcome<K>,
@@ -136,9 +140,10 @@ fn each<K>(
     K: Clone + Serialize + Conditioned + kube::Resource,
 {
     for (key, object) in objects {
+        let object = object.as_ref();
         let Some(raw) = dump.raw(kind.group(), kind.name(), key) else { continue };
         let held = held(dump, kind, key, object, now);
-        let kept = if held.is_none() { dump.kept(kind, key, now) } else { Vec::new() };
+        let kept = if held.is_none() { kept(dump, kind, key, now) } else { Vec::new() };
         let outcome = held.map_or_else(|| judge(key, object), Outcome::New);
         let outcome = match outcome {
             Outcome::New(after) => Outcome::New(rewritten(raw, object, &after)),
@@ -166,8 +171,8 @@ impl Computed {
 fn classes(dump: &Dump, now: Timestamp, computed: &mut Vec<Computed>) {
     let kind = Kind::ClusterClass;
     for (key, class) in dump.all(kind.group(), kind.name()) {
-        let kept = dump.kept(kind, key, now);
-        computed.push(Computed::new(kind, key, class, dump.class_status(key, class, now), kept));
+        let kept = kept(dump, kind, key, now);
+        computed.push(Computed::new(kind, key, class, class_status(dump, key, class, now), kept));
     }
 }
 
@@ -216,19 +221,19 @@ fn no_cluster<K>() -> Outcome<K> {
 }
 
 fn cluster_of(dump: &Dump, key: &ObjectKey, object: &Cluster, now: Timestamp) -> Outcome<Cluster> {
-    let observed = dump.cluster(key, object, now);
+    let observed = gather::cluster(dump, key, object, now);
     let mut status = cluster::status(&observed, now);
     if cluster::is_complete(&observed) {
         status.observed_generation = object.metadata.generation;
     }
-    if let Some(topology) = dump.topology_reconciled(key, object) {
+    if let Some(topology) = topology_reconciled(dump, key, object) {
         condition_ops::set(&mut status.conditions, topology, object.metadata.generation, now);
     }
     Outcome::New(Cluster { status: Some(status), ..object.clone() })
 }
 
-fn set_of(dump: &Dump, key: &ObjectKey, object: &MachineSet, now: Timestamp) -> Outcome<MachineSet> {
-    let Some((observed, complete)) = dump.machine_set(key, object) else { return no_cluster() };
+fn set_of(dump: &Dump, object: &MachineSet, now: Timestamp) -> Outcome<MachineSet> {
+    let Some((observed, complete)) = gather::machine_set(dump, object) else { return no_cluster() };
     let mut status = machine_set::status(&observed, now);
     if complete {
         status.observed_generation = object.metadata.generation;
@@ -290,13 +295,17 @@ impl Passes {
         let control_planes = dump
             .control_planes
             .iter()
-            .filter(|(key, object)| held(dump, Kind::KubeadmControlPlane, key, *object, now).is_none())
-            .filter_map(|(key, object)| Some((key.clone(), dump.control_plane(key, object, now)?)))
+            .filter(|(key, object)| {
+                held(dump, Kind::KubeadmControlPlane, key, object.as_ref(), now).is_none()
+            })
+            .filter_map(|(key, object)| {
+                Some((key.clone(), gather::control_plane_pass(dump, key, object, now)?))
+            })
             .collect();
         let checks = dump
             .checks
             .iter()
-            .filter(|(key, check)| held(dump, Kind::MachineHealthCheck, key, *check, now).is_none())
+            .filter(|(key, check)| held(dump, Kind::MachineHealthCheck, key, check.as_ref(), now).is_none())
             .filter_map(|(key, check)| {
                 Some((key.clone(), machine_health_check::judge(&dump.check(key, check)?, now)))
             })
@@ -335,7 +344,7 @@ impl Passes {
                     None => Outcome::New(after),
                     // Without a connection its controller gives up, too.
                     Some(why) if why.contains("no connection") => {
-                        Outcome::Broken(after, dump.without_nodes(&cluster).unwrap_or(why))
+                        Outcome::Broken(after, without_nodes(dump, &cluster).unwrap_or(why))
                     }
                     Some(why) => Outcome::Broken(after, why),
                 }

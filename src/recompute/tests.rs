@@ -1,20 +1,21 @@
 //! Dumps made here, computed.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::compute::all;
-use super::document::{Document, Origin};
-use super::dump::Kind;
-use super::*;
+use super::compute::Computed;
+use super::{all, kept};
+use crate::observe::dump::document::{Document, Origin};
+use crate::observe::dump::text::parse;
+use crate::observe::dump::{Dump, Kind};
 use crate::status::witness;
-use crate::time::parse_rfc3339;
+use crate::time::{Timestamp, parse_rfc3339};
 
 fn now() -> Timestamp {
     parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
 }
 
 fn dump(text: &str) -> Dump {
-    let values = read::parse(text).expect("YAML");
+    let values = parse(text).expect("YAML");
     Dump::new(values.into_iter().map(|(_, value)| value.into()).collect())
 }
 
@@ -167,7 +168,7 @@ fn what_cannot_be_judged_keeps_its_status_and_says_why() {
 fn a_status_that_is_right_does_not_differ() {
     let text = format!("{CLUSTER}---{MACHINE}---{NODE}");
     // Levels settle one after the other; then nothing changes any more.
-    let mut values: Vec<Value> = read::parse(&text).expect("YAML").into_iter().map(|(_, v)| v).collect();
+    let mut values: Vec<Value> = parse(&text).expect("YAML").into_iter().map(|(_, v)| v).collect();
     for _ in 0..4 {
         let before = values.clone();
         let found = Dump::new(values.iter().map(|v| v.clone().into()).collect());
@@ -411,14 +412,14 @@ fn kinds_of_other_groups_are_other_kinds() {
     let other = "apiVersion: postgresql.cnpg.io/v1\nkind: Cluster\nmetadata: {name: c, namespace: ns}\nspec: {instances: 3}\n";
     let found = dump(&format!("{CLUSTER}---\n{other}"));
     assert_eq!(found.remarks, Vec::<String>::new());
-    let all = compute::all(&found, now());
+    let all = all(&found, now());
     assert_eq!(all.len(), 1);
     assert!(all[0].before["spec"]["instances"].is_null());
 }
 
 #[test]
 fn places_are_named() {
-    let documents = read::parse(&format!(
+    let documents = parse(&format!(
         "{NODE}---{NODE}---\nkind: Secret\nmetadata: {{name: s}}\n---\nkind: Secret\nmetadata: {{name: s}}\n---\n3\n"
     ));
     let documents = documents.expect("YAML").into_iter().map(|(line, value)| Document {

@@ -5,6 +5,7 @@
 //! Pod the cluster of the one Node that has the name it runs on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::document::{Document, key_of};
 use crate::api::key::{ObjectKey, annotation};
@@ -17,7 +18,7 @@ const CLUSTER_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     /// By name.
-    pub nodes: BTreeMap<String, Node>,
+    pub nodes: BTreeMap<String, Arc<Node>>,
     pub pods: Vec<Pod>,
     /// Names of Nodes by provider ID: a fleet's Machines are too many to look through its Nodes for each.
     provider_ids: BTreeMap<String, Vec<String>>,
@@ -25,9 +26,9 @@ pub struct Workload {
 
 impl Workload {
     /// The Nodes with a provider ID: more than one is a mistake of somebody's.
-    pub fn nodes_with(&self, provider_id: &str) -> impl Iterator<Item = &Node> {
+    pub fn nodes_with(&self, provider_id: &str) -> Vec<Arc<Node>> {
         let names = self.provider_ids.get(provider_id);
-        names.into_iter().flatten().filter_map(|name| self.nodes.get(name))
+        names.into_iter().flatten().filter_map(|name| self.nodes.get(name)).cloned().collect()
     }
 
     fn index(&mut self) {
@@ -68,7 +69,7 @@ pub fn sorted(documents: Vec<Document>) -> (BTreeMap<ObjectKey, Workload>, Vec<S
             Ok(node) => match stated.or_else(|| annotated(&node)) {
                 Some(cluster) => {
                     let nodes = &mut workloads.entry(cluster).or_default().nodes;
-                    if nodes.insert(name.clone(), node).is_some() {
+                    if nodes.insert(name.clone(), Arc::new(node)).is_some() {
                         remarks.push(format!("{origin}: Node {name} was there before: this one counts"));
                     }
                 }

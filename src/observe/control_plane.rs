@@ -1,0 +1,99 @@
+//! What a KubeadmControlPlane is judged by. Must not judge it.
+
+use super::ownership::is_controlled;
+use super::source::{Objects as _, Source, key_of, namespace};
+use crate::api::cluster::Cluster;
+use crate::api::condition::find;
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::key::{ObjectKey, controller_of};
+use crate::api::machine::Machine;
+use crate::status::contract::External;
+use crate::status::control_plane::certificates::Certificates;
+use crate::status::control_plane::machine::ETCD_MEMBER;
+use crate::status::control_plane::{Kubeconfig, Observed, OwnedMachine, Template, Workload};
+use crate::status::etcd::{Member, Members, Membership};
+use crate::status::machines::is_control_plane;
+
+/// Everything about a control plane that is at hand. Secrets and the workload cluster were not asked, and
+/// there is no random part for a new name.
+#[must_use]
+pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster: &Cluster) -> Observed {
+    let key = key_of(cluster);
+    let pools = source.machine_pools().select(&key.namespace, |p| p.spec.cluster_name == key.name);
+    let mut observed = Observed {
+        cluster: cluster.clone(),
+        control_plane: object.clone(),
+        machines: Vec::new(),
+        orphans: Vec::new(),
+        foreign: Vec::new(),
+        worker_machines: Vec::new(),
+        machine_pools: pools.iter().filter_map(|p| p.metadata.name.clone()).collect(),
+        template: template(source, object),
+        certificates: Certificates::Found(Vec::new()),
+        kubeconfig: Kubeconfig::Missing,
+        workload: Workload::NotAsked,
+        name_suffix: String::new(),
+    };
+    for machine in source.machines().of_cluster(&key) {
+        sort(source, &machine, &mut observed);
+    }
+    observed.machines.sort_by_key(|m| (m.created_at(), m.name().to_owned()));
+    observed
+}
+
+/// Puts a Machine of the cluster where it belongs.
+fn sort(source: &impl Source, machine: &Machine, observed: &mut Observed) {
+    let name = machine.metadata.name.clone().unwrap_or_default();
+    let controller = controller_of(machine);
+    if !is_control_plane(machine) {
+        observed.worker_machines.push(name);
+    } else if controller.is_none() {
+        observed.orphans.push(owned_machine(source, machine));
+    } else if is_controlled(controller, &observed.control_plane) {
+        observed.machines.push(owned_machine(source, machine));
+    } else {
+        observed.foreign.push(name);
+    }
+}
+
+fn owned_machine(source: &impl Source, machine: &Machine) -> OwnedMachine {
+    let namespace = namespace(machine);
+    let config = machine.spec.bootstrap.config_ref.as_ref();
+    let config = config.and_then(|r| source.kubeadm_configs().get(&ObjectKey::new(namespace, &r.name)));
+    let infrastructure = match source.external(namespace, Some(&machine.spec.infrastructure_ref)) {
+        External::Found(provided) => Some(provided.into_content()),
+        _ => None,
+    };
+    OwnedMachine { machine: machine.clone(), bootstrap: config.map(|c| (*c).clone()), infrastructure }
+}
+
+fn template(source: &impl Source, object: &KubeadmControlPlane) -> Template {
+    let reference = &object.spec.machine_template.spec.infrastructure_ref;
+    match source.template(namespace(object), Some(reference)) {
+        External::Found(provided) => Template::Found(provided.into_content()),
+        External::NotFound { .. } | External::NotSet => Template::Missing,
+        External::Unreadable { error, .. } => Template::Unreadable(error),
+    }
+}
+
+/// The members that the Machines' stored conditions speak of, for a reader who cannot ask etcd. Who leads is
+/// not known.
+#[must_use]
+pub fn assumed_members(observed: &Observed) -> Membership {
+    if !observed.etcd_is_managed() {
+        return Membership::NotAsked;
+    }
+    let stored =
+        |m: &OwnedMachine| find(m.conditions(), ETCD_MEMBER).map(|c| c.message.clone()).unwrap_or_default();
+    if observed.machines.iter().any(|m| stored(m).starts_with("Failed to ")) {
+        return Membership::NotAsked;
+    }
+    let hosted = observed.machines.iter().filter(|m| !stored(m).starts_with("Etcd doesn't have"));
+    let member = |(machine, id): (&OwnedMachine, u64)| {
+        let name = machine.node_name()?.to_owned();
+        let learner = stored(machine).starts_with("Waiting for learner");
+        Some(Member { id, name, learner, alarms: Vec::new() })
+    };
+    let list = hosted.zip(1..).filter_map(member).collect();
+    Membership::Assumed(Members { list, leader: None })
+}

@@ -1,0 +1,64 @@
+//! What a dump says of a MachineHealthCheck. Must not judge it.
+//!
+//! A template whose kind was left out counts as there, and so do the requests that Machines speak of.
+
+use super::Dump;
+use crate::api::condition::{Conditioned as _, find, is_true};
+use crate::api::key::{ObjectKey, group_of};
+use crate::api::machine::Machine;
+use crate::api::machine_health_check::MachineHealthCheck;
+use crate::observe::Objects as _;
+use crate::status::machine_health_check::{ExternalRemediation, Observed, Target, TargetNode, is_target};
+
+impl Dump {
+    /// Everything a MachineHealthCheck is judged by; `None` without its Cluster.
+    pub fn check(&self, key: &ObjectKey, check: &MachineHealthCheck) -> Option<Observed> {
+        let ns = key.namespace.as_str();
+        let cluster_key = ObjectKey::new(ns, &check.spec.cluster_name);
+        let cluster = self.clusters.get(&cluster_key)?;
+        let workload = self.workload(&cluster_key);
+        let follows = is_true(cluster.conditions(), "ControlPlaneInitialized");
+        let node = |machine: &Machine| {
+            let name = machine.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.as_str());
+            let (Some(name), Some(workload), true) = (name, workload, follows) else {
+                return TargetNode::None;
+            };
+            workload
+                .nodes
+                .get(name)
+                .map_or(TargetNode::Gone, |node| TargetNode::Found(Box::new((**node).clone())))
+        };
+        let targets = self.machines.select(ns, |m| is_target(check, m));
+        Some(Observed {
+            check: check.clone(),
+            cluster: (**cluster).clone(),
+            targets: targets.into_iter().map(|m| Target { node: node(&m), machine: (*m).clone() }).collect(),
+            connected: workload.is_some(),
+            external: self.remediation(ns, check),
+        })
+    }
+
+    /// What the template reference of a check leads to; `None` without one.
+    fn remediation(&self, namespace: &str, check: &MachineHealthCheck) -> Option<ExternalRemediation> {
+        let template = check.spec.remediation.as_ref()?.template_ref.as_ref()?;
+        let (group, kind) = (group_of(&template.api_version), template.kind.as_str());
+        let request = kind.strip_suffix("Template").unwrap_or(kind);
+        let named = ObjectKey::new(namespace, &template.name);
+        let requests = if self.has_kind(group, request) {
+            let here = self.all(group, request).filter(|(key, _)| key.namespace == namespace);
+            here.map(|(key, _)| key.name.clone()).collect()
+        } else {
+            let asked = self.machines.select(namespace, |m| {
+                is_target(check, m) && find(m.conditions(), "ExternallyRemediated").is_some()
+            });
+            asked.iter().filter_map(|m| m.metadata.name.clone()).collect()
+        };
+        Some(ExternalRemediation {
+            kind: kind.to_owned(),
+            template: named.to_string(),
+            template_exists: !self.has_kind(group, kind) || self.raw(group, kind, &named).is_some(),
+            requests,
+            creation_fails: false,
+        })
+    }
+}

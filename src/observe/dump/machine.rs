@@ -1,0 +1,70 @@
+//! What a dump says of a Machine and of the connection to its cluster. Must not judge it.
+//!
+//! A workload cluster without Nodes in the dump is out of reach: what is stored of it stays, or is
+//! unknown since the moment that the Cluster's `RemoteConnectionProbe` names.
+
+use super::Dump;
+use crate::api::cluster::Cluster;
+use crate::api::condition::{Conditioned as _, find};
+use crate::api::key::ObjectKey;
+use crate::api::machine::Machine;
+use crate::observe;
+use crate::status::machine::{NodeReading, Observed, Probe, Update, offered_provider_id};
+use crate::time::{Timestamp, parse_rfc3339};
+
+/// When the connection last worked, as the Cluster's stored condition says; `None` when it says nothing
+/// of a failure.
+#[must_use]
+pub fn last_seen(cluster: &Cluster) -> Option<Option<Timestamp>> {
+    let probe = find(cluster.conditions(), "RemoteConnectionProbe").filter(|c| c.status == "False")?;
+    let failed = probe.message.strip_prefix("Remote connection probe failed")?;
+    Some(failed.strip_prefix(", probe last succeeded at ").and_then(parse_rfc3339))
+}
+
+impl Dump {
+    /// How the connection to a workload cluster is at `now`.
+    #[must_use]
+    pub fn probe(&self, key: &ObjectKey, cluster: &Cluster, now: Timestamp) -> Probe {
+        match (self.workload(key), last_seen(cluster)) {
+            (Some(_), _) => Probe { last_success: Some(now), ..Probe::default() },
+            (None, Some(last_success)) => Probe { last_success, failing: true, ..Probe::default() },
+            (None, None) => Probe { not_established_yet: true, ..Probe::default() },
+        }
+    }
+
+    /// Everything a Machine is judged by; `None` without its Cluster.
+    #[must_use]
+    pub fn machine(&self, key: &ObjectKey, object: &Machine, now: Timestamp) -> Option<Observed> {
+        let cluster_key = ObjectKey::new(&key.namespace, &object.spec.cluster_name);
+        let cluster = self.clusters.get(&cluster_key)?;
+        let mut observed = observe::machine(self, object, cluster, self.probe(&cluster_key, cluster, now));
+        observed.update = told_update(object);
+        // Its controller writes the ID before it looks for the Node.
+        if let Some(id) = offered_provider_id(&observed).map(str::to_owned) {
+            observed.machine.spec.provider_id = Some(id);
+        }
+        observed.node = self.node(&cluster_key, &observed.machine);
+        self.observe_deletion(&mut observed, now);
+        Some(observed)
+    }
+
+    fn node(&self, cluster: &ObjectKey, machine: &Machine) -> NodeReading {
+        let Some(workload) = self.workload(cluster) else { return NodeReading::NotConnected };
+        let id = machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
+        id.map_or(NodeReading::NotAsked, |id| observe::node_with(id, workload.nodes_with(id)))
+    }
+}
+
+/// What an extension said of an update in place, from the stored condition.
+#[must_use]
+pub fn told_update(machine: &Machine) -> Option<Update> {
+    const RUNNING: &str = "In-place update in progress: ";
+    let told = find(machine.conditions(), "Updating").filter(|c| c.status == "True")?;
+    match told.reason.as_str() {
+        "InPlaceUpdateFailed" if told.message.ends_with("InfraMachine not found") => {
+            Some(Update::InfrastructureMissing)
+        }
+        "InPlaceUpdateFailed" => Some(Update::Failed),
+        _ => told.message.strip_prefix(RUNNING).map(|words| Update::Running(words.to_owned())),
+    }
+}

@@ -1,0 +1,56 @@
+//! What the plan of a MachineSet looks at. Must not plan it.
+
+use std::sync::Arc;
+
+use super::source::{Objects as _, Source, namespace};
+use super::templates::Templates;
+use crate::api::cluster::Cluster;
+use crate::api::key::{ObjectKey, label as label_of};
+use crate::api::machine::Machine;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::label;
+use crate::plan::machine_set::Observed;
+use crate::plan::machine_set::preflight::Preflight;
+use crate::status::machine_set as judged;
+
+/// Everything that its plan looks at. `machines` are those that it controls, `suffixes` the random parts of
+/// names, one for each Machine that may be made.
+#[must_use]
+pub fn machine_set(
+    source: &impl Source,
+    set: &MachineSet,
+    cluster: &Cluster,
+    machines: Vec<Arc<Machine>>,
+    templates: &Templates,
+    suffixes: Vec<String>,
+) -> Observed {
+    let (namespace, spec) = (namespace(set), &set.spec.template.spec);
+    Observed {
+        set: set.clone(),
+        machines,
+        infrastructure_template: templates.infrastructure.clone(),
+        bootstrap_template: templates.bootstrap.clone(),
+        infrastructure_kind: source.clone_kind(namespace, Some(&spec.infrastructure_ref)),
+        bootstrap_kind: source.clone_kind(namespace, spec.bootstrap.config_ref.as_ref()),
+        missing_templates: templates.missing.clone(),
+        preflight: preflight(source, set, cluster),
+        suffixes,
+    }
+}
+
+/// What the checks before a new Machine look at.
+#[must_use]
+pub fn preflight(source: &impl Source, set: &MachineSet, cluster: &Cluster) -> Preflight {
+    let control_plane = source.external(namespace(set), cluster.spec.control_plane_ref.as_ref());
+    let template = source.template(namespace(set), set.spec.template.spec.bootstrap.config_ref.as_ref());
+    Preflight::gather(set, cluster, &control_plane, &template)
+}
+
+/// A pass cannot go through without the templates; see [`judged::needs_templates`].
+#[must_use]
+pub fn needs_templates(source: &impl Source, set: &MachineSet) -> bool {
+    let deployment = label_of(set, label::DEPLOYMENT_NAME);
+    let deployment =
+        deployment.and_then(|name| source.machine_deployments().get(&ObjectKey::new(namespace(set), name)));
+    judged::needs_templates(set, deployment.as_deref())
+}

@@ -1,0 +1,25 @@
+//! What a status or a plan is judged by, gathered from objects: one function per kind, over any source.
+//! Owns who belongs to whom; must not judge anything, and must not wait.
+//!
+//! A [`Source`] is what a reader has at hand: the engine's live copies, or a [`dump`] of objects from
+//! files or from a few list requests. What has to be waited for (Nodes, pods, etcd, Secrets) is put into the
+//! gathered value by the reader afterwards; until then it says that it was not asked.
+
+mod cluster;
+mod control_plane;
+pub mod dump;
+mod machine;
+mod machine_deployment;
+mod machine_set;
+mod ownership;
+mod source;
+mod templates;
+
+pub use cluster::cluster;
+pub use control_plane::{assumed_members, control_plane};
+pub use machine::{NamedNode, machine, named_node, node_with};
+pub use machine_deployment::machine_deployment;
+pub use machine_set::{machine_set, needs_templates, preflight};
+pub use ownership::{Member, is_controlled, machine_sets_of, machines_of_set};
+pub use source::{Objects, Source, key_of, namespace};
+pub use templates::Templates;

@@ -1,0 +1,95 @@
+//! What can be asked of objects that are at hand. Owns the questions; must not know where the objects
+//! come from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::Resource;
+
+use crate::api::bootstrap::KubeadmConfig;
+use crate::api::cluster::Cluster;
+use crate::api::key::{Gvk, ObjectKey, label as label_of};
+use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_pool::MachinePool;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::label;
+use crate::api::reference::ContractRef;
+use crate::status::contract::External;
+
+/// The objects of one kind.
+pub trait Objects<K: Resource> {
+    /// `None`: there is no such object here.
+    fn get(&self, key: &ObjectKey) -> Option<Arc<K>>;
+
+    /// The objects of one namespace that `wanted` picks, ordered by name.
+    fn select(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>>;
+
+    /// The objects that carry the label of a cluster, ordered by name.
+    fn of_cluster(&self, cluster: &ObjectKey) -> Vec<Arc<K>> {
+        let is_mine = |object: &K| label_of(object, label::CLUSTER_NAME) == Some(cluster.name.as_str());
+        self.select(&cluster.namespace, is_mine)
+    }
+}
+
+impl<K: Resource> Objects<K> for BTreeMap<ObjectKey, Arc<K>> {
+    fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        BTreeMap::get(self, key).cloned()
+    }
+
+    fn select(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        let here =
+            self.range(ObjectKey::new(namespace, "")..).take_while(|(key, _)| key.namespace == namespace);
+        here.map(|(_, object)| object).filter(|object| wanted(object)).cloned().collect()
+    }
+}
+
+/// Objects of every kind that statuses and plans look at.
+///
+/// The functions about provider objects have a default: the reference is followed. A source that can lack a
+/// whole kind answers there what it assumes instead.
+pub trait Source {
+    fn clusters(&self) -> &impl Objects<Cluster>;
+    fn machine_deployments(&self) -> &impl Objects<MachineDeployment>;
+    fn machine_sets(&self) -> &impl Objects<MachineSet>;
+    fn machine_pools(&self) -> &impl Objects<MachinePool>;
+    fn machines(&self) -> &impl Objects<Machine>;
+    fn kubeadm_configs(&self) -> &impl Objects<KubeadmConfig>;
+
+    /// What a reference in a spec leads to, as the provider contract shows it.
+    fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External;
+
+    /// The kind that is cloned from the template that `reference` names; `None`: no provider of it is known.
+    fn clone_kind(&self, namespace: &str, reference: Option<&ContractRef>) -> Option<Gvk>;
+
+    /// A template that objects are made from.
+    fn template(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
+        self.external(namespace, reference)
+    }
+
+    fn infrastructure_of_machine(&self, machine: &Machine) -> External {
+        self.external(namespace(machine), Some(&machine.spec.infrastructure_ref))
+    }
+
+    fn bootstrap_of_machine(&self, machine: &Machine) -> External {
+        self.external(namespace(machine), machine.spec.bootstrap.config_ref.as_ref())
+    }
+
+    fn infrastructure_of_cluster(&self, cluster: &Cluster) -> External {
+        self.external(namespace(cluster), cluster.spec.infrastructure_ref.as_ref())
+    }
+
+    fn control_plane_of_cluster(&self, cluster: &Cluster) -> External {
+        self.external(namespace(cluster), cluster.spec.control_plane_ref.as_ref())
+    }
+}
+
+/// The namespace of an object; `default` when it says none, as kubectl would put it.
+pub fn namespace<K: Resource>(object: &K) -> &str {
+    object.meta().namespace.as_deref().filter(|n| !n.is_empty()).unwrap_or("default")
+}
+
+/// Namespace and name of an object.
+pub fn key_of<K: Resource>(object: &K) -> ObjectKey {
+    ObjectKey::new(namespace(object), object.meta().name.as_deref().unwrap_or_default())
+}

@@ -1,0 +1,91 @@
+//! What the objects of a dump are judged by in a pass, where their controllers do more than look: adoption,
+//! a label, preflight. Must not judge them.
+
+use crate::api::cluster::Cluster;
+use crate::api::condition::{Conditioned as _, find};
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::key::{ObjectKey, annotation};
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::{self, label};
+use crate::observe::dump::Dump;
+use crate::observe::{self, Member, Templates, namespace};
+use crate::plan::control_plane::{Decision, decide};
+use crate::plan::machine_set::preflight::check;
+use crate::status::{cluster, machine_deployment, machine_set};
+use crate::time::Timestamp;
+
+use super::class::class_gates;
+
+/// Everything a Cluster is judged by.
+pub(super) fn cluster(dump: &Dump, key: &ObjectKey, cluster: &Cluster, now: Timestamp) -> cluster::Observed {
+    let probe = dump.probe(key, cluster, now);
+    let class_gates = class_gates(dump, key, cluster);
+    cluster::Observed { class_gates, ..observe::cluster(dump, cluster, probe) }
+}
+
+/// The pass over a control plane as its controller would make it; `None` without its Cluster.
+pub(super) fn control_plane_pass(
+    dump: &Dump,
+    key: &ObjectKey,
+    object: &KubeadmControlPlane,
+    now: Timestamp,
+) -> Option<Decision> {
+    let mut decision = decide(dump.control_plane(key, object)?, now);
+    if dump.secrets(&key.namespace).is_empty() {
+        decision.pass.conditions.retain(|c| c.type_ != "CertificatesAvailable");
+    }
+    Some(decision)
+}
+
+/// Everything a MachineSet is judged by, and whether the pass gets through; `None` without its Cluster.
+pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set::Observed, bool)> {
+    let cluster = dump.clusters.get(&ObjectKey::new(namespace(set), &set.spec.cluster_name))?;
+    // Its controller adds the label before it selects.
+    let mut set = set.clone();
+    let labels = set.spec.selector.match_labels.get_or_insert_default();
+    labels.insert(label::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
+    let machines: Vec<_> =
+        observe::machines_of_set(dump, &set).into_iter().map(Member::into_object).collect();
+    let preflight = match makes(&set, machines.len()) {
+        true if dump.left_out(cluster.spec.control_plane_ref.as_ref()) => Ok(told_preflight(&set)),
+        true => check(&observe::preflight(dump, &set, cluster)),
+        false => Ok(Vec::new()),
+    };
+    let templates = Templates::of(dump, namespace(&set), &set.spec.template.spec);
+    let complete = preflight.is_ok()
+        && templates.unreadable.is_none()
+        && (templates.missing.is_empty() || !observe::needs_templates(dump, &set));
+    let preflight = preflight.unwrap_or_else(|why| vec![why]);
+    let missing_templates = templates.missing;
+    Some((machine_set::Observed { set, machines: Some(machines), missing_templates, preflight }, complete))
+}
+
+/// Machines are wanted, and nothing keeps the set itself from making them.
+fn makes(set: &MachineSet, current: usize) -> bool {
+    let wanted = usize::try_from(set.spec.replicas.unwrap_or(0)).unwrap_or(0);
+    current < wanted
+        && set.metadata.deletion_timestamp.is_none()
+        && annotation(set, names::annotation::DISABLE_MACHINE_CREATE) != Some("true")
+}
+
+/// The checks that failed when the set was last looked at, from its stored condition.
+fn told_preflight(set: &MachineSet) -> Vec<String> {
+    let told = find(set.conditions(), "ScalingUp").map(|c| c.message.as_str()).unwrap_or_default();
+    let lines = told.lines().filter_map(|line| line.strip_prefix("* "));
+    lines.filter(|line| line.ends_with(" preflight check failed)")).map(str::to_owned).collect()
+}
+
+/// Everything a MachineDeployment is judged by.
+pub(super) fn machine_deployment(
+    dump: &Dump,
+    deployment: &MachineDeployment,
+) -> machine_deployment::Observed {
+    let sets = observe::machine_sets_of(dump, deployment).into_iter().map(Member::into_object).collect();
+    // The way out needs no templates.
+    let templates = match deployment.metadata.deletion_timestamp {
+        Some(_) => Templates::default(),
+        None => Templates::of(dump, namespace(deployment), &deployment.spec.template.spec),
+    };
+    observe::machine_deployment(dump, deployment, sets, &templates)
+}
