@@ -175,7 +175,8 @@ fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<Place> {
     let tls = ca.map(|ca| TlsFiles { ca, identity });
     let (write, read) = plain_form();
     let plain = crate::store::Plain { write, read };
-    Ok(Place::Etcd(EtcdOptions { endpoints, prefix, within: "/registry".to_owned(), tls, plain }))
+    let rng = crate::rng::Rng::from_entropy();
+    Ok(Place::Etcd(EtcdOptions { endpoints, prefix, within: "/registry".to_owned(), tls, plain, rng }))
 }
 
 #[cfg(all(test, feature = "etcd"))]

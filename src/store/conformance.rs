@@ -38,6 +38,10 @@ fn etcd(bounds: Bounds) -> BoxFuture<'static, Backend> {
     async move {
         let etcd = etcd::tests::server::Etcd::start();
         let store = EtcdStore::connect_bounded(etcd::tests::options(&etcd), bounds).await.unwrap();
+        // Its first write prepares the writer, which takes a revision of its own.
+        if let Outcome::Committed(at) = store.txn(Txn::create("/x".into(), Bytes::new())).await.unwrap() {
+            store.txn(Txn::delete("/x".into(), at)).await.unwrap();
+        }
         Backend { store: Arc::new(store), _alive: Box::new(etcd) }
     }
     .boxed()

@@ -148,8 +148,11 @@ impl Image {
         self.0.read().objects.get(key).cloned()
     }
 
-    pub(super) fn weight(&self, key: &str) -> usize {
-        self.0.read().objects.get(key).map_or(0, |entry| entry.value.bytes())
+    /// The first change of `key` above `after`.
+    pub(super) fn first_change(&self, key: &str, after: Revision) -> Result<Option<Arc<Change>>, Error> {
+        let state = self.0.read();
+        state.check_kept(after)?;
+        Ok(state.history.after(after).find(|change| &*change.key == key).cloned())
     }
 
     pub(super) fn range(&self, range: Range<'_>) -> Result<Page, Error> {

@@ -141,6 +141,11 @@ pub enum Error {
     Damaged(String),
     #[error("{store} does not answer: {reason}; check that it runs and can be reached")]
     Unavailable { store: String, reason: String },
+    #[error(
+        "{store} and this program do not accept each other's certificates: {reason}; check --etcd-ca, \
+         --etcd-cert and --etcd-key"
+    )]
+    Untrusted { store: String, reason: String },
     #[error("{store} takes at most {limit} in one request: {reason}")]
     TooLarge { store: String, limit: &'static str, reason: String },
     #[error("the store is closed")]
@@ -199,12 +204,6 @@ pub trait Store: Send + Sync + 'static {
     /// Makes every later revision larger than `floor`, so that restored objects get none that a
     /// client has seen before.
     async fn raise(&self, floor: Revision) -> Result<(), Error>;
-
-    /// Size in bytes of the value at `key`, as far as it is known without waiting; 0 when there is none. It
-    /// says how much work the value is, not what is stored.
-    fn weight(&self, _key: &str) -> usize {
-        0
-    }
 
     /// How large a transaction may be.
     fn limit(&self) -> TxnLimit {

@@ -59,8 +59,7 @@ impl Reason {
         }
     }
 
-    #[must_use]
-    pub fn word(self) -> String {
+    fn word(self) -> String {
         if self == Self::None { String::new() } else { format!("{self:?}") }
     }
 }

@@ -16,9 +16,6 @@ use super::{Author, Disputes, NEVER_OWNED, Problem, Rules, disown, last_applied,
 /// Owner of what was there before anybody applied.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Conflicts that are named.
-const CONFLICTS_MAX: usize = 1_000;
-
 /// What applying came to.
 #[derive(Debug)]
 pub struct Applied<'a> {
@@ -102,10 +99,9 @@ fn unfit(problems: Vec<String>) -> Result<(), ApplyError> {
 
 fn conflicts(disputes: &Disputes) -> Vec<Conflict> {
     let of = |(manager, set): &(String, PathSet)| -> Vec<Conflict> {
-        let paths = set.texts(CONFLICTS_MAX).into_iter();
-        paths.map(|path| Conflict { manager: manager.clone(), path }).collect()
+        set.texts().into_iter().map(|path| Conflict { manager: manager.clone(), path }).collect()
     };
-    disputes.iter().flat_map(of).take(CONFLICTS_MAX).collect()
+    disputes.iter().flat_map(of).collect()
 }
 
 enum Outcome<'a> {
@@ -179,11 +175,10 @@ fn prune(
     let named = |set: &PathSet| with_named(set, Some(rules.shape));
     let members = |value: &Value| named(&to_set(rules.shape, value));
     let last = named(last);
-    let mut owners = vec![wanted.clone()];
+    let mut owned = wanted.clone();
     for entry in &others.0 {
-        owners.push(entry.set()?.into_owned());
+        owned = owned.union(&*entry.set()?);
     }
-    let owned = PathSet::union_all(owners);
     let all = members(&merged);
     let without = typed::remove(rules.shape, &merged, &last);
     let kept = members(&without).union(&named(&owned));

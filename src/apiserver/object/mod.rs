@@ -13,6 +13,7 @@ pub mod naming;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -122,16 +123,19 @@ pub fn to_plain(stored: &Bytes) -> Bytes {
 }
 
 /// Plain JSON as stored bytes. Which schema it fits is not known, so custom objects are decoded again
-/// whenever they are shown. What is no object stays as it is, and reading it says so.
+/// whenever they are shown. `None`: it is not an object.
 #[must_use]
-pub fn from_plain(plain: &[u8]) -> Bytes {
-    let plain = plain.trim_ascii_end();
-    if let Some(stored) = std::str::from_utf8(plain).ok().and_then(from_our_order) {
-        return stored;
-    }
-    let object = serde_json::from_slice::<Value>(plain).ok();
-    let encoded = object.and_then(|object| encode(&object, managed_text(&object).as_bytes(), 0).ok());
-    encoded.unwrap_or_else(|| Bytes::copy_from_slice(plain))
+pub fn from_plain(plain: &[u8]) -> Option<Bytes> {
+    let plain = std::str::from_utf8(plain).ok()?.trim_ascii_end();
+    let stored = match from_our_order(plain) {
+        Some(stored) if serde_json::from_str::<IgnoredAny>(plain).is_ok() => stored,
+        _ => {
+            let object: Value = serde_json::from_str(plain).ok()?;
+            let typed = object["apiVersion"].is_string() && object["kind"].is_string();
+            typed.then(|| encode(&object, managed_text(&object).as_bytes(), 0).ok())??
+        }
+    };
+    Record::decode(&stored, 0)?.metadata().ok().map(|_| stored)
 }
 
 /// The managed fields of a whole object as JSON text; empty for none.
@@ -182,7 +186,7 @@ fn places(metadata_at: usize, object_len: usize, managed: &[u8]) -> Option<u32> 
 }
 
 /// From stored bytes to plain JSON, and back; see `store::Plain`.
-pub type PlainForm = (fn(&Bytes) -> Bytes, fn(&[u8]) -> Bytes);
+pub type PlainForm = (fn(&Bytes) -> Bytes, fn(&[u8]) -> Option<Bytes>);
 
 /// How objects are written into a store that others read too.
 #[must_use]
@@ -220,8 +224,7 @@ impl Record {
     /// 500 when the entry was not written by this file.
     pub fn read(entry: &Entry) -> Result<Self, Failure> {
         let bytes = entry.value.unpack().map_err(Failure::internal)?;
-        Self::decode(&bytes, entry.modified)
-            .ok_or_else(|| Failure::internal(format!("the stored object {} is damaged", entry.key)))
+        Self::decode(&bytes, entry.modified).ok_or_else(|| damaged(entry))
     }
 
     /// What `encode` wrote; `None` when it did not write it.
@@ -309,6 +312,10 @@ impl Record {
     pub fn same_object(&self, other: &Self) -> bool {
         self.json == other.json
     }
+}
+
+fn damaged(entry: &Entry) -> Failure {
+    Failure::internal(format!("the stored object {} is damaged; it can be deleted by its name", entry.key))
 }
 
 /// A text field of `metadata`; empty when it is not there.
@@ -441,17 +448,36 @@ mod tests {
             r#"{"a": 0, "spec":{"x":1}, "metadata":{"resourceVersion":"9","name":"a"}, "kind":"Thing", "apiVersion":"g.io/v1"}"#
                 .replace(r#""a": 0, "#, ""),
         ] {
-            let value = Blob::pack(&from_plain(text.as_bytes()));
+            let value = Blob::pack(&from_plain(text.as_bytes()).unwrap());
             let record = Record::read(&Entry { key: "/k".into(), created: 1, modified: 42, value }).unwrap();
             let mut expected = object.clone();
             expected["metadata"]["resourceVersion"] = "42".into();
             assert_eq!(record.value().unwrap(), expected, "{text}");
             assert_eq!(record.schema_tag, 0);
         }
-        // A built-in object of a kube-apiserver: protobuf.
-        let value = Blob::pack(&from_plain(b"k8s\0\x0a\x02v1"));
-        let failure = Record::read(&Entry { key: "/k".into(), created: 1, modified: 42, value }).unwrap_err();
-        assert!(failure.message.contains("/k is damaged"), "{}", failure.message);
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_told_from_what_is() {
+        let whole = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}"#;
+        assert!(from_plain(whole.as_bytes()).is_some());
+        // A kube-apiserver's protobuf, text that was cut off, other JSON, metadata of other types.
+        for garbage in [
+            &b"k8s\0\x0a\x02v1"[..],
+            b"",
+            b"junk",
+            b"[1]",
+            &whole.as_bytes()[..whole.len() - 3],
+            br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":v}}"#,
+            br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":5}}"#,
+            br#"{"metadata":{"name":"a"}}"#,
+            b"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"\xff\"}}",
+        ] {
+            assert!(from_plain(garbage).is_none(), "{}", String::from_utf8_lossy(garbage));
+            let entry = Entry { key: "/k".into(), created: 1, modified: 42, value: Blob::pack(garbage) };
+            let failure = Record::read(&entry).and_then(|record| record.metadata()).unwrap_err();
+            assert_eq!(failure.code(), 500);
+        }
     }
 
     #[test]
@@ -475,7 +501,7 @@ mod tests {
             let plain = to_plain(&encode(&object, &record.managed, 7).unwrap());
             for plain in [plain.clone(), serde_json::from_slice::<Value>(&plain).unwrap().to_string().into()]
             {
-                let back = Record::decode(&from_plain(&plain), 42).unwrap();
+                let back = Record::decode(&from_plain(&plain).unwrap(), 42).unwrap();
                 assert_eq!(
                     (back.value().unwrap(), &back.managed),
                     (record.value().unwrap(), &record.managed)

@@ -13,12 +13,10 @@ pub mod housekeeping;
 pub mod identity;
 pub mod list;
 mod metrics;
-pub mod offload;
 mod ownership;
 mod update;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -27,7 +25,6 @@ use tokio::sync::watch;
 
 use self::identity::check_type;
 use self::metrics::Metrics;
-use self::offload::Offload;
 use crate::apiserver::failure::Failure;
 use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::object::{self, Record, metadata};
@@ -53,9 +50,6 @@ pub struct Registry {
     /// Wakes whoever serves a resource that may be served differently from now on.
     pub catalog_changed: watch::Sender<()>,
     pub metrics: Metrics,
-    pub offload: Offload,
-    /// False while something that a client needs to find the server is not written yet.
-    pub announced: AtomicBool,
 }
 
 /// Which object a request is about.
@@ -145,7 +139,9 @@ impl From<store::Error> for Failure {
             store::Error::Future { asked, current } => Self::too_large_resource_version(asked, current),
             store::Error::Write { .. } | store::Error::Damaged(_) => Self::internal(error),
             // No Retry-After: clients would repeat it by themselves for half a minute before they say why.
-            store::Error::Unavailable { .. } => Self::unavailable(error.to_string(), 0),
+            store::Error::Unavailable { .. } | store::Error::Untrusted { .. } => {
+                Self::unavailable(error.to_string(), 0)
+            }
             store::Error::TooLarge { .. } => Self::request_too_large(error),
             store::Error::Closed => Self::unavailable("the server is shutting down", 1),
         }
@@ -202,8 +198,6 @@ impl Registry {
             catalog,
             catalog_changed: watch::Sender::new(()),
             metrics: Metrics::default(),
-            offload: Offload::default(),
-            announced: AtomicBool::new(true),
         }
     }
 

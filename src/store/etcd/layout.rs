@@ -1,26 +1,37 @@
-//! The store's words and etcd's: keys, values, revisions, errors. Must not know when anything is
-//! asked or written.
+//! The store's words and etcd's: keys, values, errors. Must not know when anything is asked or
+//! written.
 
 use bytes::Bytes;
-use etcd_client::KeyValue;
 
 use super::EtcdOptions;
-use crate::store::{Blob, Entry, Error, Key, Revision};
+use super::wire::{Failure, Item};
+use crate::store::{Blob, Entry, Error, Key};
 
-/// What others can read of a value, and back. Neither may fail: a value that is not understood is
-/// handed on as it is.
+/// Of a value that is not an object, this much is kept: enough to say what it is.
+const GARBAGE_BYTES_MAX: usize = 1024;
+
+/// What others can read of a value, and back. `write` may not fail; `read` returns `None` for what
+/// is not an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain {
     pub write: fn(&Bytes) -> Bytes,
-    pub read: fn(&[u8]) -> Bytes,
+    pub read: fn(&[u8]) -> Option<Bytes>,
 }
 
 impl Plain {
     /// Values as they are.
     #[must_use]
     pub fn same() -> Self {
-        Self { write: Bytes::clone, read: Bytes::copy_from_slice }
+        Self { write: Bytes::clone, read: |value| Some(Bytes::copy_from_slice(value)) }
     }
+}
+
+/// What lies at a key below the prefix.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Object(Entry),
+    /// The beginning of something else.
+    Garbage(Entry),
 }
 
 #[derive(Clone, Debug)]
@@ -62,12 +73,24 @@ impl Layout {
     }
 
     /// `None`: not below the prefix.
-    pub(super) fn entry(&self, kv: &KeyValue) -> Option<Entry> {
-        Some(Entry {
-            key: self.key(kv.key())?,
-            created: from_etcd(kv.create_revision()),
-            modified: from_etcd(kv.mod_revision()),
-            value: Blob::pack(&(self.plain.read)(kv.value())),
+    pub(super) fn content(&self, item: &Item) -> Option<Content> {
+        let key = self.key(&item.key)?;
+        let entry = |value: &[u8]| Entry {
+            key,
+            created: item.created,
+            modified: item.modified,
+            value: Blob::pack(value),
+        };
+        Some(match (self.plain.read)(&item.value) {
+            Some(value) => Content::Object(entry(&value)),
+            None => Content::Garbage(entry(item.value.get(..GARBAGE_BYTES_MAX).unwrap_or(&item.value))),
+        })
+    }
+
+    /// What is there, whatever it is.
+    pub(super) fn entry(&self, item: &Item) -> Option<Entry> {
+        self.content(item).map(|content| match content {
+            Content::Object(entry) | Content::Garbage(entry) => entry,
         })
     }
 
@@ -75,46 +98,22 @@ impl Layout {
         Error::Unavailable { store: self.store.clone(), reason }
     }
 
-    pub(super) fn failed(&self, error: &etcd_client::Error) -> Error {
-        let reason = innermost(error);
-        if reason.contains("request is too large") || reason.contains("larger than max") {
-            return Error::TooLarge { store: self.store.clone(), limit: "1.5 MiB", reason };
-        }
-        if reason.contains("database space exceeded") {
-            let reason =
-                format!("{reason}; make room with etcdctl compact and defrag, then etcdctl alarm disarm");
-            return Error::Write { path: self.store.clone(), reason };
-        }
-        self.unavailable(reason)
+    /// For a write of which it is not known whether it was made.
+    pub(super) fn unknown(&self, failure: &Failure) -> Error {
+        self.unavailable(format!("{}; the write may have been made", failure.reason()))
     }
-}
 
-/// True when what was asked for lies before what etcd keeps.
-pub(super) fn is_compacted(error: &etcd_client::Error) -> bool {
-    innermost(error).contains("required revision has been compacted")
-}
-
-/// What went wrong in the end: the words of the last cause, or etcd's own.
-fn innermost(error: &etcd_client::Error) -> String {
-    let mut cause: &dyn std::error::Error = match error {
-        etcd_client::Error::GRpcStatus(status) if std::error::Error::source(status).is_none() => {
-            return status.message().to_owned();
+    pub(super) fn failed(&self, failure: &Failure) -> Error {
+        let (store, reason) = (self.store.clone(), failure.reason().to_owned());
+        match failure {
+            Failure::TooLarge(_) => Error::TooLarge { store, limit: "1.5 MiB", reason },
+            Failure::Full(_) => {
+                let reason =
+                    format!("{reason}; make room with etcdctl compact and defrag, then etcdctl alarm disarm");
+                Error::Write { path: store, reason }
+            }
+            Failure::Untrusted(_) => Error::Untrusted { store, reason },
+            _ => Error::Unavailable { store, reason },
         }
-        etcd_client::Error::GRpcStatus(status) => status,
-        etcd_client::Error::TransportError(transport) => transport,
-        other => other,
-    };
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
     }
-    cause.to_string()
-}
-
-/// etcd counts in signed numbers.
-pub(super) fn to_etcd(revision: Revision) -> i64 {
-    i64::try_from(revision).unwrap_or(i64::MAX)
-}
-
-pub(super) fn from_etcd(revision: i64) -> Revision {
-    Revision::try_from(revision).unwrap_or(0)
 }

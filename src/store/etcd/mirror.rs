@@ -1,141 +1,205 @@
 //! Keeps a copy of etcd's content in memory: reads it once, then follows one watch, over losses of
-//! the connection, compactions that overtook it, and an etcd that was set back. Must not know who
-//! reads the copy.
+//! the connection and of members, compactions that overtook it, and an etcd that was set back. Must
+//! not know who reads the copy.
 //!
 //! At the start it reads the oldest revision that is still kept and replays what came since, so the
 //! history of the last minutes is there after a restart as it was before.
+//!
+//! A value that is not an object is kept apart: whoever asks for its key finds it, lists and watches
+//! do not. An object that becomes one is reported as deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Client, Event, EventType, GetOptions, KvClient, WatchOptions, WatchResponse};
+use parking_lot::RwLock;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
 
-use super::layout::{Layout, from_etcd, is_compacted, to_etcd};
-use super::{COMPACT_KEY, MESSAGE_BYTES_MAX, head};
+use super::COMPACT_KEY;
+use super::layout::{Content, Layout};
+use super::members::{Members, Patience};
+use super::wire::{Event, Failure, Feed, Item, News, Query};
 use crate::store::history::Bounds;
 use crate::store::image::Image;
 use crate::store::ordered::Ordered;
-use crate::store::{Change, Entry, Error, Revision};
+use crate::store::{Change, Entry, Error, Key, Revision};
 
 /// Entries read at once.
 const PAGE: i64 = 1_000;
-/// Between attempts to reach etcd again: first and longest.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Any key, for a watch from here on over all of them.
-const FIRST_KEY: &[u8] = b"\0";
+/// Between attempts to reach etcd again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a watch may be behind what is known to have happened, and how long it may be silent
+/// before it is asked for a sign of life. After either, another member is watched.
+const BEHIND_MAX: Duration = Duration::from_secs(1);
+const SILENT_MAX: Duration = Duration::from_secs(5);
+const SIGN_MAX: Duration = Duration::from_secs(2);
+/// Values that are not objects are named in the log one by one up to here when all is read.
+const GARBAGE_NAMED_MAX: usize = 20;
+
+/// What lies below the prefix and is not an object.
+pub(super) type Garbage = Arc<RwLock<BTreeMap<Key, Entry>>>;
+
+/// How far the copy has come, and how far it should have.
+#[derive(Clone)]
+pub(super) struct Progress {
+    reached: watch::Sender<Revision>,
+    wanted: watch::Sender<Revision>,
+}
+
+impl Progress {
+    fn new(reached: Revision) -> Self {
+        Self { reached: watch::Sender::new(reached), wanted: watch::Sender::new(0) }
+    }
+
+    pub(super) fn reached(&self) -> Revision {
+        *self.reached.borrow()
+    }
+
+    /// Waits until `revision` is in the copy.
+    pub(super) async fn until(&self, revision: Revision) {
+        self.wanted.send_if_modified(|wanted| {
+            let more = *wanted < revision;
+            *wanted = revision.max(*wanted);
+            more
+        });
+        // The sender is ours, so it is there.
+        let _ = self.reached.subscribe().wait_for(|reached| *reached >= revision).await;
+    }
+
+    /// Waits until somebody waits for more than has come.
+    async fn until_behind(&self) {
+        let reached = self.reached();
+        let _ = self.wanted.subscribe().wait_for(|wanted| *wanted > reached).await;
+    }
+}
 
 pub(super) struct Mirror {
-    client: Client,
-    kv: KvClient,
+    members: Arc<Members>,
     layout: Layout,
-    image: Image,
-    mirrored: watch::Sender<Revision>,
+    pub(super) image: Image,
+    pub(super) garbage: Garbage,
+    pub(super) progress: Progress,
 }
 
 /// Why following ended.
 enum Lost {
-    /// The connection; what was seen still holds.
-    Touch(Error),
+    /// The watch; what was seen still holds.
+    Touch,
     /// The place: changes are gone, or etcd was set back.
     Place(String),
 }
 
 impl Mirror {
-    pub(super) async fn open(
-        client: Client,
-        kv: KvClient,
-        layout: Layout,
-        bounds: Bounds,
-    ) -> Result<(Image, watch::Receiver<Revision>, Self), Error> {
-        let (objects, revision) = oldest(&kv, &layout, bounds).await?;
-        let image = Image::new(objects, revision, revision, Vec::new(), bounds);
-        let (mirrored, progress) = watch::channel(revision);
-        Ok((image.clone(), progress, Self { client, kv, layout, image, mirrored }))
+    pub(super) async fn open(members: Arc<Members>, layout: Layout, bounds: Bounds) -> Result<Self, Error> {
+        let read = oldest(&members, &layout, bounds).await.map_err(|failure| layout.failed(&failure))?;
+        let image = Image::new(read.objects, read.revision, read.revision, Vec::new(), bounds);
+        let garbage = Arc::new(RwLock::new(read.garbage));
+        Ok(Self { members, layout, image, garbage, progress: Progress::new(read.revision) })
     }
 
     /// Runs until dropped.
-    pub(super) async fn run(mut self) {
-        let mut pause = PAUSE_MIN;
+    pub(super) async fn run(self) {
         loop {
-            let before = self.image.revision();
-            let error = match self.follow().await {
-                Lost::Touch(error) => error,
-                Lost::Place(why) => {
-                    tracing::warn!("{why}; reading everything again");
-                    match self.reload().await {
-                        Ok(()) => continue,
-                        Err(error) => error,
-                    }
+            if let Lost::Place(why) = self.follow().await {
+                tracing::warn!("{why}; reading everything again");
+                if self.reload().await.is_ok() {
+                    continue;
                 }
-            };
-            if self.image.revision() > before {
-                pause = PAUSE_MIN;
             }
-            if pause == PAUSE_MIN {
-                tracing::warn!("{error}; trying again until it does");
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            sleep(PAUSE).await;
         }
     }
 
-    async fn reload(&self) -> Result<(), Error> {
-        let revision = head(&self.kv, &self.layout).await?;
-        let objects =
-            read(&self.kv, &self.layout, revision).await.map_err(|error| self.layout.failed(&error))?;
-        self.image.reset(objects, revision);
-        self.mirrored.send_replace(revision);
+    async fn reload(&self) -> Result<(), Failure> {
+        let now = head(&self.members).await?;
+        let read = read(&self.members, &self.layout, now).await?;
+        self.image.reset(read.objects, read.revision);
+        *self.garbage.write() = read.garbage;
+        self.progress.reached.send_replace(read.revision);
         Ok(())
     }
 
     /// Takes every change in until something stands in the way.
-    async fn follow(&mut self) -> Lost {
+    async fn follow(&self) -> Lost {
         let next = self.image.revision() + 1;
-        let options = WatchOptions::new().with_from_key().with_start_revision(to_etcd(next));
-        let mut watches = self.client.watch_client().max_decoding_message_size(MESSAGE_BYTES_MAX);
-        let mut stream = match watches.watch(FIRST_KEY, Some(options)).await {
-            Ok(stream) => stream,
-            Err(error) => return Lost::Touch(self.layout.failed(&error)),
-        };
+        let Ok((place, mut feed)) = self.members.watch(next).await else { return Lost::Touch };
         loop {
-            let response = match stream.message().await {
-                Ok(Some(response)) => response,
-                Ok(None) => return Lost::Touch(self.layout.unavailable("it ended the watch".to_owned())),
-                Err(error) => return Lost::Touch(self.layout.failed(&error)),
+            let news = tokio::select! {
+                biased;
+                news = self.news(&mut *feed) => news,
+                () = self.members.until_aside(place) => return Lost::Touch,
             };
-            if let Some(lost) = self.lost(&response) {
-                return lost;
+            match news {
+                Ok(News::Begun(at)) => {
+                    if let Some(lost) = self.is_set_back(at).await {
+                        return lost;
+                    }
+                }
+                Ok(News::Changes(events)) => self.take(&events),
+                Ok(News::Compacted(oldest)) => {
+                    let at = self.image.revision();
+                    let why = format!("etcd has forgotten the changes between revision {at} and {oldest}");
+                    return Lost::Place(why);
+                }
+                Ok(News::Alive) => {}
+                Err(failure) => {
+                    self.members.put_aside(place, &failure);
+                    return Lost::Touch;
+                }
             }
-            self.take(response.events());
         }
     }
 
-    fn lost(&self, response: &WatchResponse) -> Option<Lost> {
+    /// The next news, or why this member is not worth waiting for.
+    async fn news(&self, feed: &mut dyn Feed) -> Result<News, Failure> {
+        let late = async {
+            self.progress.until_behind().await;
+            sleep(BEHIND_MAX).await;
+        };
+        tokio::pin!(late);
+        let silent = Instant::now() + SILENT_MAX;
+        let mut asked = false;
+        loop {
+            let until = if asked { silent + SIGN_MAX } else { silent };
+            tokio::select! {
+                biased;
+                news = feed.next() => return news,
+                () = &mut late => {
+                    // Once per question: the revision that was asked for may be one of a lost history.
+                    self.progress.wanted.send_replace(0);
+                    return Err(Failure::Lost("its changes arrive too late".to_owned()));
+                }
+                () = sleep_until(until) => {}
+            }
+            if asked {
+                return Err(Failure::Lost("its watch gives no sign of life".to_owned()));
+            }
+            feed.ask().await?;
+            asked = true;
+        }
+    }
+
+    /// A member that begins below what is in the copy may only be behind; the leader knows.
+    async fn is_set_back(&self, begun: Revision) -> Option<Lost> {
         let at = self.image.revision();
-        if response.compact_revision() > 0 {
-            let oldest = response.compact_revision();
-            return Some(Lost::Place(format!(
-                "etcd has forgotten the changes between revision {at} and {oldest}"
-            )));
+        if begun >= at {
+            return None;
         }
-        if response.canceled() {
-            return Some(Lost::Touch(self.layout.unavailable(response.cancel_reason().to_owned())));
+        match head(&self.members).await {
+            Ok(now) if now >= at => None,
+            Ok(now) => Some(Lost::Place(format!("etcd was set back from revision {at} to {now}"))),
+            Err(_) => Some(Lost::Touch),
         }
-        let theirs = response.header().map_or(0, |header| from_etcd(header.revision()));
-        let back = response.created() && theirs < at;
-        back.then(|| Lost::Place(format!("etcd was set back from revision {at} to {theirs}")))
     }
 
     fn take(&self, events: &[Event]) {
-        let Some(newest) = events.iter().filter_map(Event::kv).map(|kv| from_etcd(kv.mod_revision())).max()
-        else {
-            return;
-        };
-        let decoded: Vec<_> = events.iter().filter_map(|event| self.decode(event)).collect();
+        let reached = self.image.revision();
+        let Some(newest) = events.iter().map(|event| event.revision).max() else { return };
+        let fresh = events.iter().filter(|event| event.revision > reached);
+        let sorted: Vec<_> = fresh.filter_map(|event| self.sort(event)).collect();
         self.image.write(|state| {
-            for (revision, key, current) in decoded {
+            for (revision, key, current) in sorted {
                 let previous = state.get(&key).cloned();
                 if current.is_some() || previous.is_some() {
                     state.publish(vec![Arc::new(Change { revision, key, current, previous })]);
@@ -143,54 +207,95 @@ impl Mirror {
             }
             state.revision = state.revision.max(newest);
         });
-        self.mirrored.send_replace(newest);
+        self.progress.reached.send_replace(newest.max(reached));
     }
 
-    /// `None`: a key that is not ours.
-    fn decode(&self, event: &Event) -> Option<(Revision, crate::store::Key, Option<Entry>)> {
-        let kv = event.kv()?;
-        let revision = from_etcd(kv.mod_revision());
-        match event.event_type() {
-            EventType::Put => self.layout.entry(kv).map(|entry| (revision, entry.key.clone(), Some(entry))),
-            EventType::Delete => Some((revision, self.layout.key(kv.key())?, None)),
-        }
+    /// The object that a key holds from now on, if it is one; garbage goes to its place. `None`: the
+    /// key is not ours.
+    fn sort(&self, event: &Event) -> Option<(Revision, Key, Option<Entry>)> {
+        let key = self.layout.key(&event.key)?;
+        let object = match event.put.as_ref().and_then(|item| self.layout.content(item)) {
+            Some(Content::Garbage(entry)) => {
+                say_garbage(&entry);
+                self.garbage.write().insert(key.clone(), entry);
+                None
+            }
+            Some(Content::Object(entry)) => {
+                self.garbage.write().remove(&key);
+                Some(entry)
+            }
+            None => {
+                self.garbage.write().remove(&key);
+                None
+            }
+        };
+        Some((event.revision, key, object))
     }
+}
+
+fn say_garbage(entry: &Entry) {
+    tracing::warn!(
+        "the value of {} in etcd is not an object: it is left out of lists and watches, and can be deleted by name",
+        entry.key
+    );
+}
+
+/// The revision etcd is at, by a read that goes through its leader.
+pub(super) async fn head(members: &Members) -> Result<Revision, Failure> {
+    Ok(members.repeat(&Query::key(COMPACT_KEY), Patience::REQUEST).await?.revision)
+}
+
+/// Everything below the prefix at one revision.
+struct Read {
+    objects: Ordered,
+    garbage: BTreeMap<Key, Entry>,
+    revision: Revision,
 }
 
 /// Everything as it was at the oldest revision that is kept and worth replaying from.
-async fn oldest(kv: &KvClient, layout: &Layout, bounds: Bounds) -> Result<(Ordered, Revision), Error> {
-    let noted = kv.clone().get(COMPACT_KEY, None).await.map_err(|error| layout.failed(&error))?;
-    let now = noted.header().map_or(0, |header| from_etcd(header.revision()));
-    let noted = noted.kvs().first().and_then(|kv| kv.value_str().ok()?.parse::<Revision>().ok()).unwrap_or(1);
+async fn oldest(members: &Members, layout: &Layout, bounds: Bounds) -> Result<Read, Failure> {
+    let noted = members.repeat(&Query::key(COMPACT_KEY), Patience::REQUEST).await?;
+    let now = noted.revision;
+    let noted = noted.items.first().and_then(compacted_at).unwrap_or(1);
     let replayed = Revision::try_from(bounds.changes_max).unwrap_or(Revision::MAX);
     let start = noted.max(now.saturating_sub(replayed)).min(now).max(1);
-    match read(kv, layout, start).await {
-        Ok(objects) => Ok((objects, start)),
+    match read(members, layout, start).await {
         // Somebody else compacts, without the key.
-        Err(error) if is_compacted(&error) => {
-            let now = head(kv, layout).await?;
-            let objects = read(kv, layout, now).await.map_err(|error| layout.failed(&error))?;
-            Ok((objects, now))
-        }
-        Err(error) => Err(layout.failed(&error)),
+        Err(Failure::Compacted(_)) => read(members, layout, head(members).await?).await,
+        result => result,
     }
 }
 
+/// What the key by which servers agree on who compacts says.
+pub(super) fn compacted_at(item: &Item) -> Option<Revision> {
+    std::str::from_utf8(&item.value).ok()?.parse().ok()
+}
+
 /// Everything below the prefix as it was at `revision`.
-async fn read(kv: &KvClient, layout: &Layout, revision: Revision) -> Result<Ordered, etcd_client::Error> {
-    let mut kv = kv.clone();
+async fn read(members: &Members, layout: &Layout, revision: Revision) -> Result<Read, Failure> {
     let (mut from, end) = layout.bounds();
-    let mut objects = Ordered::default();
+    let mut read = Read { objects: Ordered::default(), garbage: BTreeMap::new(), revision };
     loop {
-        let options =
-            GetOptions::new().with_range(end.as_str()).with_limit(PAGE).with_revision(to_etcd(revision));
-        let page = kv.get(from.as_str(), Some(options)).await?;
-        for entry in page.kvs().iter().filter_map(|kv| layout.entry(kv)) {
-            objects.insert(entry);
+        let query = Query { from, end: Some(end.clone()), limit: PAGE, at: Some(revision) };
+        let page = members.repeat(&query, Patience::PAGE).await?;
+        for content in page.items.iter().filter_map(|item| layout.content(item)) {
+            match content {
+                Content::Object(entry) => read.objects.insert(entry),
+                Content::Garbage(entry) => {
+                    if read.garbage.len() < GARBAGE_NAMED_MAX {
+                        say_garbage(&entry);
+                    }
+                    read.garbage.insert(entry.key.clone(), entry);
+                }
+            }
         }
-        match page.kvs().last() {
-            Some(last) if page.more() => from = format!("{}\0", last.key_str()?),
-            _ => return Ok(objects),
+        match page.items.last() {
+            Some(last) if page.more => from = format!("{}\0", String::from_utf8_lossy(&last.key)),
+            _ => break,
         }
     }
+    if read.garbage.len() > GARBAGE_NAMED_MAX {
+        tracing::warn!("{} values in etcd are not objects", read.garbage.len());
+    }
+    Ok(read)
 }

@@ -2,7 +2,7 @@
 //! values, etcd's revisions. Several servers may share one etcd; each sees the writes of all in
 //! their one order.
 //!
-//! Writes are etcd transactions guarded by `mod_revision`. Reads come from a mirror in memory, which
+//! Writes are etcd transactions guarded by `mod_revision`, each made once (`writer.rs`). Reads come from a mirror in memory, which
 //! one watch over all of etcd's keys keeps up (all, so that it always knows how far it has come): a
 //! read first asks etcd for its revision, one question for everybody who waits, and then waits until
 //! the mirror has got there. So reads are consistent, cost no transfer, and the past, watches and
@@ -13,8 +13,12 @@
 //! Source: apiserver `pkg/storage/etcd3/{store,compact}.go`, v0.35. Different: no leases (whoever
 //! stores events removes them), and the watch cache is one for everything.
 
+mod grpc;
 mod layout;
+mod members;
 mod mirror;
+mod wire;
+mod writer;
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -23,41 +27,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{
-    Certificate, Client, Compare, CompareOp, ConnectOptions, GetOptions, Identity, KvClient, TlsOptions,
-    TxnOp, TxnOpResponse,
-};
 use futures::StreamExt as _;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
+use self::grpc::GrpcMember;
+use self::layout::Layout;
+use self::members::{Members, Patience};
+use self::mirror::{Garbage, Mirror, Progress, compacted_at, head};
+use self::wire::{Compaction, Failure, Guard, Member, Op, Query, Transaction};
+use self::writer::{Writer, Written};
 use super::history::Bounds;
 use super::image::Image;
-use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, TxnLimit, Watch, Write};
+use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, TxnLimit, Watch};
+use crate::rng::Rng;
 pub use layout::Plain;
-use layout::{Layout, from_etcd, to_etcd};
-use mirror::Mirror;
 
 /// The key by which servers agree on who compacts. A kube-apiserver's, so that both can share it.
 const COMPACT_KEY: &str = "compact_rev_key";
 /// Written to use revisions up.
 const FLOOR_KEY: &str = "capstan_revision_floor";
-/// How long one request may take.
-const REQUEST_MAX: Duration = Duration::from_secs(5);
-/// How long a question is repeated while nobody answers: long enough for another member to take over.
-const RETRY_MAX: Duration = Duration::from_secs(2);
-const RETRY_EVERY: Duration = Duration::from_millis(100);
-/// How long the mirror may be behind.
-const LAG_MAX: Duration = Duration::from_secs(3);
-/// Answers of etcd may be as large as it makes them.
-const MESSAGE_BYTES_MAX: usize = 1 << 30;
+/// How long the mirror may be behind: long enough to change to another member.
+const LAG_MAX: Duration = Duration::from_secs(5);
+/// How long the start waits for every member to say which etcd it belongs to.
+const INTRODUCTION_MAX: Duration = Duration::from_secs(1);
 /// Writes in flight while revisions are used up.
 const RAISE_TOGETHER: usize = 64;
 
 /// Which etcd, and where in it.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
-    /// `HOST:PORT` each.
+    /// `HOST:PORT` each: the members of one etcd.
     pub endpoints: Vec<String>,
     /// Stands in etcd for `within`, as kube-apiserver's `--etcd-prefix` does. No slash at the end.
     pub prefix: String,
@@ -65,6 +65,8 @@ pub struct EtcdOptions {
     pub within: String,
     pub tls: Option<TlsFiles>,
     pub plain: Plain,
+    /// Names this process among those that write.
+    pub rng: Rng,
 }
 
 /// PEM texts for a connection by TLS.
@@ -88,54 +90,74 @@ impl std::fmt::Debug for TlsFiles {
 pub struct EtcdStore(Arc<Shared>);
 
 struct Shared {
-    kv: KvClient,
+    members: Arc<Members>,
+    writer: Writer,
     layout: Layout,
     image: Image,
+    garbage: Garbage,
     /// How far the mirror has come.
-    mirrored: watch::Receiver<Revision>,
+    progress: Progress,
     questions: mpsc::Sender<oneshot::Sender<Result<Revision, Error>>>,
-    _tasks: [AbortOnDropHandle<()>; 2],
+    _tasks: [AbortOnDropHandle<()>; 3],
 }
 
 impl EtcdStore {
-    /// Connects and reads everything once.
+    /// Connects to whichever member answers, and reads everything once.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when etcd does not answer, and what [`Error`] says else.
+    /// [`Error::Unavailable`] when none answers, and what [`Error`] says else.
     pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
         Self::connect_bounded(options, Bounds::default()).await
     }
 
     pub(super) async fn connect_bounded(options: EtcdOptions, bounds: Bounds) -> Result<Self, Error> {
         let layout = Layout::new(&options);
-        let client = Client::connect(&options.endpoints, Some(connect_options(options.tls)));
-        let client = client.await.map_err(|error| layout.failed(&error))?;
-        let kv = client.kv_client().max_decoding_message_size(MESSAGE_BYTES_MAX);
-        let head = head(&kv, &layout).await?;
-        let (image, mirrored, mirror) = Mirror::open(client, kv.clone(), layout.clone(), bounds).await?;
+        let mut members = Vec::new();
+        for endpoint in &options.endpoints {
+            let member = GrpcMember::new(endpoint, options.tls.as_ref()).await;
+            members.push((endpoint.clone(), member.map_err(|failure| layout.failed(&failure))?));
+        }
+        if let Some((one, other)) = strangers(&members).await {
+            return Err(layout.unavailable(format!("{one} and {other} are not members of one etcd")));
+        }
+        let boxed = |(endpoint, member)| -> (String, Box<dyn Member>) { (endpoint, Box::new(member)) };
+        Self::over(members.into_iter().map(boxed).collect(), layout, options.rng, bounds).await
+    }
+
+    async fn over(
+        members: Vec<(String, Box<dyn Member>)>,
+        layout: Layout,
+        rng: Rng,
+        bounds: Bounds,
+    ) -> Result<Self, Error> {
+        let members = Members::new(members);
+        let probe = AbortOnDropHandle::new(tokio::spawn(members.clone().probe()));
+        let head = head(&members).await.map_err(|failure| layout.failed(&failure))?;
+        let mirror = Mirror::open(members.clone(), layout.clone(), bounds).await?;
+        let (image, garbage) = (mirror.image.clone(), mirror.garbage.clone());
+        let progress = mirror.progress.clone();
         let (questions, asked) = mpsc::channel(1024);
         let tasks = [
+            probe,
             AbortOnDropHandle::new(tokio::spawn(mirror.run())),
-            AbortOnDropHandle::new(tokio::spawn(answer(kv.clone(), layout.clone(), asked))),
+            AbortOnDropHandle::new(tokio::spawn(answer(members.clone(), layout.clone(), asked))),
         ];
-        let store = Self(Arc::new(Shared { kv, layout, image, mirrored, questions, _tasks: tasks }));
+        let writer = Writer::new(members.clone(), layout.clone(), rng);
+        let shared = Shared { members, writer, layout, image, garbage, progress, questions, _tasks: tasks };
+        let store = Self(Arc::new(shared));
         store.mirrored(head).await?;
         Ok(store)
     }
 
     /// Waits until the mirror has come to `revision`.
     async fn mirrored(&self, revision: Revision) -> Result<(), Error> {
-        let mut mirrored = self.0.mirrored.clone();
-        let reached = tokio::time::timeout(LAG_MAX, mirrored.wait_for(|at| *at >= revision)).await;
-        match reached {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(Error::Closed),
-            Err(_) => {
-                let at = *self.0.mirrored.borrow();
-                let reason = format!("its changes arrive too late (revision {at}, wanted {revision})");
-                Err(self.0.layout.unavailable(reason))
-            }
-        }
+        let progress = &self.0.progress;
+        tokio::time::timeout(LAG_MAX, progress.until(revision)).await.map_err(|_| {
+            let at = progress.reached();
+            self.0
+                .layout
+                .unavailable(format!("its changes arrive too late (revision {at}, wanted {revision})"))
+        })
     }
 
     /// The revision etcd is at, which the mirror has reached too.
@@ -153,81 +175,44 @@ impl EtcdStore {
         Ok(revision)
     }
 
-    async fn commit(&self, txn: Txn) -> Result<Outcome, Error> {
-        let layout = &self.0.layout;
-        let expect: Vec<Compare> = (txn.expect.iter())
-            .map(|(key, at)| Compare::mod_revision(layout.etcd_key(key), CompareOp::Equal, to_etcd(*at)))
-            .collect();
-        let look: Vec<TxnOp> =
-            txn.expect.iter().map(|(key, _)| TxnOp::get(layout.etcd_key(key), None)).collect();
-        let writes: Vec<TxnOp> = (txn.writes.iter())
-            .map(|write| match write {
-                Write::Put(key, value) => TxnOp::put(layout.etcd_key(key), layout.value(value), None),
-                Write::Delete(key) => TxnOp::delete(layout.etcd_key(key), None),
-            })
-            .collect();
-        let request = etcd_client::Txn::new().when(expect).and_then(writes).or_else(look);
-        let mut kv = self.0.kv.clone();
-        let response = match tokio::time::timeout(REQUEST_MAX, kv.txn(request)).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(layout.failed(&error)),
-            Err(_) => {
-                return Err(layout.unavailable("no answer in time; the write may have been made".to_owned()));
+    /// A deletion whose answer was lost, and whose object was found changed afterwards.
+    async fn resolve(&self, gone: Written) -> Result<Outcome, Error> {
+        Ok(match gone {
+            Written::At(revision) => Outcome::Committed(revision),
+            Written::Conflict { key, current } => Outcome::Conflict { key, current },
+            Written::Gone { key, expected, now, current } => {
+                self.mirrored(now).await?;
+                match self.0.image.first_change(&key, expected) {
+                    Ok(Some(change)) if change.current.is_none() => Outcome::Committed(change.revision),
+                    Ok(Some(_)) => Outcome::Conflict { key, current },
+                    Ok(None) | Err(_) => {
+                        return Err(self.0.layout.unknown(&Failure::Lost("its answer was lost".to_owned())));
+                    }
+                }
             }
-        };
-        if response.succeeded() {
-            return Ok(Outcome::Committed(
-                response.header().map_or(0, |header| from_etcd(header.revision())),
-            ));
-        }
-        for ((key, expected), found) in txn.expect.into_iter().zip(response.op_responses()) {
-            let TxnOpResponse::Get(found) = found else { continue };
-            let current: Option<Entry> = found.kvs().first().and_then(|kv| layout.entry(kv));
-            if current.as_ref().map_or(0, |entry| entry.modified) != expected {
-                return Ok(Outcome::Conflict { key, current });
-            }
-        }
-        Err(layout.unavailable("it refused a transaction without a reason".to_owned()))
+        })
+    }
+
+    fn failed(&self) -> impl Fn(Failure) -> Error {
+        |failure| self.0.layout.failed(&failure)
     }
 }
 
-fn connect_options(tls: Option<TlsFiles>) -> ConnectOptions {
-    let options = ConnectOptions::new()
-        .with_connect_timeout(REQUEST_MAX)
-        .with_keep_alive(Duration::from_secs(10), Duration::from_secs(5))
-        .with_keep_alive_while_idle(true)
-        .with_require_leader(true);
-    let Some(files) = tls else { return options };
-    let mut tls = TlsOptions::new().ca_certificate(Certificate::from_pem(files.ca));
-    if let Some((certificate, key)) = files.identity {
-        tls = tls.identity(Identity::from_pem(certificate, key));
-    }
-    options.with_tls(tls)
-}
-
-/// Asks etcd for its revision, by a read that goes through its leader.
-async fn head(kv: &KvClient, layout: &Layout) -> Result<Revision, Error> {
-    let deadline = tokio::time::Instant::now() + RETRY_MAX;
-    loop {
-        let mut kv = kv.clone();
-        let asked = kv.get(COMPACT_KEY, Some(GetOptions::new().with_count_only()));
-        let error = match tokio::time::timeout(REQUEST_MAX, asked).await {
-            Ok(Ok(response)) => {
-                return Ok(response.header().map_or(0, |header| from_etcd(header.revision())));
-            }
-            Ok(Err(error)) => layout.failed(&error),
-            Err(_) => layout.unavailable("no answer in time".to_owned()),
-        };
-        if tokio::time::Instant::now() >= deadline {
-            return Err(error);
-        }
-        tokio::time::sleep(RETRY_EVERY).await;
-    }
+/// Two that answer and do not belong together: what one acknowledges, the other would not have.
+async fn strangers(members: &[(String, GrpcMember)]) -> Option<(String, String)> {
+    let asked = members.iter().map(|(endpoint, member)| async move {
+        let cluster = tokio::time::timeout(INTRODUCTION_MAX, member.cluster()).await.ok()?.ok()?;
+        Some((endpoint, cluster))
+    });
+    let known: Vec<_> = futures::future::join_all(asked).await.into_iter().flatten().collect();
+    let (first, cluster) = known.first()?;
+    let other = known.iter().find(|(_, other)| other != cluster)?;
+    Some(((*first).clone(), other.0.clone()))
 }
 
 /// Answers whoever asks for the revision, all who wait with one question to etcd.
 async fn answer(
-    kv: KvClient,
+    members: Arc<Members>,
     layout: Layout,
     mut asked: mpsc::Receiver<oneshot::Sender<Result<Revision, Error>>>,
 ) {
@@ -236,7 +221,7 @@ async fn answer(
         while let Ok(next) = asked.try_recv() {
             waiting.push(next);
         }
-        let revision = head(&kv, &layout).await;
+        let revision = head(&members).await.map_err(|failure| layout.failed(&failure));
         for one in waiting {
             // Whoever asked may have gone.
             let _ = one.send(revision.clone());
@@ -252,7 +237,8 @@ impl Store for EtcdStore {
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
         self.current().await?;
-        Ok(self.0.image.get(key))
+        let object = self.0.image.get(key);
+        Ok(object.or_else(|| self.0.garbage.read().get(key).cloned()))
     }
 
     async fn range(&self, range: Range<'_>) -> Result<Page, Error> {
@@ -263,7 +249,8 @@ impl Store for EtcdStore {
     }
 
     async fn txn(&self, txn: Txn) -> Result<Outcome, Error> {
-        let outcome = self.commit(txn).await?;
+        let written = self.0.writer.commit(&txn).await?;
+        let outcome = self.resolve(written).await?;
         if let Outcome::Committed(revision) = outcome {
             // It is written even if the mirror is late; later reads wait for it by themselves.
             let _ = self.mirrored(revision).await;
@@ -271,56 +258,54 @@ impl Store for EtcdStore {
         Ok(outcome)
     }
 
-    fn weight(&self, key: &str) -> usize {
-        self.0.image.weight(key)
-    }
-
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
         self.0.image.watch(prefix, after)
     }
 
-    /// Only if no other server was faster: whoever changes the key first compacts.
+    /// Only if no other server was faster: whoever changes the key first compacts. A claim whose
+    /// answer was lost counts as somebody else's.
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
         self.0.image.compact(upto);
-        let layout = &self.0.layout;
-        let mut kv = self.0.kv.clone();
-        let noted = kv.get(COMPACT_KEY, None).await.map_err(|error| layout.failed(&error))?;
-        let noted = noted.kvs().first();
-        if noted.and_then(|kv| kv.value_str().ok()?.parse::<Revision>().ok()).unwrap_or(0) >= upto {
+        let members = &self.0.members;
+        let noted =
+            members.repeat(&Query::key(COMPACT_KEY), Patience::REQUEST).await.map_err(self.failed())?;
+        let noted = noted.items.first();
+        if noted.and_then(compacted_at).unwrap_or(0) >= upto {
             return Ok(());
         }
-        let seen = noted.map_or(0, etcd_client::KeyValue::mod_revision);
-        let claim = etcd_client::Txn::new()
-            .when([Compare::mod_revision(COMPACT_KEY, CompareOp::Equal, seen)])
-            .and_then([TxnOp::put(COMPACT_KEY, upto.to_string(), None)]);
-        let claimed = kv.txn(claim).await.map_err(|error| layout.failed(&error))?;
-        if !claimed.succeeded() {
+        let seen = noted.map_or(0, |item| item.modified);
+        let claim = Transaction {
+            guards: vec![Guard { key: COMPACT_KEY.to_owned(), modified: seen }],
+            then: vec![Op::Put(COMPACT_KEY.to_owned(), upto.to_string().into())],
+            otherwise: Vec::new(),
+        };
+        if !members.repeat(&claim, Patience::REQUEST).await.map_err(self.failed())?.held {
             return Ok(());
         }
-        match kv.compact(to_etcd(upto), None).await {
-            Err(error) if !layout::is_compacted(&error) => Err(layout.failed(&error)),
-            _ => Ok(()),
+        match members.repeat(&Compaction(upto), Patience::REQUEST).await {
+            Err(failure) if !matches!(failure, Failure::Compacted(_)) => Err(self.failed()(failure)),
+            _ => self.0.writer.sweep(upto).await.map_err(self.failed()),
         }
     }
 
     /// Every write takes one revision, so this writes until there.
     async fn raise(&self, floor: Revision) -> Result<(), Error> {
         let at = self.current().await?;
-        let layout = &self.0.layout;
-        let writes = (at..floor).map(|_| {
-            let mut kv = self.0.kv.clone();
-            async move { kv.put(FLOOR_KEY, "", None).await }
-        });
+        let put = &Transaction {
+            then: vec![Op::Put(FLOOR_KEY.to_owned(), bytes::Bytes::new())],
+            ..Transaction::default()
+        };
+        let writes = (at..floor).map(|_| self.0.members.repeat(put, Patience::REQUEST));
         let mut writes = futures::stream::iter(writes).buffer_unordered(RAISE_TOGETHER);
         while let Some(written) = writes.next().await {
-            written.map_err(|error| layout.failed(&error))?;
+            written.map_err(self.failed())?;
         }
         self.current().await?;
         Ok(())
     }
 
     fn limit(&self) -> TxnLimit {
-        // etcd's defaults are 128 writes and 1.5 MiB.
-        TxnLimit { writes: 128, bytes: 1 << 20 }
+        // etcd's defaults are 128 writes and 1.5 MiB; one write is the writer's own.
+        TxnLimit { writes: 127, bytes: 1 << 20 }
     }
 }

@@ -335,9 +335,8 @@ impl Run {
             }
             Json::Array(items) => {
                 let Some(below) = &node.items else { return Ok(()) };
-                let old_items = node.old_items(old);
                 for (index, item) in items.iter().enumerate() {
-                    self.walk(below, path.index(index), item, old_items.of(item), unchanged)?;
+                    self.walk(below, path.index(index), item, node.old_item(item, old), unchanged)?;
                 }
             }
             _ => {}

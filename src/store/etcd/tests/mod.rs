@@ -6,10 +6,15 @@ use std::time::Duration;
 use etcd_client::Client;
 use tokio::time::timeout;
 
+mod exactly_once;
+mod faults;
+mod model;
+#[allow(dead_code, reason = "the integration tests use it too")]
 pub(in crate::store) mod server;
 
 use self::server::{Etcd, is_installed};
-use super::{EtcdOptions, EtcdStore, Plain};
+use super::{EtcdOptions, EtcdStore, Plain, TlsFiles};
+use crate::rng::Rng;
 use crate::store::{Error, Outcome, Range, Revision, Store, Txn, Write};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,6 +34,7 @@ pub(in crate::store) fn options(etcd: &Etcd) -> EtcdOptions {
         within: String::new(),
         tls: None,
         plain: Plain::same(),
+        rng: Rng::from_entropy(),
     }
 }
 
@@ -45,7 +51,7 @@ async fn s154_keys_and_values_lie_where_a_kube_apiserver_has_them() {
     let options = EtcdOptions {
         prefix: "/other".to_owned(),
         within: "/registry".to_owned(),
-        plain: Plain { write: |value| value.slice(1..), read: |plain| [b"#", plain].concat().into() },
+        plain: Plain { write: |value| value.slice(1..), read: |plain| Some([b"#", plain].concat().into()) },
         ..options(&etcd)
     };
     let store = EtcdStore::connect(options).await.unwrap();
@@ -170,11 +176,24 @@ async fn nobody_there_is_said_at_once() {
         within: "/registry".to_owned(),
         tls: None,
         plain: Plain::same(),
+        rng: Rng::from_entropy(),
     };
     let Err(error) = EtcdStore::connect(options).await else { panic!("connected to nobody") };
     let said = error.to_string();
     assert!(said.starts_with("etcd at 127.0.0.1:1 does not answer: "), "{said}");
     assert!(said.contains("efused") && said.ends_with("check that it runs and can be reached"), "{said}");
+}
+
+#[tokio::test]
+async fn two_etcds_are_not_taken_for_one() {
+    if !is_installed() {
+        return;
+    }
+    let (one, two) = (Etcd::start(), Etcd::start());
+    let endpoints = vec![one.endpoint(), "127.0.0.1:1".to_owned(), two.endpoint()];
+    let error = EtcdStore::connect(EtcdOptions { endpoints, ..options(&one) }).await.err().unwrap();
+    let said = format!("{} and {} are not members of one etcd", one.endpoint(), two.endpoint());
+    assert!(error.to_string().contains(&said), "{error}");
 }
 
 #[tokio::test]
@@ -217,7 +236,7 @@ async fn one_of_two_servers_compacts() {
     }
     one.compact(last).await.unwrap();
     let after = one.revision().await.unwrap();
-    assert_eq!(after, last + 1, "the claim takes one revision");
+    assert_eq!(after, last + 2, "the claim takes one revision, and so do the slots that it removes");
     // Nothing is left to do for the other, nor for anybody who asks for less.
     two.compact(last).await.unwrap();
     one.compact(last - 5).await.unwrap();
@@ -262,4 +281,61 @@ async fn revisions_can_be_raised() {
     let store = connect(&etcd).await;
     store.raise(500).await.unwrap();
     assert!(put(&store, "/a", "1").await > 500);
+}
+
+type Authority = rcgen::CertifiedIssuer<'static, rcgen::KeyPair>;
+
+fn authority() -> Authority {
+    let mut params = rcgen::CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    Authority::self_signed(params, rcgen::KeyPair::generate().unwrap()).unwrap()
+}
+
+/// Certificate and key for 127.0.0.1, as PEM.
+fn certificate(authority: &Authority) -> (Vec<u8>, Vec<u8>) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, authority).unwrap();
+    (certificate.pem().into_bytes(), key.serialize_pem().into_bytes())
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_accepted_is_named_by_either_side() {
+    if !is_installed() {
+        return;
+    }
+    let (ours, theirs) = (authority(), authority());
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &[u8]| {
+        let path = files.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.display().to_string()
+    };
+    let (server, key) = certificate(&ours);
+    let etcd = Etcd::start_with(&[
+        "--client-cert-auth",
+        "--trusted-ca-file",
+        &file("ca", ours.pem().as_bytes()),
+        "--cert-file",
+        &file("cert", &server),
+        "--key-file",
+        &file("key", &key),
+    ]);
+    let connect = async |ca: &Authority, identity| {
+        let tls = Some(TlsFiles { ca: ca.pem().into_bytes(), identity });
+        EtcdStore::connect(EtcdOptions { tls, ..options(&etcd) }).await.err()
+    };
+    assert!(connect(&ours, Some(certificate(&ours))).await.is_none());
+    for (ca, identity) in
+        [(&theirs, Some(certificate(&ours))), (&ours, Some(certificate(&theirs))), (&ours, None)]
+    {
+        let error = connect(ca, identity).await.unwrap();
+        assert!(matches!(error, Error::Untrusted { .. }), "{error:?}");
+        let said = error.to_string();
+        assert!(
+            said.contains("do not accept each other's certificates") && said.contains("--etcd-cert"),
+            "{said}"
+        );
+        assert!(!said.contains("check that it runs"), "{said}");
+    }
 }

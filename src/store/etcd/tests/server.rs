@@ -29,7 +29,8 @@ fn free_port() -> u16 {
 
 /// `None`: it ended at once, perhaps because somebody took a port meanwhile.
 fn spawn(dir: &Path, port: u16, extra: &[&str]) -> Option<Child> {
-    let client = format!("http://127.0.0.1:{port}");
+    let scheme = if extra.contains(&"--cert-file") { "https" } else { "http" };
+    let client = format!("{scheme}://127.0.0.1:{port}");
     let peer = format!("http://127.0.0.1:{}", free_port());
     let mut child = Command::new("etcd")
         .args(["--heartbeat-interval", "20", "--election-timeout", "200"])
@@ -43,17 +44,107 @@ fn spawn(dir: &Path, port: u16, extra: &[&str]) -> Option<Child> {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    if is_ready(&mut child) {
+        return Some(child);
+    }
+    let _ = child.wait();
+    None
+}
+
+/// Waits until it serves clients; false when it ended instead.
+fn is_ready(child: &mut Child) -> bool {
+    let Some(stderr) = child.stderr.take() else { return true };
+    let mut lines = BufReader::new(stderr).lines();
     let ready = lines
         .by_ref()
         .map_while(Result::ok)
         .any(|line| line.contains("serving") && line.contains("client") && !line.contains("stopped"));
-    if !ready {
-        let _ = child.wait();
-        return None;
-    }
     std::thread::spawn(move || lines.for_each(drop));
-    Some(child)
+    ready
+}
+
+/// Three members of one etcd, with etcd's own times for elections.
+pub struct Cluster {
+    dirs: Vec<tempfile::TempDir>,
+    /// For clients and for the other members, of each.
+    ports: Vec<(u16, u16)>,
+    children: Vec<Option<Child>>,
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        (0..5).find_map(|_| Self::try_start()).expect("three members did not start five times")
+    }
+
+    fn try_start() -> Option<Self> {
+        let mut cluster = Self {
+            dirs: (0..3).map(|_| tempfile::tempdir().unwrap()).collect(),
+            ports: (0..3).map(|_| (free_port(), free_port())).collect(),
+            children: vec![None, None, None],
+        };
+        // None is ready before most of them run.
+        (0..3).for_each(|place| cluster.spawn(place));
+        let ready = cluster.children.iter_mut().flatten().all(is_ready);
+        ready.then_some(cluster)
+    }
+
+    fn spawn(&mut self, place: usize) {
+        let (client, peer) = self.ports[place];
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let peers: Vec<String> =
+            (self.ports.iter().enumerate()).map(|(n, (_, peer))| format!("m{n}={}", url(*peer))).collect();
+        let child = Command::new("etcd")
+            .args(["--name", &format!("m{place}"), "--initial-cluster", &peers.join(",")])
+            .args(["--listen-client-urls", &url(client), "--advertise-client-urls", &url(client)])
+            .args(["--listen-peer-urls", &url(peer), "--initial-advertise-peer-urls", &url(peer)])
+            .arg("--data-dir")
+            .arg(self.dirs[place].path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        self.children[place] = Some(child.unwrap());
+    }
+
+    pub fn endpoint(&self, place: usize) -> String {
+        format!("127.0.0.1:{}", self.ports[place].0)
+    }
+
+    /// As `--store` takes it.
+    pub fn address(&self) -> String {
+        let endpoints: Vec<String> = (0..3).map(|place| self.endpoint(place)).collect();
+        format!("etcd://{}", endpoints.join(","))
+    }
+
+    pub fn kill(&mut self, place: usize) {
+        if let Some(mut child) = self.children[place].take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    pub fn restart(&mut self, place: usize) {
+        self.spawn(place);
+        assert!(self.children[place].as_mut().is_some_and(is_ready), "member {place} did not come back");
+    }
+
+    pub fn pause(&self, place: usize) {
+        self.signal(place, "-STOP");
+    }
+
+    pub fn resume(&self, place: usize) {
+        self.signal(place, "-CONT");
+    }
+
+    fn signal(&self, place: usize, signal: &str) {
+        let id = self.children[place].as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        (0..3).for_each(|place| self.kill(place));
+    }
 }
 
 impl Etcd {
