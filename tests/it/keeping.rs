@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use capstan::rng::Rng;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 
 use crate::standalone::{BINARY, Standalone};
 
@@ -232,7 +232,7 @@ async fn a_backup_is_restored_into_an_empty_store_of_any_kind() {
 #[cfg(feature = "etcd")]
 #[path = "../../src/store/etcd/tests/server.rs"]
 #[allow(dead_code, reason = "the store's own tests also kill and restart it")]
-mod etcd;
+pub mod etcd;
 
 #[cfg(feature = "etcd")]
 #[tokio::test]
@@ -284,6 +284,53 @@ async fn s154_two_servers_on_one_etcd_see_each_others_events_in_order() {
     let other = format!("etcd://{}", other.endpoint());
     let told = said(&run(&["restore", &backup, "--store", &other], folders[0].path()));
     assert!(told.contains("objects of "), "{told}");
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test]
+async fn d4_garbage_below_the_prefix_leaves_its_kind_listed_and_is_deleted_by_name() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let (etcd, folder) = (etcd::Etcd::start(), tempfile::tempdir().expect("a folder"));
+    let mut client = etcd_client::Client::connect([etcd.endpoint()], None).await.expect("etcd");
+    let key = |name: &str| format!("/registry/configmaps/default/{name}");
+    // One value was there before the server, the others come while it runs.
+    client.put(key("before"), "k8s\0\n\x02v1", None).await.expect("a write");
+    let address = format!("etcd://{}", etcd.endpoint());
+    let server = Standalone::start(folder.path(), &["--no-engine", "--store", &address]);
+    let maps = maps(&server).await;
+    let start = create(&maps, "good").await;
+    client.put(key("meanwhile"), "junk", None).await.expect("a write");
+    create(&maps, "spoilt").await;
+    client
+        .put(key("spoilt"), r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"spo"#, None)
+        .await
+        .expect("a write");
+    create(&maps, "last").await;
+    let list = maps.list(&ListParams::default()).await.expect("a list");
+    let names: Vec<_> = list.items.into_iter().filter_map(|map| map.metadata.name).collect();
+    assert_eq!(names, ["good", "last"]);
+    let mut watch = maps.watch(&WatchParams::default(), &start.to_string()).await.expect("a watch").boxed();
+    let mut told = Vec::new();
+    while told.last().is_none_or(|last| last != "added last") {
+        told.push(match watch.next().await.expect("more events").expect("an event") {
+            WatchEvent::Added(map) => format!("added {}", map.metadata.name.expect("a name")),
+            WatchEvent::Deleted(map) => format!("deleted {}", map.metadata.name.expect("a name")),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(told, ["added spoilt", "deleted spoilt", "added last"]);
+    for name in ["before", "meanwhile", "spoilt"] {
+        let error = maps.get(name).await.expect_err("it is not an object").to_string();
+        assert!(
+            error.contains(&format!("{} is damaged; it can be deleted by its name", key(name))),
+            "{error}"
+        );
+        maps.delete(name, &DeleteParams::default()).await.expect("it is deleted");
+        assert_eq!(client.get(key(name), None).await.expect("a read").count(), 0);
+        create(&maps, name).await;
+    }
 }
 
 #[cfg(feature = "etcd")]

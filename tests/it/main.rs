@@ -12,8 +12,6 @@
 
 mod actions;
 mod apiserver;
-mod audit;
-mod busy;
 mod clusterctl;
 mod columns;
 mod conformance;
@@ -22,6 +20,8 @@ mod crds;
 mod deletion;
 mod documents;
 mod engine;
+#[cfg(feature = "etcd")]
+mod etcd_members;
 mod fleet_fixture;
 mod golang;
 mod hostile;

@@ -23,7 +23,7 @@ mod scale;
 mod storage;
 mod values;
 mod watches;
-pub mod wire;
+mod wire;
 mod writing;
 
 use std::collections::VecDeque;
