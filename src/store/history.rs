@@ -46,6 +46,11 @@ impl History {
         self.compacted
     }
 
+    /// About what the changes cost, wherever they are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn bounds(&self) -> Bounds {
         self.bounds
     }

@@ -43,6 +43,18 @@ impl State {
         self.objects.get(key)
     }
 
+    /// Everything there is: objects, revision, the revision up to which history is gone, history.
+    pub(super) fn copy(&self) -> (Ordered, Revision, Revision, Vec<Arc<Change>>) {
+        let changes = self.history.after(0).cloned().collect();
+        (self.objects.clone(), self.revision, self.history.compacted(), changes)
+    }
+
+    /// About what objects and history take where they are kept.
+    pub(super) fn bytes(&self) -> u64 {
+        let objects = self.objects.iter().map(|entry| entry.key.len() + entry.value.packed().len());
+        u64::try_from(objects.sum::<usize>() + self.history.bytes()).unwrap_or(u64::MAX)
+    }
+
     /// Makes committed changes visible and wakes their watchers.
     pub(super) fn publish(&mut self, changes: Vec<Arc<Change>>) {
         for change in changes {

@@ -137,6 +137,18 @@ pub enum Error {
         "the store could not write to {path}: {reason}. Nothing was lost; check free space and permissions"
     )]
     Write { path: String, reason: String },
+    #[error(
+        "the store could not make a write durable in {path}: {reason}. It is not acknowledged: it may be found \
+         there after a restart, and is gone once the store was written into a new file. Check the disk and its \
+         free space"
+    )]
+    Unsynced { path: String, reason: String },
+    #[error(
+        "the store takes no writes, and this one was not made: an earlier one could not be made durable in {path} \
+         ({reason}), so what the disk holds is not known. Reads go on. Everything is written into a new file as \
+         soon as the disk takes it (next try in {retry_s} s); check the disk and its free space, or restart"
+    )]
+    Suspended { path: String, reason: String, retry_s: u64 },
     #[error("a stored value cannot be unpacked; the data file is damaged: {0}")]
     Damaged(String),
     #[error("{store} does not answer: {reason}; check that it runs and can be reached")]

@@ -9,7 +9,7 @@ use super::Entry;
 /// A run is split in two above this length.
 const RUN_MAX: usize = 512;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ordered {
     /// None is empty.
     runs: Vec<Vec<Entry>>,

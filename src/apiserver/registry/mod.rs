@@ -137,11 +137,13 @@ impl From<store::Error> for Failure {
                 Self::expired("The resourceVersion for the provided list is too old.")
             }
             store::Error::Future { asked, current } => Self::too_large_resource_version(asked, current),
-            store::Error::Write { .. } | store::Error::Damaged(_) => Self::internal(error),
-            // No Retry-After: clients would repeat it by themselves for half a minute before they say why.
-            store::Error::Unavailable { .. } | store::Error::Untrusted { .. } => {
-                Self::unavailable(error.to_string(), 0)
+            store::Error::Write { .. } | store::Error::Unsynced { .. } | store::Error::Damaged(_) => {
+                Self::internal(error)
             }
+            // No Retry-After: clients would repeat it by themselves for half a minute before they say why.
+            store::Error::Unavailable { .. }
+            | store::Error::Untrusted { .. }
+            | store::Error::Suspended { .. } => Self::unavailable(error.to_string(), 0),
             store::Error::TooLarge { .. } => Self::request_too_large(error),
             store::Error::Closed => Self::unavailable("the server is shutting down", 1),
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::file::{DataFile, Loaded, salvage};
+use super::folder::RealFolder;
 use super::{DiskStore, FILE};
 use crate::store::Revision;
 use crate::store::data_dir::{DataDir, OpenError};
@@ -69,7 +70,7 @@ impl DiskStore {
             Err(OpenError::Corrupt { reason, .. }) => reason,
             other => return other.map(Ok),
         };
-        let found = on_copy(&path, |copy| salvage(copy, whole))?;
+        let found = on_copy(&path, |copy| salvage(&RealFolder::of(copy), whole))?;
         let newest = found.objects.iter().map(|entry| entry.modified).max().unwrap_or(0);
         let revision = found.revision.max(newest) + LEAP;
         let kept = found.objects.iter().count();
@@ -77,9 +78,9 @@ impl DiskStore {
         let original = path.with_extension(format!("redb.damaged-{}", now.format("%Y%m%dT%H%M%SZ")));
         let io = |source| OpenError::Io { what: "move away", path: path.display().to_string(), source };
         fs::rename(&path, &original).map_err(io)?;
-        if let Err(error) = DataFile::create(&path, &content) {
+        if let Err(failed) = DataFile::create(&RealFolder::of(&path), &content) {
             fs::rename(&original, &path).map_err(io)?;
-            return Err(error);
+            return Err(failed.error);
         }
         Ok(Err(Repaired { damage, original, kept, lost: found.unreadable, revision }))
     }
@@ -87,7 +88,7 @@ impl DiskStore {
 
 fn check(path: &Path) -> Result<Checked, OpenError> {
     let (bytes, loaded) = on_copy(path, |copy| {
-        let (file, loaded) = DataFile::open(copy)?;
+        let (file, loaded) = DataFile::open(&RealFolder::of(copy))?;
         drop(file);
         for entry in loaded.objects.iter() {
             if let Err(error) = entry.value.unpack() {

@@ -5,18 +5,17 @@
 //! `meta`: format, revision, compacted.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
 use std::io::ErrorKind::{InvalidData, UnexpectedEof};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
 use std::sync::Arc;
 
-use redb::backends::FileBackend;
 use redb::{
-    Database, Durability, ReadableDatabase as _, ReadableTable as _, TableDefinition, WriteTransaction,
+    Database, Durability, ReadableDatabase as _, ReadableTable as _, StorageBackend, TableDefinition,
+    WriteTransaction,
 };
 
 use super::contain::contain;
+use super::folder::{Folder, Trouble, Watched, is_room};
 use super::record::{decode_entry, decode_row, encode_entry, encode_row};
 use crate::store::ordered::Ordered;
 use crate::store::{Change, Entry, Key, OpenError, Revision};
@@ -31,7 +30,10 @@ const FORMAT_OLDEST: u64 = 1;
 /// Reads come from the image, so redb only needs room for the pages of a commit.
 const CACHE_BYTES: usize = 16 << 20;
 
-pub(super) struct DataFile(Database);
+pub(super) struct DataFile {
+    database: Database,
+    trouble: Trouble,
+}
 
 /// Everything in the file.
 #[derive(Default)]
@@ -39,7 +41,25 @@ pub(super) struct Loaded {
     pub(super) objects: Ordered,
     pub(super) revision: Revision,
     pub(super) compacted: Revision,
+    /// In revision order; the changes of one revision side by side.
     pub(super) changes: Vec<Arc<Change>>,
+}
+
+/// A commit that did not get through.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) reason: String,
+    /// There was no room for a write, and nothing else was wrong: the file can be opened again.
+    /// Otherwise what the kernel shows of it may not be what is on the disk.
+    pub(super) only_room: bool,
+}
+
+/// Why a file could not be written anew.
+#[derive(Debug)]
+pub(super) struct NotReplaced {
+    pub(super) error: OpenError,
+    /// The name may stand for the new file or for the old one by now; both are whole.
+    pub(super) renamed: bool,
 }
 
 /// What opening again after a failure is for.
@@ -54,61 +74,43 @@ enum Trust {
 impl DataFile {
     /// Opens the file and reads everything. A file that is not there is made, whole or not at all, so
     /// one that is empty was cut off by somebody.
-    pub(super) fn open(path: &Path) -> Result<(Self, Loaded), OpenError> {
-        let io = |source| OpenError::Io { what: "open", path: path.display().to_string(), source };
-        match fs::metadata(path) {
-            Ok(found) if found.len() == 0 => {
-                let reason = "it is empty".to_owned();
-                return Err(OpenError::Corrupt { path: path.display().to_string(), reason });
+    pub(super) fn open(folder: &dyn Folder) -> Result<(Self, Loaded), OpenError> {
+        match folder.bytes().map_err(|source| io_error("open", folder, source))? {
+            Some(0) => return Err(corrupt(folder, "it is empty".to_owned())),
+            Some(_) => {}
+            None => {
+                let empty = Loaded { revision: 1, compacted: 1, ..Loaded::default() };
+                drop(Self::create(folder, &empty).map_err(|failed| failed.error)?);
             }
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Self::create(path, &Loaded { revision: 1, compacted: 1, ..Loaded::default() })?;
-            }
-            Err(error) => return Err(io(error)),
         }
-        let opened = read(path, Trust::Verify, load).and_then(|(database, loaded)| {
-            check(path, &loaded)?;
-            Ok((Self(database), loaded))
-        })?;
-        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(io)?;
-        Ok(opened)
+        folder.discard();
+        // Whoever gave the file its name may have ended before the name was durable.
+        folder.sync().map_err(|source| io_error("open", folder, source))?;
+        let (file, loaded) = read(folder, Trust::Verify, load)?;
+        check(folder, &loaded)?;
+        Ok((file, loaded))
     }
 
-    /// Opens the file again after a failed write; the revision tells whether it got through.
-    pub(super) fn reopen(path: &Path) -> Result<(Self, Revision), OpenError> {
+    /// Opens the file again after there was no room for a write; the revision tells what it holds.
+    pub(super) fn reopen(folder: &dyn Folder) -> Result<(Self, Revision), OpenError> {
         let revision = |database: &Database| number(&database.begin_read()?.open_table(META)?, "revision");
-        read(path, Trust::AsWritten, revision).map(|(database, revision)| (Self(database), revision))
+        read(folder, Trust::AsWritten, revision)
     }
 
-    /// A new file with the objects, revision and bounds of `content`, and no history.
-    pub(super) fn create(path: &Path, content: &Loaded) -> Result<(), OpenError> {
-        let io = |what| move |source| OpenError::Io { what, path: path.display().to_string(), source };
-        let fresh = path.with_extension("redb.new");
-        if let Err(error) = fs::remove_file(&fresh)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(io("replace")(error));
+    /// A new file with `content`, in the place of the one that may be there. It is whole and durable
+    /// under its own name before it takes the other, and when this returns the name is durable too.
+    pub(super) fn create(folder: &dyn Folder, content: &Loaded) -> Result<Self, NotReplaced> {
+        let file = match fill(folder, content) {
+            Ok(file) => file,
+            Err(error) => {
+                folder.discard();
+                return Err(NotReplaced { error, renamed: false });
+            }
+        };
+        match folder.replace().and_then(|()| folder.sync()) {
+            Ok(()) => Ok(file),
+            Err(source) => Err(NotReplaced { error: io_error("replace", folder, source), renamed: true }),
         }
-        let made = read(&fresh, Trust::AsWritten, |database| {
-            let entries = content.objects.iter().cloned().map(Some);
-            let change = |current: Option<Entry>| {
-                let entry = current.as_ref()?;
-                let (revision, key) = (entry.modified, entry.key.clone());
-                Some(Arc::new(Change { revision, key, current, previous: None }))
-            };
-            let changes: Vec<_> = entries.filter_map(change).collect();
-            let txn = database.begin_write()?;
-            put_objects(&txn, &changes)?;
-            txn.open_table(LOG)?;
-            put_meta(&txn, content.revision, content.compacted)?;
-            txn.commit()?;
-            Ok(())
-        })?;
-        drop(made);
-        fs::rename(&fresh, path).map_err(io("make"))?;
-        let folder = path.parent().unwrap_or(Path::new("."));
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("make"))
     }
 
     /// One durable commit; log rows up to `log_end` are dropped along the way.
@@ -117,11 +119,20 @@ impl DataFile {
         changes: &[Arc<Change>],
         revision: Revision,
         log_end: Revision,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failed> {
         // A disk that fails must not take the process down, whatever the database makes of it.
-        match contain(|| self.try_commit(changes, revision, log_end)) {
-            Some(committed) => committed.map_err(|error| error.to_string()),
-            None => Err("the database gave up".to_owned()),
+        let committed = contain(|| self.try_commit(changes, revision, log_end));
+        let trouble = self.trouble.error();
+        let only_room = trouble.as_ref().is_some_and(|error| is_room(error.kind()));
+        let reason = trouble.map(|error| error.to_string());
+        match committed {
+            Some(Ok(())) if only_room || reason.is_none() => Ok(()),
+            Some(Ok(())) => Err(Failed { reason: reason.unwrap_or_default(), only_room: false }),
+            Some(Err(error)) => {
+                let only_room = only_room && matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo);
+                Err(Failed { reason: reason.unwrap_or_else(|| error.to_string()), only_room })
+            }
+            None => Err(Failed { reason: "the database gave up".to_owned(), only_room: false }),
         }
     }
 
@@ -131,49 +142,93 @@ impl DataFile {
         revision: Revision,
         log_end: Revision,
     ) -> Result<(), redb::Error> {
-        let mut txn = self.0.begin_write()?;
-        txn.set_durability(Durability::Immediate)?;
-        txn.set_quick_repair(true);
-        put_objects(&txn, changes)?;
+        let txn = begin(&self.database)?;
+        put_objects(&txn, changes.iter().map(|change| (&*change.key, change.current.as_ref())))?;
         put_log(&txn, changes, log_end)?;
         put_meta(&txn, revision, log_end)?;
         txn.commit()?;
         Ok(())
     }
+
+    /// Lets go of the file. What the database still has to say about it does not count.
+    pub(super) fn close(self) {
+        let _ = contain(|| drop(self.database));
+    }
 }
 
-/// Opens the database in a file, made if it is not there, and reads from it.
+/// A transaction that is durable once committed, and after which a crash costs no search for free pages.
+fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut txn = database.begin_write()?;
+    txn.set_durability(Durability::Immediate)?;
+    txn.set_quick_repair(true);
+    Ok(txn)
+}
+
+/// The new file, durable under its own name.
+fn fill(folder: &dyn Folder, content: &Loaded) -> Result<DataFile, OpenError> {
+    let backend = folder.create().map_err(|source| io_error("make a new file beside", folder, source))?;
+    let write = |database: &Database| {
+        let txn = begin(database)?;
+        put_objects(&txn, content.objects.iter().map(|entry| (&*entry.key, Some(entry))))?;
+        put_log(&txn, &content.changes, content.compacted)?;
+        put_meta(&txn, content.revision, content.compacted)?;
+        txn.commit()?;
+        Ok(())
+    };
+    database(folder, backend, Trust::AsWritten, write).map(|(file, ())| file)
+}
+
+fn corrupt(folder: &dyn Folder, reason: String) -> OpenError {
+    OpenError::Corrupt { path: folder.path().display().to_string(), reason }
+}
+
+fn io_error(what: &'static str, folder: &dyn Folder, source: io::Error) -> OpenError {
+    OpenError::Io { what, path: folder.path().display().to_string(), source }
+}
+
+/// Opens the data file and reads from it.
 fn read<T>(
-    path: &Path,
+    folder: &dyn Folder,
     trust: Trust,
     reader: impl FnOnce(&Database) -> Result<T, redb::Error>,
-) -> Result<(Database, T), OpenError> {
-    let corrupt = |reason: String| OpenError::Corrupt { path: path.display().to_string(), reason };
-    let io = |source| OpenError::Io { what: "open", path: path.display().to_string(), source };
-    let mut options = OpenOptions::new();
-    let file =
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(io)?;
+) -> Result<(DataFile, T), OpenError> {
+    let backend = folder.open().map_err(|source| io_error("open", folder, source))?;
+    database(folder, backend, trust, reader)
+}
+
+/// The database in `backend`, made if that is empty, and what `work` made of it.
+fn database<T>(
+    folder: &dyn Folder,
+    backend: Box<dyn StorageBackend>,
+    trust: Trust,
+    work: impl FnOnce(&Database) -> Result<T, redb::Error>,
+) -> Result<(DataFile, T), OpenError> {
+    let trouble = Trouble::default();
+    let watched = Watched { backend, trouble: trouble.clone() };
     // redb checks what it reads but not everywhere without panicking.
     let opened = contain(|| -> Result<(Database, T), redb::Error> {
         let database = Database::builder()
             .set_cache_size(CACHE_BYTES)
             .set_check_integrity_on_open(trust == Trust::Verify)
-            .create_with_backend(FileBackend::new(file)?)?;
-        let content = reader(&database)?;
+            .create_with_backend(watched)?;
+        let content = work(&database)?;
         Ok((database, content))
     });
+    if let Some(error) = trouble.error() {
+        return Err(io_error("use", folder, error));
+    }
     match opened {
-        Some(Ok(opened)) => Ok(opened),
+        Some(Ok((database, content))) => Ok((DataFile { database, trouble }, content)),
         Some(Err(redb::Error::UpgradeRequired(found))) => Err(OpenError::Format {
-            path: path.display().to_string(),
+            path: folder.path().display().to_string(),
             found: u64::from(found),
             known: FORMAT,
         }),
         Some(Err(redb::Error::Io(source))) if !matches!(source.kind(), InvalidData | UnexpectedEof) => {
-            Err(io(source))
+            Err(io_error("open", folder, source))
         }
-        Some(Err(error)) => Err(corrupt(error.to_string())),
-        None => Err(corrupt("its structure contradicts itself".to_owned())),
+        Some(Err(error)) => Err(corrupt(folder, error.to_string())),
+        None => Err(corrupt(folder, "its structure contradicts itself".to_owned())),
     }
 }
 
@@ -189,12 +244,16 @@ fn number(meta: &redb::ReadOnlyTable<&str, u64>, name: &str) -> Result<u64, redb
     Ok(meta.get(name)?.map_or(0, |guard| guard.value()))
 }
 
-fn put_objects(txn: &WriteTransaction, changes: &[Arc<Change>]) -> Result<(), redb::Error> {
+/// Puts each object under its key, or takes it away.
+fn put_objects<'a>(
+    txn: &WriteTransaction,
+    rows: impl Iterator<Item = (&'a str, Option<&'a Entry>)>,
+) -> Result<(), redb::Error> {
     let mut objects = txn.open_table(OBJECTS)?;
-    for change in changes {
-        match &change.current {
-            Some(entry) => objects.insert(&*change.key, encode_entry(entry).as_slice())?,
-            None => objects.remove(&*change.key)?,
+    for (key, entry) in rows {
+        match entry {
+            Some(entry) => objects.insert(key, encode_entry(entry).as_slice())?,
+            None => objects.remove(key)?,
         };
     }
     Ok(())
@@ -259,18 +318,18 @@ fn damaged(what: &str) -> redb::Error {
 }
 
 /// The tables are written together, so they must agree.
-fn check(path: &Path, loaded: &Loaded) -> Result<(), OpenError> {
+fn check(folder: &dyn Folder, loaded: &Loaded) -> Result<(), OpenError> {
     let newest = loaded.objects.iter().map(|entry| entry.modified).max().unwrap_or(0);
     if newest > loaded.revision {
         let reason = format!("an object has revision {newest}, later than the store's {}", loaded.revision);
-        return Err(OpenError::Corrupt { path: path.display().to_string(), reason });
+        return Err(corrupt(folder, reason));
     }
     Ok(())
 }
 
 /// What of a damaged file can still be read, from both ends of the objects, without its history.
 /// `whole` says whether a value is one.
-pub(super) fn salvage(path: &Path, whole: fn(&bytes::Bytes) -> bool) -> Result<Salvage, OpenError> {
+pub(super) fn salvage(folder: &dyn Folder, whole: fn(&bytes::Bytes) -> bool) -> Result<Salvage, OpenError> {
     let readable = |database: &Database| {
         let txn = database.begin_read()?;
         let mut found = Salvage::default();
@@ -284,7 +343,7 @@ pub(super) fn salvage(path: &Path, whole: fn(&bytes::Bytes) -> bool) -> Result<S
         read_rows(|| backward.next(), &mut seen, &mut found, whole);
         Ok(found)
     };
-    read(path, Trust::AsWritten, readable).map(|(_, found)| found)
+    read(folder, Trust::AsWritten, readable).map(|(_, found)| found)
 }
 
 type Row<'a> = (redb::AccessGuard<'a, &'static str>, redb::AccessGuard<'a, &'static [u8]>);

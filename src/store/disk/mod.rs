@@ -4,9 +4,10 @@
 //! durability (objects, revision and the undo log in the same transaction), makes the result
 //! visible, and only then answers. Reads and watches come from the image in memory.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
@@ -14,16 +15,19 @@ use tokio::sync::{mpsc, oneshot};
 use super::data_dir::{DataDir, OpenError};
 use super::history::Bounds;
 use super::image::Image;
-use super::stage::{Packed, Stage};
+use super::stage::Packed;
 use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, Watch};
 
 mod check;
 mod contain;
 mod file;
+mod folder;
 mod record;
+mod writer;
 
 pub use check::{Checked, Repaired};
-use file::DataFile;
+use folder::{Folder, RealFolder};
+use writer::{Asked, Request, Slack, Writer};
 
 /// The data file's name in its directory.
 const FILE: &str = "store.redb";
@@ -42,29 +46,24 @@ pub struct DiskStore {
 
 /// Ends the writer when the last store is dropped, and waits for it: afterwards the directory is free.
 struct WriterThread {
-    requests: Option<mpsc::Sender<Request>>,
+    orders: Option<mpsc::Sender<Order>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Drop for WriterThread {
     fn drop(&mut self) {
-        self.requests.take();
+        self.orders.take();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-struct Request {
-    what: Asked,
-    answer: oneshot::Sender<Result<Outcome, Error>>,
-}
-
-/// What the writer may be asked.
-enum Asked {
-    Txn(Packed),
-    /// That every later revision is above this one.
-    Raise(Revision),
+/// What the writer's thread is sent.
+enum Order {
+    Write(Request),
+    /// Look whether the file has become too large for what is in it.
+    Shrink,
 }
 
 impl DiskStore {
@@ -83,99 +82,51 @@ impl DiskStore {
         bounds: Bounds,
     ) -> Result<Self, OpenError> {
         let dir = DataDir::acquire(dir, now)?;
-        let path = dir.file(FILE);
-        let (file, loaded) = DataFile::open(&path)?;
-        let image = Image::new(loaded.objects, loaded.revision, loaded.compacted, loaded.changes, bounds);
-        let (requests, inbox) = mpsc::channel(QUEUE_MAX);
-        let writer = Writer { file: Some(file), path: path.clone(), image: image.clone(), _dir: dir };
+        let folder = Box::new(RealFolder::of(&dir.file(FILE)));
+        Self::start(folder, bounds, dir)
+    }
+
+    /// Opens the store in `folder` and starts its writer. `held` is kept until the writer has ended.
+    fn start(folder: Box<dyn Folder>, bounds: Bounds, held: impl Send + 'static) -> Result<Self, OpenError> {
+        let path = folder.path().display().to_string();
+        let started = Instant::now();
+        let mut writer = Writer::open(folder, bounds, Box::new(move || started.elapsed()))?;
+        writer.shrink(&Slack::AT_START);
+        let image = writer.image().clone();
+        let (orders, inbox) = mpsc::channel(QUEUE_MAX);
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.run(inbox))
-            .map_err(|source| OpenError::Io {
-                what: "start a thread for",
-                path: path.display().to_string(),
-                source,
-            })?;
-        Ok(Self { image, writer: Arc::new(WriterThread { requests: Some(requests), thread: Some(thread) }) })
+            .spawn(move || {
+                run(writer, inbox);
+                drop(held);
+            })
+            .map_err(|source| OpenError::Io { what: "start a thread for", path, source })?;
+        Ok(Self { image, writer: Arc::new(WriterThread { orders: Some(orders), thread: Some(thread) }) })
     }
-}
 
-impl DiskStore {
     async fn ask(&self, what: Asked) -> Result<Outcome, Error> {
         let (answer, answered) = oneshot::channel();
-        let requests = self.writer.requests.as_ref().ok_or(Error::Closed)?;
-        requests.send(Request { what, answer }).await.map_err(|_| Error::Closed)?;
+        let orders = self.writer.orders.as_ref().ok_or(Error::Closed)?;
+        orders.send(Order::Write(Request { what, answer })).await.map_err(|_| Error::Closed)?;
         answered.await.map_err(|_| Error::Closed)?
     }
 }
 
-struct Writer {
-    /// `None` after a failed write until it could be opened again.
-    file: Option<DataFile>,
-    path: PathBuf,
-    image: Image,
-    _dir: DataDir,
-}
-
-impl Writer {
-    fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
-        while let Some(first) = inbox.blocking_recv() {
-            let mut group = vec![first];
-            while group.len() < GROUP_MAX {
-                let Ok(next) = inbox.try_recv() else { break };
-                group.push(next);
+/// The writer's thread: commits whatever waits, until the last store is dropped.
+fn run(mut writer: Writer, mut inbox: mpsc::Receiver<Order>) {
+    while let Some(first) = inbox.blocking_recv() {
+        let (mut group, mut shrink) = (Vec::new(), false);
+        let mut next = Some(first);
+        while let Some(order) = next {
+            match order {
+                Order::Write(request) => group.push(request),
+                Order::Shrink => shrink = true,
             }
-            self.commit(group);
+            next = if group.len() < GROUP_MAX { inbox.try_recv().ok() } else { None };
         }
-    }
-
-    fn commit(&mut self, group: Vec<Request>) {
-        let mut answers = Vec::with_capacity(group.len());
-        let stage = self.image.read(|state| {
-            let mut stage = Stage::new(state.revision);
-            for request in group {
-                let outcome = match request.what {
-                    Asked::Txn(txn) => stage.add(state, txn),
-                    Asked::Raise(floor) => stage.raise(floor),
-                };
-                answers.push((request.answer, outcome));
-            }
-            stage
-        });
-        let nothing = stage.revision() == self.image.revision();
-        let result = if nothing { Ok(()) } else { self.write(&stage) };
-        if result.is_ok() {
-            let revision = stage.revision();
-            self.image.write(|state| state.publish(stage.into_changes()));
-            self.image.advance(revision);
-        }
-        for (answer, outcome) in answers {
-            // Whoever asked may have gone; the write stands all the same.
-            let _ = answer.send(result.clone().map(|()| outcome));
-        }
-    }
-
-    /// Makes the stage durable. After a failure the file is opened again, and its revision tells
-    /// whether the commit got through.
-    fn write(&mut self, stage: &Stage) -> Result<(), Error> {
-        let failed = |reason: String| Error::Write { path: self.path.display().to_string(), reason };
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => DataFile::reopen(&self.path).map_err(|e| failed(e.to_string()))?.0,
-        };
-        let log_end = self.image.compacted();
-        match file.commit(stage.changes(), stage.revision(), log_end) {
-            Ok(()) => {
-                self.file = Some(file);
-                Ok(())
-            }
-            Err(reason) => {
-                tracing::error!("{}: {reason}", self.path.display());
-                drop(file);
-                let (file, revision) = DataFile::reopen(&self.path).map_err(|_| failed(reason.clone()))?;
-                self.file = Some(file);
-                if revision == stage.revision() { Ok(()) } else { Err(failed(reason)) }
-            }
+        writer.commit(group);
+        if shrink {
+            writer.shrink(&Slack::WHILE_RUNNING);
         }
     }
 }
@@ -202,9 +153,11 @@ impl Store for DiskStore {
         self.image.watch(prefix, after)
     }
 
-    /// The file follows with the next write.
+    /// The file follows with the next write, or when it is written anew because little of it is used.
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
         self.image.compact(upto);
+        // Where the queue is full, the next compaction will do.
+        let _ = self.writer.orders.as_ref().map(|orders| orders.try_send(Order::Shrink));
         Ok(())
     }
 
