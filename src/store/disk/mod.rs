@@ -20,6 +20,8 @@ use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, Watch};
 
 mod check;
 mod contain;
+#[cfg(test)]
+mod faults;
 mod file;
 mod folder;
 mod record;
