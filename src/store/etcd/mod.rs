@@ -175,22 +175,22 @@ impl EtcdStore {
         Ok(revision)
     }
 
-    /// A deletion whose answer was lost, and whose object was found changed afterwards.
-    async fn resolve(&self, gone: Written) -> Result<Outcome, Error> {
-        Ok(match gone {
-            Written::At(revision) => Outcome::Committed(revision),
-            Written::Conflict { key, current } => Outcome::Conflict { key, current },
-            Written::Gone { key, expected, now, current } => {
-                self.mirrored(now).await?;
-                match self.0.image.first_change(&key, expected) {
-                    Ok(Some(change)) if change.current.is_none() => Outcome::Committed(change.revision),
-                    Ok(Some(_)) => Outcome::Conflict { key, current },
-                    Ok(None) | Err(_) => {
-                        return Err(self.0.layout.unknown(&Failure::Lost("its answer was lost".to_owned())));
-                    }
-                }
+    /// Of a deletion whose answer was lost, and whose object was found changed afterwards, the history
+    /// knows whether it was made.
+    async fn resolve(&self, written: Written) -> Result<Outcome, Error> {
+        let (key, expected, now, current) = match written {
+            Written::At(revision) => return Ok(Outcome::Committed(revision)),
+            Written::Conflict { key, current } => return Ok(Outcome::Conflict { key, current }),
+            Written::Gone { key, expected, now, current } => (key, expected, now, current),
+        };
+        let is_known = self.mirrored(now).await.is_ok();
+        match self.0.image.first_change(&key, expected) {
+            Ok(Some(change)) if is_known && change.current.is_none() => {
+                Ok(Outcome::Committed(change.revision))
             }
-        })
+            Ok(Some(_)) if is_known => Ok(Outcome::Conflict { key, current }),
+            _ => Err(self.0.layout.unknown(&Failure::Lost("its answer was lost".to_owned()))),
+        }
     }
 
     fn failed(&self) -> impl Fn(Failure) -> Error {

@@ -104,3 +104,15 @@ async fn when_no_member_answers_a_write_says_that_it_may_have_been_made() {
     let error = store.txn(Txn::create("/r/b".into(), "1".into())).await.unwrap_err().to_string();
     assert!(error.contains("refused") && !error.contains("may have been made"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_was_made_is_not_called_refused_when_its_history_is_late() {
+    let model = Model::new();
+    let store = store(&model).await;
+    let at = put(&store, "/r/n", "0").await;
+    (0..3).for_each(|place| model.set(place, Condition::Behind));
+    model.inject(vec![Fault::DoneUnsaid]);
+    let error = store.txn(Txn::delete("/r/n".into(), at)).await.unwrap_err().to_string();
+    assert!(error.contains("may have been made"), "{error}");
+    assert_eq!(model.past("/r/n").len(), 2);
+}
