@@ -22,7 +22,7 @@ use crate::sim::load;
 use crate::sim::pending::Pending;
 use crate::sim::scenario::Scenario;
 use crate::sim::stack::{Stack, StackOptions};
-use crate::store::{MemoryStore, Range};
+use crate::store::{DiskStore, MemoryStore, Range};
 use crate::time::Clock;
 use crate::tui::Exit;
 use crate::workload::Workload;
@@ -115,6 +115,10 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         lease: place.is_shared().then(|| LeaseOptions::new("default", "capstan-engine", &holder())),
     };
     let stack = Stack::start(store, options).await?;
+    let _scrub = match &place {
+        Place::Disk(dir) => Some(AbortOnDropHandle::new(tokio::spawn(DiskStore::scrub(dir.clone())))),
+        _ => None,
+    };
     let _story = match scenario.filter(|_| is_new) {
         Some(scenario) if is_static => {
             let count = load::import(stack.server(), scenario, clock.now()).await?;

@@ -14,7 +14,7 @@ use super::paths;
 use crate::apiserver::object::is_whole;
 #[cfg(feature = "etcd")]
 use crate::apiserver::object::plain_form;
-use crate::store::{Checked, DiskStore, MemoryStore, Store};
+use crate::store::{Checked, DiskStore, MemoryStore, Repaired, Store};
 #[cfg(feature = "etcd")]
 use crate::store::{EtcdOptions, EtcdStore, TlsFiles};
 use crate::time::Clock;
@@ -125,24 +125,45 @@ pub fn upkeep(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
     }
     Ok(match DiskStore::repair(&dir, clock.now(), is_whole)? {
         Ok(found) => in_order(&found) + "There was nothing to repair.\n",
-        Err(repaired) => {
-            let mut said = format!(
-                "The data file was damaged: {}.\nIt is kept as {}.\n{} objects were saved; resource versions go on \
-                 from {}. Its history is gone, so clients read everything anew.\n",
-                repaired.damage,
-                repaired.original.display(),
-                repaired.kept,
-                repaired.revision
-            );
-            if repaired.lost.is_empty() {
-                said.push_str("No lost object is known by name; whole pages of them may be missing.\n");
-            }
-            for key in &repaired.lost {
-                let _ = writeln!(said, "lost: {key}");
-            }
-            said
-        }
+        Err(repaired) => say_repaired(&repaired),
     })
+}
+
+/// Counts first, then the keys that somebody has to look at.
+fn say_repaired(repaired: &Repaired) -> String {
+    let (uncertain, lost) = (repaired.uncertain.len(), repaired.lost.len());
+    let mut said = format!(
+        "The data file was damaged: {}.\nIt is kept as {}.\n{} objects were saved ({uncertain} of them uncertain), \
+         {} are lost; resource versions go on from {}. The history is gone, so clients read everything anew.\n",
+        repaired.damage,
+        repaired.original.display(),
+        repaired.kept,
+        lost as u64 + repaired.unknown,
+        repaired.revision
+    );
+    if repaired.is_newest_commit_lost {
+        said.push_str(
+            "The last commit cannot be read; objects that it changed or deleted may be as they were before it.\n",
+        );
+    }
+    if repaired.unknown > 0 {
+        let _ = writeln!(said, "Of {} lost objects not even the key is known.", repaired.unknown);
+    }
+    if uncertain > 0 {
+        said.push_str(
+            "Uncertain objects may be older than they were, or may have been deleted: look at them.\n",
+        );
+    }
+    for (what, keys) in [
+        ("uncertain", &repaired.uncertain),
+        ("lost", &repaired.lost),
+        ("lost or deleted", &repaired.lost_or_deleted),
+    ] {
+        for key in keys {
+            let _ = writeln!(said, "{what}: {key}");
+        }
+    }
+    said
 }
 
 #[cfg(not(feature = "etcd"))]

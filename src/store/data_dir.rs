@@ -20,6 +20,11 @@ pub enum OpenError {
     )]
     Corrupt { path: String, reason: String },
     #[error(
+        "no object can be read from the data file {path}: {reason}. Nothing was changed; move it away and \
+         restore a backup (capstan restore), or start empty without it"
+    )]
+    BeyondRepair { path: String, reason: String },
+    #[error(
         "the data file {path} was written by another version of capstan (format {found}, this one reads {known}); \
          use that version, or choose another directory with --data-dir"
     )]

@@ -139,7 +139,14 @@ fn a_data_file_is_checked_and_repaired_at_rest() {
     assert!(said(&run(&["standalone", "--repair"], &data)).ends_with("There was nothing to repair.\n"));
 
     let file = data.join("store.redb");
-    let mut bytes = std::fs::read(&file).expect("the data file");
+    let bytes = std::fs::read(&file).expect("the data file");
+    std::fs::write(&file, &bytes[..100]).expect("written");
+    let error = refused(&run(&["standalone", "--repair"], &data));
+    assert!(
+        error.contains("no object can be read from the data file") && !error.contains("--repair"),
+        "{error}"
+    );
+    let mut bytes = bytes;
     // Wherever this key is, also in what an earlier commit left behind: a letter that is no text.
     let key = b"/registry/namespaces/default";
     let found: Vec<usize> = (0..bytes.len() - key.len()).filter(|at| bytes[*at..].starts_with(key)).collect();
@@ -160,7 +167,53 @@ fn a_data_file_is_checked_and_repaired_at_rest() {
     );
     assert!(said(&run(&["standalone", "--check"], &data)).contains("in order; "));
     let server = Standalone::start(folder.path(), &["--no-engine"]);
-    server.says(&["get", "machines", "-A"]);
+    assert_eq!(server.says(&["get", "machines", "-A", "--no-headers"]).lines().count(), 20);
+}
+
+/// Saved were the built-in definitions, and nothing that a client had written.
+#[tokio::test]
+async fn objects_that_clients_wrote_come_back_from_a_damaged_file() {
+    const MAPS: usize = 60;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data/store.redb");
+    let server = Standalone::start(folder.path(), &["--no-engine"]);
+    let written = maps(&server).await;
+    for n in 0..MAPS {
+        create(&written, &format!("map-{n:02}")).await;
+    }
+    let all = async |server: &Standalone| -> Vec<(String, Option<String>, bool)> {
+        let list = maps(server).await.list(&ListParams::default()).await.expect("a list");
+        let told = |map: ConfigMap| {
+            let data = map.data.and_then(|data| data.get("payload").cloned());
+            (map.metadata.name.expect("a name"), data, map.metadata.managed_fields.is_some())
+        };
+        list.items.into_iter().map(told).collect()
+    };
+    let before = all(&server).await;
+    assert!(before.len() >= MAPS);
+    server.kill();
+    let original = std::fs::read(&file).expect("the data file");
+    let key = b"/registry/configmaps/default/map-30";
+    let found = (0..original.len()).filter(|at| original[*at..].starts_with(key)).collect::<Vec<_>>();
+    assert!(!found.is_empty());
+    let bit = || {
+        let mut bytes = original.clone();
+        found.iter().for_each(|at| bytes[at + 5] ^= 4);
+        bytes
+    };
+    for (what, bytes, lost) in [
+        ("a bit", bit(), 0),
+        ("the last byte", original[..original.len() - 1].to_vec(), 0),
+        ("the head", [vec![0; 4096], original[4096..].to_vec()].concat(), 0),
+    ] {
+        std::fs::write(&file, &bytes).expect("written");
+        let repaired = said(&run(&["standalone", "--repair"], &folder.path().join("data")));
+        let counted = format!("objects were saved (0 of them uncertain), {lost} are lost");
+        assert!(repaired.contains(&counted), "{what}: {repaired}");
+        let server = Standalone::start(folder.path(), &["--no-engine"]);
+        assert_eq!(all(&server).await, before, "{what}");
+        server.kill();
+    }
 }
 
 #[tokio::test]

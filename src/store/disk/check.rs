@@ -3,19 +3,24 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::file::{DataFile, Loaded, salvage};
+use super::file::{DataFile, Loaded};
 use super::folder::RealFolder;
+use super::salvage::{Scrub, salvage};
 use super::{DiskStore, FILE};
-use crate::store::Revision;
 use crate::store::data_dir::{DataDir, OpenError};
+use crate::store::{Key, Revision};
 use crate::time::Timestamp;
 
 /// A repaired store goes on this far above the last revision that could be read, because later ones
 /// may have been seen by clients and then lost.
 const LEAP: Revision = 1_000_000;
+
+/// What the kernel says of a sector that cannot be read.
+const EIO: i32 = 5;
 
 /// A file in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +42,17 @@ pub struct Repaired {
     /// The damaged file, under its new name.
     pub original: PathBuf,
     pub kept: usize,
-    /// Keys that were found with values that cannot be used. Objects whose keys are gone too are not
-    /// known.
-    pub lost: Vec<String>,
+    /// Keys of objects that were kept as they were at some time: they may have changed, or have been
+    /// deleted, later.
+    pub uncertain: Vec<Key>,
+    /// Keys of objects that were there and cannot be read.
+    pub lost: Vec<Key>,
+    /// Keys that changed last, to what is not known.
+    pub lost_or_deleted: Vec<Key>,
+    /// Objects that are gone together with their keys.
+    pub unknown: u64,
+    /// The last commit is gone; what is here is from before it.
+    pub is_newest_commit_lost: bool,
     pub revision: Revision,
 }
 
@@ -54,11 +67,12 @@ impl DiskStore {
         check(&dir.file(FILE))
     }
 
-    /// Replaces a damaged file by one with everything that can still be read and is `whole`; the
-    /// damaged one is kept under another name. A file in order is left alone.
+    /// Replaces a damaged file by one with everything that can still be read; the damaged one is kept
+    /// under another name. A file in order is left alone. `whole` is asked of values that have no
+    /// checksum of their own (format 1) and are on damaged pages.
     ///
     /// # Errors
-    /// [`OpenError`], also when nothing can be read at all; nothing is changed then.
+    /// [`OpenError`], also when no object can be read at all; nothing is changed then.
     pub fn repair(
         dir: &Path,
         now: Timestamp,
@@ -68,12 +82,16 @@ impl DiskStore {
         let path = dir.file(FILE);
         let damage = match check(&path) {
             Err(OpenError::Corrupt { reason, .. }) => reason,
+            Err(OpenError::Io { source, .. }) if source.raw_os_error() == Some(EIO) => source.to_string(),
             other => return other.map(Ok),
         };
-        let found = on_copy(&path, |copy| salvage(&RealFolder::of(copy), whole))?;
-        let newest = found.objects.iter().map(|entry| entry.modified).max().unwrap_or(0);
-        let revision = found.revision.max(newest) + LEAP;
+        let reading = |source| OpenError::Io { what: "read", path: path.display().to_string(), source };
+        let found = salvage(&path, whole).map_err(reading)?;
         let kept = found.objects.iter().count();
+        if kept == 0 {
+            return Err(OpenError::BeyondRepair { path: path.display().to_string(), reason: damage });
+        }
+        let revision = found.revision.saturating_add(LEAP);
         let content = Loaded { objects: found.objects, revision, compacted: revision, changes: Vec::new() };
         let original = path.with_extension(format!("redb.damaged-{}", now.format("%Y%m%dT%H%M%SZ")));
         let io = |source| OpenError::Io { what: "move away", path: path.display().to_string(), source };
@@ -82,7 +100,47 @@ impl DiskStore {
             fs::rename(&original, &path).map_err(io)?;
             return Err(failed.error);
         }
-        Ok(Err(Repaired { damage, original, kept, lost: found.unreadable, revision }))
+        Ok(Err(Repaired {
+            damage,
+            original,
+            kept,
+            uncertain: found.uncertain,
+            lost: found.lost,
+            lost_or_deleted: found.lost_or_deleted,
+            unknown: found.unknown,
+            is_newest_commit_lost: found.is_newest_commit_lost,
+            revision,
+        }))
+    }
+}
+
+/// Between two bites of a scrub.
+const SCRUB_PAUSE: Duration = Duration::from_secs(10);
+
+impl DiskStore {
+    /// Compares the checksums of the data file in `dir` in the background, over and over, and ends
+    /// with one line in the log when a page is damaged. The store may be in use: it is only read, some
+    /// pages every [`SCRUB_PAUSE`].
+    pub async fn scrub(dir: PathBuf) {
+        let path = dir.join(FILE);
+        let mut scrub = Scrub::new(&path);
+        loop {
+            tokio::time::sleep(SCRUB_PAUSE).await;
+            let bite = tokio::task::spawn_blocking(move || (scrub.bite(), scrub));
+            let Ok((found, back)) = bite.await else { return };
+            scrub = back;
+            if let Ok(Some(rotten)) = found {
+                tracing::error!(
+                    "{} is damaged: the {} bytes at {} are not what was written there. Everything is still in \
+                     memory: make a backup now (capstan backup FILE), then stop the server and run capstan \
+                     standalone --repair, or restore the backup",
+                    path.display(),
+                    rotten.bytes,
+                    rotten.offset
+                );
+                return;
+            }
+        }
     }
 }
 

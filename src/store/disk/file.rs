@@ -4,7 +4,7 @@
 //! log: what they held after is in `objects` or in a later row). See `record.rs` for both.
 //! `meta`: format, revision, compacted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::io::ErrorKind::{InvalidData, UnexpectedEof};
 use std::sync::Arc;
@@ -20,9 +20,13 @@ use super::record::{decode_entry, decode_row, encode_entry, encode_row};
 use crate::store::ordered::Ordered;
 use crate::store::{Change, Entry, Key, OpenError, Revision};
 
-const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
-const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+pub(super) const OBJECTS_NAME: &str = "objects";
+pub(super) const LOG_NAME: &str = "log";
+pub(super) const META_NAME: &str = "meta";
+
+const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new(OBJECTS_NAME);
+const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(LOG_NAME);
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new(META_NAME);
 
 /// What is written. Format 1 had no checksums in its records; it is read as well.
 const FORMAT: u64 = 2;
@@ -325,58 +329,4 @@ fn check(folder: &dyn Folder, loaded: &Loaded) -> Result<(), OpenError> {
         return Err(corrupt(folder, reason));
     }
     Ok(())
-}
-
-/// What of a damaged file can still be read, from both ends of the objects, without its history.
-/// `whole` says whether a value is one.
-pub(super) fn salvage(folder: &dyn Folder, whole: fn(&bytes::Bytes) -> bool) -> Result<Salvage, OpenError> {
-    let readable = |database: &Database| {
-        let txn = database.begin_read()?;
-        let mut found = Salvage::default();
-        if let Ok(meta) = txn.open_table(META) {
-            found.revision = number(&meta, "revision").unwrap_or(0);
-        }
-        let objects = txn.open_table(OBJECTS)?;
-        let (mut forward, mut backward) = (objects.iter()?, objects.iter()?.rev());
-        let mut seen = BTreeSet::new();
-        read_rows(|| forward.next(), &mut seen, &mut found, whole);
-        read_rows(|| backward.next(), &mut seen, &mut found, whole);
-        Ok(found)
-    };
-    read(folder, Trust::AsWritten, readable).map(|(_, found)| found)
-}
-
-type Row<'a> = (redb::AccessGuard<'a, &'static str>, redb::AccessGuard<'a, &'static [u8]>);
-
-/// Reads rows until the damage.
-fn read_rows<'a>(
-    mut next: impl FnMut() -> Option<Result<Row<'a>, redb::StorageError>>,
-    seen: &mut BTreeSet<String>,
-    found: &mut Salvage,
-    whole: fn(&bytes::Bytes) -> bool,
-) {
-    while let Some(Some(Ok((key, value)))) = contain(&mut next) {
-        let Some(key) = contain(|| key.value().to_owned()) else {
-            found.unreadable.push("an object whose key is no text".to_owned());
-            continue;
-        };
-        if !seen.insert(key.clone()) {
-            continue;
-        }
-        let entry = decode_entry(&key.as_str().into(), value.value());
-        match entry.filter(|entry| entry.value.unpack().is_ok_and(|value| whole(&value))) {
-            Some(entry) => found.objects.insert(entry),
-            None => found.unreadable.push(key),
-        }
-    }
-}
-
-/// What was read from a damaged file.
-#[derive(Default)]
-pub(super) struct Salvage {
-    pub(super) objects: Ordered,
-    /// Keys whose values cannot be used.
-    pub(super) unreadable: Vec<String>,
-    /// 0: not known.
-    pub(super) revision: Revision,
 }

@@ -25,6 +25,7 @@ mod faults;
 mod file;
 mod folder;
 mod record;
+mod salvage;
 mod writer;
 
 pub use check::{Checked, Repaired};

@@ -13,6 +13,14 @@ use crate::store::{Blob, Change, Entry, Key};
 /// Stands where format 1 has the tag of the packed value, and differs from every tag by more than one bit.
 const SUMMED: u8 = 0xc5;
 
+/// An entry as it was read.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) entry: Entry,
+    /// Its checksum was compared. Format 1 had none.
+    pub(super) is_summed: bool,
+}
+
 pub(super) fn encode_entry(entry: &Entry) -> Vec<u8> {
     let packed = entry.value.packed();
     let mut bytes = Vec::with_capacity(25 + packed.len());
@@ -26,25 +34,39 @@ pub(super) fn encode_entry(entry: &Entry) -> Vec<u8> {
 }
 
 /// `None` when the bytes are not what was written for `key`, as far as the format can tell.
-pub(super) fn decode_entry(key: &Key, bytes: &[u8]) -> Option<Entry> {
+pub(super) fn decode_record(key: &Key, bytes: &[u8]) -> Option<Record> {
     let (revisions, rest) = bytes.split_first_chunk::<16>()?;
-    let packed = match rest.strip_prefix(&[SUMMED]) {
-        None => rest,
+    let (packed, is_summed) = match rest.strip_prefix(&[SUMMED]) {
+        None => (rest, false),
         Some(rest) => {
             let (sum, packed) = rest.split_first_chunk::<8>()?;
             if u64::from_le_bytes(*sum) != checksum(key.as_bytes(), revisions, packed) {
                 return None;
             }
-            packed
+            (packed, true)
         }
     };
     let (created, modified) = revisions.split_first_chunk::<8>()?;
-    Some(Entry {
+    let entry = Entry {
         key: key.clone(),
         created: u64::from_be_bytes(*created),
         modified: u64::from_be_bytes(modified.try_into().ok()?),
         value: Blob::from_packed(packed),
-    })
+    };
+    Some(Record { entry, is_summed })
+}
+
+pub(super) fn decode_entry(key: &Key, bytes: &[u8]) -> Option<Entry> {
+    decode_record(key, bytes).map(|record| record.entry)
+}
+
+/// True when the bytes have a checksum and it is theirs.
+pub(super) fn is_intact(key: &[u8], bytes: &[u8]) -> bool {
+    let Some((revisions, rest)) = bytes.split_first_chunk::<16>() else { return false };
+    let Some((sum, packed)) = rest.strip_prefix(&[SUMMED]).and_then(<[u8]>::split_first_chunk::<8>) else {
+        return false;
+    };
+    u64::from_le_bytes(*sum) == checksum(key, revisions, packed)
 }
 
 fn checksum(key: &[u8], revisions: &[u8], packed: &[u8]) -> u64 {
@@ -102,20 +124,26 @@ mod tests {
     #[test]
     fn every_altered_bit_of_a_record_or_its_key_is_noticed() {
         let (key, bytes) = (entry().key, encode_entry(&entry()));
-        assert_eq!(decode_entry(&key, &bytes), Some(entry()));
-        assert!(decode_entry(&"/a/kex".into(), &bytes).is_none());
+        let read = decode_record(&key, &bytes).unwrap();
+        assert_eq!((read.entry, read.is_summed), (entry(), true));
+        assert!(decode_record(&"/a/kex".into(), &bytes).is_none());
         for bit in 0..bytes.len() * 8 {
             let mut altered = bytes.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
-            let read = decode_entry(&key, &altered).and_then(|entry| entry.value.unpack().ok());
-            assert!(read.is_none(), "bit {bit}");
+            let read = decode_record(&key, &altered).filter(|read| read.is_summed);
+            assert!(read.is_none() && !is_intact(key.as_bytes(), &altered), "bit {bit}");
+        }
+        for size in 0..bytes.len() {
+            assert!(!is_intact(key.as_bytes(), &bytes[..size]), "cut at {size}");
         }
     }
 
     #[test]
-    fn a_record_of_format_1_has_no_checksum_and_is_read() {
+    fn a_record_of_format_1_is_read_and_known_to_have_no_checksum() {
         let mut bytes = encode_entry(&entry());
         bytes.drain(16..25);
-        assert_eq!(decode_entry(&entry().key, &bytes), Some(entry()));
+        let read = decode_record(&entry().key, &bytes).unwrap();
+        assert_eq!((read.entry, read.is_summed), (entry(), false));
+        assert!(!is_intact(entry().key.as_bytes(), &bytes));
     }
 }

@@ -158,7 +158,7 @@ async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
     assert_eq!(fs::read(&path).unwrap(), bytes, "checking changes nothing");
 
     let repaired = DiskStore::repair(dir.path(), Timestamp::default(), whole).unwrap().unwrap_err();
-    assert_eq!((repaired.kept, repaired.lost), (99, vec!["/a/042".to_owned()]));
+    assert_eq!((repaired.kept, repaired.lost), (99, vec!["/a/042".into()]));
     assert_eq!(fs::read(repaired.original).unwrap(), bytes);
     let store = open(dir.path()).unwrap();
     let page = store.range(Range { prefix: "/a/", ..Range::default() }).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
     fs::write(&path, vec![0; 100_000]).unwrap();
     assert!(matches!(
         DiskStore::repair(dir.path(), Timestamp::default(), whole),
-        Err(OpenError::Corrupt { .. })
+        Err(OpenError::BeyondRepair { .. })
     ));
     assert_eq!(fs::read(&path).unwrap(), vec![0; 100_000], "nothing to save, nothing changed");
 }
