@@ -69,6 +69,13 @@ pub(super) fn is_intact(key: &[u8], bytes: &[u8]) -> bool {
     u64::from_le_bytes(*sum) == checksum(key, revisions, packed)
 }
 
+/// True when a record may begin with these bytes.
+pub(super) fn may_begin(bytes: &[u8]) -> bool {
+    // No store reaches revisions above 2^48.
+    let is_revision = |at: usize| bytes.get(at..at + 2) == Some(&[0, 0]);
+    bytes.get(16) == Some(&SUMMED) && is_revision(0) && is_revision(8)
+}
+
 fn checksum(key: &[u8], revisions: &[u8], packed: &[u8]) -> u64 {
     let mut sum = Xxh3::new();
     sum.update(revisions);

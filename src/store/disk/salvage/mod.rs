@@ -28,12 +28,10 @@ use directory::{Directory, slots};
 pub(super) use evidence::Salvage;
 use evidence::{Commit, Evidence};
 use pages::Pages;
-use scan::{Scanned, is_row, scan};
+use scan::{RECORDS, ROWS, Scanned, scan};
 pub(super) use scrub::Scrub;
 use span::Span;
 use tree::{Seen, Walker};
-
-use super::record::is_intact;
 
 /// Older commits that are looked into.
 const COMMITS_MAX: usize = 64;
@@ -123,7 +121,7 @@ impl Survey {
         let mut lost = Vec::new();
         for span in &spans {
             let Some(tree) = directory.objects else { continue };
-            walker.walk(tree, span, is_intact, &mut |seen| match seen {
+            walker.walk(tree, span, RECORDS, &mut |seen| match seen {
                 Seen::Pair(key, value) => self.evidence.see(key, value, at, is_newest),
                 Seen::Broken(key, value) => self.evidence.see_broken(key, value, is_newest, self.is_whole),
                 Seen::Lost(span) => lost.push(span),
@@ -144,7 +142,7 @@ impl Survey {
     fn walk_log(&mut self, walker: &mut Walker<'_>, directory: &Directory) {
         let mut is_log_whole = true;
         let Some(log) = directory.log else { return };
-        walker.walk(log, &Span::default(), is_row, &mut |seen| match seen {
+        walker.walk(log, &Span::default(), ROWS, &mut |seen| match seen {
             Seen::Pair(revision, row) => match revision.try_into() {
                 Ok(revision) => self.evidence.see_row(u64::from_le_bytes(revision), row),
                 Err(_) => is_log_whole = false,

@@ -1,32 +1,39 @@
 //! The pairs of a damaged leaf. Where offsets are altered too, they are looked for: from the end of
-//! one pair that holds to the end of the next. Must not know what makes a pair hold; it is asked.
+//! one pair to where the next may begin. Must not know what makes a pair hold; it is asked.
 
 use super::node::{Node, Pair};
-use super::tree::IsIntact;
-
 /// Longest stretch in which the end of a value is looked for.
 const SEARCHED_BYTES_MAX: usize = 64 << 10;
 
+/// What is known of a table's pairs without their page.
+#[derive(Clone, Copy)]
+pub(super) struct Proof {
+    /// Key and value are as they were written.
+    pub(super) is_intact: fn(&[u8], &[u8]) -> bool,
+    /// A value may begin with these bytes.
+    pub(super) may_begin: fn(&[u8]) -> bool,
+}
+
 /// True when every pair holds and they lie one behind the other in key order.
-pub(super) fn is_consistent(node: Node<'_>, is_intact: IsIntact) -> bool {
+pub(super) fn is_consistent(node: Node<'_>, proof: Proof) -> bool {
     let mut last_key: Option<&[u8]> = None;
     let all_hold = (0..node.count).all(|n| {
         let Some(pair) = node.pair(n) else { return false };
         let key = node.key(&pair);
         let is_next = last_key.replace(key).is_none_or(|last| last < key);
-        is_next && is_intact(key, node.value(&pair))
+        is_next && (proof.is_intact)(key, node.value(&pair))
     });
     node.is_leaf() && node.count > 0 && all_hold
 }
 
 /// The pairs that hold where the offsets say they are.
-pub(super) fn pairs_that_hold(node: Node<'_>, is_intact: IsIntact) -> Vec<Pair> {
-    (0..node.count).filter_map(|n| holds(node, n, is_intact)).collect()
+pub(super) fn pairs_that_hold(node: Node<'_>, proof: Proof) -> Vec<Pair> {
+    (0..node.count).filter_map(|n| holds(node, n, proof)).collect()
 }
 
 /// The pairs as far as they can be told, each with whether it holds.
-pub(super) fn pairs_of_damaged(node: Node<'_>, is_intact: IsIntact) -> Vec<(Pair, bool)> {
-    let holding = |node: Node<'_>| (0..node.count).filter(|n| holds(node, *n, is_intact).is_some()).count();
+pub(super) fn pairs_of_damaged(node: Node<'_>, proof: Proof) -> Vec<(Pair, bool)> {
+    let holding = |node: Node<'_>| (0..node.count).filter(|n| holds(node, *n, proof).is_some()).count();
     let mut node = node;
     if holding(node) == 0 {
         let counts = (1..=node.count_max()).map(|count| Node { count, ..node });
@@ -34,10 +41,10 @@ pub(super) fn pairs_of_damaged(node: Node<'_>, is_intact: IsIntact) -> Vec<(Pair
         let Some((1.., best)) = possible.max_by_key(|(holding, _)| *holding) else { return Vec::new() };
         node = best;
     }
-    let mut found: Vec<Option<Pair>> = (0..node.count).map(|n| holds(node, n, is_intact)).collect();
+    let mut found: Vec<Option<Pair>> = (0..node.count).map(|n| holds(node, n, proof)).collect();
     for n in 0..node.count {
         if found[n].is_none() {
-            found[n] = search(node, n, &found, is_intact);
+            found[n] = search(node, n, &found, proof);
         }
     }
     let told = found.into_iter().enumerate().map(|(n, pair)| match pair {
@@ -47,29 +54,54 @@ pub(super) fn pairs_of_damaged(node: Node<'_>, is_intact: IsIntact) -> Vec<(Pair
     told.flatten().collect()
 }
 
-fn holds(node: Node<'_>, n: usize, is_intact: IsIntact) -> Option<Pair> {
-    node.pair(n).filter(|pair| is_intact(node.key(pair), node.value(pair)))
+fn holds(node: Node<'_>, n: usize, proof: Proof) -> Option<Pair> {
+    node.pair(n).filter(|pair| (proof.is_intact)(node.key(pair), node.value(pair)))
 }
 
-/// The pair behind one that holds, with either end wherever it holds.
-fn search(node: Node<'_>, n: usize, found: &[Option<Pair>], is_intact: IsIntact) -> Option<Pair> {
-    let (key_start, value_start) = match n.checked_sub(1) {
-        Some(before) => found[before].as_ref().map(|pair| (pair.key.end, pair.value.end))?,
-        None => (node.keys_start(), found.last()?.as_ref().map_or(node.values_start()?, |last| last.key.end)),
+/// The pair behind another one, with its ends wherever it holds.
+fn search(node: Node<'_>, n: usize, found: &[Option<Pair>], proof: Proof) -> Option<Pair> {
+    let before = n.checked_sub(1);
+    let key_start = match before {
+        Some(before) => found[before].as_ref().map(|pair| pair.key.end).or_else(|| node.key_end(before))?,
+        None => node.keys_start(),
     };
     let next = found[n..].iter().flatten().next();
-    let keys_end = next.map_or(node.values_start()?, |next| next.key.start);
     let values_end = next.map_or(node.bytes.len(), |next| next.value.start);
-    let pair = |key_end, value_end| Pair { key: key_start..key_end, value: value_start..value_end };
-    let holds = |pair: &Pair| {
-        let parts = (node.bytes.get(pair.key.clone()), node.bytes.get(pair.value.clone()));
-        matches!(parts, (Some(key), Some(value)) if !key.is_empty() && is_intact(key, value))
+    let value_starts: Vec<usize> = match before {
+        Some(before) => {
+            let end = found[before].as_ref().map(|pair| pair.value.end).or_else(|| node.value_end(before));
+            end.into_iter().collect()
+        }
+        None => {
+            node.values_start().into_iter().chain(beginnings(node, key_start, values_end, proof)).collect()
+        }
     };
-    let (told_key, told_value) = (node.key_end(n)?, node.value_end(n)?);
-    let to = |start: usize, end: usize| start..=end.min(start + SEARCHED_BYTES_MAX);
-    to(key_start, keys_end)
-        .map(|end| pair(end, told_value))
-        .find(holds)
-        .or_else(|| to(value_start, values_end).map(|end| pair(told_key, end)).find(holds))
-        .or_else(|| holds(&pair(keys_end, values_end)).then(|| pair(keys_end, values_end)))
+    value_starts.into_iter().find_map(|value_start| {
+        let keys_end = next.map_or(value_start, |next| next.key.start);
+        let between = beginnings(node, value_start + 1, values_end, proof);
+        let value_ends = node.value_end(n).into_iter().chain(between).chain([values_end]);
+        let pairs = value_ends.flat_map(|value_end| {
+            let key_ends = node.key_end(n).into_iter().chain(within(key_start, keys_end));
+            key_ends.map(move |key_end| Pair { key: key_start..key_end, value: value_start..value_end })
+        });
+        let rest = within(value_start, values_end).flat_map(|value_end| {
+            let key_ends = node.key_end(n).into_iter().chain([keys_end]);
+            key_ends.map(move |key_end| Pair { key: key_start..key_end, value: value_start..value_end })
+        });
+        pairs.chain(rest).find(|pair| is_there(node, pair, proof))
+    })
+}
+
+fn is_there(node: Node<'_>, pair: &Pair, proof: Proof) -> bool {
+    let parts = (node.bytes.get(pair.key.clone()), node.bytes.get(pair.value.clone()));
+    matches!(parts, (Some(key), Some(value)) if !key.is_empty() && (proof.is_intact)(key, value))
+}
+
+/// Where values may begin.
+fn beginnings(node: Node<'_>, start: usize, end: usize, proof: Proof) -> impl Iterator<Item = usize> {
+    within(start, end).filter(move |at| node.bytes.get(*at..).is_some_and(proof.may_begin))
+}
+
+fn within(start: usize, end: usize) -> std::ops::RangeInclusive<usize> {
+    start..=end.min(start.saturating_add(SEARCHED_BYTES_MAX))
 }

@@ -4,11 +4,15 @@
 use super::directory::{LOG_SHAPE, OPEN_SHAPE, is_directory};
 use super::node::{LEAF, Node, Shape};
 use super::pages::{PAGE_BYTES, Pages, Place};
-use super::pairs::{is_consistent, pairs_that_hold};
-use crate::store::disk::record::{decode_record, decode_row, is_intact};
+use super::pairs::{Proof, is_consistent, pairs_that_hold};
+use crate::store::disk::record::{decode_record, decode_row, is_intact, may_begin};
 
 /// Longest page that is read because its own offsets say so.
 const LEAF_BYTES_MAX: usize = 16 << 20;
+
+pub(super) const RECORDS: Proof = Proof { is_intact, may_begin };
+const UNSUMMED: Proof = Proof { is_intact: is_plausible, may_begin: |_| false };
+pub(super) const ROWS: Proof = Proof { is_intact: is_row, may_begin: |_| false };
 
 /// Something that a page holds.
 pub(super) enum Scanned<'a> {
@@ -62,13 +66,13 @@ fn leaf(pages: &Pages, offset: u64, shape: Shape) -> Vec<u8> {
 /// `None` when no record is in it.
 fn records(bytes: &[u8], see: &mut dyn FnMut(Scanned<'_>)) -> Option<usize> {
     let node = Node::new(bytes, OPEN_SHAPE);
-    if is_consistent(node, is_intact) || is_consistent(node, is_plausible) {
+    if is_consistent(node, RECORDS) || is_consistent(node, UNSUMMED) {
         for pair in (0..node.count).filter_map(|n| node.pair(n)) {
             see(Scanned::Record(node.key(&pair), node.value(&pair)));
         }
         return node.end();
     }
-    let holding = pairs_that_hold(node, is_intact);
+    let holding = pairs_that_hold(node, RECORDS);
     for pair in &holding {
         see(Scanned::Record(node.key(pair), node.value(pair)));
     }
@@ -84,7 +88,7 @@ fn is_plausible(key: &[u8], bytes: &[u8]) -> bool {
 
 fn rows(bytes: &[u8], see: &mut dyn FnMut(Scanned<'_>)) -> Option<usize> {
     let node = Node::new(bytes, LOG_SHAPE);
-    let pairs = pairs_that_hold(node, is_row);
+    let pairs = pairs_that_hold(node, ROWS);
     for pair in &pairs {
         if let Ok(revision) = node.key(pair).try_into() {
             see(Scanned::Row(u64::from_le_bytes(revision), node.value(pair)));
@@ -94,6 +98,6 @@ fn rows(bytes: &[u8], see: &mut dyn FnMut(Scanned<'_>)) -> Option<usize> {
 }
 
 /// True of a row of the log that can be read.
-pub(super) fn is_row(revision: &[u8], row: &[u8]) -> bool {
+fn is_row(revision: &[u8], row: &[u8]) -> bool {
     revision.len() == 8 && decode_row(row).is_some_and(|changes| !changes.is_empty())
 }

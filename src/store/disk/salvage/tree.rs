@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::node::{MENDING_BYTES, Node, Pair, Shape, mend};
 use super::pages::{Pages, Place, Pointer};
-use super::pairs::{is_consistent, pairs_of_damaged};
+use super::pairs::{Proof, is_consistent, pairs_of_damaged};
 use super::span::Span;
 
 /// No tree of the addressable size is deeper.
@@ -21,9 +21,6 @@ pub(super) enum Seen<'a> {
     /// Nothing is known of keys in here beyond what was reported.
     Lost(Span),
 }
-
-/// What is known of a damaged leaf's pairs.
-pub(super) type IsIntact = fn(&[u8], &[u8]) -> bool;
 
 /// A table's tree, as the directory has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +74,8 @@ impl<'p> Walker<'p> {
     }
 
     /// Everything in `span`.
-    pub(super) fn walk(
-        &mut self,
-        tree: Tree,
-        span: &Span,
-        is_intact: IsIntact,
-        see: &mut dyn FnMut(Seen<'_>),
-    ) {
-        let mut walk = Walk { walker: self, shape: tree.shape, is_intact, see };
+    pub(super) fn walk(&mut self, tree: Tree, span: &Span, proof: Proof, see: &mut dyn FnMut(Seen<'_>)) {
+        let mut walk = Walk { walker: self, shape: tree.shape, proof, see };
         walk.descend(tree.root, span, 0);
     }
 }
@@ -92,7 +83,7 @@ impl<'p> Walker<'p> {
 struct Walk<'w, 'p> {
     walker: &'w mut Walker<'p>,
     shape: Shape,
-    is_intact: IsIntact,
+    proof: Proof,
     see: &'w mut dyn FnMut(Seen<'_>),
 }
 
@@ -161,11 +152,11 @@ impl Walk<'_, '_> {
     /// Reports the pairs that hold by themselves. Nothing of a leaf in which all do: that is another
     /// page in this place.
     fn damaged_leaf(&mut self, node: Node<'_>, span: &Span) -> Reach {
-        if is_consistent(node, self.is_intact) {
+        if is_consistent(node, self.proof) {
             return None;
         }
         let mut reach = None;
-        let found = pairs_of_damaged(node, self.is_intact);
+        let found = pairs_of_damaged(node, self.proof);
         for (Pair { key, value }, is_intact) in found {
             let (key, value) = (&node.bytes[key], &node.bytes[value]);
             if span.contains(key) && is_intact {
