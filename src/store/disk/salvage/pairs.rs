@@ -38,8 +38,11 @@ pub(super) fn pairs_of_damaged(node: Node<'_>, proof: Proof) -> Vec<(Pair, bool)
     if holding(node) == 0 {
         let counts = (1..=node.count_max()).map(|count| Node { count, ..node });
         let possible = counts.filter(|node| node.is_possible(false)).map(|node| (holding(node), node));
-        let Some((1.., best)) = possible.max_by_key(|(holding, _)| *holding) else { return Vec::new() };
-        node = best;
+        match possible.max_by_key(|(holding, _)| *holding) {
+            Some((1.., best)) => node = best,
+            _ if node.count > node.count_max() => return Vec::new(),
+            _ => {}
+        }
     }
     let mut found: Vec<Option<Pair>> = (0..node.count).map(|n| holds(node, n, proof)).collect();
     for n in 0..node.count {
@@ -76,7 +79,8 @@ fn search(node: Node<'_>, n: usize, found: &[Option<Pair>], proof: Proof) -> Opt
             node.values_start().into_iter().chain(beginnings(node, key_start, values_end, proof)).collect()
         }
     };
-    value_starts.into_iter().find_map(|value_start| {
+    let may_begin = |at: &usize| node.bytes.get(*at..).is_some_and(proof.may_begin);
+    value_starts.into_iter().filter(may_begin).find_map(|value_start| {
         let keys_end = next.map_or(value_start, |next| next.key.start);
         let between = beginnings(node, value_start + 1, values_end, proof);
         let value_ends = node.value_end(n).into_iter().chain(between).chain([values_end]);

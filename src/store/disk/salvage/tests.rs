@@ -218,7 +218,7 @@ impl Tally {
             let value = entry.value.unpack().unwrap_or_default();
             match original.model.get(&*entry.key) {
                 Some((revision, expected)) if (*revision, expected) == (entry.modified, &value) => {
-                    tally.saved += 1
+                    tally.saved += 1;
                 }
                 _ if is_named => tally.uncertain_wrong += 1,
                 Some((revision, _)) if *revision == entry.modified => tally.different += 1,
