@@ -14,7 +14,7 @@ use super::{backup, dashboard, listen, output};
 use crate::apiserver::{OpenError, Tokens};
 use crate::client::{Connection, in_process};
 use crate::controllers;
-use crate::engine::lease::LeaseOptions;
+use crate::engine::lease::{LeaseOptions, identity_of};
 use crate::engine::{Engine, EngineOptions};
 use crate::provider::{self, ProviderOptions};
 use crate::rng::Rng;
@@ -190,8 +190,8 @@ fn workloads(engine: &mut Engine, time_scale: f64) -> Arc<dyn Workload> {
     Arc::new(Router::new(simulated, Arc::new(real), is_simulated))
 }
 
-/// Who holds the lease, for people: host and process.
+/// Who holds the lease. Entropy, not `--seed`: see [`identity_of`].
 fn holder() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}_{}", host.trim(), std::process::id())
+    identity_of(&host, &Rng::from_entropy())
 }

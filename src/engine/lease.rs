@@ -2,7 +2,11 @@
 //! must not know what is written.
 //! Source: client-go `tools/leaderelection`: expiry is judged by the local monotonic clock since the
 //! record last changed, never by the times in it.
+//!
+//! A record is ours when this elector sent it, whatever name stands in it: two processes that share
+//! an identity (equal host names, process ids and seeds) are still two.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +20,18 @@ use tokio_util::sync::CancellationToken;
 use crate::api::key::ObjectKey;
 use crate::client::write::Permit;
 use crate::client::{Mode, Precondition, Writer};
+use crate::rng::Rng;
 use crate::time::{Clock, to_k8s_micro};
+
+/// Records kept that were sent and not answered: each may still turn out to have been stored.
+const SENT_MAX: usize = 8;
 
 /// Which lease, and who asks for it.
 #[derive(Clone, Debug)]
 pub struct LeaseOptions {
     pub namespace: String,
     pub name: String,
-    /// Unique per process: host name and a random part.
+    /// Unique per process; see [`identity_of`].
     pub identity: String,
     /// Others may take over when the record did not change for this long.
     pub duration: Duration,
@@ -46,6 +54,15 @@ impl LeaseOptions {
             retry: Duration::from_secs(2),
         }
     }
+}
+
+/// An identity for one process on `host`: the host's name for people, and 64 random bits, since
+/// containers share host names and process ids. `rng` must not be seeded by the user: processes that
+/// are started with one seed would get one identity.
+#[must_use]
+pub fn identity_of(host: &str, rng: &Rng) -> String {
+    let random = rng.below(u64::MAX);
+    format!("{}_{random:016x}", host.trim())
 }
 
 /// Whether this process may write.
@@ -128,6 +145,8 @@ pub struct Elector {
     right: watch::Sender<Right>,
     /// The record last seen and when it last changed, by our clock.
     observed: Mutex<Option<(Option<LeaseSpec>, Instant)>>,
+    /// The records that were sent: the last one that was stored, then those whose outcome is unknown.
+    sent: Mutex<VecDeque<LeaseSpec>>,
 }
 
 impl Elector {
@@ -135,7 +154,8 @@ impl Elector {
     #[must_use]
     pub fn new(options: LeaseOptions, writer: Writer, clock: Clock) -> (Self, Leadership) {
         let (sender, right) = watch::channel(Right::No);
-        (Self { options, writer, clock, right: sender, observed: Mutex::new(None) }, Leadership { right })
+        let (observed, sent) = (Mutex::default(), Mutex::default());
+        (Self { options, writer, clock, right: sender, observed, sent }, Leadership { right })
     }
 
     /// Competes until told to stop, then gives the lease back.
@@ -193,17 +213,25 @@ impl Elector {
             .await
             .map_err(|e| crate::client::errors::chain(&e))?;
         let result = match found {
-            None => self.writer.create(&self.fresh(), Mode::Real).await,
+            None => {
+                let ours = self.fresh();
+                self.remember(ours.spec.as_ref());
+                self.writer.create(&ours, Mode::Real).await
+            }
             Some(lease) => {
                 if !self.may_take(&lease) {
                     return Ok(None);
                 }
                 let ours = self.renewed(&lease);
+                self.remember(ours.spec.as_ref());
                 self.writer.patch(&lease, &ours, &Precondition::unchanged(&lease), Mode::Real).await
             }
         };
         match result {
-            Ok(_) => Ok(Some(asked_at)),
+            Ok(_) => {
+                self.forget_all_but_last();
+                Ok(Some(asked_at))
+            }
             Err(error) if error.is_conflict() || error.already_exists() => Ok(None),
             Err(error) => Err(error.to_string()),
         }
@@ -219,10 +247,29 @@ impl Elector {
                 now
             }
         };
-        let spec = lease.spec.clone().unwrap_or_default();
-        let holder = spec.holder_identity.unwrap_or_default();
+        let Some(spec) = &lease.spec else { return true };
         let stated = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
-        holder.is_empty() || holder == self.options.identity || since.elapsed() > Duration::from_secs(stated)
+        is_free(spec) || self.is_ours(spec) || since.elapsed() > Duration::from_secs(stated)
+    }
+
+    /// Did this elector write it? The name in it does not decide: another process may have the same.
+    fn is_ours(&self, spec: &LeaseSpec) -> bool {
+        self.sent.lock().iter().any(|sent| is_same_record(sent, spec))
+    }
+
+    fn remember(&self, spec: Option<&LeaseSpec>) {
+        let mut sent = self.sent.lock();
+        sent.extend(spec.cloned());
+        if sent.len() > SENT_MAX {
+            sent.pop_front();
+        }
+    }
+
+    /// The last one was stored over all before it.
+    fn forget_all_but_last(&self) {
+        let mut sent = self.sent.lock();
+        let surplus = sent.len().saturating_sub(1);
+        sent.drain(..surplus);
     }
 
     fn fresh(&self) -> Lease {
@@ -240,7 +287,7 @@ impl Elector {
 
     fn record(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
         let now = to_k8s_micro(self.clock.now());
-        let same = before.filter(|spec| spec.holder_identity.as_deref() == Some(&self.options.identity));
+        let same = before.filter(|spec| !is_free(spec) && self.is_ours(spec));
         let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
         let changed_hands = before.is_some() && same.is_none();
         LeaseSpec {
@@ -253,13 +300,15 @@ impl Elector {
         }
     }
 
-    /// An empty holder lets the next one in at once.
+    /// An empty holder lets the next one in at once. A lease that another has taken stays as it is.
     async fn release(&self) -> Result<(), String> {
         let key = ObjectKey::new(&self.options.namespace, &self.options.name);
         let found: Option<Lease> = crate::client::get(self.writer.client(), &key)
             .await
             .map_err(|e| crate::client::errors::chain(&e))?;
-        let Some(lease) = found else { return Ok(()) };
+        let Some(lease) = found.filter(|lease| lease.spec.as_ref().is_some_and(|s| self.is_ours(s))) else {
+            return Ok(());
+        };
         let mut given_back = self.renewed(&lease);
         if let Some(spec) = &mut given_back.spec {
             spec.holder_identity = Some(String::new());
@@ -268,4 +317,16 @@ impl Elector {
         let sent = self.writer.patch(&lease, &given_back, &Precondition::unchanged(&lease), Mode::Real).await;
         sent.map(|_| ()).map_err(|error| error.to_string())
     }
+}
+
+fn is_free(spec: &LeaseSpec) -> bool {
+    spec.holder_identity.as_deref().unwrap_or_default().is_empty()
+}
+
+/// The fields that every renewal changes, and who holds it.
+fn is_same_record(a: &LeaseSpec, b: &LeaseSpec) -> bool {
+    a.holder_identity == b.holder_identity
+        && a.renew_time == b.renew_time
+        && a.acquire_time == b.acquire_time
+        && a.lease_transitions == b.lease_transitions
 }
