@@ -2,10 +2,13 @@
 //! truncation. Must not know where the text came from or where it goes.
 
 use unicode_segmentation::UnicodeSegmentation as _;
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Longest message kept whole, in characters; condition messages are at most 32,768 upstream.
 pub const MESSAGE_CHARS_MAX: usize = 32_768;
+
+/// Marks kept on one character: no language stacks more, and hundreds of them cover the lines around.
+const MARKS_MAX: usize = 8;
 
 /// What stands for a character that must not reach a terminal.
 const PLACEHOLDER: char = '\u{fffd}';
@@ -25,11 +28,20 @@ pub fn is_hostile(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
+/// Without the combining marks that go beyond [`MARKS_MAX`] on one character.
+fn bounded_marks(chars: impl Iterator<Item = char>) -> impl Iterator<Item = char> {
+    let mut marks = 0;
+    chars.filter(move |c| {
+        let is_mark = !c.is_ascii() && !is_hostile(*c) && c.width() == Some(0);
+        marks = if is_mark { marks + 1 } else { 0 };
+        marks <= MARKS_MAX
+    })
+}
+
 /// One line: every hostile character becomes a visible placeholder, newlines and tabs a space.
 #[must_use]
 pub fn sanitize_line(text: &str) -> String {
-    text.chars()
-        .take(MESSAGE_CHARS_MAX)
+    bounded_marks(text.chars().take(MESSAGE_CHARS_MAX))
         .map(|c| match c {
             '\n' | '\r' | '\t' => ' ',
             c if is_hostile(c) => PLACEHOLDER,
@@ -42,7 +54,7 @@ pub fn sanitize_line(text: &str) -> String {
 #[must_use]
 pub fn sanitize_block(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars().take(MESSAGE_CHARS_MAX) {
+    for c in bounded_marks(text.chars().take(MESSAGE_CHARS_MAX)) {
         match c {
             '\n' => out.push('\n'),
             '\t' => out.push_str("  "),
@@ -140,6 +152,20 @@ mod tests {
         }
         assert_eq!(sanitize_line("a\r\nb\tc"), "a  b c");
         assert_eq!(sanitize_block("a\r\nb\tc"), "a\nb  c");
+    }
+
+    #[test]
+    fn marks_do_not_pile_up_on_one_character() {
+        let zalgo = format!("a{}b\u{301}c", "\u{35f}".repeat(500));
+        for text in [sanitize_line(&zalgo), sanitize_block(&zalgo)] {
+            assert_eq!(text, format!("a{}b\u{301}c", "\u{35f}".repeat(MARKS_MAX)));
+        }
+        // Languages with marks, and emoji, stay as they are; an invisible joiner becomes visible.
+        for text in ["Việt Nam", "हिन्दी", "ภาษาไทย", "👍🏽", "❤\u{fe0f}", "한국어"]
+        {
+            assert_eq!(sanitize_line(text), text);
+        }
+        assert_eq!(sanitize_line("👩\u{200d}💻"), "👩\u{fffd}💻");
     }
 
     #[test]
