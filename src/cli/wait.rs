@@ -212,7 +212,9 @@ fn find_cluster(fleet: &Fleet, target: &Target) -> Option<crate::fleet::RowId> {
 
 fn last_seen(fleet: &Fleet, target: &Target) -> String {
     let trouble = fleet.feeds().find_map(|(key, feed)| match &feed.state {
-        FeedState::Lost { error } | FeedState::NoAccess { error } => Some(format!("{key}: {error}")),
+        FeedState::Lost { error } | FeedState::Silent { error } | FeedState::NoAccess { error } => {
+            Some(format!("{key}: {error}"))
+        }
         _ => None,
     });
     match (trouble, find_cluster(fleet, target)) {

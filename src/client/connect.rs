@@ -11,6 +11,7 @@ use kube::{Client, Config};
 use tower::{BoxError, Service};
 
 use super::errors::explain;
+use super::pulse::{Pulse, PulseLayer};
 use super::read_only::ReadOnlyLayer;
 
 /// How long one attempt to open a connection may take.
@@ -42,6 +43,8 @@ pub struct Connection {
     /// The namespace to use when none is named.
     pub namespace: String,
     pub read_only: bool,
+    /// What the client's requests say about the other end.
+    pub pulse: Pulse,
 }
 
 /// Why there is no connection: sentences for an operator.
@@ -97,8 +100,9 @@ async fn finish(
     }
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let namespace = config.default_namespace.clone();
-    let client = build(config, read_only, &server).await?;
-    Ok(Connection { client, context, server, namespace, read_only })
+    let pulse = Pulse::default();
+    let client = build(config, read_only, &pulse, &server).await?;
+    Ok(Connection { client, context, server, namespace, read_only, pulse })
 }
 
 /// A connection to an API server that is a service in this process: no socket, same client.
@@ -106,11 +110,12 @@ pub fn in_process<S, B>(service: S, name: &str, namespace: &str, read_only: bool
 where
     S: Service<Request<Body>, Response = http::Response<B>> + Send + 'static,
     S::Future: Send + 'static,
-    S::Error: Into<BoxError> + Send,
+    S::Error: Into<BoxError> + Send + 'static,
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let builder = ClientBuilder::new(service, namespace);
+    let pulse = Pulse::default();
+    let builder = ClientBuilder::new(service, namespace).with_layer(&PulseLayer(pulse.clone()));
     let client = if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() };
     Connection {
         client,
@@ -118,6 +123,7 @@ where
         server: "this process".to_owned(),
         namespace: namespace.to_owned(),
         read_only,
+        pulse,
     }
 }
 
@@ -242,11 +248,12 @@ fn tame_plugins(config: &mut Kubeconfig) {
 }
 
 /// Building runs exec plugins to their end, so it happens off the async threads.
-async fn build(config: Config, read_only: bool, server: &str) -> Result<Client, ConnectError> {
+async fn build(config: Config, read_only: bool, pulse: &Pulse, server: &str) -> Result<Client, ConnectError> {
+    let layer = PulseLayer(pulse.clone());
     let runtime = tokio::runtime::Handle::current();
     let built = tokio::task::spawn_blocking(move || {
         let _inside = runtime.enter();
-        let builder = ClientBuilder::try_from(config)?;
+        let builder = ClientBuilder::try_from(config)?.with_layer(&layer);
         Ok(if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() })
     })
     .await;

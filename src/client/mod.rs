@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 pub mod access;
 pub mod connect;
 pub mod errors;
+pub mod pulse;
 pub mod read;
 pub mod read_only;
 pub mod snapshot;

@@ -38,6 +38,8 @@ pub enum FeedState {
     NoAccess { error: Box<str> },
     /// The server does not know the kind.
     NotServed { error: Box<str> },
+    /// The server does not answer; what is shown is as old as `last_good` of the feed. It goes on by itself.
+    Silent { error: Box<str> },
     /// The connection failed; what is shown is as old as `last_good` of the feed. Retried by itself.
     Lost { error: Box<str> },
 }
@@ -53,6 +55,8 @@ pub enum Delta {
     Listed { feed: FeedKey, uids: Vec<Uid> },
     /// The feed changed its state.
     Feed { feed: FeedKey, state: FeedState, at: Timestamp },
+    /// The server's history is another one than before; everything is read again.
+    Replaced { source: SourceId },
     /// Something the operator should know about a source ("only v1beta1 is served"), or `None` to
     /// take it back.
     Notice { source: SourceId, text: Option<Box<str>> },

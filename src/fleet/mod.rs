@@ -76,12 +76,14 @@ pub struct Changes {
     pub overview: bool,
     /// Rows added, changed or removed.
     pub rows: usize,
+    /// A server's history was replaced: what is shown is read again.
+    pub is_replaced: bool,
 }
 
 impl Changes {
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.overview && self.rows == 0
+        !self.overview && self.rows == 0 && !self.is_replaced
     }
 }
 
@@ -101,6 +103,7 @@ impl Fleet {
             clusters: touched.clusters.into_iter().filter(|id| self.row(*id).is_some()).collect(),
             overview: touched.overview,
             rows: touched.rows,
+            is_replaced: touched.is_replaced,
         };
         if !changes.is_empty() {
             self.revision += 1;
@@ -121,6 +124,7 @@ impl Fleet {
                 self.index.set_now(seconds(at));
                 touched.overview |= self.set_feed(feed, state, at);
             }
+            Delta::Replaced { .. } => touched.is_replaced = true,
             Delta::Notice { source, text } => {
                 self.sources.entry(source).or_default().notice = text;
                 touched.overview = true;
@@ -191,7 +195,7 @@ impl Fleet {
     /// progress into a fault. Costs one walk over the rows.
     pub fn advance(&mut self, now: crate::time::Timestamp) -> Changes {
         let touched = self.index.advance(seconds(now));
-        let changes = Changes { rows: touched.len(), overview: false, clusters: touched };
+        let changes = Changes { rows: touched.len(), clusters: touched, ..Changes::default() };
         if !changes.is_empty() {
             self.revision += 1;
         }
@@ -314,4 +318,5 @@ struct Touched {
     clusters: std::collections::BTreeSet<RowId>,
     overview: bool,
     rows: usize,
+    is_replaced: bool,
 }

@@ -39,6 +39,9 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             judge_again(model);
             let changes = model.fleet.apply(deltas);
             model.note(&changes);
+            if changes.is_replaced {
+                model.say(Tone::Warning, "the server's history was replaced: everything is read again");
+            }
             Vec::new()
         }
         Msg::Done(outcome) => on_outcome(model, outcome),

@@ -486,6 +486,11 @@ pub fn feed(kind: &str, state: FeedState, minutes: i64) -> Delta {
     Delta::Feed { feed, state, at: now() - chrono::Duration::minutes(minutes) }
 }
 
+/// The source's server has another history than before.
+pub fn replaced() -> Vec<Delta> {
+    vec![Delta::Replaced { source: SOURCE }]
+}
+
 /// Something a source has to tell.
 pub fn notice(text: &str) -> Delta {
     Delta::Notice { source: SOURCE, text: Some(text.into()) }

@@ -25,6 +25,7 @@ mod etcd_members;
 mod fleet_fixture;
 mod golang;
 mod hostile;
+mod hung;
 mod k9s;
 mod keeping;
 mod kubectl;

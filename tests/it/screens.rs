@@ -151,6 +151,18 @@ fn what_could_not_be_read_is_told() {
     );
     golden("connection-lost", &text(&mut model));
     let mut model = sample(PLAIN);
+    let error =
+        "https://10.0.0.1:6443 did not answer in time: check the network, proxies and firewalls between";
+    let hung = || FeedState::Silent { error: error.into() };
+    let feeds = ["Cluster", "Machine", "MachineSet"].map(|kind| fixture::feed(kind, hung(), 1));
+    update(&mut model, Msg::Fleet(feeds.to_vec()));
+    golden("no-answer", &text(&mut model));
+    let mut model = sample(PLAIN);
+    update(&mut model, Msg::Fleet(fixture::replaced()));
+    golden("history-replaced", &text(&mut model));
+    keys(&mut model, "down");
+    assert!(!text(&mut model).contains("history"), "it is said once");
+    let mut model = sample(PLAIN);
     let old = "this server offers Cluster API only as v1beta1; capstan reads v1beta2. Shown is what v1beta1 can say.";
     update(&mut model, Msg::Fleet(vec![fixture::feed("MachineSet", refused(), 4), fixture::notice(old)]));
     golden("no-access-to-one-kind", &text(&mut model));

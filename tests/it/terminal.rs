@@ -120,7 +120,12 @@ impl Pty {
 
     /// Reads until the screen satisfies `done`.
     pub fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
-        let end = Instant::now() + PATIENCE;
+        self.until_within(PATIENCE, what, done);
+    }
+
+    /// The same with a patience of its own.
+    pub fn until_within(&mut self, patience: Duration, what: &str, done: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + patience;
         while !done(self) {
             let left = end.saturating_duration_since(Instant::now());
             match self.bytes.recv_timeout(left) {

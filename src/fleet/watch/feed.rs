@@ -9,10 +9,12 @@ use kube::Api;
 use kube::api::WatchEvent;
 use tokio::sync::mpsc;
 
+use super::history::Epoch;
 use super::listing::{self, Listener, Step, Trouble};
 use super::{ASK_AGAIN, Context};
 use crate::client::errors::{Cause, classify};
 use crate::client::explain;
+use crate::client::pulse::Outage;
 use crate::client::watch::Backoff;
 use crate::fleet::decode::{Decoder, Slim};
 use crate::fleet::row::{GroupKind, Uid};
@@ -39,6 +41,8 @@ pub(super) struct Feed {
     batches: mpsc::Sender<Vec<Delta>>,
     /// What the running list has named so far.
     listed: Vec<Uid>,
+    /// The history that the rows are of.
+    epoch: Epoch,
 }
 
 impl Feed {
@@ -49,7 +53,8 @@ impl Feed {
         wanted: mpsc::Sender<Arc<GroupKind>>,
         batches: mpsc::Sender<Vec<Delta>>,
     ) -> Self {
-        Self { context, key, decoder, wanted, asked: BTreeSet::new(), batches, listed: Vec::new() }
+        let epoch = context.history.epoch();
+        Self { context, key, decoder, wanted, asked: BTreeSet::new(), batches, listed: Vec::new(), epoch }
     }
 
     pub(super) async fn run(self) {
@@ -62,7 +67,8 @@ impl Feed {
             _ => Api::all_with(client, &resource),
         };
         let backoff = Backoff::new(self.context.rng.stream(&self.key.to_string()));
-        listing::run(api, None, backoff, self).await;
+        let context = self.context.clone();
+        listing::run(&context, api, None, backoff, self).await;
     }
 
     fn page(&mut self, objects: &[Slim]) -> Vec<Delta> {
@@ -105,6 +111,10 @@ impl Feed {
     fn trouble(&self, trouble: &Trouble) -> FeedState {
         match trouble {
             Trouble::Request(error) => refused_or_lost(error, &self.context.server),
+            Trouble::Outage(Outage { is_silent: true, error, .. }) => {
+                FeedState::Silent { error: error.as_ref().into() }
+            }
+            Trouble::Outage(Outage { error, .. }) => FeedState::Lost { error: error.as_ref().into() },
             Trouble::Silent => FeedState::Lost {
                 error: format!("{} has gone silent: check the network", self.context.server).into(),
             },
@@ -126,17 +136,24 @@ impl Listener<Slim> for Feed {
             }
             Step::Page(objects) => self.page(&objects),
             Step::Listed => {
+                self.epoch = self.context.history.epoch();
                 vec![Delta::Listed { feed: self.key.clone(), uids: std::mem::take(&mut self.listed) }]
             }
             Step::Live => vec![self.context.feed(&self.key, FeedState::Live)],
             Step::Changes(events) => self.changes(events),
             Step::Failed(trouble) => {
                 let state = self.trouble(&trouble);
-                if matches!(state, FeedState::NoAccess { .. } | FeedState::NotServed { .. }) {
-                    wait = Some(ASK_AGAIN);
-                }
+                let is_refused = matches!(state, FeedState::NoAccess { .. } | FeedState::NotServed { .. });
+                wait = is_refused.then_some(ASK_AGAIN);
                 tracing::warn!(feed = %self.key, ?state, "feed is interrupted");
-                vec![self.context.feed(&self.key, state)]
+                let since = if let Trouble::Outage(outage) = &trouble { Some(outage.since) } else { None };
+                let at = since.unwrap_or_else(|| self.context.clock.now());
+                let mut batch = vec![Delta::Feed { feed: self.key.clone(), state, at }];
+                if is_refused && self.epoch != self.context.history.epoch() {
+                    // Rows of a history that is gone, of a kind that cannot be read again.
+                    batch.push(Delta::Listed { feed: self.key.clone(), uids: Vec::new() });
+                }
+                batch
             }
         };
         if batch.is_empty() {

@@ -93,8 +93,8 @@ async fn follow_object(context: &Arc<Context>, target: &Target, gvk: &Gvk, news:
         Api::all_with(context.client.clone(), &resource)
     };
     let listener = ObjectListener { server: context.server.clone(), gvk: gvk.clone(), seen: false, news };
-    listing::run(api, Some(format!("metadata.name={}", target.name)), backoff(context, "object"), listener)
-        .await;
+    let selector = format!("metadata.name={}", target.name);
+    listing::run(context, api, Some(selector), backoff(context, "object"), listener).await;
 }
 
 async fn follow_events(context: &Arc<Context>, target: &Target, news: mpsc::Sender<Subject>) {
@@ -105,7 +105,7 @@ async fn follow_events(context: &Arc<Context>, target: &Target, news: mpsc::Send
     };
     let selector = format!("involvedObject.kind={},involvedObject.name={}", target.kind, target.name);
     let listener = EventListener { server: context.server.clone(), events: BTreeMap::new(), news };
-    listing::run(api, Some(selector), backoff(context, "events"), listener).await;
+    listing::run(context, api, Some(selector), backoff(context, "events"), listener).await;
 }
 
 struct ObjectListener {
@@ -218,6 +218,7 @@ async fn send_all(
 fn failed(trouble: &Trouble, server: &str) -> Subject {
     Subject::Failed(match trouble {
         Trouble::Request(error) => sanitize_line(&explain(error, server)),
+        Trouble::Outage(outage) => outage.error.to_string(),
         Trouble::Silent => format!("{server} has gone silent: check the network"),
         Trouble::Closed => format!("{server} ends every watch at once: check proxies in between"),
     })

@@ -13,8 +13,13 @@ use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Resource;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch as channel;
+use tokio::time::{Instant, timeout};
 
-use crate::client::watch::Backoff;
+use super::Context;
+use super::history::Epoch;
+use crate::client::pulse::Outage;
+use crate::client::watch::{Backoff, parse_version};
 
 /// Objects per page of a list: a page is held as text and decoded, so it decides the peak of memory.
 const PAGE_SIZE: u32 = 250;
@@ -24,6 +29,11 @@ const CHUNK_MAX: usize = 256;
 const WATCH_TIMEOUT_S: u32 = 290;
 /// A watch that is silent for longer than its timeout is dead: nobody ended it.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
+/// One that had a bookmark has one about every minute.
+const BOOKMARK_MAX: Duration = Duration::from_secs(150);
+/// A page of a list, or the beginning of a watch. Longer than the first bookmark takes through a proxy
+/// that holds back what is not complete; a server that hangs is noticed sooner, by its pulse.
+const REQUEST_MAX: Duration = Duration::from_secs(90);
 /// A watch that ends sooner, without a word, counts as failed: reconnecting at once would spin.
 const WATCH_MIN: Duration = Duration::from_secs(1);
 
@@ -46,7 +56,9 @@ pub(super) enum Step<K> {
 /// Why a list or a watch did not work.
 pub(super) enum Trouble {
     Request(kube::Error),
-    /// Nothing came for [`SILENCE_MAX`].
+    /// The server does not answer at all, says its pulse.
+    Outage(Outage),
+    /// Nothing came for [`SILENCE_MAX`] where something should have.
     Silent,
     /// The server ends the watch as soon as it begins.
     Closed,
@@ -59,25 +71,36 @@ pub(super) trait Listener<K>: Send {
 }
 
 /// Runs until the listener ends it.
-pub(super) async fn run<K, L>(api: Api<K>, selector: Option<String>, mut backoff: Backoff, mut listener: L)
-where
+pub(super) async fn run<K, L>(
+    context: &Context,
+    api: Api<K>,
+    selector: Option<String>,
+    backoff: Backoff,
+    mut listener: L,
+) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     L: Listener<K>,
 {
+    let mut reader = Reader::new(context, api, selector, backoff);
     let mut version: Option<String> = None;
     loop {
         let outcome = match version.take() {
-            None => list(&api, selector.as_deref(), &mut listener).await,
-            Some(from) => watch(&api, selector.as_deref(), from, &mut backoff, &mut listener).await,
+            None => reader.list(&mut listener).await,
+            Some(from) => reader.watch(from, &mut listener).await,
         };
         match outcome {
             End::Closed => return,
             End::Continue(from) => version = from,
             End::Failed(trouble, from) => {
-                version = from;
+                let is_outage = matches!(trouble, Trouble::Outage(_));
                 let Some(wait) = listener.step(Step::Failed(trouble)).await else { return };
-                let wait = wait.or_else(|| backoff.next()).unwrap_or(SILENCE_MAX);
-                tokio::time::sleep(wait).await;
+                if is_outage {
+                    reader.outage_is_over().await;
+                } else {
+                    let wait = wait.or_else(|| reader.backoff.next()).unwrap_or(SILENCE_MAX);
+                    tokio::time::sleep(wait).await;
+                }
+                version = reader.resume(from).await;
             }
         }
     }
@@ -90,104 +113,217 @@ enum End {
     Failed(Trouble, Option<String>),
 }
 
-async fn list<K, L>(api: &Api<K>, selector: Option<&str>, listener: &mut L) -> End
-where
-    K: Resource + Clone + DeserializeOwned + Debug,
-    L: Listener<K>,
-{
-    if listener.step(Step::Listing).await.is_none() {
-        return End::Closed;
-    }
-    let mut params = ListParams::default().limit(PAGE_SIZE);
-    params.field_selector = selector.map(str::to_owned);
-    loop {
-        let page = match api.list(&params).await {
-            Ok(page) => page,
-            Err(error) => return End::Failed(Trouble::Request(error), None),
-        };
-        if listener.step(Step::Page(page.items)).await.is_none() {
-            return End::Closed;
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None if listener.step(Step::Listed).await.is_none() => return End::Closed,
-            None => return End::Continue(page.metadata.resource_version),
-        }
-    }
+/// Reads one collection.
+struct Reader<'a, K> {
+    context: &'a Context,
+    api: Api<K>,
+    selector: Option<String>,
+    backoff: Backoff,
+    outages: channel::Receiver<Option<Outage>>,
+    epochs: channel::Receiver<Epoch>,
+    /// The history that is being read.
+    epoch: Epoch,
+    /// The newest version seen in it; 0 when versions are not numbers.
+    newest: u64,
 }
 
-async fn watch<K, L>(
-    api: &Api<K>,
-    selector: Option<&str>,
-    mut version: String,
-    backoff: &mut Backoff,
-    listener: &mut L,
-) -> End
+impl<'a, K> Reader<'a, K>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
-    L: Listener<K>,
 {
-    let mut params = WatchParams::default().timeout(WATCH_TIMEOUT_S);
-    params.field_selector = selector.map(str::to_owned);
-    let began = tokio::time::Instant::now();
-    let stream = match api.watch(&params, &version).await {
-        Ok(stream) => stream,
-        Err(error) => return failed(error, version),
-    };
-    if listener.step(Step::Live).await.is_none() {
-        return End::Closed;
+    fn new(context: &'a Context, api: Api<K>, selector: Option<String>, backoff: Backoff) -> Self {
+        let (outages, epochs) = (context.outages.clone(), context.history.subscribe());
+        let epoch = context.history.epoch();
+        Self { context, api, selector, backoff, outages, epochs, epoch, newest: 0 }
     }
-    let mut chunks = Box::pin(stream.ready_chunks(CHUNK_MAX));
-    let mut heard = false;
-    loop {
-        let chunk = match tokio::time::timeout(SILENCE_MAX, chunks.next()).await {
-            Err(_) => return End::Failed(Trouble::Silent, Some(version)),
-            Ok(None) if !heard && began.elapsed() < WATCH_MIN => {
-                return End::Failed(Trouble::Closed, Some(version));
+
+    async fn list<L: Listener<K>>(&mut self, listener: &mut L) -> End {
+        let began_in = self.context.history.epoch();
+        if began_in != self.epoch {
+            // Versions of a history that is known to be gone say nothing about this one.
+            self.newest = 0;
+        }
+        if listener.step(Step::Listing).await.is_none() {
+            return End::Closed;
+        }
+        let mut params = ListParams::default().limit(PAGE_SIZE);
+        params.field_selector.clone_from(&self.selector);
+        loop {
+            let page = match bounded(&mut self.outages, self.api.list(&params)).await {
+                Ok(page) => page,
+                Err(trouble) => return End::Failed(trouble, None),
+            };
+            if listener.step(Step::Page(page.items)).await.is_none() {
+                return End::Closed;
             }
-            Ok(None) => return End::Continue(Some(version)),
-            Ok(Some(chunk)) => chunk,
-        };
-        heard = true;
-        kube::runtime::utils::Backoff::reset(backoff);
-        let (changes, trouble) = sift(chunk, &mut version);
-        if !changes.is_empty() && listener.step(Step::Changes(changes)).await.is_none() {
-            return End::Closed;
-        }
-        if let Some(error) = trouble {
-            return failed(error, version);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None if listener.step(Step::Listed).await.is_none() => return End::Closed,
+                None => return End::Continue(self.listed(page.metadata.resource_version, began_in)),
+            }
         }
     }
-}
 
-/// Changes up to the first error, with the version after them.
-fn sift<K: Resource>(
-    chunk: Vec<Result<WatchEvent<K>, kube::Error>>,
-    version: &mut String,
-) -> (Vec<WatchEvent<K>>, Option<kube::Error>) {
-    let mut changes = Vec::with_capacity(chunk.len());
-    for event in chunk {
-        match event {
-            Ok(WatchEvent::Bookmark(bookmark)) => version.clone_from(&bookmark.metadata.resource_version),
-            Ok(WatchEvent::Error(status)) => return (changes, Some(kube::Error::Api(status))),
-            Err(error) => return (changes, Some(error)),
-            Ok(change) => {
-                if let WatchEvent::Added(o) | WatchEvent::Modified(o) | WatchEvent::Deleted(o) = &change
-                    && let Some(seen) = &o.meta().resource_version
-                {
-                    version.clone_from(seen);
+    /// A list is complete: from which version to watch, or `None` when the history changed meanwhile.
+    fn listed(&mut self, version: Option<String>, began_in: Epoch) -> Option<String> {
+        let revision = version.as_deref().map_or(0, parse_version);
+        let went_back = revision != 0 && revision < self.newest;
+        if went_back {
+            self.context.history.replaced(began_in);
+        }
+        self.newest = revision;
+        self.epoch = self.context.history.epoch();
+        version.filter(|_| went_back || self.epoch == began_in)
+    }
+
+    /// Where to go on after a failure: at `from`, unless the server came back with another history.
+    async fn resume(&mut self, from: Option<String>) -> Option<String> {
+        let from = from?;
+        let context = self.context;
+        let check = async {
+            context.history.verify(&context.client).await;
+            self.api.list(&ListParams::default().limit(1)).await
+        };
+        let Ok(page) = bounded(&mut self.outages, check).await else { return Some(from) };
+        let revision = page.metadata.resource_version.as_deref().map_or(0, parse_version);
+        Some(from).filter(|_| revision >= self.newest && self.context.history.epoch() == self.epoch)
+    }
+
+    async fn outage_is_over(&mut self) {
+        if self.outages.wait_for(Option::is_none).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn watch<L: Listener<K>>(&mut self, mut version: String, listener: &mut L) -> End {
+        let mut params = WatchParams::default().timeout(WATCH_TIMEOUT_S);
+        params.field_selector.clone_from(&self.selector);
+        let began = Instant::now();
+        let stream = match bounded(&mut self.outages, self.api.watch(&params, &version)).await {
+            Ok(stream) => stream,
+            Err(trouble) => return failed(trouble, version),
+        };
+        if listener.step(Step::Live).await.is_none() {
+            return End::Closed;
+        }
+        let mut chunks = Box::pin(stream.ready_chunks(CHUNK_MAX));
+        let (mut heard, mut silence_max) = (false, SILENCE_MAX);
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                outage = begun(&mut self.outages) => return End::Failed(Trouble::Outage(outage), Some(version)),
+                () = another(&mut self.epochs, self.epoch) => return End::Continue(None),
+                chunk = timeout(silence_max, chunks.next()) => chunk,
+            };
+            let chunk = match chunk {
+                Err(_) => return End::Failed(Trouble::Silent, Some(version)),
+                Ok(None) if !heard && began.elapsed() < WATCH_MIN => {
+                    return End::Failed(Trouble::Closed, Some(version));
                 }
-                changes.push(change);
+                Ok(None) => return End::Continue(self.after_end(version, began).await),
+                Ok(Some(chunk)) => chunk,
+            };
+            heard = true;
+            kube::runtime::utils::Backoff::reset(&mut self.backoff);
+            if chunk.iter().any(|event| matches!(event, Ok(WatchEvent::Bookmark(_)))) {
+                silence_max = BOOKMARK_MAX;
+            }
+            let (changes, end) = self.sift(chunk, &mut version);
+            if !changes.is_empty() && listener.step(Step::Changes(changes)).await.is_none() {
+                return End::Closed;
+            }
+            match end {
+                Some(Sifted::Error(error)) => return failed(Trouble::Request(error), version),
+                Some(Sifted::WentBack) => return End::Continue(None),
+                None => {}
             }
         }
     }
-    (changes, None)
+
+    /// A watch that ended before its time may have been ended by a restart.
+    async fn after_end(&mut self, version: String, began: Instant) -> Option<String> {
+        if began.elapsed() + WATCH_MIN < Duration::from_secs(u64::from(WATCH_TIMEOUT_S)) {
+            return self.resume(Some(version)).await;
+        }
+        Some(version)
+    }
+
+    /// Changes up to the first error, with the version after them.
+    fn sift(
+        &mut self,
+        chunk: Vec<Result<WatchEvent<K>, kube::Error>>,
+        version: &mut String,
+    ) -> (Vec<WatchEvent<K>>, Option<Sifted>) {
+        let mut changes = Vec::with_capacity(chunk.len());
+        for event in chunk {
+            let seen = match &event {
+                Ok(WatchEvent::Error(status)) => {
+                    return (changes, Some(Sifted::Error(kube::Error::Api(status.clone()))));
+                }
+                Err(_) => None,
+                Ok(WatchEvent::Bookmark(bookmark)) => Some(bookmark.metadata.resource_version.clone()),
+                Ok(WatchEvent::Added(o) | WatchEvent::Modified(o) | WatchEvent::Deleted(o)) => {
+                    o.meta().resource_version.clone()
+                }
+            };
+            if let Some(seen) = seen {
+                let revision = parse_version(&seen);
+                if revision != 0 && revision < self.newest {
+                    return (changes, Some(Sifted::WentBack));
+                }
+                self.newest = revision;
+                *version = seen;
+            }
+            match event {
+                Ok(WatchEvent::Bookmark(_)) => {}
+                Ok(change) => changes.push(change),
+                Err(error) => return (changes, Some(Sifted::Error(error))),
+            }
+        }
+        (changes, None)
+    }
 }
 
-/// 410 means that the version is too old to go on from: not a fault, the list says what was missed.
-fn failed(error: kube::Error, version: String) -> End {
-    match &error {
-        kube::Error::Api(status) if status.code == 410 => End::Continue(None),
-        _ => End::Failed(Trouble::Request(error), Some(version)),
+/// Why sifting stopped.
+enum Sifted {
+    Error(kube::Error),
+    /// A version is lower than what was seen before: it is of another history.
+    WentBack,
+}
+
+/// A request's answer, unless it takes too long or the server does not answer at all.
+async fn bounded<T>(
+    outages: &mut channel::Receiver<Option<Outage>>,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Trouble> {
+    tokio::select! {
+        biased;
+        outage = begun(outages) => Err(Trouble::Outage(outage)),
+        answer = timeout(REQUEST_MAX, request) => answer.map_err(|_| Trouble::Silent)?.map_err(Trouble::Request),
+    }
+}
+
+/// Resolves while there is an outage.
+async fn begun(outages: &mut channel::Receiver<Option<Outage>>) -> Outage {
+    let outage = outages.wait_for(Option::is_some).await.ok().and_then(|outage| outage.clone());
+    match outage {
+        Some(outage) => outage,
+        None => std::future::pending().await,
+    }
+}
+
+/// Resolves when the server's history is another one than `epoch`.
+async fn another(epochs: &mut channel::Receiver<Epoch>, epoch: Epoch) {
+    if epochs.wait_for(|now| *now != epoch).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// 410 means that the version is too old to go on from, or of another history: not a fault, the list
+/// says what was missed.
+fn failed(trouble: Trouble, version: String) -> End {
+    match &trouble {
+        Trouble::Request(kube::Error::Api(status)) if status.code == 410 => End::Continue(None),
+        _ => End::Failed(trouble, Some(version)),
     }
 }

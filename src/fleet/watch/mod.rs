@@ -2,12 +2,14 @@
 //! that sees a client. Owns which kinds are watched, and one object in full on demand. Must not
 //! know what becomes of the deltas.
 //!
-//! Per kind one paged list, then one watch with bookmarks; nothing is polled. A server without the
+//! Per kind one paged list, then one watch with bookmarks; nothing is polled, but that a server which
+//! has been silent for a while is asked whether it still answers (`client::pulse`). A server without the
 //! kinds, or that refuses them, is asked again slowly; a lost one with growing waits.
 
 mod catalog;
 mod feed;
 mod follow;
+mod history;
 mod listing;
 #[cfg(test)]
 mod tests;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -28,10 +30,12 @@ use super::decode::Decoder;
 use super::{Delta, FeedKey, FeedState, GroupKind, Interner, SourceId, Target};
 use crate::api::key::{Gvk, ObjectRef};
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
+use crate::client::pulse::{self, Outage};
 use crate::client::watch::Backoff;
 use crate::client::{Connection, explain};
 use crate::rng::Rng;
 use crate::time::Clock;
+use history::History;
 
 /// Batches that may wait for the screen; a full channel holds the feeds back, never grows.
 const BATCHES_MAX: usize = 64;
@@ -55,6 +59,7 @@ pub struct Source {
     id: SourceId,
     context: Arc<Context>,
     _feeds: AbortOnDropHandle<()>,
+    _guard: AbortOnDropHandle<()>,
 }
 
 /// What all tasks of one source share.
@@ -67,6 +72,9 @@ struct Context {
     rng: Rng,
     interner: Arc<Interner>,
     catalog: Catalog,
+    history: History,
+    /// `Some` while the server does not answer.
+    outages: watch::Receiver<Option<Outage>>,
 }
 
 /// Starts watching the Cluster API kinds of one management cluster. Must be called in a tokio runtime.
@@ -80,10 +88,18 @@ pub fn spawn(
     rng: Rng,
 ) -> (mpsc::Receiver<Vec<Delta>>, Source) {
     let (batches, receiver) = mpsc::channel(BATCHES_MAX);
-    let context = Arc::new(Context::new(connection, id, scope, clock, rng));
+    let (outage, outages) = watch::channel(None);
+    let guard = pulse::guard(
+        connection.pulse.clone(),
+        connection.client.clone(),
+        crate::text::sanitize_line(&connection.server),
+        clock.clone(),
+        outage,
+    );
+    let context = Arc::new(Context::new(connection, id, scope, clock, rng, outages));
     let name = crate::text::sanitize_line(&connection.context);
     let feeds = AbortOnDropHandle::new(tokio::spawn(supervise(context.clone(), name, batches)));
-    (receiver, Source { id, context, _feeds: feeds })
+    (receiver, Source { id, context, _feeds: feeds, _guard: AbortOnDropHandle::new(tokio::spawn(guard)) })
 }
 
 impl Source {
@@ -113,12 +129,21 @@ impl Source {
 /// One object in full and its events, without watching anything else; see [`Source::follow`].
 #[must_use]
 pub fn follow_one(connection: &Connection, target: Target, rng: Rng) -> mpsc::Receiver<Subject> {
-    let context = Context::new(connection, target.source, Scope::default(), Clock::system(), rng);
+    // Nobody guards it: it is read once, and its own time-outs do.
+    let (_, outages) = watch::channel(None);
+    let context = Context::new(connection, target.source, Scope::default(), Clock::system(), rng, outages);
     follow::spawn(Arc::new(context), target)
 }
 
 impl Context {
-    fn new(connection: &Connection, id: SourceId, scope: Scope, clock: Clock, rng: Rng) -> Self {
+    fn new(
+        connection: &Connection,
+        id: SourceId,
+        scope: Scope,
+        clock: Clock,
+        rng: Rng,
+        outages: watch::Receiver<Option<Outage>>,
+    ) -> Self {
         Self {
             id,
             client: connection.client.clone(),
@@ -128,6 +153,8 @@ impl Context {
             rng,
             interner: Arc::default(),
             catalog: Catalog::new(connection.client.clone()),
+            history: History::default(),
+            outages,
         }
     }
 
@@ -149,12 +176,15 @@ impl Context {
 }
 
 /// Starts a feed per kind: the known ones, and the control planes that clusters refer to as they are seen.
+/// Says when the server's history was replaced.
 async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Vec<Delta>>) {
     if batches.send(vec![Delta::Source { source: context.id, name: name.into() }]).await.is_err() {
         return;
     }
     let (wanted, mut wants) = mpsc::channel(WANTED_MAX);
     let (mut running, mut feeds) = (BTreeSet::new(), JoinSet::new());
+    let reader = context.clone();
+    feeds.spawn(async move { reader.history.verify(&reader.client).await });
     let mut start = |group: &str, kind: &str| {
         let key = context.key(group, kind);
         if running.insert(key.clone()) {
@@ -165,8 +195,14 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
         start(CORE_GROUP, kind);
     }
     start(CONTROL_PLANE_GROUP, "KubeadmControlPlane");
-    while let Some(kind) = wants.recv().await {
-        start(&kind.group, &kind.kind);
+    let mut epochs = context.history.subscribe();
+    loop {
+        tokio::select! {
+            Some(kind) = wants.recv() => start(&kind.group, &kind.kind),
+            Ok(()) = epochs.changed() => {
+                let _ = batches.send(vec![Delta::Replaced { source: context.id }]).await;
+            }
+        }
     }
 }
 

@@ -38,6 +38,12 @@ struct State {
     /// Watches that start from an old version are told so.
     compacted: bool,
     down: bool,
+    /// Takes requests and answers none.
+    hung: bool,
+    /// Of the history, as lists state it; 7 when not set.
+    revision: u64,
+    /// Uid of the namespace `kube-system`; empty: no such namespace.
+    cluster_uid: &'static str,
     requests: Vec<String>,
     watches: Vec<(String, UnboundedSender<Result<Frame<Bytes>, Infallible>>)>,
 }
@@ -100,8 +106,13 @@ impl Script {
         self.0.lock().watches.clear();
     }
 
+    /// All but questions whether it still answers.
     fn requests(&self) -> usize {
-        self.0.lock().requests.len()
+        self.0.lock().requests.iter().filter(|path| *path != "/livez").count()
+    }
+
+    fn probes(&self) -> usize {
+        self.0.lock().requests.iter().filter(|path| *path == "/livez").count()
     }
 
     fn respond(&self, request: &Request<Body>) -> Result<Answer, std::io::Error> {
@@ -113,6 +124,13 @@ impl Script {
         state.requests.push(path.clone());
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         Ok(match parts.as_slice() {
+            ["api", "v1", "namespaces", "kube-system"] if !state.cluster_uid.is_empty() => {
+                let metadata = json!({"name": "kube-system", "uid": state.cluster_uid});
+                answer(
+                    StatusCode::OK,
+                    &json!({"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}),
+                )
+            }
             ["apis"] => answer(StatusCode::OK, &groups(state.version)),
             ["apis", group, version] => answer(StatusCode::OK, &resources(group, version)),
             ["api", "v1"] => answer(StatusCode::OK, &resources("", "v1")),
@@ -134,7 +152,8 @@ impl Script {
                 let named = query.split('&').find_map(|q| q.strip_prefix("fieldSelector=metadata.name%3D"));
                 let items: Vec<&Value> =
                     all.iter().filter(|o| named.is_none_or(|name| o["metadata"]["name"] == name)).collect();
-                let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items});
+                let revision = if state.revision == 0 { 7 } else { state.revision }.to_string();
+                let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": revision}, "items": items});
                 answer(StatusCode::OK, &list)
             }
             [] => refusal(StatusCode::NOT_FOUND, "NotFound"),
@@ -148,8 +167,13 @@ impl Script {
     fn connection(&self) -> Connection {
         let script = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let response = script.respond(&request);
-            async move { response }
+            let script = script.clone();
+            async move {
+                while script.0.lock().hung {
+                    sleep(Duration::from_millis(100)).await;
+                }
+                script.respond(&request)
+            }
         });
         in_process(service, "scripted", "default", true)
     }
@@ -212,6 +236,8 @@ async fn the_picture_is_complete_and_then_it_is_quiet() {
     let before = script.requests();
     sleep(Duration::from_secs(240)).await;
     assert_eq!(script.requests(), before, "nothing is polled");
+    assert!((13..=16).contains(&script.probes()), "{} probes: one per 15 s of silence", script.probes());
+    assert!(batches.try_recv().is_err(), "and nothing is drawn for them");
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,13 +246,16 @@ async fn changes_come_by_watch() {
     let (mut batches, _source) = script.spawn();
     let mut fleet = Fleet::new();
     settle(&mut fleet, &mut batches).await;
-    let new = machine("a", ("MachineSet", "a-md-1"), "a-md-1-9").0;
+    let new = machine("a", ("MachineSet", "a-md-1"), "a-md-1-9");
+    let new = new.set("/metadata/resourceVersion", json!("98")).0;
     script.tell("ADDED", &new);
     script.tell("BOOKMARK", &json!({"kind": "Machine", "apiVersion": "cluster.x-k8s.io/v1beta2", "metadata": {"resourceVersion": "99"}}));
     settle(&mut fleet, &mut batches).await;
     let cluster = fleet.clusters()[0];
     assert_eq!(fleet.members(cluster, Kind::Machine).len(), 6);
-    script.tell("DELETED", &new);
+    let mut gone = new.clone();
+    gone["metadata"]["resourceVersion"] = json!("100");
+    script.tell("DELETED", &gone);
     settle(&mut fleet, &mut batches).await;
     assert_eq!(fleet.members(cluster, Kind::Machine).len(), 5);
 }
@@ -317,7 +346,7 @@ async fn an_old_server_is_read_and_said() {
 #[tokio::test(start_paused = true)]
 async fn one_object_is_followed_with_its_events() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "czNjcmV0"},
-        "metadata": {"name": "s", "namespace": "default", "uid": "1", "resourceVersion": "1", "managedFields": []}});
+        "metadata": {"name": "s", "namespace": "default", "uid": "1", "resourceVersion": "7", "managedFields": []}});
     let event = json!({"apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "Odd", "message": "x\u{1b}[2J",
         "count": 3, "metadata": {"name": "e", "namespace": "default", "uid": "2", "resourceVersion": "1"},
         "involvedObject": {"kind": "Secret", "name": "s"}, "lastTimestamp": "2026-11-20T09:00:00Z"});
@@ -346,4 +375,106 @@ async fn one_object_is_followed_with_its_events() {
     assert!(!events[0].message.contains('\u{1b}'));
     script.tell("DELETED", &secret);
     assert_eq!(timeout(Duration::from_secs(1), news.recv()).await, Ok(Some(Subject::Gone)));
+}
+
+fn silent(fleet: &Fleet) -> usize {
+    fleet.feeds().filter(|(_, feed)| matches!(feed.state, FeedState::Silent { .. })).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_not_live_and_is_again_when_it_answers() {
+    let script = Script::with(&small_cluster("a"));
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    script.0.lock().hung = true;
+    sleep(Duration::from_secs(21)).await;
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!(silent(&fleet), 5, "{:?}", fleet.feeds().collect::<Vec<_>>());
+    let age = crate::fleet::tests::now() - last_good(&fleet).expect("a moment");
+    assert!((15..=21).contains(&age.num_seconds()), "as old as the last word: {age}");
+    assert_eq!(fleet.len(), 9, "the picture stays");
+
+    // Hours later a few connections wait, no more.
+    let before = script.requests() + script.probes();
+    sleep(Duration::from_secs(7_200)).await;
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!((silent(&fleet), script.requests() + script.probes()), (5, before));
+
+    script.0.lock().hung = false;
+    sleep(Duration::from_secs(10)).await;
+    settle(&mut fleet, &mut batches).await;
+    for kind in ["Cluster", "Machine", "KubeadmControlPlane"] {
+        assert_eq!(state(&fleet, kind), &FeedState::Live, "{kind}");
+    }
+    assert_eq!(last_good(&fleet), None);
+}
+
+/// Takes everything in; how often a history was said to be another one.
+async fn replacements(fleet: &mut Fleet, batches: &mut mpsc::Receiver<Vec<Delta>>) -> usize {
+    let mut said = 0;
+    while let Ok(Some(batch)) = timeout(Duration::from_secs(60), batches.recv()).await {
+        said += usize::from(fleet.apply(batch).is_replaced);
+    }
+    said
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_emptied_server_leaves_no_phantoms_and_is_said_once() {
+    let script = Script::with(&small_cluster("a"));
+    script.0.lock().revision = 900;
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!(fleet.len(), 9);
+    {
+        let mut state = script.0.lock();
+        state.objects.clear();
+        state.revision = 3;
+    }
+    script.hang_up();
+    assert_eq!(replacements(&mut fleet, &mut batches).await, 1);
+    assert_eq!(fleet.len(), 0, "kinds whose list is empty included");
+    assert_eq!(state(&fleet, "Cluster"), &FeedState::Live);
+    script.hang_up();
+    assert_eq!(replacements(&mut fleet, &mut batches).await, 0, "the same history, another connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lower_version_on_a_watch_is_another_history() {
+    let script = Script::with(&small_cluster("a"));
+    script.0.lock().revision = 900;
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    {
+        let mut state = script.0.lock();
+        state.objects.remove("machines");
+        state.revision = 12;
+    }
+    let bookmark = json!({"kind": "Cluster", "apiVersion": "cluster.x-k8s.io/v1beta2", "metadata": {"resourceVersion": "12"}});
+    script.tell("BOOKMARK", &bookmark);
+    assert_eq!(replacements(&mut fleet, &mut batches).await, 1);
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 0, "the other kinds are read again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_cluster_with_higher_versions_is_known_by_its_uid() {
+    let script = Script::with(&small_cluster("a"));
+    script.0.lock().cluster_uid = "first";
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    {
+        let mut state = script.0.lock();
+        state.objects.clear();
+        state.forbidden.insert("machines".to_owned());
+        (state.cluster_uid, state.revision) = ("second", 50_000);
+    }
+    script.put(cluster("b").0);
+    script.hang_up();
+    assert_eq!(replacements(&mut fleet, &mut batches).await, 1);
+    assert_eq!(fleet.len(), 1, "rows of a kind that may not be read any more are gone as well");
+    assert_eq!(fleet.row(fleet.clusters()[0]).expect("a row").name.as_ref(), "b");
+    assert!(matches!(state(&fleet, "Machine"), FeedState::NoAccess { .. }));
 }

@@ -207,9 +207,10 @@ impl FleetScreen {
         let clusters: Vec<&Feed> =
             fleet.feeds().filter(|(key, _)| key.kind.as_ref() == "Cluster").map(|(_, feed)| feed).collect();
         let refusal = clusters.iter().find_map(|feed| match &feed.state {
-            FeedState::NoAccess { error } | FeedState::NotServed { error } | FeedState::Lost { error } => {
-                Some(error.as_ref())
-            }
+            FeedState::NoAccess { error }
+            | FeedState::NotServed { error }
+            | FeedState::Silent { error }
+            | FeedState::Lost { error } => Some(error.as_ref()),
             FeedState::Connecting | FeedState::Listing | FeedState::Live => None,
         });
         let (scope, text) = match refusal {

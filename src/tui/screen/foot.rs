@@ -72,7 +72,7 @@ pub fn position(
 pub fn warnings(fleet: &Fleet) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let lost = fleet.feeds().filter_map(|(_, feed)| match &feed.state {
-        FeedState::Lost { error } => Some(error.to_string()),
+        FeedState::Lost { error } | FeedState::Silent { error } => Some(error.to_string()),
         _ => None,
     });
     for error in lost {

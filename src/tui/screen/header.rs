@@ -7,6 +7,7 @@ use super::Screen;
 use super::fleet::sorts;
 use crate::fleet::{FeedState, Fleet};
 use crate::status::health::Health;
+use crate::time::Timestamp;
 use crate::tui::layout::Layout;
 use crate::tui::model::{Model, Session};
 use crate::tui::paint::{Paint, put_ends, verdict_scope};
@@ -60,21 +61,24 @@ fn standing(fleet: &Fleet, session: &Session, paint: &Paint<'_>, room: usize) ->
 
 /// The worst of all feeds in a word; with the age of the data when it is not current.
 fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
-    let mut lost = None;
+    let mut lost: Option<Timestamp> = None;
+    let mut silent: Option<Timestamp> = None;
     let mut readable = 0;
     let mut refused = 0;
     let mut starting = fleet.feeds().next().is_none();
     for (_, feed) in fleet.feeds() {
+        let since = feed.last_good.unwrap_or(feed.since);
         match feed.state {
-            FeedState::Lost { .. } => {
-                let since = feed.last_good.unwrap_or(feed.since);
-                lost = Some(lost.map_or(since, |s: crate::time::Timestamp| s.min(since)));
-            }
+            FeedState::Lost { .. } => lost = Some(lost.map_or(since, |s| s.min(since))),
+            FeedState::Silent { .. } => silent = Some(silent.map_or(since, |s| s.min(since))),
             FeedState::Connecting | FeedState::Listing => starting = true,
             FeedState::Live => readable += 1,
             FeedState::NoAccess { .. } => refused += 1,
             FeedState::NotServed { .. } => {}
         }
+    }
+    if let Some(since) = silent {
+        return paint.span(Scope::Stale, format!("no answer for {}", paint.age(since)));
     }
     match lost {
         Some(since) => paint.span(Scope::Stale, format!("not connected, data {} old", paint.age(since))),
