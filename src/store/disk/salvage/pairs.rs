@@ -33,28 +33,33 @@ pub(super) fn pairs_that_hold(node: Node<'_>, proof: Proof) -> Vec<Pair> {
 
 /// The pairs as far as they can be told, each with whether it holds.
 pub(super) fn pairs_of_damaged(node: Node<'_>, proof: Proof) -> Vec<(Pair, bool)> {
-    let holding = |node: Node<'_>| (0..node.count).filter(|n| holds(node, *n, proof).is_some()).count();
-    let mut node = node;
-    if holding(node) == 0 {
-        let counts = (1..=node.count_max()).map(|count| Node { count, ..node });
-        let possible = counts.filter(|node| node.is_possible(false)).map(|node| (holding(node), node));
-        match possible.max_by_key(|(holding, _)| *holding) {
-            Some((1.., best)) => node = best,
-            _ if node.count > node.count_max() => return Vec::new(),
-            _ => {}
-        }
-    }
+    let holding = |node: &Node<'_>| (0..node.count).any(|n| holds(*node, n, proof).is_some());
+    let others = (1..=node.count_max()).map(|count| Node { count, ..node });
+    let possible = others.filter(|node| node.is_possible(false));
+    let nodes: Vec<Node<'_>> = if holding(&node) {
+        vec![node]
+    } else {
+        std::iter::once(node).filter(|node| node.count <= node.count_max()).chain(possible).collect()
+    };
+    let attempts = nodes.into_iter().map(|node| (node, attempt(node, proof)));
+    let best = attempts.max_by_key(|(_, found)| found.iter().flatten().count());
+    let Some((node, found)) = best else { return Vec::new() };
+    let told = found.into_iter().enumerate().map(|(n, pair)| match pair {
+        Some(pair) => Some((pair, true)),
+        None => node.pair(n).map(|pair| (pair, false)),
+    });
+    told.flatten().collect()
+}
+
+/// The pairs of a leaf if it has as many as the node says.
+fn attempt(node: Node<'_>, proof: Proof) -> Vec<Option<Pair>> {
     let mut found: Vec<Option<Pair>> = (0..node.count).map(|n| holds(node, n, proof)).collect();
     for n in 0..node.count {
         if found[n].is_none() {
             found[n] = search(node, n, &found, proof);
         }
     }
-    let told = found.into_iter().enumerate().map(|(n, pair)| match pair {
-        Some(pair) => Some((pair, true)),
-        None => node.pair(n).map(|pair| (pair, false)),
-    });
-    told.flatten().collect()
+    found
 }
 
 fn holds(node: Node<'_>, n: usize, proof: Proof) -> Option<Pair> {
@@ -70,14 +75,10 @@ fn search(node: Node<'_>, n: usize, found: &[Option<Pair>], proof: Proof) -> Opt
     };
     let next = found[n..].iter().flatten().next();
     let values_end = next.map_or(node.bytes.len(), |next| next.value.start);
-    let value_starts: Vec<usize> = match before {
-        Some(before) => {
-            let end = found[before].as_ref().map(|pair| pair.value.end).or_else(|| node.value_end(before));
-            end.into_iter().collect()
-        }
-        None => {
-            node.values_start().into_iter().chain(beginnings(node, key_start, values_end, proof)).collect()
-        }
+    let told = before.map_or_else(|| node.values_start(), |before| node.value_end(before));
+    let value_starts: Vec<usize> = match before.and_then(|before| found[before].as_ref()) {
+        Some(before) => vec![before.value.end],
+        None => told.into_iter().chain(beginnings(node, node.keys_start(), values_end, proof)).collect(),
     };
     let may_begin = |at: &usize| node.bytes.get(*at..).is_some_and(proof.may_begin);
     value_starts.into_iter().filter(may_begin).find_map(|value_start| {
