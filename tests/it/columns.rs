@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use capstan::api;
 use capstan::api::key::Gvk;
-use capstan::apiserver::table::{Columns, Include};
+use capstan::apiserver::table::{Budget, Columns, Include};
 use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::get;
@@ -131,7 +131,14 @@ fn s144_tables_have_upstreams_cells_for_the_samples() {
         let ours = Columns::custom(&serde_json::to_value(&definition.spec.versions[0]).expect("JSON"));
         for object in objects {
             let mut row = Vec::new();
-            ours.row(object.to_string().as_bytes(), Include::Nothing, now(), &mut row).expect("a row");
+            ours.row(
+                object.to_string().as_bytes(),
+                Include::Nothing,
+                now(),
+                &mut Budget::default(),
+                &mut row,
+            )
+            .expect("a row");
             let row: Value = serde_json::from_slice(&row).expect("JSON");
             let mut expected = vec![object["metadata"]["name"].clone()];
             expected.extend(upstream[&kind].iter().map(|column| cell(column, &object)));

@@ -7,6 +7,16 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+/// Longer names are cut where they are part of a message.
+const NAME_BYTES_MAX: usize = 512;
+
+/// The start of a name that a client chose, for paths in messages: a key of a megabyte must not be repeated
+/// with each of a thousand fields below it.
+#[must_use]
+pub fn cut(name: &str) -> &str {
+    name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(name)
+}
+
 /// What is wrong with one field, as `causes[].reason` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CauseReason {

@@ -16,6 +16,9 @@ use super::{Author, Disputes, NEVER_OWNED, Problem, Rules, disown, last_applied,
 /// Owner of what was there before anybody applied.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
+/// Conflicts that are named.
+const CONFLICTS_MAX: usize = 1_000;
+
 /// What applying came to.
 #[derive(Debug)]
 pub struct Applied<'a> {
@@ -99,9 +102,10 @@ fn unfit(problems: Vec<String>) -> Result<(), ApplyError> {
 
 fn conflicts(disputes: &Disputes) -> Vec<Conflict> {
     let of = |(manager, set): &(String, PathSet)| -> Vec<Conflict> {
-        set.texts().into_iter().map(|path| Conflict { manager: manager.clone(), path }).collect()
+        let paths = set.texts(CONFLICTS_MAX).into_iter();
+        paths.map(|path| Conflict { manager: manager.clone(), path }).collect()
     };
-    disputes.iter().flat_map(of).collect()
+    disputes.iter().flat_map(of).take(CONFLICTS_MAX).collect()
 }
 
 enum Outcome<'a> {
@@ -175,10 +179,11 @@ fn prune(
     let named = |set: &PathSet| with_named(set, Some(rules.shape));
     let members = |value: &Value| named(&to_set(rules.shape, value));
     let last = named(last);
-    let mut owned = wanted.clone();
+    let mut owners = vec![wanted.clone()];
     for entry in &others.0 {
-        owned = owned.union(&*entry.set()?);
+        owners.push(entry.set()?.into_owned());
     }
+    let owned = PathSet::union_all(owners);
     let all = members(&merged);
     let without = typed::remove(rules.shape, &merged, &last);
     let kept = members(&without).union(&named(&owned));

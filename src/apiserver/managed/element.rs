@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde_json::{Number, Value};
 
+use crate::apiserver::failure::cause::cut;
+
 /// A step. Variants are declared in their canonical order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Element {
@@ -145,7 +147,7 @@ impl Element {
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Field(name) => write!(f, ".{name}"),
+            Self::Field(name) => write!(f, ".{}", cut(name)),
             Self::Keys(keys) => {
                 let texts: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 write!(f, "[{}]", texts.join(","))

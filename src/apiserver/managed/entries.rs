@@ -4,6 +4,7 @@
 //! Source: apimachinery `pkg/util/managedfields/internal/{managedfields,capmanagers}.go`, v0.35.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -15,6 +16,8 @@ use super::path_set::PathSet;
 
 /// More managers by update than this are merged.
 const UPDATERS_MAX: usize = 10;
+/// Names looked for in the text of a set before it is read instead.
+const SEARCHES_MAX: usize = 32;
 /// Who owns what was merged.
 const ANCIENT: &str = "ancient-changes";
 const EMPTY: &str = "{}";
@@ -140,7 +143,7 @@ impl<'a> Entry<'a> {
     #[must_use]
     pub fn may_own(&self, paths: &PathSet) -> bool {
         match &self.fields {
-            Fields::Text(text) => mentions(text, paths),
+            Fields::Text(text) => mentions(text, paths, &mut SEARCHES_MAX.clone()),
             Fields::Set(_) => true,
         }
     }
@@ -186,14 +189,16 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The text names every step of some path.
-fn mentions(text: &str, paths: &PathSet) -> bool {
+/// The text names every step of some path, or reading it costs no more than looking on.
+fn mentions(text: &str, paths: &PathSet, searches: &mut usize) -> bool {
     paths.branches().iter().any(|branch| {
+        let Some(left) = searches.checked_sub(1) else { return true };
+        *searches = left;
         let named = match &branch.step {
             Element::Field(name) if !name.contains(['"', '\\']) => text.contains(&format!("\"f:{name}\"")),
             _ => true,
         };
-        named && (branch.member || mentions(text, &branch.below))
+        named && (branch.member || mentions(text, &branch.below, searches))
     })
 }
 
@@ -249,40 +254,47 @@ impl<'a> Entries<'a> {
     /// # Errors
     /// One of the merged sets cannot be read.
     pub fn cap(&mut self) -> Result<(), Undecodable> {
-        let updates =
-            |entries: &[Entry<'_>]| entries.iter().filter(|e| e.who.operation == Operation::Update).count();
-        if updates(&self.0) <= UPDATERS_MAX {
+        let updates = self.0.iter().filter(|entry| entry.who.operation == Operation::Update).count();
+        let Some(mut surplus) = updates.checked_sub(UPDATERS_MAX).filter(|surplus| *surplus > 0) else {
             return Ok(());
-        }
+        };
         self.0.sort_by(|a, b| (&a.time, a.who.order()).cmp(&(&b.time, b.who.order())));
-        let mut first_of: Vec<(String, usize)> = Vec::new();
-        let mut at = 0;
-        while at < self.0.len() && updates(&self.0) > UPDATERS_MAX {
-            let Some(entry) = self.0.get(at).filter(|e| e.who.operation == Operation::Update) else {
-                at += 1;
-                continue;
-            };
-            let version = entry.who.api_version.to_string();
-            let bucket = first_of.iter().find(|(known, _)| *known == version).map(|(_, bucket)| *bucket);
-            let Some(bucket) = bucket else {
-                first_of.push((version, at));
-                at += 1;
-                continue;
-            };
-            let merged = self.0.remove(at);
-            self.absorb(bucket, &merged)?;
+        // Where the first entry of a version is, and those that are merged into it.
+        let mut ancient: BTreeMap<String, (usize, Vec<Entry<'a>>)> = BTreeMap::new();
+        let mut kept = Vec::with_capacity(self.0.len() - surplus);
+        for entry in std::mem::take(&mut self.0) {
+            if entry.who.operation == Operation::Update && surplus > 0 {
+                if let Some((_, merged)) = ancient.get_mut(&*entry.who.api_version) {
+                    merged.push(entry);
+                    surplus -= 1;
+                    continue;
+                }
+                ancient.insert(entry.who.api_version.to_string(), (kept.len(), Vec::new()));
+            }
+            kept.push(entry);
         }
+        for (at, merged) in ancient.into_values() {
+            if let Some(entry) = kept.get_mut(at) {
+                entry.absorb(&merged)?;
+            }
+        }
+        self.0 = kept;
         Ok(())
     }
+}
 
-    /// Makes the entry at `bucket` an ancient one that also owns what `merged` owned.
-    fn absorb(&mut self, bucket: usize, merged: &Entry<'a>) -> Result<(), Undecodable> {
-        let Some(entry) = self.0.get_mut(bucket) else { return Ok(()) };
-        let set = entry.set()?.union(&*merged.set()?);
-        entry.replace(set);
-        entry.who.manager = ANCIENT.into();
-        entry.who.subresource = "".into();
-        entry.time.clone_from(&merged.time);
+impl<'a> Entry<'a> {
+    /// Becomes an ancient one that also owns what `merged` owned.
+    fn absorb(&mut self, merged: &[Self]) -> Result<(), Undecodable> {
+        let Some(last) = merged.last() else { return Ok(()) };
+        let mut sets = vec![self.set()?.into_owned()];
+        for entry in merged {
+            sets.push(entry.set()?.into_owned());
+        }
+        self.replace(PathSet::union_all(sets));
+        self.who.manager = ANCIENT.into();
+        self.who.subresource = "".into();
+        self.time.clone_from(&last.time);
         Ok(())
     }
 }
@@ -360,8 +372,31 @@ mod tests {
             names,
             ["applier", "ancient-changes", "m03", "m04", "m05", "m06", "m07", "m08", "m09", "m10", "m11"]
         );
-        assert_eq!(entries.0[1].set().unwrap().texts(), [".m00", ".m01", ".m02"]);
+        assert_eq!(entries.0[1].set().unwrap().texts(99), [".m00", ".m01", ".m02"]);
         assert_eq!(entries.0[1].time.as_deref(), Some("2026-01-01T00:00:02Z"));
+    }
+
+    #[test]
+    fn thousands_of_updaters_took_the_square_of_their_number() {
+        let texts: Vec<String> = (0..4_000).map(|n| entry(&format!("m{n:04}"), "Update", "")).collect();
+        let text = format!("[{}]", texts.join(","));
+        let mut entries = Entries::parse(&text).unwrap();
+        entries.cap().unwrap();
+        assert_eq!((entries.0.len(), entries.0[0].set().unwrap().branches().len()), (10, 3_991));
+        assert_eq!(entries.0[0].who.manager, ANCIENT);
+    }
+
+    #[test]
+    fn a_long_set_is_read_rather_than_searched_name_by_name() {
+        let text = entry("a", "Update", "");
+        let text = format!("[{text}]");
+        let entries = Entries::parse(&text).unwrap();
+        let names: Vec<String> = (0..100).map(|n| format!("n{n}")).collect();
+        let set = |count: usize| {
+            let fields: Vec<[&str; 1]> = names.iter().take(count).map(|name| [name.as_str()]).collect();
+            PathSet::of_fields(&fields.iter().map(|path| &path[..]).collect::<Vec<_>>())
+        };
+        assert!(!entries.0[0].may_own(&set(SEARCHES_MAX)) && entries.0[0].may_own(&set(SEARCHES_MAX + 1)));
     }
 
     #[test]

@@ -27,16 +27,24 @@ impl PathSet {
         branches.retain(|branch| branch.member || !branch.below.is_empty());
         if !branches.is_sorted_by(|a, b| a.step < b.step) {
             branches.sort_by(|a, b| a.step.cmp(&b.step));
-            branches.dedup_by(|later, kept| {
-                let same = later.step == kept.step;
-                if same {
-                    kept.member |= later.member;
-                    kept.below = kept.below.union(&later.below);
-                }
-                same
-            });
+            branches = joined(branches);
         }
         Self(branches)
+    }
+
+    /// The union of many sets, in pairs: one after the other would copy the first ones again for each.
+    #[must_use]
+    pub fn union_all(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            sets = sets
+                .chunks(2)
+                .map(|pair| match pair {
+                    [a, b] => a.union(b),
+                    one => one.first().cloned().unwrap_or_default(),
+                })
+                .collect();
+        }
+        sets.pop().unwrap_or_default()
     }
 
     /// A set of paths that consist of fields only.
@@ -145,23 +153,52 @@ impl PathSet {
         }
     }
 
-    /// The members as text, parents before children.
+    /// The first `max` members as text, parents before children.
     #[must_use]
-    pub fn texts(&self) -> Vec<String> {
+    pub fn texts(&self, max: usize) -> Vec<String> {
         let mut texts = Vec::new();
-        self.collect_texts("", &mut texts);
+        self.collect_texts("", max, &mut texts);
         texts
     }
 
-    fn collect_texts(&self, prefix: &str, texts: &mut Vec<String>) {
+    fn collect_texts(&self, prefix: &str, max: usize, texts: &mut Vec<String>) {
         for branch in &self.0 {
+            if texts.len() >= max {
+                return;
+            }
             let path = format!("{prefix}{}", branch.step);
             if branch.member {
                 texts.push(path.clone());
             }
-            branch.below.collect_texts(&path, texts);
+            branch.below.collect_texts(&path, max, texts);
         }
     }
+}
+
+/// Neighbours of one step become one branch.
+fn joined(branches: Vec<Branch>) -> Vec<Branch> {
+    let mut out: Vec<Branch> = Vec::with_capacity(branches.len());
+    let mut below: Vec<PathSet> = Vec::new();
+    let finish = |out: &mut Vec<Branch>, below: &mut Vec<PathSet>| {
+        if let (Some(last), false) = (out.last_mut(), below.is_empty()) {
+            below.push(std::mem::take(&mut last.below));
+            last.below = PathSet::union_all(std::mem::take(below));
+        }
+    };
+    for branch in branches {
+        match out.last_mut() {
+            Some(last) if last.step == branch.step => {
+                last.member |= branch.member;
+                below.push(branch.below);
+            }
+            _ => {
+                finish(&mut out, &mut below);
+                out.push(branch);
+            }
+        }
+    }
+    finish(&mut out, &mut below);
+    out
 }
 
 #[cfg(test)]
@@ -176,10 +213,10 @@ mod tests {
     fn the_algebra_of_paths() {
         let a = set(&[&["a"], &["a", "b"], &["c", "d"], &["e"]]);
         let b = set(&[&["a", "b"], &["c"], &["e"], &["f"]]);
-        assert_eq!(a.union(&b).texts(), [".a", ".a.b", ".c", ".c.d", ".e", ".f"]);
-        assert_eq!(a.intersection(&b).texts(), [".a.b", ".e"]);
-        assert_eq!(a.difference(&b).texts(), [".a", ".c.d"]);
-        assert_eq!(a.difference_below(&b).texts(), [".a"]);
+        assert_eq!(a.union(&b).texts(99), [".a", ".a.b", ".c", ".c.d", ".e", ".f"]);
+        assert_eq!(a.intersection(&b).texts(99), [".a.b", ".e"]);
+        assert_eq!(a.difference(&b).texts(99), [".a", ".c.d"]);
+        assert_eq!(a.difference_below(&b).texts(99), [".a"]);
         assert!(a.intersection(&b).is_subset(&a) && !a.is_subset(&b));
         assert!(a.difference(&a).is_empty());
     }
@@ -190,6 +227,6 @@ mod tests {
             |name: &str| Branch { step: Element::field(name), member: true, below: PathSet::default() };
         let empty = Branch { member: false, ..leaf("x") };
         let made = PathSet::from_branches(vec![leaf("b"), empty, leaf("a"), leaf("b")]);
-        assert_eq!(made.texts(), [".a", ".b"]);
+        assert_eq!(made.texts(99), [".a", ".b"]);
     }
 }

@@ -95,7 +95,7 @@ impl Story {
             .0
             .iter()
             .map(|entry| {
-                let paths = entry.set().unwrap().texts().join(" ").replace(".spec", "");
+                let paths = entry.set().unwrap().texts(99).join(" ").replace(".spec", "");
                 format!("{}/{:?}: {paths}", entry.who.manager, entry.who.operation)
             })
             .collect();

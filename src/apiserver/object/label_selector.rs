@@ -3,6 +3,8 @@
 //!
 //! Source: apimachinery `pkg/labels/selector.go`, v0.35.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::naming;
@@ -20,9 +22,9 @@ struct LabelRequirement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LabelTest {
-    In(Vec<String>),
+    In(BTreeSet<String>),
     /// Also true of an object that has no such label.
-    NotIn(Vec<String>),
+    NotIn(BTreeSet<String>),
     Exists,
     Absent,
     Above(i64),
@@ -54,8 +56,8 @@ impl LabelTest {
     fn holds(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|v| v.parse::<i64>().ok());
         match self {
-            Self::In(values) => value.is_some_and(|v| values.iter().any(|w| w == v)),
-            Self::NotIn(values) => value.is_none_or(|v| values.iter().all(|w| w != v)),
+            Self::In(values) => value.is_some_and(|v| values.contains(v)),
+            Self::NotIn(values) => value.is_none_or(|v| !values.contains(v)),
             Self::Exists => value.is_some(),
             Self::Absent => value.is_none(),
             Self::Above(bound) => number().is_some_and(|n| n > *bound),
@@ -177,10 +179,10 @@ impl LabelParser {
     fn comparison(&mut self, key: &str) -> Result<LabelTest, String> {
         let operator = self.take();
         match operator.text() {
-            "in" => Ok(LabelTest::In(self.values(key)?)),
-            "notin" => Ok(LabelTest::NotIn(self.values(key)?)),
-            "=" | "==" => Ok(LabelTest::In(vec![self.value(key)?])),
-            "!=" => Ok(LabelTest::NotIn(vec![self.value(key)?])),
+            "in" => Ok(LabelTest::In(self.values(key)?.into_iter().collect())),
+            "notin" => Ok(LabelTest::NotIn(self.values(key)?.into_iter().collect())),
+            "=" | "==" => Ok(LabelTest::In(BTreeSet::from([self.value(key)?]))),
+            "!=" => Ok(LabelTest::NotIn(BTreeSet::from([self.value(key)?]))),
             ">" | "gt" => Ok(LabelTest::Above(integer(&self.value(key)?)?)),
             "<" | "lt" => Ok(LabelTest::Below(integer(&self.value(key)?)?)),
             other => Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),

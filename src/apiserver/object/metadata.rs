@@ -23,6 +23,9 @@ const SYSTEM: [&str; 5] =
 pub const FOREGROUND: &str = "foregroundDeletion";
 pub const ORPHAN: &str = "orphan";
 
+/// Second controllers that are complained about.
+const CONTROLLERS_NAMED_MAX: usize = 8;
+
 const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate entries; API server dedups owner \
      references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate \
      UID(s) observed: ";
@@ -78,10 +81,11 @@ pub fn dedupe_owners(object: &mut Value) -> Option<String> {
 /// Upstream says so of custom resources only.
 #[must_use]
 pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let before = old.map(|old| object::strings(old, "finalizers")).unwrap_or_default();
+    let before: BTreeSet<String> =
+        old.map(|old| object::strings(old, "finalizers")).unwrap_or_default().into_iter().collect();
     let added: BTreeSet<String> = object::strings(new, "finalizers").into_iter().collect();
     let unqualified = |name: &&String| {
-        !before.contains(name) && !name.contains('/') && !STANDARD_FINALIZERS.contains(&name.as_str())
+        !before.contains(*name) && !name.contains('/') && !STANDARD_FINALIZERS.contains(&name.as_str())
     };
     let warn = |name: &String| {
         let path = if name.contains('.') { " including a path (/)" } else { "" };
@@ -164,7 +168,7 @@ pub fn validate_annotations(annotations: &Value, field: &str, causes: &mut Vec<C
 /// Upstream names the list, not the place in it.
 fn validate_owners(owners: &Value, causes: &mut Vec<Cause>) {
     const FIELD: &str = "metadata.ownerReferences";
-    let mut controller: Option<String> = None;
+    let (mut controller, mut named) = (None::<String>, 0);
     for owner in owners.as_array().into_iter().flatten() {
         let text = |field: &str| owner[field].as_str().unwrap_or_default();
         for field in ["apiVersion", "kind", "name", "uid"] {
@@ -182,7 +186,10 @@ fn validate_owners(owners: &Value, causes: &mut Vec<Cause>) {
             let this = format!("{}/{}", text("kind"), text("name"));
             match &controller {
                 None => controller = Some(this),
+                // Each shows the whole list.
+                Some(_) if named == CONTROLLERS_NAMED_MAX => {}
                 Some(first) => {
+                    named += 1;
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for \
                          {first} and {this}"
@@ -213,7 +220,7 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<Cause> {
     if !object::is_terminating(old) {
         return Vec::new();
     }
-    let before = object::strings(old, "finalizers");
+    let before: BTreeSet<String> = object::strings(old, "finalizers").into_iter().collect();
     let added: BTreeSet<String> =
         object::strings(new, "finalizers").into_iter().filter(|name| !before.contains(name)).collect();
     if added.is_empty() {

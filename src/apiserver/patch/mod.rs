@@ -7,6 +7,7 @@
 pub mod strategic;
 
 use json_patch::PatchOperation;
+use json_patch::jsonptr::Pointer;
 use serde_json::Value;
 
 use crate::apiserver::failure::Failure;
@@ -19,8 +20,11 @@ pub const APPLY_PATCH: &str = "application/apply-patch+yaml";
 
 /// More operations than this are refused.
 const OPERATIONS_MAX: usize = 10_000;
-/// What an object may grow to: `copy` and `add` can double it with each operation.
-const OBJECT_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// What the `copy` operations of a patch may copy together, as upstream's limit: each could double the object.
+const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// Values that the operations of a patch may shift in lists or look through together: 10,000 insertions at
+/// the start of a list that they fill fit in.
+const STEPS_MAX: usize = 64_000_000;
 
 /// A patch that was read but not applied yet; it may be applied again after a lost race.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,33 +141,74 @@ fn undecodable(error: serde_json::Error) -> Failure {
     Failure::bad_request(format!("error decoding patch: {error}"))
 }
 
-/// One operation at a time, so that an object cannot be made to grow without bound in between.
+/// One operation at a time, so that what all of them cost and copy is bounded.
 fn apply_operations(mut object: Value, operations: &[PatchOperation]) -> Result<Value, Failure> {
+    let mut spent = Spent::default();
     for operation in operations {
-        check_depth(&object, operation)?;
+        spent.on(&object, operation)?;
         json_patch::patch_unsafe(&mut object, std::slice::from_ref(operation))
             .map_err(|_| Failure::unpatchable())?;
-        let may_double = matches!(operation, PatchOperation::Copy(_));
-        if may_double && size(&object) > OBJECT_BYTES_MAX {
-            return Err(Failure::too_large(OBJECT_BYTES_MAX));
-        }
     }
     if object.is_object() { Ok(object) } else { Err(Failure::unpatchable()) }
 }
 
-/// An operation puts a value where a path leads: the result is no deeper than both together.
-fn check_depth(object: &Value, operation: &PatchOperation) -> Result<(), Failure> {
-    let (path, value) = match operation {
-        PatchOperation::Add(add) => (&add.path, Some(&add.value)),
-        PatchOperation::Replace(replace) => (&replace.path, Some(&replace.value)),
-        PatchOperation::Copy(copy) => (&copy.path, copy.from.resolve(object).ok()),
-        PatchOperation::Move(moved) => (&moved.path, moved.from.resolve(object).ok()),
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
-    };
-    if path.count() + value.map_or(0, content::depth) > content::DEPTH_MAX {
-        return Err(Failure::unpatchable());
+/// What the operations of a patch have cost so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Spent {
+    /// Values shifted or looked through.
+    steps: usize,
+    copied_bytes: usize,
+}
+
+impl Spent {
+    /// Counts an operation before it is done.
+    ///
+    /// # Errors
+    /// 422 for a result that is nested too deeply, 413 when the patch costs too much.
+    fn on(&mut self, object: &Value, operation: &PatchOperation) -> Result<(), Failure> {
+        match operation {
+            PatchOperation::Add(add) => {
+                self.put(&add.path, &add.value)?;
+                self.steps += shifted(object, &add.path);
+            }
+            PatchOperation::Replace(replace) => self.put(&replace.path, &replace.value)?,
+            PatchOperation::Remove(remove) => self.steps += shifted(object, &remove.path),
+            PatchOperation::Copy(copy) => {
+                let source = copy.from.resolve(object).unwrap_or(&Value::Null);
+                self.put(&copy.path, source)?;
+                self.copied_bytes += size(source);
+                self.steps += shifted(object, &copy.path);
+            }
+            PatchOperation::Move(moved) => {
+                self.put(&moved.path, moved.from.resolve(object).unwrap_or(&Value::Null))?;
+                self.steps += shifted(object, &moved.from) + shifted(object, &moved.path);
+            }
+            PatchOperation::Test(_) => {}
+        }
+        if self.copied_bytes > COPIED_BYTES_MAX {
+            return Err(Failure::too_large(COPIED_BYTES_MAX));
+        }
+        if self.steps > STEPS_MAX {
+            return Err(Failure::request_too_large(format!(
+                "the operations of the patch shift more than {STEPS_MAX} values"
+            )));
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// A value is put where a path leads: the result is no deeper than both together.
+    fn put(&mut self, path: &Pointer, value: &Value) -> Result<(), Failure> {
+        let (depth, values) = content::extent(value);
+        self.steps += values;
+        if path.count() + depth > content::DEPTH_MAX { Err(Failure::unpatchable()) } else { Ok(()) }
+    }
+}
+
+/// Items of a list that move when one is put or taken at `path`.
+fn shifted(object: &Value, path: &Pointer) -> usize {
+    let Some((parent, last)) = path.split_back() else { return 0 };
+    let Ok(Value::Array(items)) = parent.resolve(object) else { return 0 };
+    last.decoded().parse().map_or(0, |at| items.len().saturating_sub(at))
 }
 
 /// Rough size in bytes of the JSON text.
@@ -254,6 +299,44 @@ mod tests {
         operations.extend(std::iter::repeat_n(json!({"op": "copy", "from": "/a", "path": "/a/-"}), 60));
         let failure = applied(JSON_PATCH, &Value::Array(operations), json!({})).expect_err("too large");
         assert_eq!(failure.code(), 413);
+    }
+
+    #[test]
+    fn a_patch_cannot_work_without_bound() {
+        let front = |n: usize| vec![json!({"op": "add", "path": "/l/0", "value": 1}); n];
+        let patch =
+            |operations: Vec<Value>, l: Value| applied(JSON_PATCH, &json!(operations), json!({"l": l}));
+        let filled = patch(front(OPERATIONS_MAX), json!([])).expect("as many as fit");
+        assert_eq!(filled["l"].as_array().map(Vec::len), Some(OPERATIONS_MAX));
+        let code = |result: Result<Value, Failure>| result.map_err(|failure| failure.code());
+        assert_eq!(code(patch(front(1_000), json!(vec![0; 100_000]))), Err(413));
+        let end = vec![json!({"op": "add", "path": "/l/-", "value": 1}); 1_000];
+        assert!(patch(end, json!(vec![0; 100_000])).is_ok());
+        // There and back: the list itself is looked through each time.
+        let there = json!({"op": "move", "from": "/l", "path": "/m"});
+        let back = json!({"op": "move", "from": "/m", "path": "/l"});
+        let moves: Vec<Value> = [there, back].into_iter().cycle().take(1_000).collect();
+        assert_eq!(code(patch(moves, json!(vec![0; 100_000]))), Err(413));
+        let copies = vec![json!({"op": "copy", "from": "/l", "path": "/m"}); 100];
+        assert_eq!(code(patch(copies, json!(vec![0; 100_000]))), Err(413));
+    }
+
+    #[test]
+    fn what_an_operation_costs() {
+        let object = json!({"l": [0, 1, 2, 3], "m": {"a": [1]}});
+        for (operation, steps, copied_bytes) in [
+            (json!({"op": "add", "path": "/l/1", "value": [5, 6]}), 3 + 3, 0),
+            (json!({"op": "add", "path": "/l/-", "value": 5}), 1, 0),
+            (json!({"op": "remove", "path": "/l/3"}), 1, 0),
+            (json!({"op": "move", "from": "/m", "path": "/l/0"}), 3 + 4, 0),
+            (json!({"op": "copy", "from": "/m", "path": "/n"}), 3, 15),
+            (json!({"op": "test", "path": "/l", "value": [1]}), 0, 0),
+        ] {
+            let mut spent = Spent::default();
+            let parsed = serde_json::from_value(operation.clone()).expect("an operation");
+            assert_eq!(spent.on(&object, &parsed), Ok(()), "{operation}");
+            assert_eq!(spent, Spent { steps, copied_bytes }, "{operation}");
+        }
     }
 
     proptest! {

@@ -54,26 +54,35 @@ pub fn check_depth(value: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Levels of maps and lists. Counted without recursion: what is counted may be too deep for it.
+/// Levels of maps and lists.
 #[must_use]
 pub fn depth(value: &Value) -> usize {
-    let mut deepest = 0;
+    extent(value).0
+}
+
+/// Levels of maps and lists, and how many values there are. Counted without recursion: what is counted may
+/// be too deep for it.
+#[must_use]
+pub fn extent(value: &Value) -> (usize, usize) {
+    let (mut deepest, mut count) = (0, 1);
     let mut rest = vec![(value, 0)];
     while let Some((value, above)) = rest.pop() {
         deepest = deepest.max(above);
         match value {
             Value::Object(map) => {
+                count += map.len();
                 deepest = deepest.max(above + 1);
                 rest.extend(map.values().filter(|v| v.is_object() || v.is_array()).map(|v| (v, above + 1)));
             }
             Value::Array(items) => {
+                count += items.len();
                 deepest = deepest.max(above + 1);
                 rest.extend(items.iter().filter(|v| v.is_object() || v.is_array()).map(|v| (v, above + 1)));
             }
             _ => {}
         }
     }
-    deepest
+    (deepest, count)
 }
 
 #[cfg(test)]
@@ -83,6 +92,9 @@ mod tests {
 
     use super::*;
 
+    /// Of the parser: it needs more stack for each level than the one for JSON.
+    const YAML_DEPTH_MAX: usize = 64;
+
     fn nested(depth: usize) -> String {
         format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth))
     }
@@ -90,7 +102,13 @@ mod tests {
     #[test]
     fn depth_is_bounded_in_every_media_type() {
         assert_eq!((depth(&json!(1)), depth(&json!({})), depth(&json!([[{}], 1]))), (0, 1, 3));
+        let blocks =
+            |depth: usize| -> String { (0..depth).map(|n| format!("{}a:\n", " ".repeat(n))).collect() };
+        let flow = |depth: usize| format!("a: {}{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
         assert!(decode(JSON, nested(DEPTH_MAX).as_bytes()).is_ok());
+        assert!(decode(YAML, blocks(YAML_DEPTH_MAX).as_bytes()).is_ok());
+        assert!(decode(YAML, flow(YAML_DEPTH_MAX).as_bytes()).is_ok());
+        assert!(decode(YAML, blocks(YAML_DEPTH_MAX + 1).as_bytes()).is_err());
         for depth in [DEPTH_MAX + 1, 127, 129, 5_000, 500_000] {
             for kind in [JSON, YAML, ""] {
                 let refused = decode(kind, nested(depth).as_bytes()).map_err(|failure| failure.code());
@@ -98,8 +116,8 @@ mod tests {
             }
             let sequences = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
             assert!(decode(YAML, sequences.as_bytes()).is_err());
-            let blocks: String = (0..depth.min(2_000)).map(|n| format!("{}a:\n", " ".repeat(n))).collect();
-            assert!(decode(YAML, blocks.as_bytes()).is_err());
+            assert!(decode(YAML, blocks(depth.min(2_000)).as_bytes()).is_err());
+            assert!(decode(YAML, flow(depth).as_bytes()).is_err());
         }
     }
 

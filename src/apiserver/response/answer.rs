@@ -10,7 +10,7 @@ use crate::apiserver::registry::list::{Listing, list_metadata};
 use crate::apiserver::registry::{present, shows_as_stored};
 use crate::apiserver::request::negotiate::Form;
 use crate::apiserver::resource::Resource;
-use crate::apiserver::table::{self, Include};
+use crate::apiserver::table::{self, Budget, Include};
 use crate::time::Timestamp;
 
 /// Appends the whole object as the resource's version shows it.
@@ -77,7 +77,7 @@ pub fn table_of_one(
     now: Timestamp,
 ) -> Result<Bytes, Failure> {
     let mut row = Vec::new();
-    resource.columns.row(&whole(resource, record)?, include, now, &mut row)?;
+    resource.columns.row(&whole(resource, record)?, include, now, &mut Budget::default(), &mut row)?;
     let metadata = json!({ "resourceVersion": record.revision.to_string() }).to_string();
     Ok(table::document(with_columns.then_some(&resource.columns), &metadata, &row).into())
 }
@@ -120,7 +120,7 @@ fn text_in_form(resource: &Resource, text: Vec<u8>, form: Form, now: Timestamp) 
         }
         Form::Table(include) => {
             let mut row = Vec::new();
-            resource.columns.row(&text, include, now, &mut row)?;
+            resource.columns.row(&text, include, now, &mut Budget::default(), &mut row)?;
             Ok(table::document(Some(&resource.columns), "{}", &row).into())
         }
     }
@@ -143,6 +143,7 @@ pub fn list(resource: &Resource, listing: &Listing, form: Form, now: Timestamp) 
         ),
     };
     let mut items = head.into_bytes();
+    let mut budget = Budget::default();
     for (index, entry) in listing.entries.iter().enumerate() {
         if index > 0 {
             items.push(b',');
@@ -153,7 +154,8 @@ pub fn list(resource: &Resource, listing: &Listing, form: Form, now: Timestamp) 
             Form::Object => write_whole(&mut items, resource, record, !resource.is_custom())?,
             Form::Metadata => write_object(&mut items, resource, record, form)?,
             Form::Table(include) => {
-                resource.columns.row(&whole(resource, record)?, include, now, &mut items)?;
+                let object = whole(resource, record)?;
+                resource.columns.row(&object, include, now, &mut budget, &mut items)?;
             }
         }
     }

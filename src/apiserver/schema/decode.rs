@@ -9,7 +9,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::Cause;
+use crate::apiserver::failure::cause::{Cause, cut};
+
+/// Findings beyond these are not noted, as in sigs.k8s.io/json.
+pub(super) const FINDINGS_MAX: usize = 100;
 
 /// What decoding noticed but survived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,9 +153,10 @@ impl<'de> Visitor<'de> for Reader<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let value = self.below(|| key.clone(), |reader| entries.next_value_seed(reader))?;
-            if map.contains_key(&key) && !self.duplicates.contains(&key) {
-                self.duplicates.push(key.clone());
+            let value = self.below(|| cut(&key).to_owned(), |reader| entries.next_value_seed(reader))?;
+            let noted = self.duplicates.len() >= FINDINGS_MAX;
+            if !noted && map.contains_key(&key) && !self.duplicates.iter().any(|known| known == cut(&key)) {
+                self.duplicates.push(cut(&key).to_owned());
             }
             map.insert(key, value);
         }
@@ -182,6 +186,14 @@ mod tests {
         for body in ["", "{", "{} {}", "nope", &"[".repeat(500)] {
             assert_eq!(json(body.as_bytes()).map_err(|f| f.code()), Err(400), "{body}");
         }
+    }
+
+    #[test]
+    fn a_body_of_duplicates_took_the_square_of_its_length() {
+        let entry = |n: usize| format!("\"k{n}\":1,\"k{n}\":1");
+        let body = format!("{{{}}}", (0..50_000).map(entry).collect::<Vec<_>>().join(","));
+        let (value, found) = json(body.as_bytes()).expect("JSON");
+        assert_eq!((value.as_object().map(Map::len), found.len()), (Some(50_000), FINDINGS_MAX));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::Cause;
+use crate::apiserver::failure::cause::{Cause, cut};
 
 /// The schema of one kind in one version.
 #[derive(Debug)]
@@ -286,9 +286,9 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Path::Root => Ok(()),
-            Path::Key(Path::Root, key) => f.write_str(key),
-            Path::Key(parent, key) => write!(f, "{parent}.{key}"),
-            Path::Entry(parent, key) => write!(f, "{parent}[{key}]"),
+            Path::Key(Path::Root, key) => f.write_str(cut(key)),
+            Path::Key(parent, key) => write!(f, "{parent}.{}", cut(key)),
+            Path::Entry(parent, key) => write!(f, "{parent}[{}]", cut(key)),
             Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }

@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::decode::FINDINGS_MAX;
 use super::{Node, Path, native};
 
 /// Fields every whole object has, declared or not.
@@ -33,7 +34,9 @@ impl Node {
                         Some(node) => node.prune_at(child, at, node.preserve_unknown, unknown),
                         None if preserve => {}
                         None => {
-                            unknown.push(at.to_string());
+                            if unknown.len() < FINDINGS_MAX {
+                                unknown.push(at.to_string());
+                            }
                             return false;
                         }
                     }

@@ -3,10 +3,15 @@
 //! Source: kube-openapi `pkg/validation/{validate,errors}`, apiextensions-apiserver
 //! `pkg/apiserver/validation/{validation,ratcheting}.go` and `schema/listtype/validation.go`, v0.35.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{Cause, Checks, ListType, Node, Path, Type, embedded, lists, rules, type_word};
 use crate::apiserver::failure::cause::CauseReason;
+
+/// Nothing more is looked for once so much is wrong.
+const CAUSES_MAX: usize = 1_000;
 
 /// A whole object: schema first, then embedded objects and keyed lists, then rules, which only run when
 /// the rest is satisfied enough.
@@ -114,7 +119,7 @@ fn blocks_rules(cause: &Cause) -> bool {
 }
 
 fn node(schema: &Node, path: Path<'_>, value: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
-    if old == Some(value) {
+    if out.len() >= CAUSES_MAX || old == Some(value) {
         return;
     }
     if value.is_null() && (schema.nullable || schema.type_ == Type::Any) {
@@ -133,8 +138,9 @@ fn node(schema: &Node, path: Path<'_>, value: &Value, old: Option<&Value>, out: 
         Value::Object(map) => fields(schema, path, map, old, out),
         Value::Array(items) => {
             let Some(below) = &schema.items else { return };
+            let old_items = schema.old_items(old);
             for (index, item) in items.iter().enumerate() {
-                node(below, path.index(index), item, schema.old_item(item, old), out);
+                node(below, path.index(index), item, old_items.of(item), out);
             }
         }
         _ => {}
@@ -159,12 +165,34 @@ fn fields(
     }
 }
 
+/// The items of an old list by their keys: none, but for keyed lists.
+pub(super) struct OldItems<'a> {
+    keys: &'a [String],
+    items: HashMap<Vec<Option<&'a Value>>, &'a Value>,
+}
+
 impl Node {
-    /// The item of the old list that corresponds to `item`: only keyed lists know.
-    pub(super) fn old_item<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-        let (ListType::Map(keys), Some(Value::Array(items))) = (&self.list, old) else { return None };
-        items.iter().find(|candidate| keys.iter().all(|key| candidate.get(key) == item.get(key)))
+    pub(super) fn old_items<'a>(&'a self, old: Option<&'a Value>) -> OldItems<'a> {
+        let (ListType::Map(keys), Some(Value::Array(old))) = (&self.list, old) else {
+            return OldItems { keys: &[], items: HashMap::new() };
+        };
+        let mut items = HashMap::with_capacity(old.len());
+        for item in old {
+            items.entry(keys_of(keys, item)).or_insert(item);
+        }
+        OldItems { keys, items }
     }
+}
+
+impl<'a> OldItems<'a> {
+    /// The one that corresponds to `item`.
+    pub(super) fn of(&self, item: &Value) -> Option<&'a Value> {
+        if self.items.is_empty() { None } else { self.items.get(&keys_of(self.keys, item)).copied() }
+    }
+}
+
+fn keys_of<'a>(keys: &[String], item: &'a Value) -> Vec<Option<&'a Value>> {
+    keys.iter().map(|key| item.get(key)).collect()
 }
 
 fn wrong_type(path: Path<'_>, wanted: &str, value: &Value) -> Cause {

@@ -17,10 +17,37 @@ mod tests;
 
 use serde_json::{Value, json};
 
-use self::path::JsonPath;
+use self::path::{JsonPath, TooMany, Visits};
 use self::pick::Wanted;
 use crate::apiserver::failure::Failure;
 use crate::time::Timestamp;
+
+/// Values that the paths of one row, and of all rows of a table, may look at.
+const ROW_VISITS_MAX: usize = 100_000;
+const TABLE_VISITS_MAX: usize = 5_000_000;
+/// A cell whose path was given up.
+const TOO_MANY: &str = "<too many>";
+
+/// What the rows of one table have left to look at.
+#[derive(Debug)]
+pub struct Budget(usize);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(TABLE_VISITS_MAX)
+    }
+}
+
+impl Budget {
+    /// Calls `row` with what it may spend, and takes off what it did.
+    fn spend<T>(&mut self, row: impl FnOnce(&mut Visits) -> T) -> T {
+        let given = self.0.min(ROW_VISITS_MAX);
+        let mut visits = Visits(given);
+        let made = row(&mut visits);
+        self.0 -= given - visits.0;
+        made
+    }
+}
 
 /// What the `object` of a row holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,6 +137,7 @@ impl Columns {
         object: &[u8],
         include: Include,
         now: Timestamp,
+        budget: &mut Budget,
         out: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         let picked = pick::pick(object, &self.wanted).map_err(Failure::internal)?;
@@ -118,7 +146,8 @@ impl Columns {
         } else {
             picked.parts
         };
-        let cells: Vec<Value> = self.columns.iter().map(|column| column.cell(&parts, now)).collect();
+        let cells: Vec<Value> = budget
+            .spend(|visits| self.columns.iter().map(|column| column.cell(&parts, now, visits)).collect());
         out.extend_from_slice(b"{\"cells\":");
         serde_json::to_writer(&mut *out, &cells).map_err(Failure::internal)?;
         out.extend_from_slice(b",\"object\":");
@@ -224,12 +253,16 @@ impl Column {
         })
     }
 
-    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+    fn cell(&self, object: &Value, now: Timestamp, visits: &mut Visits) -> Value {
         let path = match &self.source {
             Source::Native(_, render) => return render(object, now),
             Source::Path(path) => path,
         };
-        let Some(value) = path.first(object) else { return Value::Null };
+        let value = match path.first(object, visits) {
+            Ok(Some(value)) => value,
+            Err(TooMany) if matches!(self.type_.as_str(), "string" | "date") => return TOO_MANY.into(),
+            Ok(None) | Err(TooMany) => return Value::Null,
+        };
         match (self.type_.as_str(), value) {
             ("string", value) => Value::from(go::print(value)),
             ("integer", Value::Number(n)) => go::integer(n),

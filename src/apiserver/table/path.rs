@@ -6,6 +6,9 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+/// Filters one in the other; each is a level of recursion.
+const FILTERS_MAX: usize = 16;
+
 /// A parsed path such as `.status.conditions[?(@.type=="Ready")].status`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPath(Vec<Step>);
@@ -60,14 +63,20 @@ impl JsonPath {
         if !inner.starts_with(['.', '[']) {
             return Err("must start with a dot".to_owned());
         }
-        Parser { text: inner, at: 0 }.steps().map(Self)
+        Parser { text: inner, at: 0, filters: 0 }.steps().map(Self)
     }
 
     /// The first result. None as well when a filter cannot be applied: to what is no list, or to values that
     /// cannot be compared.
-    #[must_use]
-    pub fn first<'a>(&self, root: &'a Value) -> Option<&'a Value> {
-        results(&self.0, root)?.into_iter().next()
+    ///
+    /// # Errors
+    /// [`TooMany`] values would have to be looked at.
+    pub fn first<'a>(&self, root: &'a Value, visits: &mut Visits) -> Result<Option<&'a Value>, TooMany> {
+        match results(&self.0, root, visits) {
+            Ok(found) => Ok(found.into_iter().next()),
+            Err(Stop::Unfit) => Ok(None),
+            Err(Stop::TooMany) => Err(TooMany),
+        }
     }
 
     /// The plain fields at the start of the path: no other part of an object matters to it.
@@ -79,22 +88,47 @@ impl JsonPath {
     }
 }
 
-/// `None`: a filter cannot be applied, which spoils all of the path.
-fn results<'a>(steps: &[Step], root: &'a Value) -> Option<Vec<&'a Value>> {
-    steps.iter().try_fold(vec![root], |found, step| step.apply_all(found))
+/// Values that paths may still look at. `..a..a` meets the same values again and again.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Visits(pub usize);
+
+/// A path was given up: it looks at too many values.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+impl Visits {
+    fn take(&mut self, count: usize) -> Result<(), Stop> {
+        let left = self.0.checked_sub(count);
+        self.0 = left.unwrap_or(0);
+        left.map(|_| ()).ok_or(Stop::TooMany)
+    }
+}
+
+/// Why there are no results.
+enum Stop {
+    /// A filter cannot be applied, which spoils all of the path.
+    Unfit,
+    TooMany,
+}
+
+type Found<'a> = Result<Vec<&'a Value>, Stop>;
+
+fn results<'a>(steps: &[Step], root: &'a Value, visits: &mut Visits) -> Found<'a> {
+    steps.iter().try_fold(vec![root], |found, step| step.apply_all(found, visits))
 }
 
 impl Step {
-    fn apply_all<'a>(&self, found: Vec<&'a Value>) -> Option<Vec<&'a Value>> {
+    fn apply_all<'a>(&self, found: Vec<&'a Value>, visits: &mut Visits) -> Found<'a> {
         let mut next = Vec::new();
         for at in found {
-            next.extend(self.apply(at)?);
+            next.extend(self.apply(at, visits)?);
         }
-        Some(next)
+        Ok(next)
     }
 
-    fn apply<'a>(&self, at: &'a Value) -> Option<Vec<&'a Value>> {
-        Some(match self {
+    fn apply<'a>(&self, at: &'a Value, visits: &mut Visits) -> Found<'a> {
+        visits.take(1)?;
+        Ok(match self {
             Self::Field(name) => at.get(name).into_iter().collect(),
             Self::Index(index) => at
                 .as_array()
@@ -107,7 +141,9 @@ impl Step {
                 let mut all = vec![at];
                 let mut next = 0;
                 while let Some(value) = all.get(next).copied() {
-                    all.extend(children(value));
+                    let below = children(value);
+                    visits.take(below.len())?;
+                    all.extend(below);
                     next += 1;
                 }
                 all
@@ -115,14 +151,14 @@ impl Step {
             Self::Union(steps) => {
                 let mut all = Vec::new();
                 for step in steps {
-                    all.extend(step.apply(at)?);
+                    all.extend(step.apply(at, visits)?);
                 }
                 all
             }
             Self::Filter(left, test) => {
                 let mut kept = Vec::new();
-                for item in at.as_array()? {
-                    if passes(item, left, test.as_ref())? {
+                for item in at.as_array().ok_or(Stop::Unfit)? {
+                    if passes(item, left, test.as_ref(), visits)? {
                         kept.push(item);
                     }
                 }
@@ -132,14 +168,24 @@ impl Step {
     }
 }
 
-/// `None`: the two values cannot be compared. An item without the field is passed over.
-fn passes(item: &Value, left: &Operand, test: Option<&(Comparison, Operand)>) -> Option<bool> {
-    let found = left.values(item);
-    let Some((comparison, right)) = test else { return Some(found.is_some_and(|found| !found.is_empty())) };
-    match (found?.as_slice(), right.values(item)?.as_slice()) {
-        ([], _) | (_, []) => Some(false),
-        ([left], [right]) => comparison.holds(left, right),
-        _ => None,
+/// Unfit: the two values cannot be compared. An item without the field is passed over.
+fn passes(
+    item: &Value,
+    left: &Operand,
+    test: Option<&(Comparison, Operand)>,
+    visits: &mut Visits,
+) -> Result<bool, Stop> {
+    let found = left.values(item, visits);
+    let Some((comparison, right)) = test else {
+        return match found {
+            Err(Stop::TooMany) => Err(Stop::TooMany),
+            found => Ok(found.is_ok_and(|found| !found.is_empty())),
+        };
+    };
+    match (found?.as_slice(), right.values(item, visits)?.as_slice()) {
+        ([], _) | (_, []) => Ok(false),
+        ([left], [right]) => comparison.holds(left, right).ok_or(Stop::Unfit),
+        _ => Err(Stop::Unfit),
     }
 }
 
@@ -165,10 +211,10 @@ fn slice(at: &Value, start: Option<i64>, end: Option<i64>, stride: i64) -> Vec<&
 }
 
 impl Operand {
-    fn values<'a>(&'a self, item: &'a Value) -> Option<Vec<&'a Value>> {
+    fn values<'a>(&'a self, item: &'a Value, visits: &mut Visits) -> Found<'a> {
         match self {
-            Self::Path(steps) => results(steps, item),
-            Self::Literal(value) => Some(vec![value]),
+            Self::Path(steps) => results(steps, item, visits),
+            Self::Literal(value) => Ok(vec![value]),
         }
     }
 }
@@ -204,6 +250,8 @@ impl Comparison {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    /// That are open, one in the other.
+    filters: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -280,7 +328,13 @@ impl<'a> Parser<'a> {
     /// After `[`.
     fn bracket(&mut self) -> Result<Step, String> {
         if self.skip("?(") {
-            return self.filter();
+            if self.filters == FILTERS_MAX {
+                return self.wrong("a filter in too many others");
+            }
+            self.filters += 1;
+            let filter = self.filter();
+            self.filters -= 1;
+            return filter;
         }
         let mut union = Vec::new();
         loop {
@@ -445,7 +499,7 @@ mod tests {
             (".metadata.labels[?(@.a)]", None),
         ] {
             let parsed = JsonPath::parse(path).expect(path);
-            assert_eq!(parsed.first(&object), expected.as_ref(), "{path}");
+            assert_eq!(parsed.first(&object, &mut Visits(1_000)), Ok(expected.as_ref()), "{path}");
         }
     }
 
@@ -459,11 +513,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_path_that_meets_everything_again_and_again_is_given_up() {
+        let nested = (0..60).fold(json!(1), |below, _| json!({"a": below}));
+        let path = |times: usize| JsonPath::parse(&"..a".repeat(times)).expect("a path");
+        let spent = |times: usize| {
+            let mut visits = Visits(100_000);
+            let found = path(times).first(&nested, &mut visits).map(|found| found.is_some());
+            (found, 100_000 - visits.0)
+        };
+        assert_eq!((spent(1).0, spent(2).0), (Ok(true), Ok(true)));
+        assert!(spent(1).1 < 200 && spent(2).1 < 5_000, "{} {}", spent(1).1, spent(2).1);
+        assert_eq!(spent(50), (Err(TooMany), 100_000));
+    }
+
+    #[test]
+    fn filters_in_filters_came_to_the_end_of_the_stack() {
+        let nested =
+            |levels: usize| JsonPath::parse(&format!("{}.b{}", ".a[?(@".repeat(levels), ")]".repeat(levels)));
+        assert!(nested(FILTERS_MAX).is_ok());
+        assert!(nested(FILTERS_MAX + 1).is_err() && nested(200_000).is_err());
+    }
+
     proptest! {
         #[test]
         fn garbage_never_panics(text in "[.$\\[\\]{}a-b0-9*?(@)=<>'\"\\\\:,ä -]{0,24}") {
             if let Ok(path) = JsonPath::parse(&text) {
-                let _ = path.first(&json!({"a": [1, {"b": 2}], "b": {"a": 1}}));
+                let _ = path.first(&json!({"a": [1, {"b": 2}], "b": {"a": 1}}), &mut Visits(10_000));
             }
         }
     }

@@ -11,7 +11,9 @@ fn now() -> Timestamp {
 
 fn cells(columns: &Columns, object: &Value) -> Vec<Value> {
     let mut out = Vec::new();
-    columns.row(object.to_string().as_bytes(), Include::Nothing, now(), &mut out).expect("a row");
+    columns
+        .row(object.to_string().as_bytes(), Include::Nothing, now(), &mut Budget::default(), &mut out)
+        .expect("a row");
     let row: Value = serde_json::from_slice(&out).expect("JSON");
     row["cells"].as_array().expect("cells").clone()
 }
@@ -224,6 +226,30 @@ fn built_in_kinds() {
 }
 
 #[test]
+fn costly_columns_are_given_up_and_the_others_shown() {
+    let path = "..a".repeat(50);
+    let costly = |type_: &str| json!({"name": "C", "type": type_, "jsonPath": path});
+    let plain = json!({"name": "P", "type": "integer", "jsonPath": ".spec.p"});
+    let columns = Columns::custom(&json!({
+        "additionalPrinterColumns": [plain, costly("string"), costly("integer")],
+    }));
+    let nested = (0..60).fold(json!(1), |below, _| json!({"a": below}));
+    let object = json!({"metadata": {"name": "n"}, "spec": {"p": 7, "a": nested}}).to_string();
+    let mut budget = Budget::default();
+    let mut rows = Vec::new();
+    for _ in 0..3 {
+        let left = budget.0;
+        rows.clear();
+        columns.row(object.as_bytes(), Include::Nothing, now(), &mut budget, &mut rows).expect("a row");
+        assert_eq!(left - budget.0, ROW_VISITS_MAX);
+    }
+    assert_eq!(
+        String::from_utf8(rows).expect("text"),
+        r#"{"cells":["n",7,"<too many>",null],"object":null}"#
+    );
+}
+
+#[test]
 fn rows_carry_what_was_asked_for() {
     let columns = Columns::native("", "ConfigMap");
     let object = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n","uid":"u"},"data":{}}"#;
@@ -239,7 +265,7 @@ fn rows_carry_what_was_asked_for() {
         (Include::Object, serde_json::from_slice(object).expect("JSON")),
     ] {
         let mut row = Vec::new();
-        columns.row(object, include, now(), &mut row).expect("a row");
+        columns.row(object, include, now(), &mut Budget::default(), &mut row).expect("a row");
         let table: Value =
             serde_json::from_slice(&document(Some(&columns), r#"{"resourceVersion":"7"}"#, &row))
                 .expect("JSON");
@@ -266,6 +292,6 @@ proptest! {
     #[test]
     fn garbage_never_panics(text in "[\\[\\]{}\":,metadata0-9]{0,40}") {
         let mut out = Vec::new();
-        let _ = Columns::native("", "Node").row(text.as_bytes(), Include::Metadata, now(), &mut out);
+        let _ = Columns::native("", "Node").row(text.as_bytes(), Include::Metadata, now(), &mut Budget::default(), &mut out);
     }
 }

@@ -1,22 +1,47 @@
 //! Does a value fit its shape? Source: structured-merge-diff v6 `typed/{validate,helpers}.go`.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde_json::Value;
 
+use crate::apiserver::failure::cause::cut;
 use crate::apiserver::managed::element::Element;
 use crate::apiserver::managed::topology::{Collection, Form, Kind, ListForm, MapForm, Shape};
+
+/// Nothing more is looked for once so much does not fit.
+const PROBLEMS_MAX: usize = 1_000;
+
+/// Where a value is; its text is made when there is something to say.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, &'a Element),
+    Index(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root => Ok(()),
+            Path::Field(parent, name) => write!(f, "{parent}.{}", cut(name)),
+            Path::Item(parent, step) => write!(f, "{parent}{step}"),
+            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
 
 /// Everything that does not fit, each with its path: wrong types, undeclared fields, duplicate items.
 #[must_use]
 pub fn check(shape: Shape<'_>, value: &Value) -> Vec<String> {
     let mut problems = Vec::new();
-    walk(shape, value, "", &mut problems);
+    walk(shape, value, Path::Root, &mut problems);
     problems
 }
 
-fn walk(shape: Shape<'_>, value: &Value, path: &str, problems: &mut Vec<String>) {
-    if value.is_null() {
+fn walk(shape: Shape<'_>, value: &Value, path: Path<'_>, problems: &mut Vec<String>) {
+    if value.is_null() || problems.len() >= PROBLEMS_MAX {
         return;
     }
     match shape.form(Some(value)) {
@@ -29,33 +54,33 @@ fn walk(shape: Shape<'_>, value: &Value, path: &str, problems: &mut Vec<String>)
                 return problems.push(at(path, &expected("list", value)));
             };
             for (index, item) in items.iter().enumerate() {
-                walk(shape.item(), item, &format!("{path}[{index}]"), problems);
+                walk(shape.item(), item, Path::Index(&path, index), problems);
             }
         }
     }
 }
 
-fn at(path: &str, problem: &str) -> String {
-    if path.is_empty() { problem.to_owned() } else { format!("{path}: {problem}") }
+fn at(path: Path<'_>, problem: &str) -> String {
+    if matches!(path, Path::Root) { problem.to_owned() } else { format!("{path}: {problem}") }
 }
 
 fn expected(what: &str, found: &Value) -> String {
     format!("expected {what}, got &{{{found}}}")
 }
 
-fn fields(map: MapForm<'_>, value: &Value, path: &str, problems: &mut Vec<String>) {
+fn fields(map: MapForm<'_>, value: &Value, path: Path<'_>, problems: &mut Vec<String>) {
     let Some(object) = value.as_object() else { return problems.push(at(path, &expected("map", value))) };
     for (name, value) in object {
-        let path = format!("{path}.{name}");
+        let path = Path::Field(&path, name);
         let Some(shape) = map.field(name) else {
-            problems.push(at(&path, "field not declared in schema"));
+            problems.push(at(path, "field not declared in schema"));
             return;
         };
-        walk(shape, value, &path, problems);
+        walk(shape, value, path, problems);
     }
 }
 
-fn items(list: ListForm<'_>, value: &Value, path: &str, problems: &mut Vec<String>) {
+fn items(list: ListForm<'_>, value: &Value, path: Path<'_>, problems: &mut Vec<String>) {
     let Some(items) = value.as_array() else { return problems.push(at(path, &expected("list", value))) };
     let mut seen: BTreeSet<Element> = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
@@ -66,7 +91,7 @@ fn items(list: ListForm<'_>, value: &Value, path: &str, problems: &mut Vec<Strin
         if seen.contains(&step) {
             problems.push(at(path, &format!("duplicate entries for key {step}")));
         }
-        walk(list.item(), item, &format!("{path}{step}"), problems);
+        walk(list.item(), item, Path::Item(&path, &step), problems);
         seen.insert(step);
     }
 }

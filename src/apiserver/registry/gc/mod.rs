@@ -7,7 +7,7 @@
 //! Source: kubernetes `pkg/controller/garbagecollector`, `pkg/controller/namespace/deletion`,
 //! apiextensions-apiserver `pkg/controller/finalizer`, v1.35.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -186,7 +186,8 @@ impl Collector<'_> {
             if let Some(owners) =
                 object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut)
             {
-                owners.retain(|owner| !lost.iter().any(|uid| owner["uid"] == uid.as_str()));
+                let lost: HashSet<&str> = lost.iter().map(String::as_str).collect();
+                owners.retain(|owner| owner["uid"].as_str().is_none_or(|uid| !lost.contains(uid)));
                 if owners.is_empty() {
                     object::unset(object, "ownerReferences");
                 }

@@ -335,8 +335,9 @@ impl Run {
             }
             Json::Array(items) => {
                 let Some(below) = &node.items else { return Ok(()) };
+                let old_items = node.old_items(old);
                 for (index, item) in items.iter().enumerate() {
-                    self.walk(below, path.index(index), item, node.old_item(item, old), unchanged)?;
+                    self.walk(below, path.index(index), item, old_items.of(item), unchanged)?;
                 }
             }
             _ => {}

@@ -4,9 +4,14 @@
 //! Source: apimachinery `pkg/util/strategicpatch/patch.go`, v0.35 (`mergeMap`, `mergeSlice`,
 //! `normalizeElementOrder`).
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
+use self::places::{Places, first_places};
 use crate::apiserver::failure::Failure;
+
+mod places;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -105,12 +110,10 @@ impl Merger<'_> {
         match list(self.kind, path) {
             List::Replace => Ok(new.into_iter().map(without_directives_value).collect()),
             List::Set => {
-                let mut merged: Vec<Value> = Vec::with_capacity(old.len() + new.len());
-                for item in old.into_iter().chain(new) {
-                    if !merged.contains(&item) {
-                        merged.push(item);
-                    }
-                }
+                let mut merged = old;
+                merged.extend(new);
+                let mut seen = HashSet::with_capacity(merged.len());
+                merged.retain(|item| seen.insert(item.clone()));
                 Ok(merged)
             }
             List::Keyed(key) => self.keyed(path, key, old, new),
@@ -126,13 +129,13 @@ impl Merger<'_> {
     ) -> Result<Vec<Value>, Failure> {
         let mut changes = Vec::with_capacity(new.len());
         let mut replace = false;
+        let mut unwanted = HashSet::new();
         for item in new {
             match item.get(PATCH).map(|d| d.as_str().unwrap_or_default()) {
                 None => changes.push(item),
                 Some("replace") => replace = true,
                 Some("delete") => {
-                    let wanted = key_of(&item, key, path)?.clone();
-                    old.retain(|candidate| candidate.get(key) != Some(&wanted));
+                    unwanted.insert(key_of(&item, key, path)?.clone());
                 }
                 Some(_) => return Err(unknown_directive(&item[PATCH])),
             }
@@ -140,15 +143,23 @@ impl Merger<'_> {
         if replace {
             return Ok(changes.into_iter().map(without_directives_value).collect());
         }
+        old.retain(|item| item.get(key).is_none_or(|found| !unwanted.contains(found)));
+        let mut places = Places::of(&old, key);
         for change in changes {
-            let wanted = key_of(&change, key, path)?;
-            let found = old.iter_mut().find(|candidate| candidate.get(key) == Some(wanted));
-            match (found, change) {
-                (Some(slot), Value::Object(change)) => {
+            let wanted = key_of(&change, key, path)?.clone();
+            let at = places.first(&wanted);
+            match (at.and_then(|at| Some((at, old.get_mut(at)?))), change) {
+                (Some((at, slot)), Value::Object(change)) => {
                     let Value::Object(before) = slot.take() else { continue };
                     *slot = Value::Object(self.object(path, before, change)?);
+                    // A merge may take the key away: null deletes it.
+                    places.moved(at, &wanted, slot.get(key));
                 }
-                (_, change) => old.push(without_directives_value(change)),
+                (_, change) => {
+                    let added = without_directives_value(change);
+                    places.add(old.len(), added.get(key));
+                    old.push(added);
+                }
             }
         }
         Ok(old)
@@ -191,26 +202,27 @@ impl Merger<'_> {
     }
 }
 
-/// Two scalars, or two objects with equal merge keys.
-fn same(a: &Value, b: &Value, strategy: List) -> bool {
+/// What tells an item of such a list apart: itself, or its merge key.
+fn identity(item: &Value, strategy: List) -> Option<&Value> {
     match strategy {
-        List::Keyed(key) => a.get(key).is_some() && a.get(key) == b.get(key),
-        List::Set | List::Replace => a == b,
+        List::Keyed(key) => item.get(key),
+        List::Set | List::Replace => Some(item),
     }
 }
 
 fn in_order(merged: Vec<Value>, order: &[Value], before: &[Value], strategy: List) -> Vec<Value> {
-    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item, strategy));
+    let wanted = first_places(order, |item| identity(item, strategy));
+    let were = first_places(before, |item| identity(item, strategy));
+    let place = |item: &Value| identity(item, strategy).and_then(|key| wanted.get(key)).copied();
+    let was = |item: &Value| identity(item, strategy).and_then(|key| were.get(key)).copied();
     let (mut named, server_only): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|item| place(order, item).is_some());
-    named.sort_by_key(|item| place(order, item));
+        merged.into_iter().partition(|item| place(item).is_some());
+    named.sort_by_cached_key(place);
     let mut out = Vec::with_capacity(named.len() + server_only.len());
     let mut rest = server_only.into_iter().peekable();
     for item in named {
-        if let Some(mine) = place(before, &item) {
-            while let Some(other) =
-                rest.next_if(|other| place(before, other).is_some_and(|theirs| theirs < mine))
-            {
+        if let Some(mine) = was(&item) {
+            while let Some(other) = rest.next_if(|other| was(other).is_some_and(|theirs| theirs < mine)) {
                 out.push(other);
             }
         }
@@ -225,7 +237,8 @@ fn retain_keys(target: &mut Object, patch: &mut Object) -> Result<(), Failure> {
     match patch.remove(RETAIN_KEYS) {
         None => Ok(()),
         Some(Value::Array(keys)) => {
-            target.retain(|key, _| keys.iter().any(|k| k == key));
+            let kept: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+            target.retain(|key, _| kept.contains(key.as_str()));
             Ok(())
         }
         Some(_) => Err(Failure::bad_request("invalid patch format of retainKeys: a list is expected")),
@@ -239,6 +252,7 @@ fn delete_scalars(target: &mut Object, field: &str, unwanted: Value) -> Result<(
         )));
     };
     if let Some(Value::Array(items)) = target.get_mut(field) {
+        let unwanted: HashSet<Value> = unwanted.into_iter().collect();
         items.retain(|item| !unwanted.contains(item));
     }
     Ok(())
@@ -285,6 +299,9 @@ fn without_directives_value(value: Value) -> Value {
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
+
+#[cfg(test)]
+mod oracle;
 
 #[cfg(test)]
 mod tests {
