@@ -31,22 +31,28 @@ mod documents;
 
 mod handler;
 
+pub mod audit;
+mod flow;
+
 pub mod import;
+
+mod newcomers;
 
 pub mod serve;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::{Buf, Bytes};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -59,18 +65,28 @@ use crate::time::Clock;
 pub use request::auth::{Identity, Tokens};
 pub use response::Body;
 
+use audit::{AuditLog, Auditing, Source};
 use failure::Failure;
+use flow::{Class, Flow, Place};
+use handler::Asked;
+use newcomers::Newcomer;
 use object::Record;
+use registry::offload::Lane;
 use registry::{Draft, Registry, Subject, definitions, gc, housekeeping};
+use request::auth::Role;
 use request::options::WriteOptions;
 use resource::{CRD_GROUP, CRD_PLURAL, Resource, crds};
-use response::encoding;
+use response::held::hold;
 use response::lines::Lines;
+use response::{Reply, encoding};
 
 /// Largest request body, as kube-apiserver's.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// How long a client may take to send one.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a request may take, its body included, as kube-apiserver's `--request-timeout`. What a watch sends
+/// once it has begun does not count.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// In upstream's words, `pkg/server/filters/maxinflight.go`.
+const TOO_MANY_REQUESTS: &str = "Too many requests, please try again later.\n";
 /// Namespaces that exist from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -102,6 +118,7 @@ pub enum OpenError {
 pub struct ApiServer {
     server: Arc<Server>,
     caller: Caller,
+    source: Source,
 }
 
 /// Whom requests through a handle come from.
@@ -116,6 +133,8 @@ struct Server {
     registry: Arc<Registry>,
     lines: Arc<Lines>,
     tokens: ArcSwap<Tokens>,
+    flow: Flow,
+    audit: ArcSwapOption<AuditLog>,
     /// Garbage collection and housekeeping; they end with the last handle.
     tasks: Vec<JoinHandle<()>>,
 }
@@ -147,8 +166,9 @@ impl ApiServer {
             tokio::spawn(housekeeping::run(registry.clone())),
         ];
         let tokens = ArcSwap::from_pointee(tokens);
-        let server = Server { registry, lines: Arc::default(), tokens, tasks };
-        Ok(Self { server: Arc::new(server), caller: Caller::Known(Identity::ADMIN) })
+        let (lines, flow, audit) = (Arc::default(), Flow::default(), ArcSwapOption::empty());
+        let server = Arc::new(Server { registry, lines, tokens, flow, audit, tasks });
+        Ok(Self { server, caller: Caller::Known(Identity::ADMIN), source: Source::InProcess })
     }
 
     /// A handle whose requests need a token: what a socket serves.
@@ -161,7 +181,7 @@ impl ApiServer {
     /// that request.
     #[must_use]
     pub fn known_as(&self, identity: Identity) -> Self {
-        Self { server: self.server.clone(), caller: Caller::ByToken(identity) }
+        Self { caller: Caller::ByToken(identity), ..self.clone() }
     }
 
     /// From now on only these tokens open the door.
@@ -172,7 +192,32 @@ impl ApiServer {
     /// A handle whose requests come from `identity`.
     #[must_use]
     pub fn acting_as(&self, identity: Identity) -> Self {
-        Self { server: self.server.clone(), caller: Caller::Known(identity) }
+        Self { caller: Caller::Known(identity), ..self.clone() }
+    }
+
+    /// A handle for requests that come from there.
+    #[must_use]
+    pub fn reached_from(&self, source: Source) -> Self {
+        Self { source, ..self.clone() }
+    }
+
+    /// From now on every request is written down.
+    pub fn audit_to(&self, log: Arc<AuditLog>) {
+        self.server.audit.store(Some(log));
+    }
+
+    /// Whether everything is written that a client needs to find this server; until then it is not ready.
+    pub fn set_announced(&self, announced: bool) {
+        self.server.registry.announced.store(announced, Ordering::Release);
+    }
+
+    /// True for requests of this process itself: nobody from outside keeps them waiting.
+    fn in_process(&self) -> bool {
+        matches!(self.caller, Caller::Known(_))
+    }
+
+    fn reading_lane(&self) -> Lane {
+        if self.in_process() { Lane::InProcess } else { Lane::Reading }
     }
 
     async fn answer<B>(self, request: Request<B>) -> Response<Body>
@@ -182,22 +227,64 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        let mut reply = match self.who(&parts) {
-            Err(failure) => failure.into(),
-            Ok(who) => {
-                let body = collect(body).await;
-                handler::handle(&self.server.registry, &self.server.lines, who, &parts, body).await
-            }
-        };
-        if let Ok(id) = HeaderValue::from_str(&self.server.registry.rng.uuid().to_string()) {
+        let parts = Arc::new(parts);
+        let Server { registry, audit, .. } = &*self.server;
+        let mut audited =
+            audit.load_full().map(|log| Auditing::begin(log, registry.clock.clone(), &parts, self.source));
+        let (mut reply, place) = self.reply(&parts, body, audited.as_mut()).await;
+        let id = registry.rng.uuid().to_string();
+        if let Some(audited) = &mut audited {
+            audited.answered(&id, &reply);
+        }
+        if let Ok(id) = HeaderValue::from_str(&id) {
             reply.headers.insert("audit-id", id);
         }
-        self.server.registry.metrics.count(&parts.method, reply.code);
-        encoding::response(reply, &parts).await
+        registry.metrics.count(&parts.method, reply.code);
+        let response = encoding::response(reply, &parts, &registry.offload, self.reading_lane()).await;
+        if place.is_none() && audited.is_none() { response } else { hold(response, (place, audited)) }
+    }
+
+    /// The answer, and the place that the request takes until it is sent.
+    async fn reply<B>(
+        &self,
+        parts: &Arc<Parts>,
+        body: B,
+        audited: Option<&mut Auditing>,
+    ) -> (Reply, Option<Place>)
+    where
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let who = match self.who(parts, audited) {
+            Ok(who) => who,
+            Err(failure) => return (failure.into(), None),
+        };
+        if let (Some(newcomer), false) = (parts.extensions.get::<Newcomer>(), who.role == Role::Anonymous) {
+            newcomer.is_known();
+        }
+        let place = match self.in_process() {
+            true => None,
+            false => match self.server.flow.enter(Class::of(parts, &who), &who) {
+                None => return (too_many_requests(), None),
+                place => place,
+            },
+        };
+        let in_process = self.in_process();
+        let Server { registry, lines, .. } = &*self.server;
+        let (registry, lines) = (registry.clone(), lines.clone());
+        let work = async {
+            let body = collect(body).await;
+            handler::handle(Asked { registry, lines, who, parts: parts.clone(), body, in_process }).await
+        };
+        let reply = tokio::time::timeout(REQUEST_TIMEOUT, work).await.unwrap_or_else(|_| {
+            Failure::timeout("request did not complete within the allotted timeout").into()
+        });
+        (reply, place)
     }
 
     /// Whom a request is from, or is made as.
-    fn who(&self, parts: &Parts) -> Result<Identity, Failure> {
+    fn who(&self, parts: &Parts, audited: Option<&mut Auditing>) -> Result<Identity, Failure> {
         let identity = match &self.caller {
             Caller::Known(identity) => identity.clone(),
             Caller::ByToken(otherwise) => {
@@ -205,21 +292,33 @@ impl ApiServer {
                 self.server.tokens.load().authenticate(given)?.unwrap_or_else(|| otherwise.clone())
             }
         };
-        identity.impersonating(&parts.headers)
+        let acting_as = identity.clone().impersonating(&parts.headers);
+        if let Some(audited) = audited {
+            audited.asked_by(&identity, acting_as.as_ref().unwrap_or(&identity));
+        }
+        acting_as
+    }
+
+    /// A refusal of somebody who is not let in.
+    async fn refuse(&self, failure: Failure, parts: &Parts) -> Response<Body> {
+        encoding::response(failure.into(), parts, &self.server.registry.offload, Lane::Reading).await
     }
 }
 
-/// The whole body, if it is not too large or too slow.
+fn too_many_requests() -> Reply {
+    let mut reply = Reply::new(StatusCode::TOO_MANY_REQUESTS, "text/plain; charset=utf-8", TOO_MANY_REQUESTS);
+    reply.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    reply.reason = Some(failure::Reason::TooManyRequests);
+    reply
+}
+
+/// The whole body, if it is not too large.
 async fn collect<B>(body: B) -> Result<Bytes, Failure>
 where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect());
-    let Ok(collected) = collected.await else {
-        return Err(Failure::timeout("the request body did not arrive in time"));
-    };
-    match collected {
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(collected) => {
             let mut body = collected.aggregate();
             Ok(body.copy_to_bytes(body.remaining()))

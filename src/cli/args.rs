@@ -186,6 +186,9 @@ pub struct StandaloneArgs {
     /// Write a kubeconfig that may only read, with mode 0600
     #[arg(long, value_name = "FILE")]
     pub read_only_kubeconfig_out: Option<PathBuf>,
+    /// Write who asked for what to this file (mode 0600), one JSON event per request
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "repair"])]
+    pub audit_log: Option<PathBuf>,
     /// Fill the store from this backup first; it must be empty
     #[arg(long, value_name = "FILE", conflicts_with = "sample")]
     pub restore: Option<PathBuf>,

@@ -104,8 +104,11 @@ pub async fn listen(
             (Listening::Socket { _listening: listening }, said)
         }
         Some(Address::Tcp(address)) => {
+            // Whoever waits for the server to be ready reads the kubeconfig next.
+            server.set_announced(false);
             let listening = serve::listen(server.guarded(), *address, &identity.authority).await?;
             let said = announce(args, listening.address(), identity)?;
+            server.set_announced(true);
             (Listening::Address { _listening: listening }, said)
         }
     };

@@ -1,4 +1,10 @@
-//! How freed memory goes back to the operating system. Owns the allocator's one setting.
+//! How freed memory goes back to the operating system. Owns what is asked of the allocator.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// Between two times that a thread gives memory back.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(5);
 
 /// `mi_option_purge_delay` of mimalloc v3: milliseconds before freed pages are given back.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
@@ -10,4 +16,21 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 pub fn give_back_at_once() {
     // SAFETY: the option is valid for the linked version, and setting it at any time is allowed.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }
+}
+
+/// Called when a thread of the runtime has nothing to do: gives back what others have freed of its memory, now
+/// and then. Without it that stays with the thread until it allocates as much again, and after a burst nothing
+/// does.
+#[allow(unsafe_code, reason = "asks the allocator to tidy up the calling thread's memory")]
+pub fn give_back_when_idle() {
+    thread_local! {
+        static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    let now = Instant::now();
+    if LAST.get().is_some_and(|last| now.duration_since(last) < GIVE_BACK_EVERY) {
+        return;
+    }
+    LAST.set(Some(now));
+    // SAFETY: it may be called at any time, on any thread.
+    unsafe { libmimalloc_sys::mi_collect(false) }
 }

@@ -2,10 +2,12 @@
 
 pub mod act;
 pub mod args;
+pub mod audit;
 pub mod backup;
 pub mod crds;
 pub mod dashboard;
 pub mod describe;
+pub mod descriptors;
 mod documents;
 pub mod get;
 pub mod listen;
@@ -41,7 +43,11 @@ use wait::Waited;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .on_thread_park(memory::give_back_when_idle)
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return output::fail(&format!("cannot start the async runtime: {error}")),
     };

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
 use super::store::Place;
-use super::{backup, dashboard, listen, output};
+use super::{audit, backup, dashboard, descriptors, listen, output};
 use crate::apiserver::{OpenError, Tokens};
 use crate::client::{Connection, in_process};
 use crate::controllers;
@@ -87,6 +87,10 @@ fn tell(scenario: Scenario, connection: Connection, clock: &Clock, time_scale: f
 /// A store that is held, damaged or not writable; an address that cannot be listened on.
 pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit> {
     listen::check(args)?;
+    if args.listen.is_some() {
+        descriptors::raise_limit();
+    }
+    let audit = args.audit_log.as_deref().map(audit::start).transpose()?;
     let scenario = args.sample.as_deref().map(Scenario::parse).transpose()?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let place = Place::of(&args.store)?;
@@ -119,6 +123,9 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         Place::Disk(dir) => Some(AbortOnDropHandle::new(tokio::spawn(DiskStore::scrub(dir.clone())))),
         _ => None,
     };
+    if let Some(log) = &audit {
+        stack.server().audit_to(log.clone());
+    }
     let _story = match scenario.filter(|_| is_new) {
         Some(scenario) if is_static => {
             let count = load::import(stack.server(), scenario, clock.now()).await?;
@@ -136,6 +143,9 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?
     };
     stack.stop().await;
+    if let Some(log) = audit {
+        log.finish();
+    }
     Ok(exit)
 }
 

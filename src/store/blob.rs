@@ -57,6 +57,16 @@ impl Blob {
         }
     }
 
+    /// Size of the value in bytes, as far as it is intact.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self.0.split_first() {
+            Some((&LZ4, body)) => lz4_flex::block::uncompressed_size(body).map_or(0, |(size, _)| size),
+            Some((_, body)) => body.len(),
+            None => 0,
+        }
+    }
+
     /// The packed form, for a backend to write.
     pub(super) fn packed(&self) -> &[u8] {
         &self.0

@@ -167,6 +167,10 @@ impl Image {
         Ok(state.history.after(after).find(|change| &*change.key == key).cloned())
     }
 
+    pub(super) fn weight(&self, key: &str) -> usize {
+        self.0.read().objects.get(key).map_or(0, |entry| entry.value.bytes())
+    }
+
     pub(super) fn range(&self, range: Range<'_>) -> Result<Page, Error> {
         let state = self.0.read();
         let at = range.at.unwrap_or(state.revision);

@@ -44,6 +44,10 @@ impl Store for MemoryStore {
         self.0.range(range)
     }
 
+    fn weight(&self, key: &str) -> usize {
+        self.0.weight(key)
+    }
+
     async fn txn(&self, txn: Txn) -> Result<Outcome, Error> {
         let packed = Packed::from(txn);
         Ok(self.0.write(|state| {

@@ -217,6 +217,12 @@ pub trait Store: Send + Sync + 'static {
     /// client has seen before.
     async fn raise(&self, floor: Revision) -> Result<(), Error>;
 
+    /// Size in bytes of the value at `key`, as far as it is known without waiting; 0 when there is none. It
+    /// says how much work the value is, not what is stored.
+    fn weight(&self, _key: &str) -> usize {
+        0
+    }
+
     /// How large a transaction may be.
     fn limit(&self) -> TxnLimit {
         TxnLimit { writes: 1_000, bytes: 64 << 20 }

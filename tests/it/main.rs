@@ -12,6 +12,8 @@
 
 mod actions;
 mod apiserver;
+mod audit;
+mod busy;
 mod clusterctl;
 mod columns;
 mod conformance;

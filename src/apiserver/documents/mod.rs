@@ -4,6 +4,8 @@
 mod discovery;
 mod openapi;
 
+use std::sync::atomic::Ordering;
+
 use chrono::TimeDelta;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
@@ -94,16 +96,26 @@ pub async fn answer(registry: &Registry, path: &str, parts: &Parts, query: &Quer
 }
 
 /// What health is made of.
-const CHECKS: [&str; 2] = ["ping", "store"];
+const CHECKS: [&str; 3] = ["ping", "store", KUBECONFIGS];
+/// Are the files written that a client was promised? Asked of a server that is to be ready, not of one that is
+/// to be alive.
+const KUBECONFIGS: &str = "kubeconfigs";
 
-/// The answer of a probe: of one check, or of all that are not excluded. Nothing is served before
-/// everything has started, so alive means ready; what can fail later is the store.
+/// The answer of a probe: of one check, or of all that are not excluded.
 async fn health(registry: &Registry, probe: &str, only: &str, query: &Query) -> Reply {
     let store_works = registry.store.revision().await.is_ok();
+    let announced = registry.announced.load(Ordering::Acquire);
     let excluded = query.text("exclude");
     let (mut lines, mut healthy) = (String::new(), true);
-    for check in CHECKS.into_iter().filter(|check| only.is_empty() || *check == only) {
-        let fine = check != "store" || store_works;
+    let asked = |check: &&str| {
+        if only.is_empty() { *check != KUBECONFIGS || probe == "readyz" } else { *check == only }
+    };
+    for check in CHECKS.into_iter().filter(asked) {
+        let fine = match check {
+            "store" => store_works,
+            KUBECONFIGS => announced,
+            _ => true,
+        };
         let line = match (check == excluded, fine) {
             (true, _) => format!("[+]{check} excluded: ok\n"),
             (_, true) => format!("[+]{check} ok\n"),

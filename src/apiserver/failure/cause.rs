@@ -14,7 +14,10 @@ const NAME_BYTES_MAX: usize = 512;
 /// with each of a thousand fields below it.
 #[must_use]
 pub fn cut(name: &str) -> &str {
-    name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(name)
+    if name.len() <= NAME_BYTES_MAX {
+        return name;
+    }
+    (0..=NAME_BYTES_MAX).rev().find_map(|end| name.get(..end)).unwrap_or_default()
 }
 
 /// What is wrong with one field, as `causes[].reason` says it.

@@ -59,7 +59,8 @@ impl Reason {
         }
     }
 
-    fn word(self) -> String {
+    #[must_use]
+    pub fn word(self) -> String {
         if self == Self::None { String::new() } else { format!("{self:?}") }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use http::{HeaderName, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use serde_json::Value;
@@ -19,58 +19,64 @@ use crate::apiserver::object::Record;
 use crate::apiserver::patch::{self, Patch};
 use crate::apiserver::registry::deletion::DeleteOptions;
 use crate::apiserver::registry::identity;
+use crate::apiserver::registry::list::Listing;
+use crate::apiserver::registry::offload::{LIGHT_BYTES_MAX, LIGHT_OBJECTS_MAX, Lane};
 use crate::apiserver::registry::{Draft, Part, Registry, Subject, Written, present};
 use crate::apiserver::request::auth::Identity;
 use crate::apiserver::request::content;
 use crate::apiserver::request::negotiate::{self, Form};
 use crate::apiserver::request::options::{ListOptions, Query, WriteKind, WriteOptions, resource_version};
 use crate::apiserver::request::routes::{Route, Target, Verb, route};
-use crate::apiserver::resource::Resource;
 use crate::apiserver::resource::scale;
 use crate::apiserver::resource::strategy::Strategy;
+use crate::apiserver::resource::{Resource, ScalePaths};
 use crate::apiserver::response::answer;
 use crate::apiserver::response::lines::{Lines, value_line};
 use crate::apiserver::response::watch::Watcher;
 use crate::apiserver::response::{Payload, Reply};
 
+/// Lists up to this size, unpacked, are written on the spot.
+const LIGHT_LIST_BYTES_MAX: usize = 16 * LIGHT_BYTES_MAX;
+
+/// Who asks for what, before its resource is looked for.
+pub struct Asked {
+    pub registry: Arc<Registry>,
+    pub lines: Arc<Lines>,
+    pub who: Identity,
+    pub parts: Arc<Parts>,
+    pub body: Result<Bytes, Failure>,
+    /// By a part of this process.
+    pub in_process: bool,
+}
+
 /// A request whose resource was found.
-struct Call<'a> {
-    registry: &'a Arc<Registry>,
-    lines: &'a Arc<Lines>,
+struct Call {
+    registry: Arc<Registry>,
+    lines: Arc<Lines>,
     who: Identity,
     resource: Arc<Resource>,
-    target: &'a Target,
-    query: &'a Query,
-    headers: &'a HeaderMap,
+    target: Target,
+    query: Query,
+    parts: Arc<Parts>,
     body: Bytes,
+    in_process: bool,
 }
 
 /// Answers a request; failures are answers too.
-pub async fn handle(
-    registry: &Arc<Registry>,
-    lines: &Arc<Lines>,
-    who: Identity,
-    parts: &Parts,
-    body: Result<Bytes, Failure>,
-) -> Reply {
-    match try_handle(registry, lines, who, parts, body).await {
+pub async fn handle(asked: Asked) -> Reply {
+    match try_handle(asked).await {
         Ok(reply) => reply,
         Err(failure) => failure.into(),
     }
 }
 
-async fn try_handle(
-    registry: &Arc<Registry>,
-    lines: &Arc<Lines>,
-    who: Identity,
-    parts: &Parts,
-    body: Result<Bytes, Failure>,
-) -> Result<Reply, Failure> {
+async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
+    let Asked { registry, lines, who, parts, body, in_process } = asked;
     let query = Query::parse(&parts.uri);
     let (verb, target) = match route(&parts.method, &parts.uri, &query)? {
         Route::Other(path) => {
             who.authorize_path(documents::verb(&parts.method), &path)?;
-            return documents::answer(registry, &path, parts, &query).await;
+            return documents::answer(&registry, &path, &parts, &query).await;
         }
         Route::Resource(verb, target) => (verb, target),
     };
@@ -93,20 +99,28 @@ async fn try_handle(
         return Ok(documents::not_found());
     }
     let warnings: Vec<String> = resource.deprecation.iter().cloned().collect();
-    let call = Call {
-        registry,
-        lines,
-        who,
-        resource,
-        target: &target,
-        query: &query,
-        headers: &parts.headers,
-        body: body?,
+    let call = Call { registry, lines, who, resource, target, query, parts, body: body?, in_process };
+    let reply = if call.is_long(verb) {
+        let (registry, lane) = (call.registry.clone(), call.lane(Lane::Writing));
+        registry.offload.drive(lane, call.run(verb)).await?
+    } else {
+        call.run(verb).await
     };
-    Ok(call.run(verb).await?.with_warnings(&warnings))
+    Ok(reply?.with_warnings(&warnings))
 }
 
-impl Call<'_> {
+impl Call {
+    /// Much has to be read, changed or checked, of the body or of what is there.
+    fn is_long(&self, verb: Verb) -> bool {
+        let changes = matches!(verb, Verb::Update | Verb::Patch | Verb::Delete);
+        let there = if changes { self.registry.store.weight(&self.subject().key()) } else { 0 };
+        self.body.len().max(there) > LIGHT_BYTES_MAX
+    }
+
+    fn lane(&self, lane: Lane) -> Lane {
+        if self.in_process { Lane::InProcess } else { lane }
+    }
+
     async fn run(self, verb: Verb) -> Result<Reply, Failure> {
         let resource = &self.resource;
         if !resource.verbs().contains(&verb.word()) && !(resource.terminating && is_write(verb)) {
@@ -140,11 +154,11 @@ impl Call<'_> {
     }
 
     fn header(&self, name: HeaderName) -> &str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+        self.parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
     fn form(&self, list: bool) -> Result<Form, Failure> {
-        negotiate::form(self.header(header::ACCEPT), self.query, list)
+        negotiate::form(self.header(header::ACCEPT), &self.query, list)
     }
 
     fn draft(&self) -> Result<Draft, Failure> {
@@ -154,21 +168,32 @@ impl Call<'_> {
 
     async fn get(&self) -> Result<Reply, Failure> {
         let form = self.form(false)?;
-        self.registry.wait_for(resource_version(self.query)?.unwrap_or(0)).await?;
+        self.registry.wait_for(resource_version(&self.query)?.unwrap_or(0)).await?;
         let record = Record::read(&self.registry.entry(self.subject()).await?)?;
         answer::one(&self.resource, &record, form, self.registry.clock.now()).map(Reply::json)
     }
 
     async fn list(&self) -> Result<Reply, Failure> {
         let form = self.form(true)?;
-        let options = ListOptions::parse(self.query, false)?;
+        let options = ListOptions::parse(&self.query, false)?;
         let listing = self.registry.list(&self.resource, &self.target.namespace, &options).await?;
-        answer::list(&self.resource, &listing, form, self.registry.clock.now()).map(Reply::json)
+        self.listed(listing, form).await
+    }
+
+    async fn listed(&self, listing: Listing, form: Form) -> Result<Reply, Failure> {
+        let now = self.registry.clock.now();
+        let bytes: usize = listing.entries.iter().map(|entry| entry.value.bytes()).sum();
+        if listing.entries.len() <= LIGHT_OBJECTS_MAX && bytes <= LIGHT_LIST_BYTES_MAX {
+            return answer::list(&self.resource, &listing, form, now).map(Reply::json);
+        }
+        let resource = self.resource.clone();
+        let written = move || answer::list(&resource, &listing, form, now).map(Reply::json);
+        self.registry.offload.run(self.lane(Lane::Reading), written).await?
     }
 
     async fn watch(&self) -> Result<Reply, Failure> {
         let form = self.form(false)?;
-        let options = ListOptions::parse(self.query, true)?;
+        let options = ListOptions::parse(&self.query, true)?;
         let (registry, lines) = (self.registry.clone(), self.lines.clone());
         let namespace = &self.target.namespace;
         let opened = Watcher::open(registry, lines, self.resource.clone(), namespace, &options, form).await?;
@@ -193,7 +218,8 @@ impl Call<'_> {
     fn written(&self, written: &Written, form: Form) -> Result<Reply, Failure> {
         let now = self.registry.clock.now();
         let body = answer::written(&self.resource, &written.object, &written.managed, form, now)?;
-        Ok(Reply::json(body).created(written.created).with_warnings(&written.warnings))
+        let reply = Reply::json(body).about(&written.object);
+        Ok(reply.created(written.created).with_warnings(&written.warnings))
     }
 
     /// Get, update or patch of the object or of its status.
@@ -247,7 +273,7 @@ impl Call<'_> {
     }
 
     fn write_options(&self, kind: WriteKind) -> Result<WriteOptions<'_>, Failure> {
-        WriteOptions::parse(self.query, kind, self.header(header::USER_AGENT))
+        WriteOptions::parse(&self.query, kind, self.header(header::USER_AGENT))
     }
 
     async fn delete(&self) -> Result<Reply, Failure> {
@@ -264,19 +290,19 @@ impl Call<'_> {
 
     fn delete_options(&self) -> Result<DeleteOptions, Failure> {
         if self.body.is_empty() {
-            return DeleteOptions::parse(self.query, None);
+            return DeleteOptions::parse(&self.query, None);
         }
         let (body, _) = content::decode(self.header(header::CONTENT_TYPE), &self.body)?;
-        DeleteOptions::parse(self.query, Some(body))
+        DeleteOptions::parse(&self.query, Some(body))
     }
 
     async fn delete_collection(&self) -> Result<Reply, Failure> {
         let form = self.form(true)?;
-        let which = ListOptions::parse(self.query, false)?;
+        let which = ListOptions::parse(&self.query, false)?;
         let options = self.delete_options()?;
         let namespace = &self.target.namespace;
         let listing = self.registry.delete_collection(&self.resource, namespace, &which, &options).await?;
-        answer::list(&self.resource, &listing, form, self.registry.clock.now()).map(Reply::json)
+        self.listed(listing, form).await
     }
 
     async fn scale(&self, verb: Verb) -> Result<Reply, Failure> {
@@ -288,7 +314,7 @@ impl Call<'_> {
                 let options = self.write_options(WriteKind::Apply)?;
                 let wish = patch::wish(&self.body)?.behind_scale(resource, paths, &self.target.name)?;
                 let written = self.registry.apply(self.subject(), Part::Scale, options, &wish).await?;
-                return Ok(Reply::json(scale::view(paths, &written.object).to_string()));
+                return Ok(scaled(paths, &written));
             }
             Verb::Get => {
                 let record = Record::read(&self.registry.entry(self.subject()).await?)?;
@@ -313,8 +339,12 @@ impl Call<'_> {
             Ok(Draft { object, duplicates: Vec::new(), is_patch: true })
         };
         let written = self.registry.update(self.subject(), Part::Scale, options, &change).await?;
-        Ok(Reply::json(scale::view(paths, &written.object).to_string()))
+        Ok(scaled(paths, &written))
     }
+}
+
+fn scaled(paths: &ScalePaths, written: &Written) -> Reply {
+    Reply::json(scale::view(paths, &written.object).to_string()).about(&written.object)
 }
 
 /// Verbs that a definition on its way out does not offer, but whose requests are answered: finalizers still

@@ -23,7 +23,7 @@ use crate::apiserver::resource::strategy::Strategy;
 use crate::store::{self, Entry, Range, Revision};
 
 /// Objects read from the store at once while looking for matches.
-const CHUNK: usize = 1_000;
+const CHUNK: usize = 500;
 /// How long a client waits for a revision that has not happened yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 const FUTURE_POLL: Duration = Duration::from_millis(50);
@@ -273,6 +273,8 @@ impl Registry {
             if page.remaining == 0 {
                 return Ok(listing);
             }
+            // Others have their turn between two pages.
+            tokio::task::yield_now().await;
         }
     }
 

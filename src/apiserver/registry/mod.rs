@@ -13,10 +13,12 @@ pub mod housekeeping;
 pub mod identity;
 pub mod list;
 mod metrics;
+pub mod offload;
 mod ownership;
 mod update;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -25,6 +27,7 @@ use tokio::sync::watch;
 
 use self::identity::check_type;
 use self::metrics::Metrics;
+use self::offload::Offload;
 use crate::apiserver::failure::Failure;
 use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::object::{self, Record, metadata};
@@ -50,6 +53,9 @@ pub struct Registry {
     /// Wakes whoever serves a resource that may be served differently from now on.
     pub catalog_changed: watch::Sender<()>,
     pub metrics: Metrics,
+    pub offload: Offload,
+    /// False while something that a client needs to find the server is not written yet.
+    pub announced: AtomicBool,
 }
 
 /// Which object a request is about.
@@ -200,6 +206,8 @@ impl Registry {
             catalog,
             catalog_changed: watch::Sender::new(()),
             metrics: Metrics::default(),
+            offload: Offload::default(),
+            announced: AtomicBool::new(true),
         }
     }
 

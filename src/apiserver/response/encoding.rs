@@ -14,6 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
 
 use super::Body;
+use crate::apiserver::registry::offload::{LIGHT_BYTES_MAX, Lane, Offload};
 use crate::apiserver::request::negotiate;
 use crate::apiserver::request::options::Query;
 use crate::apiserver::response::{Payload, Reply};
@@ -22,20 +23,25 @@ use crate::apiserver::response::{Payload, Reply};
 const GZIP_BYTES_MIN: usize = 128 * 1024;
 /// As upstream: the fastest.
 const GZIP_LEVEL: u32 = 1;
-/// Larger bodies are compressed beside the runtime's threads.
-const INLINE_BYTES_MAX: usize = 1024 * 1024;
 const INDENT: &str = "  ";
 /// Programs that show an answer to a person.
 const FOR_PEOPLE: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 
-/// The response to a request.
-pub async fn response(mut reply: Reply, request: &Parts) -> Response<Body> {
+/// The response to a request. Long bodies are made ready beside the threads that serve everybody.
+pub async fn response(mut reply: Reply, request: &Parts, offload: &Offload, lane: Lane) -> Response<Body> {
     let body = match reply.body {
         Payload::Events(_) if request.method == Method::HEAD => empty(),
         Payload::Events(events) => events,
         Payload::Whole(bytes) => {
-            let bytes = shown(bytes, &mut reply.headers, request);
-            let bytes = compressed(bytes, &mut reply.headers, request).await;
+            let dress = Dress::of(&reply.headers, request);
+            let bytes = if bytes.len() > LIGHT_BYTES_MAX {
+                let plain = bytes.clone();
+                let dressed = offload.run(lane, move || dress.on(bytes)).await;
+                dressed.unwrap_or(Dressed { bytes: plain, yaml: false, packed: false, large: false })
+            } else {
+                dress.on(bytes)
+            }
+            .announced_in(&mut reply.headers);
             reply.headers.insert(header::CONTENT_LENGTH, bytes.len().into());
             // Such an answer has no body, and must not announce one.
             if matches!(reply.code, StatusCode::NOT_MODIFIED) {
@@ -58,21 +64,75 @@ fn text(request: &Parts, name: HeaderName) -> &str {
     request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// JSON as the client likes to read it.
-fn shown(bytes: Bytes, headers: &mut http::HeaderMap, request: &Parts) -> Bytes {
-    let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json");
-    if !is_json || bytes.is_empty() {
-        return bytes;
+/// How a client likes to get a body.
+#[derive(Clone, Copy)]
+struct Dress {
+    yaml: bool,
+    indent: bool,
+    gzip: bool,
+}
+
+/// A body as it goes out.
+struct Dressed {
+    bytes: Bytes,
+    yaml: bool,
+    packed: bool,
+    /// Enough to be packed for those who like that.
+    large: bool,
+}
+
+impl Dress {
+    fn of(headers: &http::HeaderMap, request: &Parts) -> Self {
+        let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json");
+        let accept = text(request, header::ACCEPT);
+        Self {
+            yaml: is_json && negotiate::wants_yaml(accept),
+            indent: is_json && wants_indent(request, accept),
+            gzip: accepts_gzip(text(request, header::ACCEPT_ENCODING)),
+        }
     }
-    let accept = text(request, header::ACCEPT);
-    if negotiate::wants_yaml(accept)
-        && let Some(yaml) =
-            serde_json::from_slice::<Value>(&bytes).ok().and_then(|v| serde_saphyr::to_string(&v).ok())
-    {
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
-        return yaml.into();
+
+    fn on(self, bytes: Bytes) -> Dressed {
+        let plain = Dressed { bytes, yaml: false, packed: false, large: false };
+        plain.shown(self).packed(self)
     }
-    if wants_indent(request, accept) { indented(&bytes).into() } else { bytes }
+}
+
+impl Dressed {
+    /// JSON as the client likes to read it.
+    fn shown(self, dress: Dress) -> Self {
+        if self.bytes.is_empty() {
+            return self;
+        }
+        let value = || serde_json::from_slice::<Value>(&self.bytes).ok();
+        let yaml = if dress.yaml { value().and_then(|v| serde_saphyr::to_string(&v).ok()) } else { None };
+        match yaml {
+            Some(yaml) => Self { bytes: yaml.into(), yaml: true, ..self },
+            None if dress.indent => Self { bytes: indented(&self.bytes).into(), ..self },
+            None => self,
+        }
+    }
+
+    fn packed(self, dress: Dress) -> Self {
+        let large = self.bytes.len() > GZIP_BYTES_MIN;
+        match if large && dress.gzip { gzip(&self.bytes) } else { None } {
+            Some(bytes) => Self { bytes, packed: true, large, ..self },
+            None => Self { large, ..self },
+        }
+    }
+
+    fn announced_in(self, headers: &mut http::HeaderMap) -> Bytes {
+        if self.yaml {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
+        }
+        if self.large {
+            headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        if self.packed {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        self.bytes
+    }
 }
 
 fn wants_indent(request: &Parts, accept: &str) -> bool {
@@ -128,25 +188,6 @@ fn indented(json: &[u8]) -> Vec<u8> {
         }
     }
     out
-}
-
-async fn compressed(bytes: Bytes, headers: &mut http::HeaderMap, request: &Parts) -> Bytes {
-    if bytes.len() <= GZIP_BYTES_MIN {
-        return bytes;
-    }
-    headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-    if !accepts_gzip(text(request, header::ACCEPT_ENCODING)) {
-        return bytes;
-    }
-    let plain = bytes.clone();
-    let packed = if bytes.len() <= INLINE_BYTES_MAX {
-        gzip(&plain)
-    } else {
-        tokio::task::spawn_blocking(move || gzip(&plain)).await.ok().flatten()
-    };
-    let Some(packed) = packed else { return bytes };
-    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    packed
 }
 
 fn gzip(bytes: &[u8]) -> Option<Bytes> {

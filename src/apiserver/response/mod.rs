@@ -3,6 +3,7 @@
 
 pub mod answer;
 pub mod encoding;
+pub mod held;
 pub mod lines;
 mod warnings;
 pub mod watch;
@@ -12,8 +13,10 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
+use serde_json::Value;
 
 use crate::apiserver::failure::{Failure, Reason};
+use crate::apiserver::object;
 
 /// The body of an answer: one buffer, or the events of a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -23,6 +26,19 @@ pub struct Reply {
     pub code: StatusCode,
     pub headers: HeaderMap,
     pub body: Payload,
+    /// Of a failure.
+    pub reason: Option<Reason>,
+    /// What was written.
+    pub about: Option<Box<About>>,
+}
+
+/// The object that a write left behind, in a few words. Fields that it does not have are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
 }
 
 /// What an answer carries.
@@ -39,7 +55,7 @@ impl Reply {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-        Self { code, headers, body: Payload::Whole(body.into()) }
+        Self { code, headers, body: Payload::Whole(body.into()), reason: None, about: None }
     }
 
     #[must_use]
@@ -55,6 +71,18 @@ impl Reply {
         self
     }
 
+    #[must_use]
+    pub fn about(mut self, object: &Value) -> Self {
+        let text = |field| object::text(object, field).to_owned();
+        self.about = Some(Box::new(About {
+            namespace: text("namespace"),
+            name: text("name"),
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
+        }));
+        self
+    }
+
     /// One `Warning` header per text.
     #[must_use]
     pub fn with_warnings(mut self, warnings: &[String]) -> Self {
@@ -67,6 +95,7 @@ impl From<Failure> for Reply {
     fn from(failure: Failure) -> Self {
         let code = StatusCode::from_u16(failure.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut reply = Self::new(code, "application/json", failure.status().to_string());
+        reply.reason = Some(failure.reason);
         if failure.details.retry_after_s > 0 {
             reply.headers.insert(header::RETRY_AFTER, failure.details.retry_after_s.into());
         }

@@ -8,10 +8,13 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderMap, Request, Response, header};
 use hyper::body::Incoming;
 
+use super::pace::Open;
+use super::patience::Stalls;
 use crate::apiserver::ApiServer;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::response::Reply;
-use crate::apiserver::response::{Body, encoding};
+use crate::apiserver::newcomers::Newcomers;
+use crate::apiserver::response::Body;
+use crate::apiserver::response::held::hold;
 
 /// Names that lead to this machine, or to an API server by its name inside a cluster.
 pub(super) const NAMES: [&str; 4] =
@@ -66,16 +69,27 @@ fn is_ours(name: &str, listened: SocketAddr) -> bool {
 pub struct Door {
     pub server: ApiServer,
     pub entrance: Entrance,
+    pub newcomers: Newcomers,
+    pub stalls: Stalls,
 }
 
 impl Door {
-    /// What a request that came in here gets.
-    pub(super) async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    pub fn new(server: ApiServer, entrance: Entrance) -> Self {
+        Self { server, entrance, newcomers: Newcomers::default(), stalls: Stalls::default() }
+    }
+
+    /// What a request that came in here gets; it is open until that is sent.
+    pub(super) async fn answer(
+        self,
+        request: Request<Incoming>,
+        open: Open,
+    ) -> Result<Response<Body>, Infallible> {
         let authority = request.uri().authority().map(http::uri::Authority::as_str);
-        Ok(match self.entrance.admit(request.headers(), authority) {
+        let response = match self.entrance.admit(request.headers(), authority) {
             Ok(()) => self.server.answer(request).await,
-            Err(failure) => encoding::response(Reply::from(failure), &request.into_parts().0).await,
-        })
+            Err(failure) => self.server.refuse(failure, &request.into_parts().0).await,
+        };
+        Ok(hold(response, open))
     }
 }
 

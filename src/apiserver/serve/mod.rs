@@ -1,20 +1,24 @@
 //! The listener: TLS on an address, or a socket file, around the same service that is used in
 //! process. Owns accepting, limits and the end; must not know what a request means.
 
+mod accepting;
 mod door;
+mod pace;
 mod patience;
 pub mod rotation;
 mod socket;
 pub mod tls;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::str::FromStr;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -25,10 +29,14 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::accepting::Accepting;
 use self::door::{Door, Entrance};
+use self::pace::{Pace, Silence};
 use self::patience::Patient;
 use self::socket::SocketFile;
 use self::tls::{Authority, ClientCertificate, IdentityError};
+use crate::apiserver::audit::Source;
+use crate::apiserver::newcomers::Newcomer;
 use crate::apiserver::{ApiServer, Identity};
 
 /// How long a client may take to say hello.
@@ -38,8 +46,12 @@ const HEADER_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: u32 = 64 * 1024;
 /// Requests at once on one HTTP/2 connection, as kube-apiserver's default.
 const STREAMS_MAX: u32 = 250;
-/// After a failed accept (out of file descriptors), before the next.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Encrypted text that may wait for a peer.
+const TLS_BYTES_MAX: usize = 32 * 1024;
+/// Text that may wait for a peer on one HTTP/2 stream.
+const STREAM_BYTES_MAX: usize = 64 * 1024;
+/// How long requests may go on when a connection ends that nothing is asked on.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Before the path of a socket file on the command line.
 const UNIX: &str = "unix:";
 
@@ -114,7 +126,7 @@ pub async fn listen(
         TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })?;
     let address = listener.local_addr().map_err(|source| ListenError::Bind { address, source })?;
     let acceptor = TlsAcceptor::from(authority.server_config(address)?);
-    let door = Door { server, entrance: Entrance::Tcp(address) };
+    let door = Door::new(server, Entrance::Tcp(address));
     let accepting = accept(Listener::Tcp(listener, acceptor), door);
     Ok(Listening { address, _accepting: AbortOnDropHandle::new(tokio::spawn(accepting)) })
 }
@@ -126,7 +138,7 @@ pub async fn listen(
 /// [`ListenError::Socket`].
 pub async fn listen_on_socket(server: ApiServer, path: &Path) -> Result<AbortOnDropHandle<()>, ListenError> {
     let file = SocketFile::bind(path).await?;
-    let door = Door { server: server.known_as(Identity::ADMIN), entrance: Entrance::Unix };
+    let door = Door::new(server.known_as(Identity::ADMIN).reached_from(Source::Socket), Entrance::Unix);
     Ok(AbortOnDropHandle::new(tokio::spawn(accept(Listener::Unix(file), door))))
 }
 
@@ -136,7 +148,7 @@ enum Listener {
 }
 
 enum Stream {
-    Tcp(TcpStream, TlsAcceptor),
+    Tcp(TcpStream, IpAddr, TlsAcceptor),
     Unix(UnixStream),
 }
 
@@ -144,7 +156,8 @@ impl Listener {
     async fn next(&self) -> std::io::Result<Stream> {
         match self {
             Self::Tcp(listener, acceptor) => {
-                listener.accept().await.map(|(stream, _)| Stream::Tcp(stream, acceptor.clone()))
+                let (stream, peer) = listener.accept().await?;
+                Ok(Stream::Tcp(stream, peer.ip(), acceptor.clone()))
             }
             Self::Unix(file) => file.accept().await.map(Stream::Unix),
         }
@@ -154,8 +167,15 @@ impl Listener {
 impl Stream {
     async fn serve(self, door: Door) {
         match self {
-            Self::Tcp(stream, acceptor) => secured(stream, acceptor, door).await,
-            Self::Unix(stream) => converse(stream, door).await,
+            Self::Tcp(stream, peer, acceptor) => {
+                let newcomer = door.newcomers.enter();
+                tokio::select! {
+                    () = secured(stream, peer, acceptor, door, newcomer.clone()) => {}
+                    () = newcomer.turned_away() => tracing::debug!("too many connections without credentials"),
+                }
+                newcomer.is_gone();
+            }
+            Self::Unix(stream) => converse(stream, door, None).await,
         }
     }
 }
@@ -163,17 +183,23 @@ impl Stream {
 /// Accepts for ever; connections end with this task.
 async fn accept(listener: Listener, door: Door) {
     let mut connections = JoinSet::new();
+    let mut accepting = Accepting::default();
     loop {
         tokio::select! {
             biased;
             Some(_) = connections.join_next() => {}
             accepted = listener.next() => match accepted {
                 Ok(stream) => {
+                    accepting.worked();
                     connections.spawn(stream.serve(door.clone()));
                 }
                 Err(error) => {
-                    tracing::warn!("a connection could not be accepted: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    let pause = accepting.failed(&error);
+                    // A connection that ends frees what was missing.
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        Some(_) = connections.join_next() => {}
+                    }
                 }
             }
         }
@@ -181,36 +207,63 @@ async fn accept(listener: Listener, door: Door) {
 }
 
 /// A connection behind TLS, known by the certificate that its client showed.
-async fn secured(stream: TcpStream, acceptor: TlsAcceptor, mut door: Door) {
+async fn secured(stream: TcpStream, peer: IpAddr, acceptor: TlsAcceptor, mut door: Door, newcomer: Newcomer) {
     let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+    let mut stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!("TLS handshake failed: {error}"),
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
+    stream.get_mut().1.set_buffer_limit(Some(TLS_BYTES_MAX));
+    door.server = door.server.reached_from(Source::Address(peer));
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     if let Some(identity) = shown.and_then(|certificate| tls::identity_of(certificate)) {
         door.server = door.server.known_as(identity);
+        newcomer.is_known();
     }
-    converse(stream, door).await;
+    converse(stream, door, Some(newcomer)).await;
 }
 
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, door: Door) {
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    door: Door,
+    newcomer: Option<Newcomer>,
+) {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HANDSHAKE_TIMEOUT)
-        .max_buf_size(HEADER_BYTES_MAX);
+    // The head of a request has its time limit in `pace`: the one here counts from the end of the last answer.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEADER_BYTES_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(HEADERS_MAX)
         .max_concurrent_streams(STREAMS_MAX)
+        .max_send_buf_size(STREAM_BYTES_MAX)
         .adaptive_window(true);
-    let stream = TokioIo::new(Patient::new(stream));
-    let answer = service_fn(move |request| door.clone().answer(request));
-    if let Err(error) = builder.serve_connection(stream, answer).await {
+    let pace = Pace::start();
+    let stream = TokioIo::new(Patient::new(stream, pace.clone(), door.stalls.clone()));
+    let opened = pace.clone();
+    let answer = service_fn(move |mut request: http::Request<Incoming>| {
+        if let Some(newcomer) = &newcomer {
+            request.extensions_mut().insert(newcomer.clone());
+        }
+        let open = opened.open(request.version());
+        door.clone().answer(request, open)
+    });
+    let mut connection = pin!(builder.serve_connection(stream, answer));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        silence = pace.ended() => {
+            if silence == Silence::Head {
+                return tracing::debug!("the head of a request took too long");
+            }
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(GOODBYE_TIMEOUT, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return tracing::debug!("an idle connection did not end in time"),
+            }
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!("a connection ended: {error}");
     }
 }
@@ -260,7 +313,74 @@ fn bracketed(address: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::apiserver::{Options, Tokens};
+    use crate::rng::Rng;
+    use crate::store::MemoryStore;
+    use crate::time::Clock;
+
+    const REQUEST: &[u8] = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+    /// A client's end of a connection to a new server.
+    async fn connection() -> DuplexStream {
+        let clock = Clock::fixed(crate::time::parse_rfc3339("2026-11-20T10:00:00Z").unwrap());
+        let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
+        let options = Options { clock, rng: Rng::seeded(7), definitions: Vec::new(), tokens };
+        let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.unwrap();
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(converse(ours, Door::new(server.known_as(Identity::ADMIN), Entrance::Unix), None));
+        theirs
+    }
+
+    /// Asks once on a connection that stays open.
+    async fn ask(stream: &mut DuplexStream) -> String {
+        stream.write_all(REQUEST).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            assert_ne!(
+                stream.read_buf(&mut answer).await.unwrap(),
+                0,
+                "{}",
+                String::from_utf8_lossy(&answer)
+            );
+        }
+        String::from_utf8(answer).unwrap()
+    }
+
+    /// How long the server keeps the connection from now on.
+    async fn kept(stream: &mut DuplexStream) -> Duration {
+        let start = Instant::now();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_were_cut_after_ten_seconds() {
+        let mut stream = connection().await;
+        for _ in 0..3 {
+            assert!(ask(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
+            tokio::time::sleep(Duration::from_secs(89)).await;
+        }
+        assert_eq!(kept(&mut stream).await, Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_heads_are_cut_after_ten_seconds_as_before() {
+        let mut stream = connection().await;
+        stream.write_all(&REQUEST[..20]).await.unwrap();
+        assert_eq!(kept(&mut stream).await, HANDSHAKE_TIMEOUT);
+        let mut stream = connection().await;
+        ask(&mut stream).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        stream.write_all(&REQUEST[..20]).await.unwrap();
+        assert_eq!(kept(&mut stream).await, HANDSHAKE_TIMEOUT);
+    }
 
     #[test]
     fn addresses_are_read() {

@@ -152,6 +152,10 @@ impl Store for DiskStore {
         self.ask(Asked::Txn(Packed::from(txn))).await
     }
 
+    fn weight(&self, key: &str) -> usize {
+        self.image.weight(key)
+    }
+
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
         self.image.watch(prefix, after)
     }

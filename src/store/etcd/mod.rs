@@ -258,6 +258,10 @@ impl Store for EtcdStore {
         Ok(outcome)
     }
 
+    fn weight(&self, key: &str) -> usize {
+        self.0.image.weight(key)
+    }
+
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
         self.0.image.watch(prefix, after)
     }

@@ -69,7 +69,7 @@ async fn s002_health_is_told_to_everybody() {
         );
     }
     let all = site.get("/readyz?verbose").await.expect(200).text();
-    assert_eq!(all, "[+]ping ok\n[+]store ok\nreadyz check passed\n");
+    assert_eq!(all, "[+]ping ok\n[+]store ok\n[+]kubeconfigs ok\nreadyz check passed\n");
     site.get("/readyz/nonsense").await.expect(404);
     // Before a server serves there is nobody to answer: an address is refused, not half open.
     let port = Port::open().await;

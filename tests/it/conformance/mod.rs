@@ -23,7 +23,7 @@ mod scale;
 mod storage;
 mod values;
 mod watches;
-mod wire;
+pub mod wire;
 mod writing;
 
 use std::collections::VecDeque;

@@ -1,0 +1,115 @@
+//! The file of the audit log: made private, never anything but a file of its own, and begun anew when somebody
+//! has moved it away. Must not know what is written.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use crate::apiserver::audit::AuditLog;
+use crate::private_file;
+
+/// Between two looks at whether the file is still in its place.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Opens `path` for a log, which goes on where an earlier one ended.
+///
+/// # Errors
+/// It cannot be opened, is no regular file, or others may read it.
+pub fn start(path: &Path) -> anyhow::Result<Arc<AuditLog>> {
+    let file = AuditFile::open(path).context("--audit-log")?;
+    Ok(Arc::new(AuditLog::start(file).context("--audit-log")?))
+}
+
+struct AuditFile {
+    path: PathBuf,
+    file: File,
+    looked: Instant,
+}
+
+impl AuditFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), file: open(path)?, looked: Instant::now() })
+    }
+
+    /// Somebody who rotates logs has renamed or removed the file: the next event begins another.
+    fn follow(&mut self) -> io::Result<()> {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let place = |found: &Metadata| (found.dev(), found.ino());
+        let ours = place(&self.file.metadata()?);
+        if !std::fs::symlink_metadata(&self.path).is_ok_and(|found| place(&found) == ours) {
+            self.file = open(&self.path)?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for AuditFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.follow()?;
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// A file that others may read is refused: it was made for something else.
+fn open(path: &Path) -> io::Result<File> {
+    let file = private_file::append(path).map_err(io::Error::other)?;
+    if file.metadata()?.mode() & 0o077 != 0 {
+        let path = path.display();
+        return Err(io::Error::other(format!("others may use {path}; close it with: chmod 0600 {path}")));
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_a_private_file_of_its_own_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("others"), "kept").expect("a file");
+        fs::set_permissions(at("others"), fs::Permissions::from_mode(0o644)).expect("a mode");
+        fs::write(at("target"), "kept").expect("a file");
+        std::os::unix::fs::symlink(at("target"), at("link")).expect("a link");
+        fs::create_dir(at("folder")).expect("a folder");
+        for name in ["others", "link", "folder", "missing/audit"] {
+            assert!(AuditFile::open(&at(name)).is_err(), "{name}");
+        }
+        assert_eq!(fs::read_to_string(at("others")).expect("text"), "kept");
+        assert_eq!(fs::read_to_string(at("target")).expect("text"), "kept");
+        let mut file = AuditFile::open(&at("audit")).expect("a new file");
+        file.write_all(b"1\n").expect("written");
+        AuditFile::open(&at("audit")).expect("the same").write_all(b"2\n").expect("written");
+        assert_eq!(fs::read_to_string(at("audit")).expect("text"), "1\n2\n");
+        assert_eq!(fs::metadata(at("audit")).expect("there").mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_log_that_was_moved_away_is_begun_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, old) = (folder.path().join("audit"), folder.path().join("audit.1"));
+        let mut file = AuditFile::open(&path).expect("a new file");
+        file.write_all(b"1\n").expect("written");
+        fs::rename(&path, &old).expect("moved");
+        file.looked -= LOOK_EVERY;
+        file.write_all(b"2\n").expect("written");
+        assert_eq!(fs::read_to_string(&old).expect("text"), "1\n");
+        assert_eq!(fs::read_to_string(&path).expect("text"), "2\n");
+    }
+}
