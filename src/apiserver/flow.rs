@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::request::auth::{Identity, Role};
 use super::request::options::Query;
+use super::request::routes::{Route, Verb, route};
 
 /// `--max-requests-inflight` and `--max-mutating-requests-inflight` of kube-apiserver.
 const READING_MAX: usize = 400;
@@ -41,9 +42,10 @@ impl Class {
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return Self::Mutating;
         }
-        let watches = parts.uri.path().split('/').any(|step| step == "watch")
-            || Query::parse(&parts.uri).truthy("watch");
-        if watches { Self::Watching } else { Self::Reading }
+        match route(&parts.method, &parts.uri, &Query::parse(&parts.uri)) {
+            Ok(Route::Resource(Verb::Watch, _)) => Self::Watching,
+            _ => Self::Reading,
+        }
     }
 
     /// Places for everybody together, and for one of so many users. With one share more than there are users,
@@ -144,6 +146,8 @@ mod tests {
             (Method::GET, "/api/v1/nodes", Identity::ADMIN, Class::Reading),
             (Method::GET, "/api/v1/nodes?watch=1", Identity::ADMIN, Class::Watching),
             (Method::GET, "/api/v1/watch/nodes", Identity::READ_ONLY, Class::Watching),
+            (Method::GET, "/api/v1/namespaces/watch/secrets", Identity::ADMIN, Class::Reading),
+            (Method::GET, "/api/v1/nodes/a?watch=1", Identity::ADMIN, Class::Reading),
             (Method::PATCH, "/api/v1/nodes/a?watch=1", Identity::ADMIN, Class::Mutating),
             (Method::POST, "/apis", Identity::READ_ONLY, Class::Mutating),
             (Method::GET, "/readyz", Identity::ANONYMOUS, Class::Anonymous),

@@ -23,10 +23,9 @@ pub enum Lane {
     Writing,
 }
 
-/// Places for long work, by lane.
+/// Places for long work, by lane. A lane waits for none but itself, so work that is driven may offload a list.
 #[derive(Debug)]
 pub struct Offload {
-    in_process: Arc<Semaphore>,
     reading: Arc<Semaphore>,
     writing: Arc<Semaphore>,
 }
@@ -36,14 +35,14 @@ impl Default for Offload {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let lane = || Arc::new(Semaphore::new((processors / 2).max(2)));
-        Self { in_process: lane(), reading: lane(), writing: lane() }
+        Self { reading: lane(), writing: lane() }
     }
 }
 
 impl Offload {
     async fn place(&self, lane: Lane) -> Option<OwnedSemaphorePermit> {
         let places = match lane {
-            Lane::InProcess => &self.in_process,
+            Lane::InProcess => return None,
             Lane::Reading => &self.reading,
             Lane::Writing => &self.writing,
         };
