@@ -1,7 +1,7 @@
 //! kill -9 under load, at random moments: no acknowledged write is lost, nothing is torn, revisions
 //! only grow, and watches go on without a gap. A child process of this test binary writes and says
-//! what was acknowledged; the parent kills it, opens the store and looks. `tests/crash N` does it N
-//! times.
+//! what was acknowledged; the parent kills it, opens the store and looks. `tests/attack/run
+//! store-kills` does it for minutes.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};

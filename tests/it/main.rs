@@ -12,6 +12,7 @@
 
 mod actions;
 mod apiserver;
+mod attack;
 mod audit;
 mod busy;
 mod clusterctl;

@@ -30,8 +30,13 @@ impl Standalone {
     }
 
     /// The command may be something that becomes the binary.
-    pub fn start_by(mut command: Command, address: &str, folder: &std::path::Path, extra: &[&str]) -> Self {
-        let mut child = command
+    pub fn start_by(command: Command, address: &str, folder: &std::path::Path, extra: &[&str]) -> Self {
+        Self::served(Self::spawn(command, address, folder, extra), folder)
+    }
+
+    /// Only begins it.
+    pub fn spawn(mut command: Command, address: &str, folder: &std::path::Path, extra: &[&str]) -> Child {
+        command
             .args(["standalone", "--headless", "--listen", address, "--time-scale", "1000"])
             .arg("--data-dir")
             .arg(folder.join("data"))
@@ -41,7 +46,11 @@ impl Standalone {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("the server starts");
+            .expect("the server starts")
+    }
+
+    /// Waits until the server that was begun serves.
+    pub fn served(mut child: Child, folder: &std::path::Path) -> Self {
         let mut said = String::new();
         let stdout = child.stdout.take().expect("its output");
         BufReader::new(stdout).read_line(&mut said).expect("a line");

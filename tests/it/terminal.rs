@@ -20,7 +20,7 @@ const VARIABLE: &str = "CAPSTAN_TEST_DASHBOARD";
 const CHILD: [&str; 3] = ["terminal::child", "--exact", "--nocapture"];
 
 /// Longest wait for anything; only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Panics the loop once it has been asked for the time so often.
 struct Bomb(AtomicUsize);
@@ -95,9 +95,13 @@ impl Pty {
         Self::open(command)
     }
 
-    pub fn open(mut command: CommandBuilder) -> Self {
+    pub fn open(command: CommandBuilder) -> Self {
+        Self::open_sized(command, 24, 80)
+    }
+
+    pub fn open_sized(mut command: CommandBuilder, rows: u16, cols: u16) -> Self {
         command.env_remove("NO_COLOR");
-        let size = PtySize { rows: 24, cols: 80, pixel_width: 0, pixel_height: 0 };
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
         let process = pair.slave.spawn_command(command).expect("the program starts");
         let keys = pair.master.take_writer().expect("a writer");
@@ -111,7 +115,24 @@ impl Pty {
                 }
             }
         });
-        Self { pair, process, keys, bytes, screen: vt100::Parser::new(24, 80, 0), raw: Vec::new() }
+        Self { pair, process, keys, bytes, screen: vt100::Parser::new(rows, cols, 0), raw: Vec::new() }
+    }
+
+    /// Everything that was written to it, as bytes.
+    pub fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// Waits for the end, and takes what was written until then.
+    pub fn end(&mut self) {
+        self.process.wait().expect("it ends");
+        while let Ok(bytes) = self.bytes.recv_timeout(Duration::from_millis(50)) {
+            self.take(&bytes);
+        }
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.process.try_wait().expect("a state").is_none()
     }
 
     pub fn text(&self) -> String {
@@ -161,10 +182,7 @@ impl Pty {
 
     /// Waits for the end, and checks that the terminal is as it was.
     fn is_given_back(&mut self, modes: &str) {
-        self.process.wait().expect("it ends");
-        while let Ok(bytes) = self.bytes.recv_timeout(Duration::from_millis(50)) {
-            self.take(&bytes);
-        }
+        self.end();
         let screen = self.screen.screen();
         assert!(!screen.alternate_screen(), "the alternate screen is left");
         assert!(!screen.hide_cursor(), "the cursor is shown");

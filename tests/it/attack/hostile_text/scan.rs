@@ -1,0 +1,93 @@
+//! What in the bytes for a terminal does not come from the program itself. Owns its own list of what is hostile, so
+//! that a mistake in the program's list cannot hide here.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+/// Last characters of the CSI sequences that the program uses: where to write, how, and modes.
+const CSI_OWN: &str = "HJKhlmu";
+/// Parameters that only payloads have.
+const PAYLOAD_PARAMETER: &str = "6666";
+/// Characters around one that is found.
+const CONTEXT: usize = 24;
+
+/// Characters that steer, reorder or hide, besides controls.
+fn misleads(c: char) -> bool {
+    matches!(u32::from(c),
+        0x7f..=0x9f
+        | 0x061c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
+        | 0xfff9..=0xfffb | 0xe0000..=0xe0fff)
+}
+
+/// Everything foreign, with what stands around it.
+pub fn foreign(bytes: &[u8]) -> Vec<String> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => return vec![format!("not UTF-8: {error}")],
+    };
+    let chars: Vec<char> = text.chars().collect();
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < chars.len() {
+        let length = match chars[at] {
+            '\x1b' => own_sequence(&chars[at..]),
+            '\n' | '\r' => Some(1),
+            c if u32::from(c) < 0x20 || misleads(c) => None,
+            _ => Some(1),
+        };
+        if length.is_none() {
+            let around: String =
+                chars[at.saturating_sub(CONTEXT)..chars.len().min(at + CONTEXT)].iter().collect();
+            found.push(around.escape_debug().to_string());
+        }
+        at += length.unwrap_or(1);
+    }
+    found
+}
+
+/// The length of an escape sequence that the program may send.
+fn own_sequence(chars: &[char]) -> Option<usize> {
+    match chars.get(1)? {
+        '[' => {
+            let end = chars[2..].iter().position(|c| ('\x40'..='\x7e').contains(c))? + 2;
+            let parameters: String = chars[2..end].iter().collect();
+            let is_own = CSI_OWN.contains(chars[end])
+                && parameters.chars().all(|c| ('\x20'..='\x3f').contains(&c))
+                && !parameters.contains(PAYLOAD_PARAMETER);
+            is_own.then_some(end + 1)
+        }
+        ']' => clipboard(chars),
+        _ => None,
+    }
+}
+
+/// OSC 52, with text that is harmless: what `copy` sends.
+fn clipboard(chars: &[char]) -> Option<usize> {
+    let end = chars.iter().position(|&c| c == '\x07' || c == '\\')?;
+    let body: String = chars[2..end].iter().filter(|&&c| c != '\x1b').collect();
+    let copied = BASE64.decode(body.strip_prefix("52;c;")?).ok()?;
+    let copied = String::from_utf8(copied).ok()?;
+    let is_harmless = copied.chars().all(|c| c == '\n' || !(c.is_control() || misleads(c)));
+    (is_harmless && copied != PAYLOAD_PARAMETER).then_some(end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::payload::PAYLOADS;
+    use super::*;
+
+    #[test]
+    fn every_payload_but_combining_marks_is_found() {
+        for payload in PAYLOADS {
+            let is_found = !foreign(payload.as_bytes()).is_empty();
+            let is_quiet = payload.contains("algo") || payload.contains("\roverwritten");
+            assert!(is_found != is_quiet, "{payload:?}");
+        }
+    }
+
+    #[test]
+    fn own_sequences_are_not_foreign() {
+        let own = "\x1b[?1049h\x1b[2J\x1b[1;1H\x1b[38;5;1mtext\x1b[0m\r\n\x1b]52;c;YXVyb3Jh\x1b\\\x1b[?25l";
+        assert_eq!(foreign(own.as_bytes()), Vec::<String>::new());
+    }
+}
