@@ -128,17 +128,11 @@ impl Builder<'_> {
 
     /// One line, safe, shared.
     fn line(&mut self, text: &str) -> Arc<str> {
-        if text.chars().any(crate::text::is_hostile) {
-            self.t.text(&sanitize_line(text))
-        } else {
-            self.t.text(text)
-        }
+        if text.bytes().all(is_plain) { self.t.text(text) } else { self.t.text(&sanitize_line(text)) }
     }
 
     fn block(&mut self, text: &str) -> Arc<str> {
-        if text.chars().any(|c| c != '\n' && crate::text::is_hostile(c))
-            || text.len() > crate::text::MESSAGE_CHARS_MAX
-        {
+        if text.bytes().any(|b| b != b'\n' && !is_plain(b)) || text.len() > crate::text::MESSAGE_CHARS_MAX {
             self.t.text(&sanitize_block(text))
         } else {
             self.t.text(text)
@@ -361,4 +355,9 @@ fn seconds(text: &str) -> u32 {
 /// A deletion time that cannot be read still means that the object is being deleted.
 fn deletion(text: &str) -> u32 {
     if text.is_empty() { 0 } else { seconds(text).max(1) }
+}
+
+/// Text of such bytes alone needs no sanitising; most text is.
+fn is_plain(byte: u8) -> bool {
+    (b' '..0x7f).contains(&byte)
 }
