@@ -1,5 +1,6 @@
 //! kill -9 of a server with its engine in the middle of rollouts: the rollouts converge, there are never more Machines
-//! than a rollout may have at once, and nothing is left without the Machine that it was made for.
+//! than a rollout may have at once, and no host serves two of them. What a kill between a clone and its Machine leaves
+//! behind stays, as upstream, until its set goes: it is counted, and nothing else may be without a Machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ use super::{Bounds, PATIENCE, Target};
 /// Kills in one rollout: of one MachineDeployment in the suite, of everything in the long form.
 const KILLS_SHORT: u64 = 1;
 const KILLS: u64 = 2;
+/// A kill leaves at most a host and a configuration behind in each part.
+const LEFT_BY_A_KILL_MAX: u64 = 2 * PARTS.len() as u64;
 /// Longest life within a rollout; the server's time runs a thousand times faster.
 const LIFE_MAX_US: u64 = 2_000_000;
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
@@ -29,6 +32,8 @@ struct Figures {
     rollouts: u64,
     kills: u64,
     machines_at_once_max: usize,
+    /// Clones that kills left without a Machine, at the last look.
+    left_behind: usize,
 }
 
 struct Fleet {
@@ -134,8 +139,9 @@ impl Fleet {
         self.figures.rollouts += 1;
     }
 
-    /// Hosts and bootstrap configurations belong to a Machine that is there, and hosts to one each.
-    async fn assert_no_orphans(&self) {
+    /// Hosts and bootstrap configurations belong to a Machine that is there but for what kills left behind, and hosts to
+    /// one each.
+    async fn check_belongings(&mut self) {
         let client = self.target.client().await;
         let hosts: Api<DevMachine> = Api::namespaced(client.clone(), "default");
         let configs: Api<KubeadmConfig> = Api::namespaced(client, "default");
@@ -152,7 +158,13 @@ impl Fleet {
             .chain(configs.iter().map(|c| (format!("KubeadmConfig {}", c.name_any()), c.owner_references())))
             .filter_map(|(name, owners)| owned(name, owners))
             .collect();
-        assert!(orphans.is_empty(), "without a Machine: {orphans:?}");
+        let max = self.figures.kills * LEFT_BY_A_KILL_MAX;
+        assert!(
+            orphans.len() as u64 <= max,
+            "without a Machine after {} kills: {orphans:?}",
+            self.figures.kills
+        );
+        self.figures.left_behind = orphans.len();
         let ids: BTreeSet<_> =
             self.machines.values().map(|machine| machine.spec.provider_id.clone()).collect();
         assert_eq!(ids.len(), self.machines.len(), "a host serves two Machines");
@@ -167,8 +179,8 @@ async fn rollouts_converge_over_kills_without_too_many_machines() {
     fleet.has_settled("a fleet", Fleet::is_complete).await;
     while bounds.goes_on() {
         fleet.roll_out(&bounds).await;
-        fleet.assert_no_orphans().await;
+        fleet.check_belongings().await;
     }
     fleet.target.assert_calm();
-    println!("orphans 0, hosts used twice 0: {:#?}", fleet.figures);
+    println!("hosts used twice 0: {:#?}", fleet.figures);
 }
