@@ -48,8 +48,10 @@ fn ask(method: Method, path: &str, kind: &'static str, body: impl ToString) -> A
     Ask { method, path: path.to_owned(), kind, body: body.to_string() }
 }
 
+/// An owner of a kind that the server does not serve: the garbage collector leaves its dependents alone.
+/// (Of a kind that it serves it would see that the owner is absent, and delete the object before it is measured.)
 fn owner(n: usize) -> Value {
-    json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": format!("u{n}")})
+    json!({"apiVersion": "unserved.example.io/v1", "kind": "Owner", "name": "n", "uid": format!("u{n}")})
 }
 
 fn list(n: usize, item: impl Fn(usize) -> Value) -> Value {
