@@ -31,7 +31,7 @@ use crate::time::{Clock, Timestamp};
 pub const QUIET_MAX: Duration = Duration::from_secs(15);
 /// How long the answer may take.
 pub const PROBE_MAX: Duration = Duration::from_secs(5);
-/// Between probes while there is no answer.
+/// Between probes that the server does not answer.
 const PROBE_AGAIN: Duration = Duration::from_secs(3);
 /// A request that somebody gave up after so long counts as one that failed.
 const GIVEN_UP_MIN: Duration = Duration::from_secs(2);

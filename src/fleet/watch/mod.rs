@@ -129,7 +129,7 @@ impl Source {
 /// One object in full and its events, without watching anything else; see [`Source::follow`].
 #[must_use]
 pub fn follow_one(connection: &Connection, target: Target, rng: Rng) -> mpsc::Receiver<Subject> {
-    // Nobody guards it: it is read once, and its own time-outs do.
+    // One read needs no watch over its connection: the request's own time-outs end it.
     let (_, outages) = watch::channel(None);
     let context = Context::new(connection, target.source, Scope::default(), Clock::system(), rng, outages);
     follow::spawn(Arc::new(context), target)

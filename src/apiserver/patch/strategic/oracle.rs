@@ -81,7 +81,7 @@ fn scalars() -> impl Strategy<Value = Vec<Value>> {
     prop::collection::vec(scalar, 0..10)
 }
 
-/// Items of a keyed list. Keys may repeat, be null, and be missing where that is no error.
+/// Items of a keyed list. Keys may repeat or be null, and may be missing where that is not an error.
 fn items(patch: bool) -> impl Strategy<Value = Vec<Value>> {
     let key = prop_oneof![6 => (0_i64..5).prop_map(Value::from), 1 => Just(Value::Null)];
     let item = (key, 0_i64..3, 0..8_u8).prop_map(move |(key, value, how)| match how {
