@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use super::census::State;
 
 /// Type, status and reason of a condition that reports nothing.
-pub(super) type Quiet = (&'static str, &'static str, &'static str);
+pub(super) type Settled = (&'static str, &'static str, &'static str);
 
 const T: &str = "True";
 const F: &str = "False";
 
-const BOOTSTRAP_READY: Quiet = ("BootstrapConfigReady", T, "Ready");
-const NOT_ROLLING: Quiet = ("RollingOut", F, "NotRollingOut");
-const NOT_REMEDIATING: Quiet = ("Remediating", F, "NotRemediating");
-const NOT_SCALING_DOWN: Quiet = ("ScalingDown", F, "NotScalingDown");
-const NOT_SCALING_UP: Quiet = ("ScalingUp", F, "NotScalingUp");
-const MACHINES_READY: Quiet = ("MachinesReady", T, "Ready");
-const MACHINES_UP_TO_DATE: Quiet = ("MachinesUpToDate", T, "UpToDate");
-const NOT_PAUSED: Quiet = ("Paused", F, "NotPaused");
-const NOT_DELETING: Quiet = ("Deleting", F, "NotDeleting");
+const BOOTSTRAP_READY: Settled = ("BootstrapConfigReady", T, "Ready");
+const NOT_ROLLING: Settled = ("RollingOut", F, "NotRollingOut");
+const NOT_REMEDIATING: Settled = ("Remediating", F, "NotRemediating");
+const NOT_SCALING_DOWN: Settled = ("ScalingDown", F, "NotScalingDown");
+const NOT_SCALING_UP: Settled = ("ScalingUp", F, "NotScalingUp");
+const MACHINES_READY: Settled = ("MachinesReady", T, "Ready");
+const MACHINES_UP_TO_DATE: Settled = ("MachinesUpToDate", T, "UpToDate");
+const NOT_PAUSED: Settled = ("Paused", F, "NotPaused");
+const NOT_DELETING: Settled = ("Deleting", F, "NotDeleting");
 
-pub(super) const CLUSTER: &[Quiet] = &[
+pub(super) const CLUSTER: &[Settled] = &[
     ("Available", T, "Available"),
     ("RemoteConnectionProbe", T, "ProbeSucceeded"),
     ("InfrastructureReady", T, "Ready"),
@@ -44,7 +44,7 @@ pub(super) const CLUSTER: &[Quiet] = &[
     NOT_DELETING,
 ];
 
-pub(super) const CONTROL_PLANE: &[Quiet] = &[
+pub(super) const CONTROL_PLANE: &[Settled] = &[
     ("Available", T, "Available"),
     ("CertificatesAvailable", T, "Available"),
     ("Initialized", T, "Initialized"),
@@ -60,7 +60,7 @@ pub(super) const CONTROL_PLANE: &[Quiet] = &[
     NOT_DELETING,
 ];
 
-pub(super) const MACHINE_DEPLOYMENT: &[Quiet] = &[
+pub(super) const MACHINE_DEPLOYMENT: &[Settled] = &[
     ("Available", T, "Available"),
     NOT_ROLLING,
     NOT_REMEDIATING,
@@ -72,7 +72,7 @@ pub(super) const MACHINE_DEPLOYMENT: &[Quiet] = &[
     NOT_DELETING,
 ];
 
-pub(super) const MACHINE_SET: &[Quiet] = &[
+pub(super) const MACHINE_SET: &[Settled] = &[
     NOT_REMEDIATING,
     NOT_SCALING_DOWN,
     NOT_SCALING_UP,
@@ -82,7 +82,7 @@ pub(super) const MACHINE_SET: &[Quiet] = &[
     NOT_DELETING,
 ];
 
-pub(super) const WORKER: &[Quiet] = &[
+pub(super) const WORKER: &[Settled] = &[
     ("Available", T, "Available"),
     ("Ready", T, "Ready"),
     ("UpToDate", T, "UpToDate"),
@@ -95,7 +95,7 @@ pub(super) const WORKER: &[Quiet] = &[
     NOT_DELETING,
 ];
 
-pub(super) const CONTROL_PLANE_MACHINE: &[Quiet] = &[
+pub(super) const CONTROL_PLANE_MACHINE: &[Settled] = &[
     ("Available", T, "Available"),
     ("Ready", T, "Ready"),
     ("UpToDate", T, "UpToDate"),
@@ -114,16 +114,16 @@ pub(super) const CONTROL_PLANE_MACHINE: &[Quiet] = &[
     NOT_DELETING,
 ];
 
-pub(super) const DEV_CLUSTER: &[Quiet] = &[("Ready", T, "Ready"), NOT_PAUSED];
+pub(super) const DEV_CLUSTER: &[Settled] = &[("Ready", T, "Ready"), NOT_PAUSED];
 
-pub(super) const DEV_WORKER: &[Quiet] = &[
+pub(super) const DEV_WORKER: &[Settled] = &[
     ("Ready", T, "Ready"),
     ("NodeProvisioned", T, "Provisioned"),
     ("VMProvisioned", T, "Provisioned"),
     NOT_PAUSED,
 ];
 
-pub(super) const DEV_CONTROL_PLANE_MACHINE: &[Quiet] = &[
+pub(super) const DEV_CONTROL_PLANE_MACHINE: &[Settled] = &[
     ("Ready", T, "Ready"),
     ("APIServerProvisioned", T, "Provisioned"),
     ("EtcdProvisioned", T, "Provisioned"),
@@ -132,7 +132,7 @@ pub(super) const DEV_CONTROL_PLANE_MACHINE: &[Quiet] = &[
     NOT_PAUSED,
 ];
 
-pub(super) const KUBEADM_CONFIG: &[Quiet] = &[
+pub(super) const KUBEADM_CONFIG: &[Settled] = &[
     ("Ready", T, "Ready"),
     ("CertificatesAvailable", T, "Available"),
     ("DataSecretAvailable", T, "Available"),
@@ -141,7 +141,7 @@ pub(super) const KUBEADM_CONFIG: &[Quiet] = &[
 
 /// A condition that reports something.
 #[derive(Clone, Debug)]
-pub(super) struct Loud {
+pub(super) struct Deviation {
     type_: &'static str,
     status: &'static str,
     reason: &'static str,
@@ -149,17 +149,17 @@ pub(super) struct Loud {
 }
 
 /// Not what it should be, for conditions whose good state is `True`.
-pub(super) fn failed(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Loud {
-    Loud { type_, status: F, reason, message: message.into() }
+pub(super) fn failed(type_: &'static str, reason: &'static str, message: impl Into<String>) -> Deviation {
+    Deviation { type_, status: F, reason, message: message.into() }
 }
 
 /// Going on, for conditions whose quiet state is `False`. The reason is the type.
-pub(super) fn ongoing(type_: &'static str, message: impl Into<String>) -> Loud {
-    Loud { type_, status: T, reason: type_, message: message.into() }
+pub(super) fn ongoing(type_: &'static str, message: impl Into<String>) -> Deviation {
+    Deviation { type_, status: T, reason: type_, message: message.into() }
 }
 
-fn unknown(type_: &'static str, reason: &'static str, message: &str) -> Loud {
-    Loud { type_, status: "Unknown", reason, message: message.to_owned() }
+fn unknown(type_: &'static str, reason: &'static str, message: &str) -> Deviation {
+    Deviation { type_, status: "Unknown", reason, message: message.to_owned() }
 }
 
 /// When conditions became what they are: the quiet ones, and the loud ones.
@@ -170,15 +170,15 @@ pub(super) struct Since<'a> {
 }
 
 /// The table with the loud conditions in their places.
-pub(super) fn list(table: &[Quiet], loud: &[Loud], since: Since<'_>, generation: u64) -> Vec<Value> {
-    let condition = |&(type_, status, reason): &Quiet| match loud.iter().find(|loud| loud.type_ == type_) {
+pub(super) fn list(table: &[Settled], loud: &[Deviation], since: Since<'_>, generation: u64) -> Vec<Value> {
+    let condition = |&(type_, status, reason): &Settled| match loud.iter().find(|loud| loud.type_ == type_) {
         Some(loud) => entry((type_, loud.status, loud.reason), &loud.message, since.loud, generation),
         None => entry((type_, status, reason), "", since.quiet, generation),
     };
     table.iter().map(condition).collect()
 }
 
-fn entry((type_, status, reason): Quiet, message: &str, since: &str, generation: u64) -> Value {
+fn entry((type_, status, reason): Settled, message: &str, since: &str, generation: u64) -> Value {
     json!({
         "type": type_,
         "status": status,
@@ -213,7 +213,7 @@ pub(super) fn outdated(has: &str, wants: &str) -> String {
 }
 
 /// The loud conditions of a machine; `version` is what it has and what its owner wants.
-pub(super) fn machine(state: State, version: (&str, &str)) -> Vec<Loud> {
+pub(super) fn machine(state: State, version: (&str, &str)) -> Vec<Deviation> {
     let mut loud = match state {
         State::Running => Vec::new(),
         State::Outdated => vec![failed("UpToDate", "NotUpToDate", outdated(version.0, version.1))],
@@ -236,7 +236,7 @@ pub(super) fn machine(state: State, version: (&str, &str)) -> Vec<Loud> {
 }
 
 /// The loud conditions of an infrastructure machine.
-pub(super) fn infrastructure_machine(state: State) -> Vec<Loud> {
+pub(super) fn infrastructure_machine(state: State) -> Vec<Deviation> {
     if state != State::Provisioning {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::census::{ClusterCensus, Counters, Group, Set, State};
-use super::conditions::{self, Loud, Report, Since, aggregate, failed, nested, ongoing};
+use super::conditions::{self, Deviation, Report, Since, aggregate, failed, nested, ongoing};
 use crate::api::names::{
     CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION, annotation, finalizer, label,
 };
@@ -81,11 +81,11 @@ impl ClusterCensus {
         json!({ "host": format!("10.{}.{}.1", 64 + self.number / 256 % 64, self.number % 256), "port": 6443 })
     }
 
-    /// Quiet since a little after it was made, loud since some minutes.
+    /// Settled since a little after it was made, loud since some minutes.
     pub(super) fn conditions(
         &self,
-        table: &[conditions::Quiet],
-        loud: &[Loud],
+        table: &[conditions::Settled],
+        loud: &[Deviation],
         created: Timestamp,
     ) -> Vec<Value> {
         let quiet = rfc3339((created + TimeDelta::minutes(4)).min(self.now));
@@ -147,7 +147,7 @@ fn failure_domains() -> Value {
 }
 
 /// What the groups report to their cluster.
-fn cluster_loud(census: &ClusterCensus) -> Vec<Loud> {
+fn cluster_loud(census: &ClusterCensus) -> Vec<Deviation> {
     let mut loud = Vec::new();
     let unavailable: Vec<Report> = census
         .workers()
@@ -192,7 +192,7 @@ fn sets(groups: &[Group]) -> impl Iterator<Item = (&Group, &Set)> {
 fn machines_loud<'a>(
     sets: impl IntoIterator<Item = (&'a Group, &'a Set)>,
     [ready, up_to_date]: [&'static str; 2],
-) -> Vec<Loud> {
+) -> Vec<Deviation> {
     let (mut troubled, mut old): (Vec<Report>, Vec<Report>) = (Vec::new(), Vec::new());
     for (group, set) in sets {
         for member in &set.members {
@@ -245,7 +245,7 @@ fn scaling_up(group: &Group) -> Option<String> {
 }
 
 /// The conditions that control planes and machine deployments share.
-fn group_loud(group: &Group) -> Vec<Loud> {
+fn group_loud(group: &Group) -> Vec<Deviation> {
     let mut loud = machines_loud(sets(std::slice::from_ref(group)), MACHINES);
     loud.extend(rolling_out(group).map(|message| ongoing("RollingOut", message)));
     loud.extend(scaling_down(group).map(|message| ongoing("ScalingDown", message)));

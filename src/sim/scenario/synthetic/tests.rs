@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::api::condition::{Conditioned as _, is_true};
+use crate::api::condition_types::{condition_type, rank};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::time::parse_rfc3339;
@@ -93,4 +94,22 @@ fn counters_of_deployments_match_their_machines() {
         healthy += usize::from(is_true(deployment.conditions(), "MachinesReady"));
     }
     assert!(healthy * 100 > total * 90 && healthy < total, "{healthy} of {total}");
+}
+
+/// Their conditions are written by hand, and must be what `api` says of condition types.
+#[test]
+fn conditions_of_core_kinds_are_known_types_in_upstreams_order() {
+    for object in fleet(4, 80) {
+        let types: Vec<&str> = object["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|condition| condition["type"].as_str())
+            .collect();
+        assert!(types.is_sorted_by_key(|type_| rank(type_)), "{}: {types:?}", object["kind"]);
+        if object["apiVersion"] == "cluster.x-k8s.io/v1beta2" {
+            let unknown: Vec<_> = types.iter().filter(|type_| condition_type(type_).is_none()).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", object["kind"]);
+        }
+    }
 }
