@@ -4,6 +4,7 @@
 
 pub mod columns;
 pub mod condition;
+pub mod condition_types;
 pub mod key;
 pub mod merge;
 pub mod name_template;

@@ -4,6 +4,7 @@
 use super::Fleet;
 use super::judge::{Judgement, Why, judge};
 use super::row::{Condition, Counters, Kind, Row, RowId};
+use crate::api::condition_types::{Role, condition_type};
 use crate::status::health::Health;
 
 /// One step of a cause chain: an object and the evidence on it.
@@ -72,12 +73,12 @@ impl Fleet {
     }
 }
 
-/// Conditions that say all there is to say: what is below only repeats it.
+/// The judgement rests on something that no object below explains better.
 fn is_root_cause(row: &Row, why: Why) -> bool {
     match why {
         Why::Paused => true,
         Why::Condition(at) => {
-            matches!(row.conditions[at].type_.as_ref(), "RemoteConnectionProbe" | "TopologyReconciled")
+            condition_type(&row.conditions[at].type_).is_some_and(|type_| type_.role == Role::Root)
         }
         _ => false,
     }
@@ -106,12 +107,11 @@ pub(super) fn words(row: &Row, judgement: Judgement) -> String {
 
 fn of_condition(c: &Condition) -> String {
     let message = first_words(&c.message);
-    match c.type_.as_ref() {
-        // Their messages name what they are about.
-        "Ready" | "Available" | "RollingOut" | "ScalingUp" | "ScalingDown" if !message.is_empty() => {
-            message.to_owned()
-        }
-        type_ => format!("{type_}: {}", if message.is_empty() { &c.reason } else { message }),
+    let speaks_for_itself = condition_type(&c.type_).is_some_and(|type_| type_.message_names_type);
+    if speaks_for_itself && !message.is_empty() {
+        message.to_owned()
+    } else {
+        format!("{}: {}", c.type_, if message.is_empty() { &c.reason } else { message })
     }
 }
 

@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::api::names;
 
-/// What tells an older condition (v1beta1) from a newer one.
-pub trait Told {
+/// What distinguishes an older condition (v1beta1) from a newer one.
+pub trait ConditionMarks {
     fn has_severity(&self) -> bool;
     fn has_reason(&self) -> bool;
 }
 
-impl Told for Value {
+impl ConditionMarks for Value {
     fn has_severity(&self) -> bool {
         self["severity"].as_str().is_some_and(|text| !text.is_empty())
     }
@@ -32,7 +32,7 @@ pub struct Places<'a, C> {
     pub deprecated: &'a [C],
 }
 
-impl<'a, C: Told> Places<'a, C> {
+impl<'a, C: ConditionMarks> Places<'a, C> {
     /// The list to read, and whether its conditions are of the older kind. Those are told by where they are, by the
     /// version, by a severity, or by reasons that are missing everywhere.
     #[must_use]

@@ -1,14 +1,18 @@
 //! Everything about one object that does not need the object itself: conditions with what they mean,
 //! counters, and where to go from here. Must not know how it is laid out.
 
+use serde_json::Value;
+
 use super::cause::words;
+use super::conditions::conditions_of;
 use super::judge::judge;
-use super::row::{Condition, Counters, Row, RowId};
+use super::row::{Condition, Counters, Row, RowId, Severity};
 use super::tree::{Item, Relative};
 use super::{Fleet, Hop};
 use crate::api::condition::Status;
-use crate::status::condition_ops::{Polarity, polarity};
+use crate::api::condition_types::{Polarity, polarity};
 use crate::status::health::Health;
+use crate::time::{Timestamp, parse_rfc3339};
 
 /// How a condition is meant, by its polarity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +39,54 @@ impl Tone {
     }
 }
 
-/// One condition of the object, in the object's order.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ConditionLine<'a> {
-    pub condition: &'a Condition,
-    pub polarity: Polarity,
+/// One condition of an object, whether the object is in the fleet or was read by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConditionLine {
     pub tone: Tone,
+    pub type_: String,
+    pub status: Status,
+    pub severity: Severity,
+    pub reason: String,
+    /// When the status last changed.
+    pub since: Option<Timestamp>,
+    pub message: String,
+}
+
+impl ConditionLine {
+    fn of_row(condition: &Condition) -> Self {
+        Self {
+            tone: Tone::of(&condition.type_, condition.status),
+            type_: condition.type_.to_string(),
+            status: condition.status,
+            severity: condition.severity,
+            reason: condition.reason.to_string(),
+            since: condition.since(),
+            message: condition.message.to_string(),
+        }
+    }
+
+    fn of_json(condition: &Value) -> Self {
+        let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
+        let status = Status::parse(&text("status")).unwrap_or(Status::Unknown);
+        let type_ = text("type");
+        Self {
+            tone: Tone::of(&type_, status),
+            type_,
+            status,
+            severity: Severity::parse(&text("severity")),
+            reason: text("reason"),
+            since: parse_rfc3339(&text("lastTransitionTime")),
+            message: text("message"),
+        }
+    }
+}
+
+/// The conditions of an object as it was served, and whether they are of the older kind (v1beta1). The text
+/// of a followed object is sanitised already.
+#[must_use]
+pub fn condition_lines(object: &Value) -> (Vec<ConditionLine>, bool) {
+    let (list, legacy) = conditions_of(object);
+    (list.iter().map(ConditionLine::of_json).collect(), legacy)
 }
 
 /// What another object is to this one.
@@ -78,7 +124,8 @@ pub struct Details<'a> {
     /// From the object down to the cause.
     pub cause: Vec<Hop>,
     pub counters: Option<Counters>,
-    pub conditions: Vec<ConditionLine<'a>>,
+    /// In the object's order.
+    pub conditions: Vec<ConditionLine>,
     pub links: Vec<Link<'a>>,
 }
 
@@ -95,7 +142,7 @@ impl Fleet {
             why: words(row, judgement),
             cause: self.cause(id),
             counters: row.counters(),
-            conditions: condition_lines(row),
+            conditions: row.conditions.iter().map(ConditionLine::of_row).collect(),
             links: self.links(id, row),
         })
     }
@@ -181,17 +228,6 @@ pub struct Target {
     pub kind: String,
     pub namespace: String,
     pub name: String,
-}
-
-fn condition_lines(row: &Row) -> Vec<ConditionLine<'_>> {
-    row.conditions
-        .iter()
-        .map(|condition| ConditionLine {
-            condition,
-            polarity: polarity(&condition.type_),
-            tone: Tone::of(&condition.type_, condition.status),
-        })
-        .collect()
 }
 
 fn link<'a>(relation: Relation, group: &'a str, kind: &'a str, row: &'a Row, name: &'a str) -> Link<'a> {

@@ -1,12 +1,18 @@
 //! How one object is doing, from its own conditions and counters alone. Owns the rules and their
 //! order; must not know what is above or below the object, nor how the answer is shown.
 //!
-//! Rules read condition types, statuses and reasons. Where upstream tells two situations apart only
-//! by its fixed wording (a blocked scale up, a stuck deletion), the wording is in a table here.
+//! Rules read condition types, statuses and reasons. Where upstream distinguishes two situations only by
+//! fixed wording (a blocked scale up, a stuck deletion), the rule looks for the fragment that `status`
+//! itself writes; a test lets `status` write and this module read.
 
 use super::row::{Condition, Facts, Kind, Row, Severity};
 use crate::api::condition::Status;
+use crate::api::condition_types::{CONTROL_PLANE_GATES, MACHINE_READY_PARTS, Role, with_role};
 use crate::status::health::Health;
+use crate::status::wording::{
+    BLOCKED_BECAUSE, DELAY_CAUSE, DO_NOT_EXIST, DOES_NOT_EXIST, KUBEADM_VERSION_SKEW,
+    KUBERNETES_VERSION_SKEW, OVERDUE,
+};
 
 /// So long after its creation a Machine or a Cluster counts as coming up, and an availability that
 /// is missing counts as on its way. Twice upstream's default `nodeStartupTimeoutSeconds`.
@@ -18,38 +24,8 @@ pub const BLOCKED_AFTER_S: u32 = 30 * 60;
 /// An object whose controllers said nothing for so long after its creation is unknown.
 const FIRST_REPORT_S: u32 = 2 * 60;
 
-/// Texts in "is blocked because" lists that no waiting cures.
-/// Source: `internal/controllers/machineset/machineset_preflight.go`, v1.14.0.
-const NEEDS_SOMEBODY: [&str; 4] = [
-    "(\"KubernetesVersionSkew\" preflight",
-    "(\"KubeadmVersionSkew\" preflight",
-    "does not exist",
-    "do not exist",
-];
-
-/// What upstream's Machine `Ready` says about a deletion that hangs.
-/// Source: `internal/controllers/machine/machine_controller_status.go`, v1.14.0.
-const DELETION_HANGS: [&str; 2] = ["delay likely due to", "since more than 15m"];
-
 /// Reasons that mean: a part is gone or broken, not late.
 const BROKEN: [&str; 4] = ["ObjectDoesNotExist", "ObjectDeleted", "NodeDeleted", "InvalidConditionReported"];
-
-/// What feeds a Machine's `Ready`, in upstream's order, gates of control planes last.
-const MACHINE_PARTS: [&str; 10] = [
-    "BootstrapConfigReady",
-    "InfrastructureReady",
-    "NodeHealthy",
-    "HealthCheckSucceeded",
-    "NodeKubeadmLabelsAndTaintsSet",
-    "APIServerPodHealthy",
-    "ControllerManagerPodHealthy",
-    "SchedulerPodHealthy",
-    "EtcdPodHealthy",
-    "EtcdMemberHealthy",
-];
-
-/// True while something is on its way.
-const MOVES: [&str; 5] = ["Updating", "RollingOut", "ScalingUp", "ScalingDown", "Remediating"];
 
 /// Reasons of older conditions that warn of what only takes its time.
 /// Source: `api/core/v1beta1/condition_consts.go`, `controlplane/kubeadm/api/v1beta1/condition_consts.go`, v1.14.0.
@@ -85,18 +61,27 @@ pub struct Judgement {
 /// and accuses nothing).
 #[must_use]
 pub fn judge(row: &Row, now_s: u32) -> Judgement {
-    let mut bench = Bench { row, now_s, found: Judgement { health: Health::Ok, why: Why::Nothing } };
-    bench.run();
-    bench.found
+    let mut rules = Rules { row, now_s, found: Judgement { health: Health::Ok, why: Why::Nothing } };
+    rules.run();
+    rules.found
 }
 
-struct Bench<'a> {
+/// A blocked move names something that waiting does not cure: a version that somebody has to set, or a
+/// template that is missing. A missing Pod, in parentheses, comes back by itself.
+fn needs_somebody(message: &str) -> bool {
+    message.lines().any(|line| {
+        [KUBERNETES_VERSION_SKEW, KUBEADM_VERSION_SKEW].iter().any(|check| line.contains(check))
+            || [DOES_NOT_EXIST, DO_NOT_EXIST].iter().any(|end| line.ends_with(end))
+    })
+}
+
+struct Rules<'a> {
     row: &'a Row,
     now_s: u32,
     found: Judgement,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Rules<'a> {
     fn run(&mut self) {
         if self.row.is_deleting() {
             self.deleting();
@@ -177,7 +162,7 @@ impl<'a> Bench<'a> {
         let why = condition.map_or(Why::Deleting, |(at, _)| Why::Condition(at));
         self.claim(Health::Progressing, why);
         if let Some((at, ready)) = self.find("Ready")
-            && DELETION_HANGS.iter().any(|text| ready.message.contains(text))
+            && [DELAY_CAUSE, OVERDUE].iter().any(|text| ready.message.contains(text))
         {
             self.claim(Health::Blocked, Why::Condition(at));
         }
@@ -266,7 +251,7 @@ impl<'a> Bench<'a> {
             );
             return self.moves();
         }
-        let moving = MOVES.iter().any(|t| self.status(t) == Some(Status::True));
+        let moving = with_role(Role::Move).any(|t| self.status(t) == Some(Status::True));
         self.when("Available", Health::Degraded);
         self.when("CertificatesAvailable", Health::Degraded);
         for type_ in ["EtcdClusterHealthy", "ControlPlaneComponentsHealthy"] {
@@ -293,15 +278,14 @@ impl<'a> Bench<'a> {
     }
 
     fn moves(&mut self) {
-        for type_ in MOVES {
+        for type_ in with_role(Role::Move) {
             let Some((at, c)) = self.find(type_) else { continue };
             match c.status {
                 Status::False => {}
                 Status::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
                 Status::True => {
-                    let blocked = c.message.contains("is blocked because")
-                        && (NEEDS_SOMEBODY.iter().any(|text| c.message.contains(text))
-                            || self.passed_s(c.since_s) > BLOCKED_AFTER_S);
+                    let blocked = c.message.contains(BLOCKED_BECAUSE)
+                        && (needs_somebody(&c.message) || self.passed_s(c.since_s) > BLOCKED_AFTER_S);
                     let failed = c.reason.as_ref() == "InPlaceUpdateFailed";
                     let health = if blocked || failed { Health::Blocked } else { Health::Progressing };
                     self.claim(health, Why::Condition(at));
@@ -338,7 +322,7 @@ impl<'a> Bench<'a> {
             self.claim(if stuck { Health::Blocked } else { Health::Degraded }, Why::Condition(at));
         }
         self.moves();
-        for type_ in MACHINE_PARTS {
+        for type_ in MACHINE_READY_PARTS.iter().chain(&CONTROL_PLANE_GATES) {
             if let Some((at, c)) = self.find(type_)
                 && c.status != Status::True
             {

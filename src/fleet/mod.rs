@@ -33,7 +33,7 @@ pub use cause::Hop;
 pub use cell::{Cell, Reader};
 pub use conditions::conditions_of;
 pub use delta::{Delta, Feed, FeedKey, FeedState};
-pub use details::{ConditionLine, Details, Link, Relation, Target, Tone};
+pub use details::{ConditionLine, Details, Link, Relation, Target, Tone, condition_lines};
 pub use intern::Interner;
 pub use judge::{Judgement, Why, judge};
 pub use line::{Line, Tag};

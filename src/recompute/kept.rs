@@ -14,7 +14,7 @@ use crate::api::machine::Machine;
 use crate::api::names::annotation::PAUSED;
 use crate::api::reference::ContractRef;
 use crate::observe::dump::{Dump, Kind, last_seen, told_update};
-use crate::status::control_plane::machine::COMPONENTS;
+use crate::status::control_plane::machine::{COMPONENTS, LABELS_AND_TAINTS};
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
 use crate::status::wording::plural;
 use crate::time::Timestamp;
@@ -183,7 +183,7 @@ fn kept_by_control_plane(dump: &Dump, cluster: &ObjectKey, machine: &Machine) ->
         Some(_) => format!("kube-system Pods of Cluster {cluster} are not in the dump"),
         None => format!("Nodes of Cluster {cluster} are not in the dump"),
     };
-    let components = format!("NodeKubeadmLabelsAndTaintsSet and {} pod conditions", COMPONENTS.len());
+    let components = format!("{LABELS_AND_TAINTS} and {} pod conditions", COMPONENTS.len());
     member.into_iter().chain([keep(why, components)]).collect()
 }
 

@@ -2,37 +2,15 @@
 //! the time comes from. Merging many into one is `merge`.
 //! Source: cluster-api `util/conditions/{setter,sort}.go`, v1.14.0.
 
-use std::sync::LazyLock;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use rustc_hash::FxHashMap;
 
 use super::verdict::Verdict;
 use crate::api::condition::{self, Status};
+use crate::api::condition_types::rank;
 use crate::time::{Timestamp, from_k8s, to_k8s};
 
 /// What upstream says when the details are only in its log.
 pub const CHECK_LOGS: &str = "Please check controller logs for errors";
-
-/// Which value of a condition is the healthy one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Polarity {
-    /// `True` is healthy.
-    Positive,
-    /// `False` is healthy.
-    Negative,
-}
-
-/// The polarity of a well-known type; a type nobody declared is positive.
-#[must_use]
-pub fn polarity(type_: &str) -> Polarity {
-    match type_ {
-        "Deleting" | "Updating" | "RollingOut" | "ScalingUp" | "ScalingDown" | "Remediating" | "Paused" => {
-            Polarity::Negative
-        }
-        _ => Polarity::Positive,
-    }
-}
 
 /// A condition without a transition time: [`set`] stamps it when the status turns.
 #[must_use]
@@ -157,53 +135,6 @@ fn place(condition: &Condition) -> (usize, &str) {
     (rank(&condition.type_), &condition.type_)
 }
 
-const FIRST: [&str; 35] = [
-    "Available",
-    "Ready",
-    "UpToDate",
-    "RemoteConnectionProbe",
-    "BootstrapConfigReady",
-    "InfrastructureReady",
-    "ControlPlaneInitialized",
-    "ControlPlaneAvailable",
-    "WorkersAvailable",
-    "CertificatesAvailable",
-    "Initialized",
-    "EtcdClusterHealthy",
-    "ControlPlaneComponentsHealthy",
-    "NodeHealthy",
-    "NodeReady",
-    "NodeKubeadmLabelsAndTaintsSet",
-    "EtcdPodHealthy",
-    "EtcdMemberHealthy",
-    "APIServerPodHealthy",
-    "ControllerManagerPodHealthy",
-    "SchedulerPodHealthy",
-    "HealthCheckSucceeded",
-    "OwnerRemediated",
-    "TopologyReconciled",
-    "Updating",
-    "RollingOut",
-    "Remediating",
-    "ScalingDown",
-    "ScalingUp",
-    "MachinesReady",
-    "ControlPlaneMachinesReady",
-    "WorkerMachinesReady",
-    "MachinesUpToDate",
-    "ControlPlaneMachinesUpToDate",
-    "WorkerMachinesUpToDate",
-];
-
-fn rank(type_: &str) -> usize {
-    /// A list is put in order with every change; a search through all types would cost most of it.
-    static RANKS: LazyLock<FxHashMap<&str, usize>> = LazyLock::new(|| {
-        let last = [("Paused", FIRST.len() + 1), ("Deleting", FIRST.len() + 2)];
-        FIRST.iter().enumerate().map(|(rank, type_)| (*type_, rank)).chain(last).collect()
-    });
-    RANKS.get(type_).copied().unwrap_or(FIRST.len())
-}
-
 /// The `Paused` condition of an object of `kind`.
 /// Source: `util/paused/paused.go`.
 #[must_use]
@@ -303,15 +234,5 @@ mod tests {
         assert_eq!(from_k8s(&list[0].last_transition_time), t0);
         set(&mut list, mirrored(Status::True, t1.timestamp()), None, t2);
         assert_eq!(rfc3339(from_k8s(&list[0].last_transition_time)), "2026-01-01T01:00:00Z");
-    }
-
-    #[test]
-    fn polarity_of_every_negative_type() {
-        for type_ in
-            ["Deleting", "Updating", "RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Paused"]
-        {
-            assert_eq!(polarity(type_), Polarity::Negative, "{type_}");
-        }
-        assert_eq!(polarity("OwnerRemediated"), Polarity::Positive);
     }
 }

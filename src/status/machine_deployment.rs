@@ -11,6 +11,7 @@ use super::condition_ops::{Draft, internal_error, not_deleting, not_paused};
 use super::machine_set::{deleting_text, missing_text, with_stale};
 use super::machines::{self, Member};
 use super::verdict::Verdict;
+use super::wording::BLOCKED_BECAUSE;
 use super::{selector, versions};
 use crate::api::condition::Status;
 use crate::api::machine::Machine;
@@ -162,7 +163,7 @@ fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
         let message = if missing.is_empty() { "" } else { "Scaling up would be blocked because " };
         (Status::False, "NotScalingUp", message.to_owned())
     } else {
-        let because = if missing.is_empty() { "" } else { " is blocked because " };
+        let because = if missing.is_empty() { String::new() } else { format!(" {BLOCKED_BECAUSE} ") };
         (Status::True, "ScalingUp", format!("Scaling up from {current} to {desired} replicas{because}"))
     };
     message.push_str(&missing);

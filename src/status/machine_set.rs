@@ -7,6 +7,7 @@ use super::condition_ops::{Draft, internal_error, not_deleting, not_paused};
 use super::machines::{self, Member};
 use super::selector;
 use super::verdict::Verdict;
+use super::wording::{BLOCKED_BECAUSE, DO_NOT_EXIST, DOES_NOT_EXIST};
 use crate::api::condition::Status;
 use crate::api::key::annotation;
 use crate::api::machine::Machine;
@@ -119,7 +120,7 @@ fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
         .filter(|m| !m.is_empty())
         .collect();
     if !blockers.is_empty() {
-        message.push_str(" is blocked because:");
+        message.push_str(&format!(" {BLOCKED_BECAUSE}:"));
         for blocker in blockers {
             message.push_str("\n* ");
             message.push_str(blocker);
@@ -165,8 +166,8 @@ pub(super) fn with_stale(message: String, all: &[Member<'_>], now: Timestamp) ->
 pub(super) fn missing_text(kinds: &[String]) -> String {
     match kinds {
         [] => String::new(),
-        [one] => format!("{one} does not exist"),
-        many => format!("{} do not exist", many.join(" and ")),
+        [one] => format!("{one} {DOES_NOT_EXIST}"),
+        many => format!("{} {DO_NOT_EXIST}", many.join(" and ")),
     }
 }
 

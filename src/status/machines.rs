@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::Polarity;
 use super::merge::{Aggregate, Reasons, Source};
 use super::verdict::Verdict;
 use super::versions;
-use super::wording::join_limited;
+use super::wording::{DELAY_CAUSE, OVERDUE, join_limited};
 use crate::api::condition::{Conditioned as _, Status, find};
+use crate::api::condition_types::Polarity;
 use crate::api::key::annotation as annotation_of;
 use crate::api::machine::Machine;
 use crate::api::machine_set::VersionCount;
@@ -262,17 +262,13 @@ pub fn stale<'a>(machines: impl IntoIterator<Item = &'a Machine>, now: Timestamp
     names.sort_unstable();
     let headline = match names.as_slice() {
         [] => return String::new(),
-        [one] => format!("Machine {one} is in deletion since more than 15m"),
-        many => format!("Machines {} are in deletion since more than 15m", join_limited(many, 3)),
+        [one] => format!("Machine {one} is in deletion {OVERDUE}"),
+        many => format!("Machines {} are in deletion {OVERDUE}", join_limited(many, 3)),
     };
     let found: BTreeSet<&str> = stale.iter().flat_map(|m| slow_drain_causes(m, now)).collect();
     let causes: Vec<&str> =
         DRAIN_CAUSES.iter().map(|(cause, _)| *cause).filter(|c| found.contains(c)).collect();
-    if causes.is_empty() {
-        headline
-    } else {
-        format!("{headline}, delay likely due to {}", causes.join(", "))
-    }
+    if causes.is_empty() { headline } else { format!("{headline}, {DELAY_CAUSE} {}", causes.join(", ")) }
 }
 
 fn slow_drain_causes(machine: &Machine, now: Timestamp) -> Vec<&'static str> {

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::condition_ops::{Polarity, UNSTAMPED, condition, internal_error};
+use super::condition_ops::{UNSTAMPED, condition, internal_error};
 use super::verdict::Verdict;
 use super::wording::{join_limited, plural};
 use crate::api::condition::{Status, find};
+use crate::api::condition_types::Polarity;
 use crate::api::machine::ReadinessGate;
 
 /// How much one condition weighs in a merge. Smaller is worse.

@@ -1,7 +1,22 @@
-//! How lists, plurals and durations are written in messages. Owns spelling; must not know conditions.
+//! How lists, plurals and durations are written in messages, and the fragments of messages that other code
+//! looks for. Owns spelling; must not know conditions.
 //! Source: cluster-api `util/log/log.go`; Go's `time.Duration.String`, v1.14.0 and Go 1.25.
 
 use chrono::TimeDelta;
+
+/// Between a move and the list of what it waits for.
+pub const BLOCKED_BECAUSE: &str = "is blocked because";
+/// At the end of a line about an object that is referred to, and about several.
+pub const DOES_NOT_EXIST: &str = "does not exist";
+pub const DO_NOT_EXIST: &str = "do not exist";
+/// In a sentence about a deletion that takes longer than [`super::machines::STALE_DELETION`].
+pub const OVERDUE: &str = "since more than 15m";
+/// Before the likely causes of a slow drain.
+pub const DELAY_CAUSE: &str = "delay likely due to";
+
+/// Preflight checks of a MachineSet whose failure only a person ends: another version has to be set.
+pub const KUBERNETES_VERSION_SKEW: &str = "KubernetesVersionSkew";
+pub const KUBEADM_VERSION_SKEW: &str = "KubeadmVersionSkew";
 
 /// Items joined with `, `; when there are more than `limit`, the first ones and `... (N more)`.
 #[must_use]

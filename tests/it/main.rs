@@ -48,3 +48,4 @@ mod status_compute;
 mod terminal;
 mod tidy;
 mod two_engines;
+mod verdicts;

@@ -8,7 +8,7 @@ use super::slim::{Condition, Counts, Ref, Slim, VersionCount};
 use crate::api::condition::Status;
 use crate::api::key::Gvk;
 use crate::api::names::{annotation, label};
-use crate::fleet::conditions::{Places, Told, is_older_version};
+use crate::fleet::conditions::{ConditionMarks, Places, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
 use crate::fleet::row::{self, Facts, Kind, Row, SourceId, Uid};
 use crate::text::{sanitize_block, sanitize_line};
@@ -316,7 +316,7 @@ impl Builder<'_> {
     }
 }
 
-impl Told for Condition {
+impl ConditionMarks for Condition {
     fn has_severity(&self) -> bool {
         !self.severity.is_empty()
     }

@@ -83,6 +83,11 @@ fn deletion() {
     check(leaving("2026-11-20T09:00:00Z"), Health::Degraded);
     let hangs = "* Deleting: Machine deletion in progress since more than 15m, stage: DrainingNode, delay likely due to PodDisruptionBudgets";
     check(leaving("2026-11-20T09:40:00Z").condition("Ready", "False", "NotReady", hangs), Health::Blocked);
+    let goes_on = "* Deleting: Machine deletion in progress, stage: DrainingNode";
+    check(
+        leaving("2026-11-20T09:50:00Z").condition("Ready", "False", "NotReady", goes_on),
+        Health::Progressing,
+    );
     check(leaving("not a time"), Health::Degraded);
 }
 

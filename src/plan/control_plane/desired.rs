@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{NewMachine, Observed, Template};
 use crate::api::bootstrap::{KubeadmConfig, KubeadmConfigSpec};
+use crate::api::condition_types::CONTROL_PLANE_GATES;
 use crate::api::key::ObjectKey;
 use crate::api::machine::{Bootstrap, Machine, MachineSpec, ReadinessGate};
 use crate::api::name_template::RANDOM_BYTES;
@@ -17,7 +18,6 @@ use crate::api::reference::ContractRef;
 use crate::plan::naming::{self, NamingError};
 use crate::plan::ownership::owner;
 use crate::plan::template::{Clone, clone_of};
-use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER};
 use crate::status::up_to_date::kubeadm;
 
 const NAMING_TEMPLATE: &str = "{{ .kubeadmControlPlane.name }}-{{ .random }}";
@@ -112,11 +112,7 @@ fn machine_spec(observed: &Observed, name: &str, failure_domain: Option<String>)
 
 /// What a control plane Machine must report before it is ready, then what the user adds.
 pub fn readiness_gates(observed: &Observed) -> Vec<ReadinessGate> {
-    let mut types = vec!["NodeKubeadmLabelsAndTaintsSet"];
-    types.extend(&COMPONENTS[..3]);
-    if observed.etcd_is_managed() {
-        types.extend([COMPONENTS[3], ETCD_MEMBER]);
-    }
+    let types = if observed.etcd_is_managed() { &CONTROL_PLANE_GATES[..] } else { &CONTROL_PLANE_GATES[..4] };
     let mut gates: Vec<ReadinessGate> =
         types.iter().map(|t| ReadinessGate { condition_type: (*t).to_owned(), polarity: None }).collect();
     for gate in &observed.control_plane.spec.machine_template.spec.readiness_gates {

@@ -12,7 +12,7 @@ use crate::api::condition::Status;
 use crate::api::names::annotation;
 use crate::status::condition_ops::{Draft, condition};
 use crate::status::control_plane::OwnedMachine;
-use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER};
+use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER, LABELS_AND_TAINTS};
 use crate::status::etcd::Change;
 use crate::status::remediation::RemediationData;
 use crate::status::wording::go_duration;
@@ -110,7 +110,7 @@ fn next(p: &Pending) -> Option<&OwnedMachine> {
     let managed = p.observed.etcd_is_managed();
     let mut order: Vec<&str> = if managed { vec![ETCD_MEMBER, COMPONENTS[3]] } else { Vec::new() };
     order.extend(&COMPONENTS[..3]);
-    order.push("NodeKubeadmLabelsAndTaintsSet");
+    order.push(LABELS_AND_TAINTS);
     p.observed.machines.iter().filter(|m| m.awaits_remediation()).min_by_key(|m| {
         let broken: Vec<bool> = order.iter().map(|t| m.is_true(t)).collect();
         let asked = m.annotation(annotation::REMEDIATE_MACHINE).is_none();

@@ -11,7 +11,7 @@ use crate::api::names;
 use crate::api::reference::ContractRef;
 use crate::api::version::{compare, tolerant};
 use crate::status::contract::{External, Provided};
-use crate::status::wording::plural;
+use crate::status::wording::{KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW, plural};
 
 /// What the checks look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,8 +159,8 @@ fn checked(preflight: &Preflight, control_plane: &ControlPlane) -> Result<Vec<St
     if let Some(text) = &preflight.version {
         let set = version_of(text, &format!("MachineSet {}", preflight.set))?;
         let pair = Pair { set, control_plane: desired };
-        found.push(("KubernetesVersionSkew", kubernetes_skew(&pair)));
-        found.push(("KubeadmVersionSkew", kubeadm_skew(preflight, &pair)));
+        found.push((KUBERNETES_VERSION_SKEW, kubernetes_skew(&pair)));
+        found.push((KUBEADM_VERSION_SKEW, kubeadm_skew(preflight, &pair)));
         found.push(("ControlPlaneVersionSkew", control_plane_skew(preflight, control_plane, text)));
     }
     found.insert(0, (STABLE, stable?));

@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Census, Observed};
 use crate::api::condition::{Conditioned as _, Status, find};
-use crate::status::condition_ops::{Draft, Polarity, internal_error};
+use crate::api::condition_types::Polarity;
+use crate::status::condition_ops::{Draft, internal_error};
 use crate::status::contract::External;
 use crate::status::machines;
 use crate::status::merge::{Aggregate, Reasons, Reporter};

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::available::MEMBERS_DO_NOT_MATCH;
 use super::components::{Aggregation, Reporter};
-use super::machine::{ETCD_MEMBER, OwnedMachine};
+use super::machine::{ETCD_MEMBER, LABELS_AND_TAINTS, OwnedMachine};
 use super::{Connection, Observed, Reached, Template, Workload, pods};
 use crate::api::condition;
 use crate::api::condition::Status;
@@ -149,7 +149,7 @@ impl<'a> Pass<'a> {
         }
         if overwrite || !stored(COMPONENTS) {
             self.control_plane.push(say(COMPONENTS, Status::Unknown, reason, message));
-            let labels = std::iter::once("NodeKubeadmLabelsAndTaintsSet");
+            let labels = std::iter::once(LABELS_AND_TAINTS);
             let types: Vec<&str> = labels.chain(observed.component_conditions().iter().copied()).collect();
             for m in &observed.machines {
                 for type_ in &types {
@@ -217,7 +217,7 @@ impl<'a> Pass<'a> {
                 let hosting = format!("Failed to get the Node hosting the Pod: {error}");
                 for m in &observed.machines {
                     for mut c in pods::unknown(types, &hosting) {
-                        if c.type_ == "NodeKubeadmLabelsAndTaintsSet" {
+                        if c.type_ == LABELS_AND_TAINTS {
                             c.message = "Failed to get the Node".to_owned();
                         }
                         self.set(m, c);

@@ -6,13 +6,16 @@ use serde_json::Value;
 
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::condition;
+use crate::api::condition_types::CONTROL_PLANE_GATES;
 use crate::api::machine::{Machine, MachineStatus};
 use crate::time::{Timestamp, from_k8s};
 
 /// The pods of a control plane Machine as condition types. The last one only with managed etcd.
 pub const COMPONENTS: [&str; 4] =
-    ["APIServerPodHealthy", "ControllerManagerPodHealthy", "SchedulerPodHealthy", "EtcdPodHealthy"];
-pub const ETCD_MEMBER: &str = "EtcdMemberHealthy";
+    [CONTROL_PLANE_GATES[1], CONTROL_PLANE_GATES[2], CONTROL_PLANE_GATES[3], CONTROL_PLANE_GATES[4]];
+pub const ETCD_MEMBER: &str = CONTROL_PLANE_GATES[5];
+/// What kubeadm sets on the Node.
+pub const LABELS_AND_TAINTS: &str = CONTROL_PLANE_GATES[0];
 
 /// A Machine, its bootstrap configuration and its infrastructure machine.
 #[derive(Clone, Debug)]

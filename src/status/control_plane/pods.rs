@@ -5,11 +5,10 @@
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, NodeCondition, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::machine::{COMPONENTS, OwnedMachine};
+use super::machine::{COMPONENTS, LABELS_AND_TAINTS, OwnedMachine};
 use crate::api::condition::Status;
 use crate::status::condition_ops::{CHECK_LOGS, condition};
 
-const LABELS_AND_TAINTS: &str = "NodeKubeadmLabelsAndTaintsSet";
 const ROLE: &str = "node-role.kubernetes.io/control-plane";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// Names of the static pods, in the order of [`COMPONENTS`].

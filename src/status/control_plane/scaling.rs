@@ -9,6 +9,7 @@ use crate::api::condition::Status;
 use crate::api::machine::Machine;
 use crate::status::condition_ops::{CHECK_LOGS, condition as say};
 use crate::status::machines;
+use crate::status::wording::{BLOCKED_BECAUSE, DOES_NOT_EXIST};
 use crate::time::Timestamp;
 
 /// What the last preflight of this pass found in the way. All false: it passed, or did not run.
@@ -49,7 +50,7 @@ pub fn scaling_up(observed: &Observed, findings: &PreflightFindings) -> Conditio
     let kind = &observed.control_plane.spec.machine_template.spec.infrastructure_ref.kind;
     // Nobody looks for the template of a control plane that goes.
     let missing = observed.template == Template::Missing && !observed.is_deleting();
-    let missing = missing.then(|| format!("{kind} does not exist"));
+    let missing = missing.then(|| format!("{kind} {DOES_NOT_EXIST}"));
     if current >= desired {
         let message =
             missing.map_or_else(String::new, |m| format!("Scaling up would be blocked because {m}"));
@@ -84,11 +85,7 @@ pub fn scaling_down(observed: &Observed, findings: &PreflightFindings, now: Time
 }
 
 fn with_details(message: String, details: &[String]) -> String {
-    if details.is_empty() {
-        message
-    } else {
-        format!("{message} is blocked because:\n{}", details.join("\n"))
-    }
+    if details.is_empty() { message } else { format!("{message} {BLOCKED_BECAUSE}:\n{}", details.join("\n")) }
 }
 
 fn waiting_for_replicas(type_: &str) -> Condition {

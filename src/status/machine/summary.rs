@@ -8,12 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Observed, Update};
 use crate::api::condition::{Status, find};
+use crate::api::condition_types::MACHINE_READY_PARTS;
 use crate::api::machine::MachineStatus;
 use crate::status::condition_ops::{Draft, condition};
 use crate::status::machine_template;
 use crate::status::machines::{SLOW_DRAIN, STALE_DELETION, drain_causes};
 use crate::status::merge::{Priority, Reasons, Summary};
 use crate::status::verdict::Verdict;
+use crate::status::wording::{DELAY_CAUSE, OVERDUE};
 use crate::time::{Timestamp, from_k8s};
 
 pub(super) fn updating(o: &Observed) -> Verdict<'static> {
@@ -69,14 +71,8 @@ pub(super) fn up_to_date(
     Some(Verdict::new(TYPE, Status::True, "UpToDate", ""))
 }
 
-const READY_TYPES: [&str; 6] = [
-    "Deleting",
-    "Updating",
-    "BootstrapConfigReady",
-    "InfrastructureReady",
-    "NodeHealthy",
-    "HealthCheckSucceeded",
-];
+/// A Machine is not ready while one of these is true.
+const NOT_WHILE: [&str; 2] = ["Deleting", "Updating"];
 
 pub(super) fn ready(
     o: &Observed,
@@ -86,8 +82,9 @@ pub(super) fn ready(
 ) -> Verdict<'static> {
     let deleting = o.is_deleting();
     let exceptions = |c: &Condition| excused(c, deleting);
-    let mut summary = Summary::new("Ready", &READY_TYPES[..], Reasons::READY);
-    summary.negative = Cow::Borrowed(&["Deleting", "Updating"]);
+    let types: Vec<&str> = NOT_WHILE.into_iter().chain(MACHINE_READY_PARTS).collect();
+    let mut summary = Summary::new("Ready", types, Reasons::READY);
+    summary.negative = Cow::Borrowed(&NOT_WHILE);
     summary.add_gates(&o.machine.spec.readiness_gates);
     summary.ignored_if_missing = &["HealthCheckSucceeded"];
     summary.exceptions = Some(&exceptions);
@@ -120,14 +117,17 @@ fn deleting_for_summary(
         find(conditions, "Deleting").map_or(("", ""), |c| (c.reason.as_str(), c.message.as_str()));
     let since =
         o.machine.metadata.deletion_timestamp.as_ref().map_or(TimeDelta::zero(), |at| now - from_k8s(at));
-    let long = if since > STALE_DELETION { " since more than 15m" } else { "" };
-    let mut message = format!("Machine deletion in progress{long}, stage: {reason}");
+    let mut message = "Machine deletion in progress".to_owned();
+    if since > STALE_DELETION {
+        message.push_str(&format!(" {OVERDUE}"));
+    }
+    message.push_str(&format!(", stage: {reason}"));
     let drain = status.deletion.as_ref().and_then(|d| d.node_drain_start_time.as_ref());
     let slow = drain.is_some_and(|at| now - from_k8s(at) > SLOW_DRAIN);
     if since > STALE_DELETION && reason == "DrainingNode" && slow {
         let causes = drain_causes(detail);
         if !causes.is_empty() {
-            message.push_str(&format!(", delay likely due to {}", causes.join(", ")));
+            message.push_str(&format!(", {DELAY_CAUSE} {}", causes.join(", ")));
         }
     }
     condition("Deleting", Status::True, "Deleting", message)

@@ -4,11 +4,12 @@ use ratatui::text::Line;
 use serde_json::Value;
 
 use crate::api::columns::{Column, Type};
-use crate::api::condition::Status;
 use crate::fleet::watch::{EventLine, Subject};
-use crate::fleet::{Cell, Details, Fleet, Item, Link, Reader, Relation, Row, Severity, Tone, conditions_of};
+use crate::fleet::{
+    Cell, ConditionLine, Details, Fleet, Item, Link, Reader, Relation, Row, Severity, Tone, condition_lines,
+};
 use crate::text;
-use crate::time::{Timestamp, parse_rfc3339};
+use crate::time::Timestamp;
 use crate::tui::paint::Paint;
 use crate::tui::screen::parts::{counter, counters_of};
 use crate::tui::theme::Scope;
@@ -51,17 +52,6 @@ fn to_yaml(object: &Value) -> String {
         .unwrap_or_else(|error| format!("# not printable as YAML: {error}"))
 }
 
-/// One condition from wherever it is known.
-struct Condition {
-    tone: Tone,
-    type_: String,
-    status: &'static str,
-    severity: Severity,
-    reason: String,
-    since: Option<Timestamp>,
-    message: String,
-}
-
 /// Conditions, counters and relations.
 #[must_use]
 pub fn overview(
@@ -74,8 +64,8 @@ pub fn overview(
     let details = item.and_then(|item| if let Item::Row(id) = item { fleet.details(id) } else { None });
     let mut lines = trouble(full, paint, width);
     let (mut all, legacy) = match &details {
-        Some(details) => (of_row(details), details.row.legacy),
-        None => of_object(full),
+        Some(details) => (details.conditions.clone(), details.row.legacy),
+        None => full.object.as_ref().map(|object| condition_lines(object)).unwrap_or_default(),
     };
     // What is wrong comes first; otherwise the object's own order.
     all.sort_by_key(|c| match c.tone {
@@ -110,43 +100,8 @@ fn heading(title: &'static str, paint: &Paint<'_>, lines: &mut Vec<Line<'static>
     lines.push(Line::from(paint.span(Scope::Column, title.to_uppercase())));
 }
 
-fn of_row(details: &Details<'_>) -> Vec<Condition> {
-    let one = |line: &crate::fleet::ConditionLine<'_>| Condition {
-        tone: line.tone,
-        type_: line.condition.type_.to_string(),
-        status: line.condition.status.as_str(),
-        severity: line.condition.severity,
-        reason: line.condition.reason.to_string(),
-        since: line.condition.since(),
-        message: line.condition.message.to_string(),
-    };
-    details.conditions.iter().map(one).collect()
-}
-
-/// Conditions of an object that is not in the fleet (infrastructure, bootstrap). Text of a followed
-/// object is sanitised already.
-fn of_object(full: &Full) -> (Vec<Condition>, bool) {
-    let (list, legacy) =
-        full.object.as_ref().map_or((&[] as &[Value], false), |object| conditions_of(object));
-    let one = |value: &Value| {
-        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        let status = Status::parse(&text("status")).unwrap_or(Status::Unknown);
-        let type_ = text("type");
-        Condition {
-            tone: Tone::of(&type_, status),
-            type_,
-            status: status.as_str(),
-            severity: Severity::parse(&text("severity")),
-            reason: text("reason"),
-            since: parse_rfc3339(&text("lastTransitionTime")),
-            message: text("message"),
-        }
-    };
-    (list.iter().map(one).collect(), legacy)
-}
-
 fn conditions(
-    all: &[Condition],
+    all: &[ConditionLine],
     legacy: bool,
     paint: &Paint<'_>,
     width: usize,
@@ -159,7 +114,7 @@ fn conditions(
     if all.is_empty() {
         lines.push(Line::from(paint.span(Scope::Muted, "the object reports none")));
     }
-    let widest = |of: fn(&Condition) -> &str| all.iter().map(|c| text::width(of(c))).max().unwrap_or(0);
+    let widest = |of: fn(&ConditionLine) -> &str| all.iter().map(|c| text::width(of(c))).max().unwrap_or(0);
     let reason_width = widest(|c| &c.reason).min(width / 3);
     let type_width = widest(|c| &c.type_).min(width.saturating_sub(reason_width + 20).max(12));
     for condition in all {
@@ -176,7 +131,7 @@ fn conditions(
         lines.push(Line::from(vec![
             paint.span(scope, format!("{glyph} ")),
             paint.span(if quiet { Scope::Text } else { Scope::Strong }, format!("{type_:<type_width$}  ")),
-            paint.span(scope, format!("{:<7}  ", condition.status)),
+            paint.span(scope, format!("{:<7}  ", condition.status.as_str())),
             paint.span(
                 scope,
                 if legacy { format!("{:<7}  ", severity_word(condition.severity)) } else { String::new() },
