@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use capstan::admission::Webhooks;
 use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::rng::Rng;
 use capstan::store::MemoryStore;
@@ -187,7 +188,13 @@ async fn send(server: &ApiServer, ask: &Ask) -> (u16, Duration) {
 /// The best of some runs of each request, with its code and its size.
 async fn measure(n: usize) -> Vec<(&'static str, u16, usize, Duration)> {
     let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
-    let options = Options { clock: Clock::system(), rng: Rng::seeded(7), definitions: Vec::new(), tokens };
+    let options = Options {
+        clock: Clock::system(),
+        rng: Rng::seeded(7),
+        definitions: Vec::new(),
+        tokens,
+        admission: Arc::new(Webhooks),
+    };
     let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
     for object in there(n) {
         let (code, _) = send(&server, &object).await;

@@ -11,6 +11,7 @@ pub mod time;
 
 pub mod api;
 
+pub mod admission;
 pub mod plan;
 pub mod status;
 

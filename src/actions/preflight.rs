@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::edit::{is_annotated_paused, is_paused};
 use super::{Action, Finding, Risk, Severity};
-use crate::api::control_plane::{ReplicaRefusal, replica_refusals};
+use crate::admission::replicas::{ReplicaRefusal, replica_refusals};
 use crate::api::names::{annotation, label};
 use crate::api::version::{parse, skips_minor};
 use crate::time::{self, Timestamp};

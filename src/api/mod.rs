@@ -2,6 +2,7 @@
 //! accessors, and the few rules about single values that several layers ask; must not know how objects are
 //! fetched, judged or shown.
 
+pub mod admission;
 pub mod columns;
 pub mod condition;
 pub mod condition_types;
@@ -9,6 +10,7 @@ pub mod key;
 pub mod merge;
 pub mod name_template;
 pub mod names;
+pub mod validation;
 pub mod version;
 
 pub mod legacy;

@@ -15,8 +15,6 @@ mod managed;
 mod protobuf;
 pub mod table;
 
-pub mod admission;
-
 mod resource;
 
 pub mod request;
@@ -58,6 +56,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use crate::api::admission::Admission;
 use crate::rng::Rng;
 use crate::store::{self, Key, Store, Write};
 use crate::time::Clock;
@@ -98,6 +97,8 @@ pub struct Options {
     pub definitions: Vec<CustomResourceDefinition>,
     /// For requests that come with a token: over a socket.
     pub tokens: Tokens,
+    /// What is demanded of objects beyond their schema; the server itself knows no such rule.
+    pub admission: Arc<dyn Admission>,
 }
 
 /// Why a server could not start.
@@ -152,8 +153,8 @@ impl ApiServer {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
-        let Options { clock, rng, definitions: given, tokens } = options;
-        let registry = Arc::new(Registry::new(store, clock, rng));
+        let Options { clock, rng, definitions: given, tokens, admission } = options;
+        let registry = Arc::new(Registry { admission, ..Registry::new(store, clock, rng) });
         let served = install(&registry, given).await?;
         let revision = registry.store.revision().await?;
         definitions::load(&registry, &served)

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::args::{BackupArgs, RestoreArgs};
 use super::output;
 use super::store::Place;
+use crate::admission::Webhooks;
 use crate::apiserver::import::Restore;
 use crate::apiserver::{ApiServer, Options, Tokens};
 use crate::client::snapshot::Snapshot;
@@ -59,6 +60,7 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
         rng: Rng::from_entropy(),
         definitions: Vec::new(),
         tokens: Tokens::random(),
+        admission: Arc::new(Webhooks),
     };
     let server = ApiServer::open(store, options).await?;
     let mut connection = in_process(server, "backup", "default", false);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Webhooks;
 use crate::api::crds;
 use crate::apiserver::{ApiServer, Identity, OpenError, Options, Tokens};
 use crate::client::{Connection, in_process};
@@ -58,6 +59,7 @@ impl Stack {
                 rng: options.rng.stream("apiserver"),
                 definitions: crds::all(),
                 tokens: options.tokens.clone(),
+                admission: Arc::new(Webhooks),
             },
         )
         .await?;

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use capstan::actions::journal::Journal;
 use capstan::actions::{Action, ActionError, Desk, Request, Risk, Severity};
+use capstan::admission::Webhooks;
 use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
 use capstan::api::machine_deployment::MachineDeployment;
 use capstan::apiserver::{ApiServer, Options, Tokens};
@@ -58,6 +59,7 @@ impl Place {
             rng: Rng::seeded(1),
             definitions: capstan::api::crds::all(),
             tokens: Tokens::random(),
+            admission: Arc::new(Webhooks),
         };
         let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
         let folder = tempfile::tempdir().expect("a folder");

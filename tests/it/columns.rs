@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use capstan::admission::Webhooks;
 use capstan::api;
 use capstan::api::key::Gvk;
 use capstan::apiserver::table::{Budget, Columns, Include};
@@ -186,7 +187,8 @@ fn the_dashboard_has_upstreams_cells_for_the_samples() {
 async fn server(objects: Vec<Value>) -> Connection {
     let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
     let (clock, rng) = (Clock::fixed(now()), Rng::seeded(7));
-    let options = Options { clock, rng, definitions: api::crds::all(), tokens };
+    let options =
+        Options { clock, rng, definitions: api::crds::all(), tokens, admission: Arc::new(Webhooks) };
     let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
     server.import(objects.into_iter()).await.expect("imported");
     in_process(server, "test", "default", false)

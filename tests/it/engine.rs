@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use capstan::admission::Webhooks;
 use capstan::api::cluster::Cluster;
 use capstan::api::condition::find;
 use capstan::api::dev::{DevCluster, DevMachine};
@@ -42,7 +43,13 @@ fn paused_clock() -> Clock {
 async fn server(clock: &Clock) -> Connection {
     let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
     let definitions = capstan::api::crds::all();
-    let options = Options { clock: clock.clone(), rng: Rng::seeded(7), definitions, tokens };
+    let options = Options {
+        clock: clock.clone(),
+        rng: Rng::seeded(7),
+        definitions,
+        tokens,
+        admission: Arc::new(Webhooks),
+    };
     let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
     in_process(server, "test", "default", false)
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan::admission::Webhooks;
 use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::client::write::Writer;
 use capstan::client::{Connection, in_process};
@@ -84,7 +85,13 @@ fn schedules() -> impl Strategy<Value = Schedule> {
 async fn server() -> ApiServer {
     let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
     let clock = Clock::fixed(Timestamp::from_timestamp(1_795_168_800, 0).unwrap_or_default());
-    let options = Options { clock, rng: Rng::seeded(7), definitions: Vec::new(), tokens };
+    let options = Options {
+        clock,
+        rng: Rng::seeded(7),
+        definitions: Vec::new(),
+        tokens,
+        admission: Arc::new(Webhooks),
+    };
     ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server")
 }
 

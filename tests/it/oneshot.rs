@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan::admission::Webhooks;
 use capstan::api::key::{ObjectKey, ObjectRef};
 use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::cli::args::{Cli, Command, DescribeArgs, GetArgs, WaitArgs};
@@ -32,7 +33,7 @@ async fn fleet_server() -> Connection {
     let clock = Clock::fixed(now());
     let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
     let definitions = capstan::api::crds::all();
-    let options = Options { clock, rng: Rng::seeded(7), definitions, tokens };
+    let options = Options { clock, rng: Rng::seeded(7), definitions, tokens, admission: Arc::new(Webhooks) };
     let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
     let scenario = Scenario::parse("synthetic:clusters=3,machines=60").expect("a scenario");
     load::import(&server, scenario, now()).await.expect("imported");
@@ -121,7 +122,7 @@ async fn older_server() -> Connection {
         version.additional_printer_columns = serde_json::from_value(phase).expect("columns");
     }
     let (clock, tokens) = (Clock::fixed(now()), Tokens { admin: "a".to_owned(), read_only: "r".to_owned() });
-    let options = Options { clock, rng: Rng::seeded(7), definitions, tokens };
+    let options = Options { clock, rng: Rng::seeded(7), definitions, tokens, admission: Arc::new(Webhooks) };
     let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
     let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
         "metadata": {"name": "old", "namespace": "default", "uid": "u", "creationTimestamp": "2026-11-19T10:00:00Z"},

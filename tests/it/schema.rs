@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use capstan::admission::Webhooks;
+use capstan::api::admission::{Admission as _, Found, Known, Request};
 use capstan::api::crds;
-use capstan::apiserver::admission::{self, Found, Known, Request};
-use capstan::apiserver::failure::cause::Cause;
+use capstan::api::validation::cause::Cause;
 use capstan::apiserver::schema::{Schema, crd};
 use serde_json::{Value, json};
 
@@ -89,13 +90,13 @@ fn sample_objects_fit_both_sets_of_schemas() {
                 let admitted = {
                     let mut admitted = object.clone();
                     let request = Request { group: &group, kind: &kind, old: None, dry_run: false };
-                    assert_eq!(admission::mutate(&request, &mut admitted), Ok(()), "{what}");
+                    assert_eq!(Webhooks.mutate(&request, &mut admitted), Ok(()), "{what}");
                     admitted
                 };
                 for old in [None, Some(&admitted)] {
                     let request = Request { group: &group, kind: &kind, old, dry_run: false };
                     let mut known = Known::default();
-                    for need in admission::needs(&request, &admitted) {
+                    for need in Webhooks.needs(&request, &admitted) {
                         let wanted = |peer: &&Value| {
                             peer["kind"] == need.kind.as_str()
                                 && (need.name.is_empty() || peer["metadata"]["name"] == need.name.as_str())
@@ -103,7 +104,7 @@ fn sample_objects_fit_both_sets_of_schemas() {
                         let found = peers.iter().filter(wanted).cloned().collect();
                         known.add(need, Found::Objects(found));
                     }
-                    let answer = admission::check(&request, &admitted, &known);
+                    let answer = Webhooks.check(&request, &admitted, &known);
                     assert!(answer.is_ok(), "{what}: {answer:?}");
                 }
                 assert_eq!(schema.validate(&admitted, Some(&object)), Vec::<Cause>::new(), "{what}");

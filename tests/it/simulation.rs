@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use capstan::admission::Webhooks;
 use capstan::api::bootstrap::KubeadmConfig;
 use capstan::api::cluster::Cluster;
 use capstan::api::condition::{Conditioned, find, is_true};
@@ -76,7 +77,13 @@ impl Sim {
         let rng = Rng::seeded(seed);
         let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
         let definitions = capstan::api::crds::all();
-        let options = Options { clock: clock.clone(), rng: rng.stream("apiserver"), definitions, tokens };
+        let options = Options {
+            clock: clock.clone(),
+            rng: rng.stream("apiserver"),
+            definitions,
+            tokens,
+            admission: Arc::new(Webhooks),
+        };
         let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
         let undeletable = Undeletable::default();
         let client = guarded(server.clone(), undeletable.clone()).client;

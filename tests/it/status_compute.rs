@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use capstan::api::crds;
-use capstan::apiserver::failure::cause::Cause;
+use capstan::api::validation::cause::Cause;
 use capstan::apiserver::schema::{Schema, crd};
 use capstan::cli::args::{StatusComputeArgs, StatusOutputArg};
 use capstan::cli::output::Style;

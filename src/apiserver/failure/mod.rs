@@ -3,14 +3,13 @@
 //!
 //! Source: apimachinery `pkg/api/errors/errors.go`, v0.35.
 
-pub mod cause;
-
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use cause::{Cause, CauseReason};
+use crate::api::admission::{Refusal, Why};
+use crate::api::validation::cause::{Cause, CauseReason};
 
 /// Why a request failed, as `status.reason` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +85,18 @@ pub struct Failure {
     pub reason: Reason,
     pub message: String,
     pub details: Box<Details>,
+}
+
+/// A refusal of the rules as the answer of the webhook that it stands for.
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let failure = match refusal.why {
+            Why::Invalid { group, kind, name, causes } => Self::invalid(group, &kind, &name, causes),
+            Why::Denied(why) => Self::denied(why),
+            Why::Forbidden { group, kind, name, why } => Self::forbidden(&group, &kind, &name, &why),
+        };
+        failure.by_webhook(&refusal.webhook)
+    }
 }
 
 /// Optimistic concurrency lost; `kubectl` and client-go look for this sentence.
@@ -402,6 +413,52 @@ mod tests {
             })
         );
         assert_eq!(Failure::unknown_path().status()["details"], json!({}));
+    }
+
+    #[test]
+    fn refusals_are_answered_as_by_webhooks() {
+        let refused =
+            |why| Failure::from(Refusal { webhook: "validation.x.cluster.x-k8s.io".to_owned(), why });
+        let causes = vec![Cause::forbidden("spec.replicas", "cannot be an even number")];
+        let invalid = Why::Invalid {
+            group: GROUP,
+            kind: "KubeadmControlPlane".to_owned(),
+            name: "it".to_owned(),
+            causes,
+        };
+        assert_eq!(
+            refused(invalid).status(),
+            json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 422,
+                "reason": "Invalid",
+                "message": "admission webhook \"validation.x.cluster.x-k8s.io\" denied the request: \
+                            KubeadmControlPlane.cluster.x-k8s.io \"it\" is invalid: spec.replicas: Forbidden: \
+                            cannot be an even number",
+                "details": {"name": "it", "group": GROUP, "kind": "KubeadmControlPlane", "causes": [{
+                    "reason": "FieldValueForbidden", "field": "spec.replicas",
+                    "message": "Forbidden: cannot be an even number",
+                }]},
+            })
+        );
+        assert_eq!(
+            refused(Why::Denied("spec: Forbidden: immutable".to_owned())).status(),
+            json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
+                "reason": "Forbidden",
+                "message": "admission webhook \"validation.x.cluster.x-k8s.io\" denied the request: spec: Forbidden: \
+                            immutable",
+            })
+        );
+        let [group, kind, name, why] = [GROUP, "ClusterClass", "it", "it is used"].map(str::to_owned);
+        let forbidden = refused(Why::Forbidden { group, kind, name, why });
+        assert_eq!(
+            (forbidden.code(), forbidden.message.as_str()),
+            (
+                403,
+                "admission webhook \"validation.x.cluster.x-k8s.io\" denied the request: \
+                 ClusterClass.cluster.x-k8s.io \"it\" is forbidden: it is used"
+            )
+        );
     }
 
     #[test]

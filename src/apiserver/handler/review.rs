@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
+use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::request::auth::{Deed, Identity, Role};
 use crate::apiserver::resource::Catalog;
 use crate::apiserver::resource::strategy::Review;

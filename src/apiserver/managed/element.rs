@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::{Number, Value};
 
-use crate::apiserver::failure::cause::cut;
+use crate::api::validation::cause::cut;
 
 /// A step. Variants are declared in their canonical order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::naming;
+use crate::api::validation::naming;
 use crate::apiserver::failure::Failure;
 
 /// A parsed `labelSelector`. The empty selector matches everything.

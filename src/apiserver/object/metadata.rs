@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::naming;
-use crate::apiserver::failure::cause::Cause;
+use crate::api::validation::cause::Cause;
+use crate::api::validation::labels::{validate_annotations, validate_labels};
+use crate::api::validation::naming;
 use crate::apiserver::object;
 
-const ANNOTATIONS_BYTES_MAX: usize = 262_144;
 /// `generateName` is cut to this, so that five more characters still make a label.
 const PREFIX_CHARS_MAX: usize = 58;
 pub const SUFFIX_CHARS: usize = 5;
@@ -138,30 +138,6 @@ fn without_trailing_dash(prefix: &str) -> String {
             kept + "a"
         }
         _ => prefix.to_owned(),
-    }
-}
-
-/// The spelling of labels; `field` is where they are.
-pub fn validate_labels(labels: &Value, field: &str, causes: &mut Vec<Cause>) {
-    for (key, value) in labels.as_object().into_iter().flatten() {
-        causes.extend(
-            naming::qualified_name(key).iter().map(|c| Cause::invalid(field, &key.as_str().into(), c)),
-        );
-        let text = value.as_str().unwrap_or_default();
-        causes.extend(naming::label_value(text).iter().map(|c| Cause::invalid(field, value, c)));
-    }
-}
-
-/// The spelling of annotation keys, and the size of all; `field` is where they are.
-pub fn validate_annotations(annotations: &Value, field: &str, causes: &mut Vec<Cause>) {
-    let mut bytes = 0;
-    for (key, value) in annotations.as_object().into_iter().flatten() {
-        bytes += key.len() + value.as_str().unwrap_or_default().len();
-        let complaints = naming::qualified_name(&key.to_lowercase());
-        causes.extend(complaints.iter().map(|c| Cause::invalid(field, &key.as_str().into(), c)));
-    }
-    if bytes > ANNOTATIONS_BYTES_MAX {
-        causes.push(Cause::too_long(field, ANNOTATIONS_BYTES_MAX as u64));
     }
 }
 

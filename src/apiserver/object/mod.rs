@@ -9,7 +9,6 @@
 pub mod field_selector;
 pub mod label_selector;
 pub mod metadata;
-pub mod naming;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::Deserialize;

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{Registry, Subject};
-use crate::apiserver::admission::{self, Found, Known, Need, Request};
+use crate::api::admission::{Found, Known, Need, Request};
 use crate::apiserver::failure::Failure;
 use crate::apiserver::object::Record;
 use crate::store::Range;
@@ -19,18 +19,27 @@ impl Registry {
         dry_run: bool,
     ) -> Result<Vec<String>, Failure> {
         let request = subject.request(old, dry_run);
-        let known = self.learn(admission::needs(&request, new)).await?;
-        admission::check(&request, new, &known)
+        let known = self.learn(self.admission.needs(&request, new)).await?;
+        Ok(self.admission.check(&request, new, &known)?)
     }
 
     /// Refuses to delete what is in use. Most kinds have no such rule, and are not read for it.
     pub(super) async fn admit_delete(&self, subject: Subject<'_>, record: &Record) -> Result<(), Failure> {
         let (group, kind) = (&subject.resource.group, &subject.resource.kind);
-        let needs = admission::needs_for_delete(group, kind);
+        let needs = self.admission.needs_for_delete(group, kind);
         if needs.is_empty() {
             return Ok(());
         }
-        admission::check_delete(group, kind, &record.value()?, &self.learn(needs).await?)
+        let known = self.learn(needs).await?;
+        Ok(self.admission.check_delete(group, kind, &record.value()?, &known)?)
+    }
+
+    /// Refuses replicas that the kind refuses, when `new` came through the scale subresource.
+    pub(super) fn admit_scale(&self, subject: Subject<'_>, old: &Value, new: &Value) -> Result<(), Failure> {
+        let Some(paths) = &subject.resource.scale else { return Ok(()) };
+        let replicas = new.pointer(&paths.spec_replicas).and_then(Value::as_i64).unwrap_or(0);
+        let (group, kind) = (&subject.resource.group, &subject.resource.kind);
+        Ok(self.admission.check_scale(group, kind, old, replicas)?)
     }
 
     async fn learn(&self, needs: Vec<Need>) -> Result<Known, Failure> {

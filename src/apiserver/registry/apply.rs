@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::identity::{check_name, check_precondition};
 use super::ownership::text;
 use super::{Before, Draft, Part, RACES_MAX, Registry, Subject, Written, present, schema_tag};
-use crate::apiserver::failure::cause::{Cause, CauseReason};
+use crate::api::validation::cause::{Cause, CauseReason};
 use crate::apiserver::failure::{Failure, Reason};
 use crate::apiserver::managed::Entries;
 use crate::apiserver::managed::apply::{Applied, ApplyError, Conflict, apply};

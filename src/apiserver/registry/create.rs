@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::identity::set_namespace;
 use super::{Draft, Part, RACES_MAX, Registry, Subject, Written, ownership, schema_tag};
-use crate::apiserver::admission;
 use crate::apiserver::failure::Failure;
 use crate::apiserver::object::{self, Record, metadata};
 use crate::apiserver::request::options::WriteOptions;
@@ -60,7 +59,7 @@ impl Registry {
         resource.prepare_create(&mut object);
         let managed =
             applied.unwrap_or_else(|| self.owners(subject, Part::Main, options, None, &object, claim));
-        admission::mutate(&subject.request(None, options.dry_run), &mut object)?;
+        self.admission.mutate(&subject.request(None, options.dry_run), &mut object)?;
         let object = self.insert(subject, object, &managed, options, &mut warnings).await?;
         warnings.extend(resource.warnings(&object, None));
         Ok(Written { object, managed, created: true, warnings })

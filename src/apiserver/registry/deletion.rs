@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::list::Listing;
 use super::{Registry, Revised, Subject};
-use crate::apiserver::failure::cause::Cause;
+use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::{self, Failure, Reason};
 use crate::apiserver::object::metadata::{FOREGROUND, ORPHAN};
 use crate::apiserver::object::{self, Metadata, Record};

@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::Subject;
+use crate::api::validation::cause::{Cause, CauseReason};
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::{Cause, CauseReason};
 use crate::apiserver::object;
 use crate::apiserver::resource::Resource;
 

@@ -28,8 +28,9 @@ use tokio::sync::watch;
 use self::identity::check_type;
 use self::metrics::Metrics;
 use self::offload::Offload;
+use crate::api::admission::{Admission, AdmitAll};
+use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::object::{self, Record, metadata};
 use crate::apiserver::request::options::{FieldValidation, WriteOptions};
 use crate::apiserver::resource::strategy::Strategy;
@@ -54,6 +55,8 @@ pub struct Registry {
     pub catalog_changed: watch::Sender<()>,
     pub metrics: Metrics,
     pub offload: Offload,
+    /// Asked about each write that a client sends.
+    pub admission: Arc<dyn Admission>,
     /// False while something that a client needs to find the server is not written yet.
     pub announced: AtomicBool,
 }
@@ -207,6 +210,7 @@ impl Registry {
             catalog_changed: watch::Sender::new(()),
             metrics: Metrics::default(),
             offload: Offload::default(),
+            admission: Arc::new(AdmitAll),
             announced: AtomicBool::new(true),
         }
     }

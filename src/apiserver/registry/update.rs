@@ -11,7 +11,6 @@ use super::{
     Before, Draft, Part, RACES_MAX, Registry, Revised, Subject, Written, deletion, ownership, present,
     schema_tag,
 };
-use crate::apiserver::admission;
 use crate::apiserver::failure::Failure;
 use crate::apiserver::object::{self, Record, metadata};
 use crate::apiserver::request::options::WriteOptions;
@@ -87,6 +86,9 @@ impl Registry {
         let resource = subject.resource;
         let Before { record, shown, old, .. } = before;
         let whole = matches!(part, Part::Main | Part::Scale);
+        if part == Part::Scale {
+            self.admit_scale(subject, shown, &object)?;
+        }
         let claim = ownership::claim(&mut object);
         match part {
             Part::Main | Part::Scale => {
@@ -110,7 +112,7 @@ impl Registry {
         let managed = applied
             .unwrap_or_else(|| self.owners(subject, part, options, Some((record, old)), &object, claim));
         if part == Part::Main {
-            admission::mutate(&subject.request(Some(old), options.dry_run), &mut object)?;
+            self.admission.mutate(&subject.request(Some(old), options.dry_run), &mut object)?;
         }
         if matches!(resource.strategy, Strategy::Definition)
             && part == Part::Main

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use http::Uri;
 use percent_encoding::percent_decode_str;
 
+use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::Cause;
 
 /// The query, decoded; the last of several equal names wins.
 #[derive(Clone, Debug, Default)]

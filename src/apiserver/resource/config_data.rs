@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
+use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::Cause;
 
 /// Largest content of one object, in bytes.
 const DATA_BYTES_MAX: usize = 1 << 20;

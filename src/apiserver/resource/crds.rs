@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::strategy::{Custom, LazySchema, Strategy};
 use super::{Catalog, Resource, ScalePaths, compare_versions};
-use crate::apiserver::failure::cause::Cause;
+use crate::api::validation::cause::Cause;
 use crate::apiserver::object;
 use crate::apiserver::schema::{Schema, crd};
 use crate::apiserver::table::Columns;

@@ -5,9 +5,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{Resource, ScalePaths};
-use crate::apiserver::admission;
+use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::Cause;
 use crate::apiserver::object;
 
 const API_VERSION: &str = "autoscaling/v1";
@@ -64,8 +63,7 @@ fn dotted(pointer: &str) -> String {
 /// The object with the replicas that `scale` wants. A resource version in it is a precondition.
 ///
 /// # Errors
-/// 400 for what is no Scale, 409 for a stale resource version, 403 when the kind refuses such
-/// replicas. Too few or too many replicas are found by [`check`].
+/// 400 for what is not a Scale, 409 for a stale resource version. Too few or too many replicas are found by [`check`].
 pub fn apply(
     resource: &Resource,
     paths: &ScalePaths,
@@ -91,7 +89,6 @@ pub fn apply(
     if !version.is_empty() && version != object::text(object, "resourceVersion") {
         return Err(Failure::stale(&resource.group, &resource.plural, name));
     }
-    admission::check_scale(&resource.group, &resource.kind, object, replicas)?;
     let mut object = object.clone();
     set(&mut object, &paths.spec_replicas, replicas.into());
     Ok(object)

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::Resource;
 use super::{config_data, crds, events, scale};
+use crate::api::validation::cause::{Cause, CauseReason};
+use crate::api::validation::naming;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::{Cause, CauseReason};
-use crate::apiserver::object::{self, metadata, naming};
+use crate::apiserver::object::{self, metadata};
 use crate::apiserver::schema::{Schema, crd};
 
 /// Finalizer of a namespace's spec: its content is still being removed.

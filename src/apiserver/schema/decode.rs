@@ -8,8 +8,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::api::validation::cause::{Cause, cut};
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::{Cause, cut};
 
 /// Findings beyond these are not noted, as in sigs.k8s.io/json.
 pub(super) const FINDINGS_MAX: usize = 100;

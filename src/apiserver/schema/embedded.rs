@@ -5,7 +5,8 @@
 use serde_json::Value;
 
 use super::{Cause, Node, Path};
-use crate::apiserver::object::{metadata, naming};
+use crate::api::validation::naming;
+use crate::apiserver::object::metadata;
 
 /// What is wrong with embedded objects anywhere below `root`, which is not embedded itself.
 pub(super) fn check(root: &Node, value: &Value) -> Vec<Cause> {

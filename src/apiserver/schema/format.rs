@@ -4,13 +4,14 @@
 //! Source: kube-openapi `pkg/validation/strfmt/{default,time,duration,kubernetes-extensions}.go`,
 //! govalidator's patterns, apiextensions-apiserver `pkg/apiserver/validation/formats.go`, v0.36.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
 
-use crate::apiserver::object::naming;
+use crate::api::validation::address::is_cidr;
+use crate::api::validation::naming;
 
 /// One format: its name as schemas write it, and what a text must look like.
 #[derive(Debug)]
@@ -136,14 +137,6 @@ fn is_email(text: &str) -> bool {
 
 fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && text.split('.').all(|part| part.len() <= 63) && fits(&HOSTNAME, text)
-}
-
-/// An address, a slash and a number of bits.
-#[must_use]
-pub fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let (Ok(address), Ok(bits)) = (address.parse::<IpAddr>(), bits.parse::<u8>()) else { return false };
-    bits <= if address.is_ipv4() { 32 } else { 128 }
 }
 
 fn is_mac(text: &str) -> bool {

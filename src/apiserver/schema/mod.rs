@@ -28,8 +28,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::api::validation::cause::{Cause, cut};
 use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::{Cause, cut};
 
 /// The schema of one kind in one version.
 #[derive(Debug)]

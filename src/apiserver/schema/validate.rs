@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::{Cause, Checks, ListType, Node, Path, Type, embedded, lists, rules, type_word};
-use crate::apiserver::failure::cause::CauseReason;
+use crate::api::validation::cause::CauseReason;
 
 /// Nothing more is looked for once so much is wrong.
 const CAUSES_MAX: usize = 1_000;

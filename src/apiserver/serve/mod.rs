@@ -319,6 +319,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::api::admission::AdmitAll;
     use crate::apiserver::{Options, Tokens};
     use crate::rng::Rng;
     use crate::store::MemoryStore;
@@ -330,7 +331,13 @@ mod tests {
     async fn connection() -> DuplexStream {
         let clock = Clock::fixed(crate::time::parse_rfc3339("2026-11-20T10:00:00Z").unwrap());
         let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
-        let options = Options { clock, rng: Rng::seeded(7), definitions: Vec::new(), tokens };
+        let options = Options {
+            clock,
+            rng: Rng::seeded(7),
+            definitions: Vec::new(),
+            tokens,
+            admission: Arc::new(AdmitAll),
+        };
         let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.unwrap();
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tokio::spawn(converse(ours, Door::new(server.known_as(Identity::ADMIN), Entrance::Unix), None));

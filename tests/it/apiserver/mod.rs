@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan::admission::Webhooks;
 use capstan::apiserver::{ApiServer, Identity, Options, Tokens};
 use capstan::rng::Rng;
 use capstan::store::{MemoryStore, Store};
@@ -50,7 +51,13 @@ pub fn definition() -> CustomResourceDefinition {
 
 pub fn options(definitions: Vec<CustomResourceDefinition>) -> Options {
     let tokens = Tokens { admin: "admin-token".to_owned(), read_only: "viewer-token".to_owned() };
-    Options { clock: Clock::system(), rng: Rng::seeded(7), definitions, tokens }
+    Options {
+        clock: Clock::system(),
+        rng: Rng::seeded(7),
+        definitions,
+        tokens,
+        admission: Arc::new(Webhooks),
+    }
 }
 
 struct Fixture {

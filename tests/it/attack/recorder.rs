@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use capstan::admission::Webhooks;
 use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::rng::Rng;
 use capstan::sim::scenario::Scenario;
@@ -60,6 +61,7 @@ impl Recorder {
             rng: Rng::seeded(7),
             definitions: capstan::api::crds::all(),
             tokens: Tokens::random(),
+            admission: Arc::new(Webhooks),
         };
         let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
         let now: Timestamp = Clock::system().now();

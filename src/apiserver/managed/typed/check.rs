@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::apiserver::failure::cause::cut;
+use crate::api::validation::cause::cut;
 use crate::apiserver::managed::element::Element;
 use crate::apiserver::managed::topology::{Collection, Form, Kind, ListForm, MapForm, Shape};
 

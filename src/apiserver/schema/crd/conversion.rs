@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Cause, text};
-use crate::apiserver::object::naming;
+use crate::api::validation::naming;
 
 const CLIENT: &str = "spec.conversion.webhookClientConfig";
 const REVIEWS: &str = "spec.conversion.conversionReviewVersions";

@@ -14,7 +14,7 @@ mod versions;
 use serde_json::{Value, json};
 
 use super::Cause;
-use crate::apiserver::object::naming;
+use crate::api::validation::naming;
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 

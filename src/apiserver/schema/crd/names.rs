@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Cause, text};
-use crate::apiserver::object::naming;
+use crate::api::validation::naming;
 
 /// Names that a spec must have, unlike a status.
 pub(super) fn required(names: &Value, causes: &mut Vec<Cause>) {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{Cause, text};
-use crate::apiserver::object::naming;
+use crate::api::validation::naming;
 use crate::apiserver::schema::{Schema, field_path, format};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];

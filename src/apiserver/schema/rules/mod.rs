@@ -32,7 +32,7 @@ use self::kinds::Kind;
 use self::operations::{Fault, optional_of};
 use super::structural::{flag, word};
 use super::{Cause, Checks, ListType, Node, Path, Type, field_path};
-use crate::apiserver::failure::cause::CauseReason;
+use crate::api::validation::cause::CauseReason;
 
 const RULES: &str = "x-kubernetes-validations";
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;

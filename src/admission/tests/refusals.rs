@@ -1,4 +1,4 @@
-//! How refusals look on the wire, what may be scaled and deleted, and what switches rules off.
+//! What refusals say, what may be scaled and deleted, and what switches rules off.
 
 use super::*;
 
@@ -9,34 +9,33 @@ pub const IDS: [&str; 5] = ["SC-1", "SC-2", "CC-24", "DE-1", "DE-2"];
 fn refusals_are_those_of_webhooks() {
     let mut plane = good("KubeadmControlPlane");
     plane["spec"]["replicas"] = json!(2);
-    let failure = checked(&request("KubeadmControlPlane", None), &plane, &[]).expect_err("even");
+    let refusal = checked(&request("KubeadmControlPlane", None), &plane, &[]).expect_err("even");
     assert_eq!(
-        failure.status(),
-        json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 422, "reason": "Invalid",
-            "message": "admission webhook \"validation.kubeadmcontrolplane.controlplane.cluster.x-k8s.io\" denied the \
-                        request: KubeadmControlPlane.cluster.x-k8s.io \"it\" is invalid: spec.replicas: Forbidden: \
-                        cannot be an even number when etcd is stacked",
-            "details": {"name": "it", "group": "cluster.x-k8s.io", "kind": "KubeadmControlPlane", "causes": [{
-                "reason": "FieldValueForbidden", "field": "spec.replicas",
-                "message": "Forbidden: cannot be an even number when etcd is stacked",
-            }]},
-        })
+        refusal,
+        Refusal {
+            webhook: "validation.kubeadmcontrolplane.controlplane.cluster.x-k8s.io".to_owned(),
+            why: Why::Invalid {
+                group: "cluster.x-k8s.io",
+                kind: "KubeadmControlPlane".to_owned(),
+                name: "it".to_owned(),
+                causes: vec![Cause::forbidden(
+                    "spec.replicas",
+                    "cannot be an even number when etcd is stacked"
+                )],
+            },
+        }
     );
     let old = good("IPAddressClaim");
     let mut claim = old.clone();
     claim["spec"] = json!({});
-    let failure = checked(&request("IPAddressClaim", Some(&old)), &claim, &[]).expect_err("fixed");
-    assert_eq!(
-        failure.status(),
-        json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
-            "reason": "Forbidden",
-            "message": "admission webhook \"validation.ipaddressclaim.ipam.cluster.x-k8s.io\" denied the request: spec: \
-                        Forbidden: IPAddressClaim spec is immutable. Diff: - poolRef: \
-                        {\"apiGroup\":\"g\",\"kind\":\"k\",\"name\":\"pool\"}",
-        })
-    );
+    let refusal = checked(&request("IPAddressClaim", Some(&old)), &claim, &[]).expect_err("fixed");
+    let why = "spec: Forbidden: IPAddressClaim spec is immutable. Diff: - poolRef: \
+               {\"apiGroup\":\"g\",\"kind\":\"k\",\"name\":\"pool\"}";
+    assert_eq!(refusal, denied("validation.ipaddressclaim.ipam.cluster.x-k8s.io", why));
+}
+
+fn denied(webhook: &str, why: &str) -> Refusal {
+    Refusal { webhook: webhook.to_owned(), why: Why::Denied(why.to_owned()) }
 }
 
 /// DE-1, DE-2.
@@ -45,28 +44,26 @@ fn what_cannot_be_defaulted_is_refused() {
     let (min, max) = (annotation::AUTOSCALER_MIN_SIZE, annotation::AUTOSCALER_MAX_SIZE);
     for (size, why) in [("x", "invalid syntax"), ("9999999999", "value out of range")] {
         let mut set = json!({"metadata": {"annotations": {min: size, max: "5"}}, "spec": {}});
-        let failure = mutate(&request("MachineSet", None), &mut set).expect_err("no number");
-        assert_eq!(
-            (failure.code(), failure.message),
-            (
-                403,
-                format!(
-                    "admission webhook \"default.machineset.cluster.x-k8s.io\" denied the request: failed to caculate \
-                     MachineSet replicas value: could not parse the value of the \"{min}\" annotation: \
-                     strconv.ParseInt: parsing \"{size}\": {why}"
-                )
-            )
+        let refusal = Webhooks.mutate(&request("MachineSet", None), &mut set).expect_err("no number");
+        let why = format!(
+            "failed to caculate MachineSet replicas value: could not parse the value of the \"{min}\" annotation: \
+             strconv.ParseInt: parsing \"{size}\": {why}"
         );
+        assert_eq!(refusal, denied("default.machineset.cluster.x-k8s.io", &why));
     }
     let mut cluster = json!({"metadata": {"name": "c"}, "spec": {"topology": {"version": "v1"}}});
-    let failure = mutate(&request("Cluster", None), &mut cluster).expect_err("no class");
+    let refusal = Webhooks.mutate(&request("Cluster", None), &mut cluster).expect_err("no class");
     assert_eq!(
-        (failure.code(), failure.message.as_str()),
-        (
-            422,
-            "admission webhook \"default.cluster.cluster.x-k8s.io\" denied the request: Cluster.cluster.x-k8s.io \"c\" \
-             is invalid: spec.topology.classRef.name: Required value: cannot be empty"
-        )
+        refusal,
+        Refusal {
+            webhook: "default.cluster.cluster.x-k8s.io".to_owned(),
+            why: Why::Invalid {
+                group: "cluster.x-k8s.io",
+                kind: "Cluster".to_owned(),
+                name: "c".to_owned(),
+                causes: vec![Cause::required("spec.topology.classRef.name", "cannot be empty")],
+            },
+        }
     );
 }
 
@@ -90,14 +87,11 @@ fn control_planes_are_scaled_to_odd_numbers_unless_etcd_is_elsewhere() {
         (&external, 2, None),
         (&external, 0, Some(none)),
     ] {
-        let found = check_scale(CONTROL_PLANE_GROUP, "KubeadmControlPlane", plane, replicas);
-        let expected = why.map(|why| {
-            let webhook = "validation-scale.kubeadmcontrolplane.controlplane.cluster.x-k8s.io";
-            (403, format!("admission webhook \"{webhook}\" denied the request: {why}"))
-        });
-        assert_eq!(found.err().map(|failure| (failure.code(), failure.message)), expected, "{replicas}");
+        let found = Webhooks.check_scale(CONTROL_PLANE_GROUP, "KubeadmControlPlane", plane, replicas);
+        let webhook = "validation-scale.kubeadmcontrolplane.controlplane.cluster.x-k8s.io";
+        assert_eq!(found.err(), why.map(|why| denied(webhook, why)), "{replicas}");
     }
-    assert_eq!(check_scale(CORE_GROUP, "MachineDeployment", &json!({}), 2), Ok(()));
+    assert_eq!(Webhooks.check_scale(CORE_GROUP, "MachineDeployment", &json!({}), 2), Ok(()));
 }
 
 /// CC-24.
@@ -114,21 +108,25 @@ fn a_class_stays_while_clusters_use_it() {
         )
     };
     let refused = |clusters: &[Value]| {
-        let known = known(needs_for_delete(CORE_GROUP, "ClusterClass"), clusters);
-        check_delete(CORE_GROUP, "ClusterClass", &class, &known)
-            .err()
-            .map(|failure| (failure.code(), failure.message))
+        let known = known(Webhooks.needs_for_delete(CORE_GROUP, "ClusterClass"), clusters);
+        Webhooks.check_delete(CORE_GROUP, "ClusterClass", &class, &known).err()
     };
-    let denied = "admission webhook \"validation.clusterclass.cluster.x-k8s.io\" denied the request: \
-                  ClusterClass.cluster.x-k8s.io \"it\" is forbidden: ClusterClass cannot be deleted because it is used \
-                  by Cluster(s): ";
+    let used_by = |clusters: &str| Refusal {
+        webhook: "validation.clusterclass.cluster.x-k8s.io".to_owned(),
+        why: Why::Forbidden {
+            group: CORE_GROUP.to_owned(),
+            kind: "ClusterClass".to_owned(),
+            name: "it".to_owned(),
+            why: format!("ClusterClass cannot be deleted because it is used by Cluster(s): {clusters}"),
+        },
+    };
     assert_eq!(refused(&[]), None);
     let elsewhere = patched("Cluster", &json!({"metadata": {"namespace": "other"}}));
     assert_eq!(refused(&[elsewhere]), None);
-    assert_eq!(refused(&[cluster("a", "b")]), Some((403, format!("{denied}a/b"))));
+    assert_eq!(refused(&[cluster("a", "b")]), Some(used_by("a/b")));
     let many: Vec<Value> = ["a", "b", "c", "d", "e"].map(|name| cluster("n", name)).into();
-    assert_eq!(refused(&many), Some((403, format!("{denied}n/a, n/b, n/c, ... (2 more)"))));
-    assert_eq!(check_delete(CORE_GROUP, "Cluster", &cluster("a", "b"), &Known::default()), Ok(()));
+    assert_eq!(refused(&many), Some(used_by("n/a, n/b, n/c, ... (2 more)")));
+    assert_eq!(Webhooks.check_delete(CORE_GROUP, "Cluster", &cluster("a", "b"), &Known::default()), Ok(()));
 }
 
 #[test]

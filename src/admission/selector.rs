@@ -9,7 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::value::items;
-use crate::apiserver::object::naming;
+use crate::api::validation::naming;
 
 /// A selector as rules use it. The one without requirements matches everything.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api::admission::Found;
 use good::good;
 
 /// One rule, broken.
@@ -92,21 +93,13 @@ fn known(needs: Vec<Need>, peers: &[Value]) -> Known {
     known
 }
 
-fn checked(request: &Request<'_>, new: &Value, peers: &[Value]) -> Result<Vec<String>, Failure> {
-    check(request, new, &known(needs(request, new), peers))
+fn checked(request: &Request<'_>, new: &Value, peers: &[Value]) -> Result<Vec<String>, Refusal> {
+    Webhooks.check(request, new, &known(Webhooks.needs(request, new), peers))
 }
 
 /// The complaints about an object, field first; a refusal without causes is one complaint.
 fn complaints(request: &Request<'_>, new: &Value, peers: &[Value]) -> Vec<String> {
-    match checked(request, new, peers) {
-        Ok(_) => Vec::new(),
-        Err(failure) if failure.details.causes.is_empty() => {
-            let (_, sentence) =
-                failure.message.split_once("denied the request: ").expect("a webhook's refusal");
-            vec![sentence.to_owned()]
-        }
-        Err(failure) => failure.details.causes.iter().map(Cause::to_string).collect(),
-    }
+    checked(request, new, peers).err().map(|refusal| refusal.findings()).unwrap_or_default()
 }
 
 fn rows() -> Vec<Row> {
@@ -295,14 +288,14 @@ proptest! {
             for old in [None, Some(&before)] {
                 let request = request(rules.kind, old);
                 let mut once = new.clone();
-                if mutate(&request, &mut once).is_err() {
+                if Webhooks.mutate(&request, &mut once).is_err() {
                     continue;
                 }
                 let mut twice = once.clone();
-                prop_assert_eq!(mutate(&request, &mut twice), Ok(()));
+                prop_assert_eq!(Webhooks.mutate(&request, &mut twice), Ok(()));
                 prop_assert_eq!(&twice, &once);
                 let _ = checked(&request, &once, std::slice::from_ref(&before));
-                let _ = check_delete(rules.group, rules.kind, &once, &Known::default());
+                let _ = Webhooks.check_delete(rules.group, rules.kind, &once, &Known::default());
             }
         }
     }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::finding::Findings;
 use super::value::{is_defined, items, text};
+use crate::api::validation::{labels, naming};
 use crate::api::version;
-use crate::apiserver::object::{metadata, naming};
 
 /// Shorter startup timeouts are refused; 0 switches the check off.
 const NODE_STARTUP_TIMEOUT_S_MIN: i64 = 30;
@@ -42,12 +42,8 @@ pub(super) fn dotted(pointer: &str) -> String {
 
 /// Labels and annotations of a template.
 pub(super) fn check_metadata(template: &Value, field: &str, out: &mut Findings) {
-    metadata::validate_labels(&template["labels"], &format!("{field}.labels"), &mut out.causes);
-    metadata::validate_annotations(
-        &template["annotations"],
-        &format!("{field}.annotations"),
-        &mut out.causes,
-    );
+    labels::validate_labels(&template["labels"], &format!("{field}.labels"), &mut out.causes);
+    labels::validate_annotations(&template["annotations"], &format!("{field}.annotations"), &mut out.causes);
 }
 
 /// `3` or `25%`.

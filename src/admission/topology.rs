@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::finding::Findings;
 use super::parts::{check_health_limits, check_max_in_flight, has_health_check};
-use super::peers::{Need, Sought, full_name};
-use super::value::{annotation, at, is_defined, items_at, text};
+use super::value::{annotation, at, full_name, is_defined, items_at, text};
 use super::{Request, Review, class};
+use crate::api::admission::{Need, Sought};
 use crate::api::names::{CORE_GROUP, annotation as key, label};
 use crate::api::version;
 

@@ -1,7 +1,7 @@
 //! What Cluster API's webhooks do, in code: the defaults its controllers rely on, and the rules for
-//! create, update, delete and scale, answered as an API server answers for its webhooks. Owns those
-//! rules per kind; must not know stores or schemas. Rules that look at other objects say which
-//! ([`needs`]) and get them passed in.
+//! create, update, delete and scale. Owns those rules per kind; must not know a server, a store or a
+//! schema. Rules that look at other objects say which ([`Admission::needs`]) and get them passed in. The API
+//! server is given them as [`Webhooks`]; actions and commands ask the same ones before they send anything.
 //!
 //! Every feature gate counts as open. `docs/admission.md` lists all defaults and rules.
 //! Source: cluster-api `core/webhooks/admission`, `{bootstrap,controlplane}/kubeadm/webhooks/admission`,
@@ -20,7 +20,7 @@ mod finding;
 mod infrastructure;
 mod naming_template;
 mod parts;
-mod peers;
+pub mod replicas;
 mod selector;
 mod topology;
 mod value;
@@ -31,30 +31,17 @@ mod tests;
 
 use serde_json::Value;
 
+use crate::api::admission::{Admission, Known, Need, Refusal, Request, Why};
 use crate::api::names::{
     ADDONS_GROUP, BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, IPAM_GROUP,
     RUNTIME_GROUP, VERSION, annotation,
 };
-use crate::apiserver::failure::Failure;
-use crate::apiserver::failure::cause::Cause;
+use crate::api::validation::cause::Cause;
 use finding::{Denial, Findings};
-pub use peers::{Found, Known, Need};
 
-/// A write of an object through its main endpoint.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    pub group: &'a str,
-    pub kind: &'a str,
-    /// The stored object; `None` on create.
-    pub old: Option<&'a Value>,
-    pub dry_run: bool,
-}
-
-impl Request<'_> {
-    /// A dry run by which a topology controller finds out what would change.
-    fn compares_topology(&self, new: &Value) -> bool {
-        self.dry_run && value::annotation(new, annotation::TOPOLOGY_DRY_RUN).is_some()
-    }
+/// A dry run by which a topology controller finds out what would change.
+fn compares_topology(request: &Request<'_>, new: &Value) -> bool {
+    request.dry_run && value::annotation(new, annotation::TOPOLOGY_DRY_RUN).is_some()
 }
 
 /// What the rules of a kind look at.
@@ -186,18 +173,20 @@ impl Rules {
         format!("{purpose}.{}.{}", self.kind.to_lowercase(), self.group)
     }
 
-    fn refuse(&self, purpose: &str, object: &Value, causes: Vec<Cause>) -> Failure {
-        let failure = match self.answer {
-            Answer::Invalid { group } => Failure::invalid(group, self.kind, name_of(object), causes),
+    fn refuse(&self, purpose: &str, object: &Value, causes: Vec<Cause>) -> Refusal {
+        let why = match self.answer {
+            Answer::Invalid { group } => {
+                Why::Invalid { group, kind: self.kind.to_owned(), name: name_of(object).to_owned(), causes }
+            }
             Answer::Denied => {
                 let texts: Vec<String> = causes.iter().map(Cause::to_string).collect();
-                Failure::denied(match texts.as_slice() {
+                Why::Denied(match texts.as_slice() {
                     [one] => one.clone(),
                     many => format!("[{}]", many.join(", ")),
                 })
             }
         };
-        failure.by_webhook(&self.webhook(purpose))
+        Refusal { webhook: self.webhook(purpose), why }
     }
 }
 
@@ -205,72 +194,63 @@ fn name_of(object: &Value) -> &str {
     value::text(object, "/metadata/name")
 }
 
-/// Fills in what the kind's mutating webhook would: after decoding, before validation.
-///
-/// # Errors
-/// What the webhook denies: 403 in a sentence, or 422 with a cause.
-pub fn mutate(request: &Request<'_>, new: &mut Value) -> Result<(), Failure> {
-    let Some(rules) = rules_for(request.group, request.kind, new) else { return Ok(()) };
-    (rules.default)(request, new).map_err(|denial| match denial {
-        Denial::Sentence(why) => Failure::denied(why).by_webhook(&rules.webhook("default")),
-        Denial::Cause(cause) => rules.refuse("default", new, vec![cause]),
-    })
-}
+/// What Cluster API's webhooks do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Webhooks;
 
-/// The objects that [`check`] has to know for this write.
-#[must_use]
-pub fn needs(request: &Request<'_>, new: &Value) -> Vec<Need> {
-    rules_for(request.group, request.kind, new).map_or_else(Vec::new, |rules| (rules.needs)(request, new))
-}
-
-/// Refuses what the kind's validating webhook would: after schema validation. Answers with warnings.
-///
-/// # Errors
-/// 422 with one cause per finding, or 403 in a sentence, as the webhook answers.
-pub fn check(request: &Request<'_>, new: &Value, known: &Known) -> Result<Vec<String>, Failure> {
-    let Some(rules) = rules_for(request.group, request.kind, new) else { return Ok(Vec::new()) };
-    // Unlike upstream, which can lock an object in: finalizers can always be removed.
-    if !new["metadata"]["deletionTimestamp"].is_null() {
-        return Ok(Vec::new());
+impl Admission for Webhooks {
+    fn mutate(&self, request: &Request<'_>, new: &mut Value) -> Result<(), Refusal> {
+        let Some(rules) = rules_for(request.group, request.kind, new) else { return Ok(()) };
+        (rules.default)(request, new).map_err(|denial| match denial {
+            Denial::Sentence(why) => Refusal { webhook: rules.webhook("default"), why: Why::Denied(why) },
+            Denial::Cause(cause) => rules.refuse("default", new, vec![cause]),
+        })
     }
-    let compares_topology = request.compares_topology(new);
-    let review = Review { kind: rules.kind, old: request.old, new, compares_topology, known };
-    let mut findings = Findings::default();
-    (rules.check)(&review, &mut findings);
-    if findings.causes.is_empty() {
-        return Ok(findings.warnings);
+
+    fn needs(&self, request: &Request<'_>, new: &Value) -> Vec<Need> {
+        rules_for(request.group, request.kind, new).map_or_else(Vec::new, |rules| (rules.needs)(request, new))
     }
-    Err(rules.refuse("validation", new, findings.causes))
-}
 
-/// The objects that [`check_delete`] has to know.
-#[must_use]
-pub fn needs_for_delete(group: &str, kind: &str) -> Vec<Need> {
-    if (group, kind) == (CORE_GROUP, topology::CLASS) { topology::clusters() } else { Vec::new() }
-}
-
-/// Refuses the deletion of what is in use.
-///
-/// # Errors
-/// 403 with the users' names.
-pub fn check_delete(group: &str, kind: &str, object: &Value, known: &Known) -> Result<(), Failure> {
-    let Some(rules) = rules_for(group, kind, object).filter(|rules| rules.kind == topology::CLASS) else {
-        return Ok(());
-    };
-    class::deletion_refusal(object, known.all("Cluster")).map_or(Ok(()), |why| {
-        let failure = Failure::forbidden(group, kind, name_of(object), &why);
-        Err(failure.by_webhook(&rules.webhook("validation")))
-    })
-}
-
-/// Refuses a change through the scale subresource, which no other rule is asked about.
-///
-/// # Errors
-/// 403 in upstream's sentence.
-pub fn check_scale(group: &str, kind: &str, object: &Value, replicas: i64) -> Result<(), Failure> {
-    if (group, kind) != (CONTROL_PLANE_GROUP, "KubeadmControlPlane") {
-        return Ok(());
+    fn check(&self, request: &Request<'_>, new: &Value, known: &Known) -> Result<Vec<String>, Refusal> {
+        let Some(rules) = rules_for(request.group, request.kind, new) else { return Ok(Vec::new()) };
+        // Unlike upstream, which can lock an object in: finalizers can always be removed.
+        if !new["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(Vec::new());
+        }
+        let compares_topology = compares_topology(request, new);
+        let review = Review { kind: rules.kind, old: request.old, new, compares_topology, known };
+        let mut findings = Findings::default();
+        (rules.check)(&review, &mut findings);
+        if findings.causes.is_empty() {
+            return Ok(findings.warnings);
+        }
+        Err(rules.refuse("validation", new, findings.causes))
     }
-    let webhook = "validation-scale.kubeadmcontrolplane.controlplane.cluster.x-k8s.io";
-    control_plane::check_scale(object, replicas).map_err(|why| Failure::denied(why).by_webhook(webhook))
+
+    fn needs_for_delete(&self, group: &str, kind: &str) -> Vec<Need> {
+        if (group, kind) == (CORE_GROUP, topology::CLASS) { topology::clusters() } else { Vec::new() }
+    }
+
+    fn check_delete(&self, group: &str, kind: &str, object: &Value, known: &Known) -> Result<(), Refusal> {
+        let Some(rules) = rules_for(group, kind, object).filter(|rules| rules.kind == topology::CLASS) else {
+            return Ok(());
+        };
+        class::deletion_refusal(object, known.all("Cluster")).map_or(Ok(()), |why| {
+            let [group, kind, name] = [group, kind, name_of(object)].map(str::to_owned);
+            Err(Refusal {
+                webhook: rules.webhook("validation"),
+                why: Why::Forbidden { group, kind, name, why },
+            })
+        })
+    }
+
+    fn check_scale(&self, group: &str, kind: &str, object: &Value, replicas: i64) -> Result<(), Refusal> {
+        if (group, kind) != (CONTROL_PLANE_GROUP, "KubeadmControlPlane") {
+            return Ok(());
+        }
+        control_plane::check_scale(object, replicas).map_err(|why| Refusal {
+            webhook: "validation-scale.kubeadmcontrolplane.controlplane.cluster.x-k8s.io".to_owned(),
+            why: Why::Denied(why.to_owned()),
+        })
+    }
 }

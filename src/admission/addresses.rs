@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::finding::Findings;
 use super::parts::differences;
-use super::peers::{Need, Sought};
 use super::value::{at, text};
 use super::{Request, Review};
+use crate::api::admission::{Need, Sought};
 use crate::api::names::IPAM_GROUP;
 
 const CLAIM: &str = "IPAddressClaim";

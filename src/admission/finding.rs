@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::apiserver::failure::cause::Cause;
+use crate::api::validation::cause::Cause;
 
 /// Everything one look at an object found.
 #[derive(Debug, Default)]

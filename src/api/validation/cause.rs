@@ -113,7 +113,8 @@ impl Cause {
         Self::new(CauseReason::FieldValueTooMany, field, message)
     }
 
-    pub(super) fn json(&self) -> Value {
+    #[must_use]
+    pub fn json(&self) -> Value {
         let mut out = json!({ "reason": format!("{:?}", self.reason), "message": self.message });
         if !self.field.is_empty() {
             out["field"] = Value::from(self.field.as_str());

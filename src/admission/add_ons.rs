@@ -9,7 +9,7 @@ use super::finding::{Denial, Findings};
 use super::selector::Selector;
 use super::value::{at, fill, is_defined, items_at, text};
 use super::{Request, Review};
-use crate::apiserver::object::naming;
+use crate::api::validation::naming;
 
 pub(super) fn default_resource_set(_: &Request<'_>, set: &mut Value) -> Result<(), Denial> {
     fill(set, &["spec"], "strategy", json!("ApplyOnce"));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::finding::{Denial, Findings};
 use super::parts::check_metadata;
 use super::value::{at, fill, is_defined, items, items_at, text};
-use super::{Request, Review};
+use super::{Request, Review, compares_topology};
 
 const WITH_IGNITION: &str = "not supported when spec.format is set to: \"ignition\"";
 
@@ -26,7 +26,7 @@ pub(super) fn check_template(review: &Review<'_>, out: &mut Findings) {
 
 /// Only for a topology controller that compares: what older versions filled in.
 pub(super) fn default_template(request: &Request<'_>, template: &mut Value) -> Result<(), Denial> {
-    if request.compares_topology(template)
+    if compares_topology(request, template)
         && let Some(spec) = template.pointer_mut("/spec/template/spec")
     {
         fill_history(spec);

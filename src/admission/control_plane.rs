@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use super::finding::{Denial, Findings};
 use super::naming_template::check_machine_naming;
 use super::parts::{check_metadata, check_taints};
+use super::replicas::{ReplicaRefusal, replica_refusals};
 use super::value::{annotation, at, fill, is_defined, set, text};
 use super::{Request, Review, bootstrap, coredns, infrastructure};
-use crate::api::control_plane::{ReplicaRefusal, replica_refusals};
 use crate::api::names::annotation as key;
 use crate::api::version;
 

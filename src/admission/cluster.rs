@@ -11,9 +11,9 @@ use super::parts::{check_metadata, check_name, check_rollout_strategy, check_tai
 use super::value::{annotation, at, is_defined, items, items_at, set, text};
 use super::{Request, Review, topology};
 use crate::api::names::annotation as key;
+use crate::api::validation::address::is_cidr;
+use crate::api::validation::cause::Cause;
 use crate::api::version;
-use crate::apiserver::failure::cause::Cause;
-use crate::apiserver::schema::format::is_cidr;
 
 pub(super) fn default(_: &Request<'_>, cluster: &mut Value) -> Result<(), Denial> {
     if !is_defined(at(cluster, "/spec/topology")) {

@@ -15,7 +15,7 @@ use super::selector::Selector;
 use super::value::{annotation, at, fill, is_defined, items, label_cluster, prefix_version, set, text};
 use super::{Request, Review};
 use crate::api::names::{annotation as key, label};
-use crate::apiserver::object::naming;
+use crate::api::validation::naming;
 
 /// How long the deletion of a node is retried.
 const NODE_DELETION_TIMEOUT_S: i64 = 10;

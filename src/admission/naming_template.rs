@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::finding::Findings;
 use crate::api::name_template::{self, Fault, variable};
-use crate::apiserver::object::naming;
+use crate::api::validation::naming;
 
 /// Stands for five random letters and digits.
 const RANDOM: &str = "abcde";

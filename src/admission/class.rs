@@ -15,9 +15,9 @@ use super::parts::{
     check_health_limits, check_max_in_flight, check_metadata, check_rollout_strategy, check_taints,
     has_health_check,
 };
-use super::peers::{Need, full_name};
-use super::value::{at, is_defined, items_at, text};
+use super::value::{at, full_name, is_defined, items_at, text};
 use super::{Request, Review, class_patches, topology};
+use crate::api::admission::Need;
 use crate::api::names::annotation as key;
 use crate::api::version;
 

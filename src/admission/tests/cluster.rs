@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Known, Row, annotation, change, checked, complaints, create, good, patched, request, update};
+use super::{
+    Admission as _, Known, Row, Webhooks, annotation, change, checked, complaints, create, good, patched,
+    request, update,
+};
 
 const CL: &str = "Cluster";
 
@@ -427,8 +430,8 @@ fn classes_that_are_not_there_or_not_ready_are_warned_about() {
     // Where no classes are served, an update is not held up.
     let request = request(CL, Some(&cluster));
     let mut known = Known::default();
-    for need in super::needs(&request, &cluster) {
+    for need in Webhooks.needs(&request, &cluster) {
         known.add(need, super::Found::NotServed);
     }
-    assert_eq!(super::check(&request, &cluster, &known), Ok(missing));
+    assert_eq!(Webhooks.check(&request, &cluster, &known), Ok(missing));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn admitted(kind: &str, old: Option<&Value>, mut new: Value) -> Value {
-    mutate(&request(kind, old), &mut new).expect("defaults");
+    Webhooks.mutate(&request(kind, old), &mut new).expect("defaults");
     new
 }
 
@@ -140,7 +140,7 @@ fn history_is_filled_in_only_when_a_topology_controller_compares() {
     });
     let compared = |dry_run: bool, mut template: Value| {
         let request = Request { dry_run, ..request("KubeadmConfigTemplate", None) };
-        mutate(&request, &mut template).expect("defaults");
+        Webhooks.mutate(&request, &mut template).expect("defaults");
         template["spec"]["template"]["spec"].clone()
     };
     let filled = compared(true, template.clone());
@@ -157,7 +157,7 @@ fn history_is_filled_in_only_when_a_topology_controller_compares() {
 fn objects_of_other_versions_are_left_alone() {
     let mut old = json!({"apiVersion": "cluster.x-k8s.io/v1beta1", "spec": {"version": "1.35.0"}});
     let before = old.clone();
-    assert_eq!(mutate(&request("Machine", None), &mut old), Ok(()));
+    assert_eq!(Webhooks.mutate(&request("Machine", None), &mut old), Ok(()));
     assert_eq!(old, before);
-    assert_eq!(check(&request("Machine", None), &old, &Known::default()), Ok(Vec::new()));
+    assert_eq!(Webhooks.check(&request("Machine", None), &old, &Known::default()), Ok(Vec::new()));
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::finding::Findings;
 use super::value::{at, is_defined, items, items_at, text};
-use crate::apiserver::failure::cause::Cause;
-use crate::apiserver::object::naming;
+use crate::api::validation::cause::Cause;
+use crate::api::validation::naming;
 
 const OPERATIONS: [&str; 3] = ["add", "remove", "replace"];
 
