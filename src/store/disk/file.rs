@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::io::ErrorKind::{InvalidData, UnexpectedEof};
+use std::io::ErrorKind::{self, InvalidData, UnexpectedEof};
 use std::sync::Arc;
 
 use redb::{
@@ -84,7 +84,10 @@ impl DataFile {
             Some(_) => {}
             None => {
                 let empty = Loaded { revision: 1, compacted: 1, ..Loaded::default() };
-                drop(Self::create(folder, &empty).map_err(|failed| failed.error)?);
+                let file = Self::create(folder, &empty).map_err(|failed| failed.error)?;
+                if let Some(source) = file.close() {
+                    return Err(io_error("make", folder, source));
+                }
             }
         }
         folder.discard();
@@ -154,9 +157,11 @@ impl DataFile {
         Ok(())
     }
 
-    /// Lets go of the file. What the database still has to say about it does not count.
-    pub(super) fn close(self) {
+    /// Lets go of the file. Answers what makes it one that cannot be trusted, if anything did: the
+    /// database writes and syncs once more.
+    pub(super) fn close(self) -> Option<io::Error> {
         let _ = contain(|| drop(self.database));
+        self.trouble.error().filter(|error| !is_room(error.kind()))
     }
 }
 
@@ -218,7 +223,10 @@ fn database<T>(
         let content = work(&database)?;
         Ok((database, content))
     });
-    if let Some(error) = trouble.error() {
+    if trouble.error().is_some() {
+        // Letting go of it may fail as well, and worse.
+        let _ = contain(|| drop(opened));
+        let error = trouble.error().unwrap_or_else(|| ErrorKind::Other.into());
         return Err(io_error("use", folder, error));
     }
     match opened {

@@ -96,7 +96,7 @@ fn backend(file: File) -> io::Result<Box<dyn StorageBackend>> {
     Ok(Box::new(FileBackend::new(file).map_err(io::Error::other)?))
 }
 
-/// What went wrong first with one open file. Clones share it.
+/// What went wrong with one open file. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trouble(Arc<Mutex<Option<Noted>>>);
 
@@ -108,8 +108,9 @@ struct Noted {
 }
 
 impl Trouble {
-    /// The first failure, in the system's words. [`is_room`] of its kind: there was no room for a
-    /// write and nothing else failed, so what the kernel shows of the file is what a sync will write.
+    /// In the system's words: the first failure after which the file cannot be trusted, or else the
+    /// first of all. [`is_room`] of its kind: there was no room for a write and nothing else failed, so
+    /// what the kernel shows of the file is what a sync will write.
     pub(super) fn error(&self) -> Option<io::Error> {
         self.0.lock().as_ref().map(|noted| io::Error::new(noted.kind, noted.reason.clone()))
     }
@@ -118,9 +119,8 @@ impl Trouble {
         if let Err(error) = &result {
             let kind = if may_lack_room && is_room(error.kind()) { error.kind() } else { ErrorKind::Other };
             let mut noted = self.0.lock();
-            let first = noted.get_or_insert_with(|| Noted { reason: format!("{verb}: {error}"), kind });
-            if kind == ErrorKind::Other {
-                first.kind = kind;
+            if noted.as_ref().is_none_or(|before| before.kind != kind && kind == ErrorKind::Other) {
+                *noted = Some(Noted { reason: format!("{verb}: {error}"), kind });
             }
         }
         result

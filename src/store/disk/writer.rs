@@ -132,17 +132,19 @@ impl Writer {
     fn after(&mut self, failed: Failed) -> Error {
         let path = self.folder.path().display().to_string();
         tracing::error!("{path}: {}", failed.reason);
-        if let Data::Open(file) = std::mem::replace(&mut self.data, Data::Closed) {
-            file.close();
-        }
-        if failed.only_room {
+        let trouble = match std::mem::replace(&mut self.data, Data::Closed) {
+            Data::Open(file) => file.close(),
+            Data::Closed | Data::Distrusted(_) => None,
+        };
+        if failed.only_room && trouble.is_none() {
             return match self.reopen() {
                 Ok(()) => Error::Write { path, reason: failed.reason },
                 Err(_) => Error::Unsynced { path, reason: failed.reason },
             };
         }
-        self.distrust(failed.reason.clone(), Duration::ZERO);
-        Error::Unsynced { path, reason: failed.reason }
+        let reason = trouble.map_or(failed.reason, |error| error.to_string());
+        self.distrust(reason.clone(), Duration::ZERO);
+        Error::Unsynced { path, reason }
     }
 
     /// Opens the file again after there was no room. It must hold what was acknowledged and no more.

@@ -73,6 +73,8 @@ struct SimFile {
     pending: Vec<Pending>,
     /// Sectors that take room.
     used: BTreeSet<usize>,
+    /// The process that saw a sync of it fail.
+    distrusted_by: Option<u64>,
 }
 
 /// `Vec::resize` goes byte by byte when it is not optimised.
@@ -138,6 +140,8 @@ struct Inner {
     stored_names: Names,
     pending_names: Vec<Names>,
     inodes: Inode,
+    /// What a process did first with a file of which it saw a sync fail.
+    misused: Option<Call>,
 }
 
 #[derive(Clone)]
@@ -159,6 +163,13 @@ impl Inner {
     /// Whether the process that calls has no disk any more.
     fn is_dead(&self, boot: u64) -> bool {
         !self.powered || self.killed || boot != self.boot
+    }
+
+    /// Notes that a process goes on with a file after a sync of it failed.
+    fn check_trust(&mut self, inode: Inode, call: Call) {
+        if self.files.get(&inode).is_some_and(|file| file.distrusted_by == Some(self.boot)) {
+            self.misused.get_or_insert(call);
+        }
     }
 
     /// Counts the call and finds out whether it fails.
@@ -244,6 +255,9 @@ impl Inner {
             _ if forgets => file.store_some(sector, &self.rng),
             _ => {}
         }
+        if !matches!(verdict, Ok(Verdict::Do)) {
+            file.distrusted_by = Some(self.boot);
+        }
         match verdict {
             Ok(Verdict::Do) => Ok(()),
             Ok(Verdict::Part(kind)) => Err(io_error(kind)),
@@ -310,6 +324,7 @@ impl SimDisk {
             stored_names: Names::new(),
             pending_names: Vec::new(),
             inodes: 0,
+            misused: None,
         };
         Self(Arc::new(Mutex::new(inner)))
     }
@@ -343,6 +358,11 @@ impl SimDisk {
             (true, false) => return false,
         }
         true
+    }
+
+    /// What was done to a file by the process that saw a sync of it fail.
+    pub(super) fn misused(&self) -> Option<Call> {
+        self.0.lock().misused
     }
 
     pub(super) fn calls(&self) -> u64 {
@@ -398,6 +418,7 @@ impl Folder for SimFolder {
             return Err(io_error(kind));
         }
         let inode = *inner.names.get(CURRENT).ok_or_else(|| io_error(ErrorKind::NotFound))?;
+        inner.check_trust(inode, Call::Open);
         let verdict = inner.verdict(self.boot, Call::Sync);
         inner.sync(inode, verdict).map_err(io::Error::other)?;
         let lies = inner.lies;
@@ -527,6 +548,7 @@ impl StorageBackend for SimBackend {
         if inner.is_dead(self.boot) {
             return Err(io_error(ErrorKind::Other));
         }
+        inner.check_trust(self.inode, Call::Sync);
         let verdict = inner.verdict(self.boot, Call::Sync);
         inner.sync(self.inode, verdict)
     }
@@ -534,6 +556,7 @@ impl StorageBackend for SimBackend {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut inner = self.disk.0.lock();
         let verdict = inner.verdict(self.boot, Call::Write)?;
+        inner.check_trust(self.inode, Call::Write);
         inner.write(self.inode, usize::try_from(offset).unwrap(), data, verdict)
     }
 }

@@ -34,7 +34,7 @@ pub(super) enum Step {
     /// The file is written anew.
     Compact,
     Wait(u64),
-    /// The store is closed and opened.
+    /// The store is closed, and opened by the next process.
     Restart,
     /// The process ends without a word.
     Kill,
@@ -104,7 +104,7 @@ impl Run {
             Step::Forget(kept) => self.forget(*kept),
             Step::Compact => self.store.iter_mut().for_each(Writer::compact),
             Step::Wait(seconds) => drop(self.now_s.fetch_add(*seconds, Ordering::Relaxed)),
-            Step::Restart => self.store = None,
+            Step::Restart => self.restart(),
             Step::Kill => self.kill(),
             Step::PowerCycle => self.power_cycle(),
             Step::Fault(_) => {}
@@ -115,6 +115,11 @@ impl Run {
             self.store = None;
         }
         self.look()
+    }
+
+    fn restart(&mut self) {
+        self.store = None;
+        self.disk.kill();
     }
 
     fn kill(&mut self) {
@@ -179,6 +184,9 @@ impl Run {
 
     /// Reads see what was acknowledged, whatever became of the file.
     fn look(&self) -> Result<(), String> {
+        if let Some(call) = self.disk.misused() {
+            return Err(format!("{call:?} of a file of which a sync failed"));
+        }
         match &self.store {
             Some(store) if !self.lies => self.known.compare(store.image()),
             _ => Ok(()),
