@@ -5,7 +5,7 @@ use tokio::time::{Duration, sleep, timeout};
 use super::super::EtcdStore;
 use super::super::layout::Layout;
 use super::faults::options;
-use super::model::{Condition, Fault, Model};
+use super::model::{Condition, Fault, Model, Room};
 use super::put;
 use crate::rng::Rng;
 use crate::store::history::Bounds;
@@ -115,4 +115,47 @@ async fn a_deletion_that_was_made_is_not_called_refused_when_its_history_is_late
     let error = store.txn(Txn::delete("/r/n".into(), at)).await.unwrap_err().to_string();
     assert!(error.contains("may have been made"), "{error}");
     assert_eq!(model.past("/r/n").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_etcd_refuses_what_is_put_in_a_sentence_and_nothing_else() {
+    let model = Model::new();
+    let store = store(&model).await;
+    let at = put(&store, "/r/n", "1").await;
+    let mut watch = store.watch("/r/", at).await.unwrap();
+    // The write that finds the end of the room is made, and acknowledged.
+    model.set_room(Room::Ends);
+    let last = committed(&store.txn(Txn::create("/r/last".into(), "1".into())).await.unwrap());
+    for _ in 0..3 {
+        let refused = store.txn(Txn::create("/r/more".into(), "1".into())).await.unwrap_err();
+        assert!(matches!(refused, Error::Write { .. }), "{refused:?}");
+        let said = refused.to_string();
+        assert!(said.contains("database space exceeded") && said.contains("etcdctl alarm disarm"), "{said}");
+    }
+    assert_eq!(store.get("/r/n").await.unwrap().unwrap().modified, at, "reads go on");
+    let gone = committed(&store.txn(Txn::delete("/r/n".into(), at)).await.unwrap());
+    model.set_room(Room::Enough);
+    let made = committed(&store.txn(Txn::create("/r/more".into(), "1".into())).await.unwrap());
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        let changes = timeout(Duration::from_secs(60), watch.next()).await.unwrap().unwrap();
+        seen.extend(changes.iter().map(|change| change.revision));
+    }
+    assert_eq!(seen, [last, gone, made]);
+}
+
+/// What became of a lost write is found out with another one, for which there is no room.
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_of_a_full_etcd_is_not_taken_for_a_refusal() {
+    let model = Model::new();
+    let store = store(&model).await;
+    put(&store, "/r/n", "1").await;
+    model.set_room(Room::Alarm);
+    model.inject(vec![Fault::DoneLater(5_000)]);
+    let unknown = store.txn(Txn::create("/r/a".into(), "1".into())).await.unwrap_err();
+    assert!(unknown.to_string().contains("may have been made"), "{unknown}");
+    assert_eq!(store.get("/r/a").await.unwrap(), None);
+    model.set_room(Room::Enough);
+    sleep(Duration::from_secs(10)).await;
+    assert!(store.get("/r/a").await.unwrap().is_some(), "it was made late");
 }

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use super::super::layout::Layout;
 use super::super::wire::Event;
 use super::super::{EtcdOptions, EtcdStore, Plain};
-use super::model::{Condition, Fault, MEMBERS, Model};
+use super::model::{Condition, Fault, MEMBERS, Model, Room};
 use crate::rng::Rng;
 use crate::store::history::Bounds;
 use crate::store::{Change, Error, Outcome, Revision, Store, Txn, Write};
@@ -54,6 +54,11 @@ enum Step {
         after_ms: u64,
         place: usize,
         condition: Condition,
+    },
+    /// After this many milliseconds etcd has so much room.
+    Room {
+        after_ms: u64,
+        room: Room,
     },
 }
 
@@ -98,6 +103,11 @@ fn conditions(places: impl Strategy<Value = usize>) -> impl Strategy<Value = Ste
     })
 }
 
+fn rooms() -> impl Strategy<Value = Step> {
+    let room = prop_oneof![2 => Just(Room::Enough), 2 => Just(Room::Ends), 1 => Just(Room::Alarm)];
+    (0..3_000_u64, room).prop_map(|(after_ms, room)| Step::Room { after_ms, room })
+}
+
 fn faults() -> impl Strategy<Value = Fault> {
     prop_oneof![
         8 => Just(Fault::None), 1 => Just(Fault::Unready), 1 => Just(Fault::Vanishes),
@@ -108,7 +118,8 @@ fn faults() -> impl Strategy<Value = Fault> {
 
 /// Anything at any time.
 fn storms() -> impl Strategy<Value = Schedule> {
-    let steps = prop::collection::vec(prop_oneof![4 => acts(), 1 => conditions(0..MEMBERS)], 1..40);
+    let step = prop_oneof![12 => acts(), 3 => conditions(0..MEMBERS), 1 => rooms()];
+    let steps = prop::collection::vec(step, 1..40);
     (steps, prop::collection::vec(faults(), 0..80)).prop_map(|(steps, faults)| Schedule { steps, faults })
 }
 
@@ -273,9 +284,16 @@ async fn run(schedule: Schedule, must_answer: bool) -> Result<(), String> {
     };
     let members = async {
         for step in &schedule.steps {
-            if let Step::Member { after_ms, place, condition } = *step {
-                sleep(Duration::from_millis(after_ms)).await;
-                model.set(place, condition);
+            match *step {
+                Step::Act { .. } => {}
+                Step::Member { after_ms, place, condition } => {
+                    sleep(Duration::from_millis(after_ms)).await;
+                    model.set(place, condition);
+                }
+                Step::Room { after_ms, room } => {
+                    sleep(Duration::from_millis(after_ms)).await;
+                    model.set_room(room);
+                }
             }
         }
     };

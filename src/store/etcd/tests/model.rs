@@ -1,5 +1,5 @@
 //! An etcd of three members in memory, behind the same trait as the real one, whose members die,
-//! hang and lose their leader, and whose requests fail in every way a request can: not sent, not
+//! hang, lose their leader and run out of space, and whose requests fail in every way a request can: not sent, not
 //! done, done without an answer, done late, done after everybody has given up. Time is tokio's, so
 //! a run with the same faults is the same run.
 
@@ -32,6 +32,17 @@ pub(super) enum Condition {
     Behind,
 }
 
+/// How much room etcd has for what is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Enough,
+    /// The next transaction that puts something finds the end of it: it is made, its answer says that there
+    /// is no room, and the alarm is raised.
+    Ends,
+    /// NOSPACE: nothing is put until somebody disarms it. Reads and deletions go on.
+    Alarm,
+}
+
 /// What happens to one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
@@ -55,6 +66,7 @@ struct State {
     /// Transactions that a hung member has taken.
     taken: [Vec<Transaction>; MEMBERS],
     faults: VecDeque<Fault>,
+    room: Room,
 }
 
 #[derive(Clone)]
@@ -73,6 +85,7 @@ impl Model {
             conditions: [Condition::Up; MEMBERS],
             taken: Default::default(),
             faults: VecDeque::new(),
+            room: Room::Enough,
         };
         Self { state: Arc::new(Mutex::new(state)), stirred: watch::Sender::new(0) }
     }
@@ -91,7 +104,7 @@ impl Model {
             let taken = std::mem::take(&mut state.taken[place]);
             // What a killed process had in its buffers is gone.
             for transaction in taken.iter().filter(|_| condition != Condition::Dead) {
-                state.apply(transaction);
+                drop(state.apply(transaction));
             }
         }
         drop(state);
@@ -103,9 +116,14 @@ impl Model {
         self.state.lock().faults = faults.into();
     }
 
-    /// No more faults, and every member is up.
+    pub(super) fn set_room(&self, room: Room) {
+        self.state.lock().room = room;
+    }
+
+    /// No more faults, room for everything, and every member is up.
     pub(super) fn heal(&self) {
         self.state.lock().faults.clear();
+        self.set_room(Room::Enough);
         (0..MEMBERS).for_each(|place| self.set(place, Condition::Up));
     }
 
@@ -123,7 +141,7 @@ impl Model {
         self.state.lock().conditions[place]
     }
 
-    fn apply(&self, transaction: &Transaction) -> Answer {
+    fn apply(&self, transaction: &Transaction) -> Result<Answer, Failure> {
         let answer = self.state.lock().apply(transaction);
         self.stir();
         answer
@@ -148,7 +166,23 @@ impl Model {
 }
 
 impl State {
-    fn apply(&mut self, transaction: &Transaction) -> Answer {
+    /// Source: etcd `server/etcdserver/apply` (`quotaApplierV3`, `applierV3Capped`), v3.5.
+    fn apply(&mut self, transaction: &Transaction) -> Result<Answer, Failure> {
+        let mut ops = transaction.then.iter().chain(&transaction.otherwise);
+        let full = || Failure::Full("etcdserver: mvcc: database space exceeded".to_owned());
+        match self.room {
+            Room::Enough => Ok(self.make(transaction)),
+            _ if !ops.any(|op| matches!(op, Op::Put(..))) => Ok(self.make(transaction)),
+            Room::Alarm => Err(full()),
+            Room::Ends => {
+                self.room = Room::Alarm;
+                self.make(transaction);
+                Err(full())
+            }
+        }
+    }
+
+    fn make(&mut self, transaction: &Transaction) -> Answer {
         let at = |items: &BTreeMap<String, Item>, key: &str| items.get(key).map_or(0, |item| item.modified);
         let held = transaction.guards.iter().all(|guard| at(&self.items, &guard.key) == guard.modified);
         let next = self.revision + 1;
@@ -214,18 +248,18 @@ impl Member for ModelMember {
             })
         };
         match self.model.admit(self.place, Some(transaction)).await? {
-            Fault::None => Ok(self.model.apply(transaction)),
+            Fault::None => self.model.apply(transaction),
             Fault::Unready => Err(Failure::Unready("no leader".to_owned())),
             Fault::Vanishes => std::future::pending().await,
             Fault::DoneUnsaid => {
-                self.model.apply(transaction);
+                drop(self.model.apply(transaction));
                 Err(lost())
             }
             Fault::DoneLater(ms) => {
                 drop(later(ms));
                 Err(lost())
             }
-            Fault::Slow(ms) => later(ms).await.map_err(|_| lost()),
+            Fault::Slow(ms) => later(ms).await.map_err(|_| lost())?,
         }
     }
 
