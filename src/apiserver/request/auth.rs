@@ -85,11 +85,11 @@ impl Identity {
 
     /// Whom a request is made as: the administrator may act as anybody, nobody else may.
     ///
-    /// Source: apiserver `pkg/endpoints/filters/impersonation.go`, v0.35. Intended difference: a uid or
-    /// extra values are refused; nothing here reads them.
+    /// Source: apiserver `pkg/endpoints/filters/impersonation/impersonation.go`, v0.35. Intended difference: a
+    /// uid or extra values are refused; nothing here reads them.
     ///
     /// # Errors
-    /// 403 without that right; 500, as upstream, for groups without a user.
+    /// 403 without that right; 400 for groups without a user.
     pub fn impersonating(self, headers: &HeaderMap) -> Result<Self, Failure> {
         let all = |name: &str| -> Vec<String> {
             headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect()
@@ -98,11 +98,11 @@ impl Identity {
         let other = headers.keys().map(http::HeaderName::as_str).find(|name| {
             name.strip_prefix("impersonate-").is_some_and(|rest| !matches!(rest, "user" | "group"))
         });
-        let Some(user) = users.into_iter().next() else {
+        let Some(user) = users.into_iter().next().filter(|user| !user.is_empty()) else {
             if groups.is_empty() && other.is_none() {
                 return Ok(self);
             }
-            return Err(Failure::internal(
+            return Err(Failure::bad_request(
                 "requested groups, a uid or extra values without impersonating a user",
             ));
         };

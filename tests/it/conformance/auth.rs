@@ -262,7 +262,10 @@ async fn s149_only_administrators_act_as_others() {
     )
     .await
     .expect(200);
-    site.send(review(&[("impersonate-group", "a")])).await.refused(500, "InternalError");
+    site.send(review(&[("impersonate-group", "a")])).await.refused(400, "BadRequest");
+    site.send(review(&[("impersonate-user", ""), ("impersonate-group", "a")]))
+        .await
+        .refused(400, "BadRequest");
     site.send(review(&[("impersonate-user", "jane"), ("impersonate-uid", "1")]))
         .await
         .refused(403, "Forbidden");

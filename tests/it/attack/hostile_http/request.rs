@@ -74,7 +74,6 @@ const QUERIES: &[&str] = &[
     "%%%",
     "&&&===&",
 ];
-// A group without a user is answered 500, in upstream's words, so it has no place here.
 const HEADERS: &[(&str, &str)] = &[
     ("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"),
     ("Accept", "application/vnd.kubernetes.protobuf"),
@@ -100,6 +99,8 @@ const HEADERS: &[(&str, &str)] = &[
     ("Upgrade", "h2c"),
     ("Connection", "upgrade, keep-alive, close"),
     ("Impersonate-User", "somebody"),
+    ("Impersonate-Group", "system:masters"),
+    ("Impersonate-Extra-a", "x"),
     ("Authorization", "Bearer "),
     ("Authorization", "Basic YTpi"),
     ("Range", "bytes=0-"),
