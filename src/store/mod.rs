@@ -223,6 +223,11 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
+    /// Keys under a prefix whose values are not objects: ranges leave them out, `get` does not.
+    fn unreadable(&self, _prefix: &str) -> Vec<Key> {
+        Vec::new()
+    }
+
     /// How large a transaction may be.
     fn limit(&self) -> TxnLimit {
         TxnLimit { writes: 1_000, bytes: 64 << 20 }

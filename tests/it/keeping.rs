@@ -364,6 +364,9 @@ async fn d4_garbage_below_the_prefix_leaves_its_kind_listed_and_is_deleted_by_na
     let list = maps.list(&ListParams::default()).await.expect("a list");
     let names: Vec<_> = list.items.into_iter().filter_map(|map| map.metadata.name).collect();
     assert_eq!(names, ["good", "last"]);
+    let said = warnings(&server, "/api/v1/namespaces/default/configmaps").await;
+    assert!(said.contains("3 of the configmaps") && said.contains("default/meanwhile"), "{said}");
+    assert_eq!(warnings(&server, "/api/v1/namespaces/other/configmaps").await, "");
     let mut watch = maps.watch(&WatchParams::default(), &start.to_string()).await.expect("a watch").boxed();
     let mut told = Vec::new();
     while told.last().is_none_or(|last| last != "added last") {
@@ -384,6 +387,16 @@ async fn d4_garbage_below_the_prefix_leaves_its_kind_listed_and_is_deleted_by_na
         assert_eq!(client.get(key(name), None).await.expect("a read").count(), 0);
         create(&maps, name).await;
     }
+    assert_eq!(warnings(&server, "/api/v1/configmaps").await, "", "nothing is left out any more");
+}
+
+/// The `Warning` headers of an answer.
+#[cfg(feature = "etcd")]
+async fn warnings(server: &Standalone, path: &str) -> String {
+    let request = http::Request::get(path).body(kube::client::Body::empty()).expect("a request");
+    let answer = server.client().await.send(request).await.expect("an answer");
+    let all = answer.headers().get_all(http::header::WARNING).iter();
+    all.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(feature = "etcd")]

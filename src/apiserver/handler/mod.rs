@@ -38,6 +38,9 @@ use crate::apiserver::response::{Payload, Reply};
 /// Lists up to this size, unpacked, are written on the spot.
 const LIGHT_LIST_BYTES_MAX: usize = 16 * LIGHT_BYTES_MAX;
 
+/// Of what a list leaves out, so many are named.
+const LEFT_OUT_NAMED_MAX: usize = 3;
+
 /// Who asks for what, before its resource is looked for.
 pub struct Asked {
     pub registry: Arc<Registry>,
@@ -177,7 +180,24 @@ impl Call {
         let form = self.form(true)?;
         let options = ListOptions::parse(&self.query, false)?;
         let listing = self.registry.list(&self.resource, &self.target.namespace, &options).await?;
-        self.listed(listing, form).await
+        let reply = self.listed(listing, form).await?;
+        Ok(reply.with_warnings(self.left_out().as_slice()))
+    }
+
+    /// What a list lacks because the store has no object there.
+    fn left_out(&self) -> Option<String> {
+        let keys = self.registry.store.unreadable(&self.resource.range_prefix(&self.target.namespace));
+        let prefix = self.resource.range_prefix("");
+        let names = keys.iter().filter_map(|key| key.strip_prefix(prefix.as_str()));
+        let named = names.take(LEFT_OUT_NAMED_MAX).collect::<Vec<_>>().join(", ");
+        let more = if keys.len() > LEFT_OUT_NAMED_MAX { ", ..." } else { "" };
+        let sentence = || {
+            let (count, plural) = (keys.len(), &self.resource.plural);
+            format!(
+                "{count} of the {plural} cannot be read and are left out: {named}{more}; delete them by name"
+            )
+        };
+        (!keys.is_empty()).then(sentence)
     }
 
     async fn listed(&self, listing: Listing, form: Form) -> Result<Reply, Failure> {

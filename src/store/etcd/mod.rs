@@ -39,7 +39,7 @@ use self::wire::{Compaction, Failure, Guard, Member, Op, Query, Transaction};
 use self::writer::{Writer, Written};
 use super::history::Bounds;
 use super::image::Image;
-use super::{Entry, Error, Outcome, Page, Range, Revision, Store, Txn, TxnLimit, Watch};
+use super::{Entry, Error, Key, Outcome, Page, Range, Revision, Store, Txn, TxnLimit, Watch};
 use crate::rng::Rng;
 pub use layout::Plain;
 
@@ -260,6 +260,12 @@ impl Store for EtcdStore {
 
     fn weight(&self, key: &str) -> usize {
         self.0.image.weight(key)
+    }
+
+    fn unreadable(&self, prefix: &str) -> Vec<Key> {
+        let garbage = self.0.garbage.read();
+        let keys = garbage.range(Key::from(prefix)..).map(|(key, _)| key);
+        keys.take_while(|key| key.starts_with(prefix)).cloned().collect()
     }
 
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
