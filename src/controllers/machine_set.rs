@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::adoption::adopt;
-use super::{Context, apply, cluster_key_of, finalizer, status as status_write, template, workers};
+use super::{Context, apply, cluster_key_of, finalizer, status as status_write, sweep, template, workers};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, controller_of, label as label_of};
 use crate::api::machine::Machine;
@@ -71,8 +71,9 @@ impl MachineSets {
         let recheck = recheck(set, &status);
         let after = MachineSet { status: Some(status), ..set.clone() };
         status_write::write(context, set, &after, OWNED).await?;
+        let swept = if deleting { Ok(None) } else { sweep::run(context, set).await };
         applied.into_result()?;
-        let soonest = [plan.recheck, recheck.filter(|_| !deleting)].into_iter().flatten().min();
+        let soonest = [plan.recheck, recheck.filter(|_| !deleting), swept?].into_iter().flatten().min();
         Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 

@@ -37,6 +37,7 @@ pub mod machine_deployment;
 pub mod machine_set;
 pub mod pause;
 pub mod status;
+pub mod sweep;
 pub mod template;
 mod workers;
 

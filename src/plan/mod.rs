@@ -11,6 +11,7 @@ pub mod machine_set;
 pub mod naming;
 pub mod ownership;
 pub mod provider;
+pub mod sweep;
 pub mod template;
 pub mod version;
 

@@ -48,4 +48,5 @@ mod status_compute;
 mod terminal;
 mod tidy;
 mod two_engines;
+mod unused_clones;
 mod verdicts;

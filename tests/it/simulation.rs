@@ -43,16 +43,78 @@ impl TimeSource for Paused {
 
 pub type Undeletable = Arc<Mutex<BTreeSet<String>>>;
 
-/// The server as the engine sees it: some deletions are those of somebody without the right to them.
-fn guarded(server: ApiServer, undeletable: Undeletable) -> Connection {
+/// Writes of one creation of a Machine: its clones and the Machine itself.
+const CREATIONS: [&str; 3] = ["/kubeadmconfigs", "/devmachines", "/machines"];
+
+/// How long an engine lives. What it asked for last is done, and nobody hears of it.
+#[derive(Clone, Debug, Default)]
+struct Life(Arc<Mutex<Option<u32>>>);
+
+impl Life {
+    /// It ends with so many more creations; at once with none.
+    fn end_after(&self, creations: u32) {
+        *self.0.lock().expect("no panic while held") = Some(creations);
+    }
+
+    fn is_over(&self) -> bool {
+        *self.0.lock().expect("no panic while held") == Some(0)
+    }
+
+    fn count_creation(&self) {
+        if let Some(left) = self.0.lock().expect("no panic while held").as_mut() {
+            *left = left.saturating_sub(1);
+        }
+    }
+}
+
+/// The server as the engine sees it: some deletions are those of somebody without the right to them, and
+/// a dead engine has no answers.
+fn guarded(server: ApiServer, undeletable: Undeletable, life: Life) -> Connection {
     let service = tower::service_fn(move |request: Request<Body>| {
-        let is_held = |end: &String| request.uri().path().ends_with(end.as_str());
+        let path = request.uri().path();
         let held = request.method() == Method::DELETE
-            && undeletable.lock().expect("no panic while held").iter().any(is_held);
+            && undeletable
+                .lock()
+                .expect("no panic while held")
+                .iter()
+                .any(|end| path.ends_with(end.as_str()));
+        let creates = request.method() == Method::POST && CREATIONS.iter().any(|end| path.ends_with(end));
         let server = if held { server.acting_as(Identity::READ_ONLY) } else { server.clone() };
-        server.oneshot(request)
+        let life = life.clone();
+        async move {
+            if life.is_over() {
+                std::future::pending::<()>().await;
+            }
+            let answer = server.oneshot(request).await;
+            if creates {
+                life.count_creation();
+            }
+            if life.is_over() {
+                std::future::pending::<()>().await;
+            }
+            answer
+        }
     });
     in_process(service, "engine", "default", false)
+}
+
+/// One engine over the server.
+struct Running {
+    world: Arc<World>,
+    handle: Handle,
+    life: Life,
+    stop: tokio_util::sync::DropGuard,
+}
+
+fn run_engine(server: &ApiServer, clock: &Clock, rng: &Rng, undeletable: &Undeletable) -> Running {
+    let life = Life::default();
+    let client = guarded(server.clone(), undeletable.clone(), life.clone()).client;
+    let mut engine = Engine::new(client, clock.clone(), rng.stream("engine"), EngineOptions::default());
+    let world = provider::register(&mut engine, ProviderOptions::default());
+    controllers::register(&mut engine, world.clone());
+    let (handle, stop) = (engine.handle(), CancellationToken::new());
+    tokio::spawn(engine.run(stop.clone()));
+    Running { world, handle, life, stop: stop.drop_guard() }
 }
 
 pub struct Sim {
@@ -62,6 +124,9 @@ pub struct Sim {
     pub handle: Handle,
     /// Ends of paths that the server does not let the engine delete.
     pub undeletable: Undeletable,
+    pub clock: Clock,
+    server: ApiServer,
+    life: Life,
     began: tokio::time::Instant,
     _stop: tokio_util::sync::DropGuard,
     /// Highest counts that the checkers allow, control plane and workers.
@@ -86,13 +151,8 @@ impl Sim {
         };
         let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
         let undeletable = Undeletable::default();
-        let client = guarded(server.clone(), undeletable.clone()).client;
-        let connection = in_process(server, "test", "default", false);
-        let mut engine = Engine::new(client, clock, rng.stream("engine"), EngineOptions::default());
-        let world = provider::register(&mut engine, ProviderOptions::default());
-        controllers::register(&mut engine, world.clone());
-        let (handle, stop) = (engine.handle(), CancellationToken::new());
-        tokio::spawn(engine.run(stop.clone()));
+        let connection = in_process(server.clone(), "test", "default", false);
+        let Running { world, handle, life, stop } = run_engine(&server, &clock, &rng, &undeletable);
         let writer = Writer::new(connection.client.clone(), "test");
         Self {
             connection,
@@ -100,11 +160,31 @@ impl Sim {
             world,
             handle,
             undeletable,
+            clock,
+            server,
+            life,
             began,
-            _stop: stop.drop_guard(),
+            _stop: stop,
             machines_max: (4, 3),
             workers_available_min: 0,
         }
+    }
+
+    /// The engine dies with the answer to so many more writes of creations of Machines; at once with none.
+    pub fn kill_after(&self, creations: u32) {
+        self.life.end_after(creations);
+    }
+
+    pub fn is_killed(&self) -> bool {
+        self.life.is_over()
+    }
+
+    /// Another engine, which draws other names, begins where the last one ended.
+    pub fn restart(&mut self, seed: u64) {
+        self.kill_after(0);
+        let running = run_engine(&self.server, &self.clock, &Rng::seeded(seed), &self.undeletable);
+        (self.world, self.handle) = (running.world, running.handle);
+        (self.life, self._stop) = (running.life, running.stop);
     }
 
     pub async fn create(&self, objects: Vec<Value>) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::status::write;
-use super::{Context, cluster_key_of, keys, pause};
+use super::{Context, cluster_key_of, keys, pause, sweep};
 use crate::api::cluster::Cluster;
 use crate::api::condition::Condition;
 use crate::api::control_plane::KubeadmControlPlane;
@@ -54,8 +54,11 @@ impl ControlPlaneController {
             decision.pass.deletion_failed = decision.observed.is_deleting();
         }
         self.report(object, &decision).await?;
+        let deleting = decision.observed.is_deleting();
+        let swept = if deleting { Ok(None) } else { sweep::run(context, &**object).await };
         performed?;
-        Ok(decision.plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
+        let soonest = [decision.plan.recheck, swept?].into_iter().flatten().min();
+        Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     /// Conditions of Machines are written before anything else happens, as they justify it.
