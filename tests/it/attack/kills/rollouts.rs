@@ -1,6 +1,7 @@
 //! kill -9 of a server with its engine in the middle of rollouts: the rollouts converge, there are never more Machines
 //! than a rollout may have at once, and no host serves two of them. What a kill between a clone and its Machine leaves
-//! behind is counted, and is swept ten minutes later by the server's clock, which is less than a second here.
+//! behind is swept ten minutes later. Those minutes are real ones, so younger leftovers are counted; older ones, which
+//! only runs see that are longer than that, must be gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 use capstan::api::bootstrap::KubeadmConfig;
 use capstan::api::dev::DevMachine;
 use capstan::api::machine::Machine;
+use capstan::time::{Clock, from_k8s};
 use futures::StreamExt as _;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 
@@ -18,9 +20,11 @@ use super::{Bounds, PATIENCE, Target};
 /// Kills in one rollout: of one MachineDeployment in the suite, of everything in the long form.
 const KILLS_SHORT: u64 = 1;
 const KILLS: u64 = 2;
-/// Between two looks at what is left behind.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Longest life within a rollout; the server's time runs a thousand times faster.
+/// A kill leaves at most a host and a configuration behind in each part.
+const LEFT_BY_A_KILL_MAX: u64 = 2 * PARTS.len() as u64;
+/// By then what a kill left behind is gone, with two minutes to spare.
+const SWEPT_AFTER_S: i64 = 720;
+/// Longest life within a rollout; simulated machines start a thousand times faster.
 const LIFE_MAX_US: u64 = 2_000_000;
 const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 const DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
@@ -33,7 +37,7 @@ struct Figures {
     rollouts: u64,
     kills: u64,
     machines_at_once_max: usize,
-    /// Clones without a Machine when a rollout had settled. They went.
+    /// Clones without a Machine at the last look, all of them young.
     left_behind: usize,
 }
 
@@ -140,34 +144,40 @@ impl Fleet {
         self.figures.rollouts += 1;
     }
 
-    /// Hosts and bootstrap configurations belong to a Machine that is there, and hosts to one each.
+    /// Hosts and bootstrap configurations belong to a Machine that is there but for what kills have just left
+    /// behind, and hosts to one each.
     async fn check_belongings(&mut self) {
-        let mut left = self.without_machine().await;
-        self.figures.left_behind += left.len();
-        let end = Instant::now() + PATIENCE;
-        while !left.is_empty() {
-            assert!(Instant::now() < end, "without a Machine for {PATIENCE:?}: {left:?}");
-            self.follow(LOOK_EVERY, |_| false).await;
-            left = self.without_machine().await;
-        }
+        let left = self.without_machine().await;
+        let max = self.figures.kills * LEFT_BY_A_KILL_MAX;
+        assert!(left.len() as u64 <= max, "without a Machine after {} kills: {left:?}", self.figures.kills);
+        let old: Vec<_> = left.iter().filter(|(_, age_s)| *age_s > SWEPT_AFTER_S).collect();
+        assert!(old.is_empty(), "without a Machine for too long, with ages in seconds: {old:?}");
+        self.figures.left_behind = left.len();
         let ids: BTreeSet<_> =
             self.machines.values().map(|machine| machine.spec.provider_id.clone()).collect();
         assert_eq!(ids.len(), self.machines.len(), "a host serves two Machines");
     }
 
-    async fn without_machine(&self) -> Vec<String> {
+    /// Kind, name and age in seconds.
+    async fn without_machine(&self) -> Vec<(String, i64)> {
         let client = self.target.client().await;
         let hosts: Api<DevMachine> = Api::namespaced(client.clone(), "default");
         let configs: Api<KubeadmConfig> = Api::namespaced(client, "default");
         let hosts = hosts.list(&ListParams::default()).await.expect("a list").items;
         let configs = configs.list(&ListParams::default()).await.expect("a list").items;
-        let hosts =
-            hosts.iter().map(|host| (format!("DevMachine {}", host.name_any()), host.owner_references()));
-        let configs =
-            configs.iter().map(|c| (format!("KubeadmConfig {}", c.name_any()), c.owner_references()));
-        let is_left =
-            |owners: &[OwnerReference]| !owners.iter().any(|owner| self.machines.contains_key(&owner.name));
-        hosts.chain(configs).filter(|(_, owners)| is_left(owners)).map(|(name, _)| name).collect()
+        let hosts = hosts.iter().map(|host| ("DevMachine", &host.metadata));
+        let configs = configs.iter().map(|config| ("KubeadmConfig", &config.metadata));
+        let is_left = |metadata: &ObjectMeta| {
+            let mut owners = metadata.owner_references.iter().flatten();
+            !owners.any(|owner| self.machines.contains_key(&owner.name))
+        };
+        let now = Clock::system().now();
+        let left = hosts.chain(configs).filter(|(_, metadata)| is_left(metadata));
+        left.map(|(kind, metadata)| {
+            let made = from_k8s(metadata.creation_timestamp.as_ref().expect("a time of creation"));
+            (format!("{kind} {}", metadata.name.as_deref().unwrap_or_default()), (now - made).num_seconds())
+        })
+        .collect()
     }
 }
 
