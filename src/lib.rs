@@ -15,6 +15,7 @@ pub mod admission;
 pub mod plan;
 pub mod status;
 
+pub mod forecast;
 pub mod observe;
 pub mod recompute;
 

@@ -102,6 +102,10 @@ pub enum Command {
     Get(GetArgs),
     /// Print one Cluster and everything below it
     Describe(DescribeArgs),
+    /// What happens next to the objects of a cluster or of files, why, and why not yet
+    ///
+    /// Nothing is written. Without TARGET: everything in the namespace, or in the files.
+    Plan(PlanArgs),
     /// Wait until an object reaches a state
     Wait(WaitArgs),
     /// Set the desired number of Machines
@@ -294,6 +298,31 @@ pub struct DescribeArgs {
     /// Exit 0 ok, 10 progressing, 11 degraded, 12 blocked, 13 unknown
     #[arg(long)]
     pub exit_status: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlanOutputArg {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PlanArgs {
+    /// KIND/NAME, or KIND NAME: this Cluster, KubeadmControlPlane, MachineDeployment, MachineSet or Machine, and
+    /// what is below it
+    #[arg(num_args = 0..=2)]
+    pub target: Vec<String>,
+    /// File, folder, or - for standard input, instead of a server; YAML or JSON, streams and lists
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Nodes and Pods in FILE are of the workload cluster NAMESPACE/NAME
+    #[arg(long = "workload", value_name = "NAMESPACE/NAME=FILE", requires = "files")]
+    pub workloads: Vec<String>,
+    /// The moment to plan at: 2026-11-20T10:00:00Z, or from now: +2h, +30m, +1d; without it the present
+    #[arg(long, value_name = "TIME")]
+    pub now: Option<String>,
+    #[arg(short, long, default_value = "text")]
+    pub output: PlanOutputArg,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -10,9 +10,10 @@ use super::args::{GetArgs, OutputArg};
 use super::output::{self, Style};
 use super::target::kind_named;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::client::catalog::{Catalog, Missing};
 use crate::client::read::{get_value, list_values, read_table};
 use crate::client::{Connection, explain};
-use crate::fleet::watch::{Catalog, Missing, redact};
+use crate::fleet::watch::redact;
 
 /// Narrowest column and space behind the widest cell.
 /// Source: kubectl `printers.GetNewTabWriter`, v1.35.

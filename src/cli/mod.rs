@@ -15,6 +15,7 @@ mod log;
 pub mod memory;
 pub mod output;
 pub mod paths;
+pub mod plan;
 pub mod server;
 pub mod status_compute;
 mod status_report;
@@ -99,6 +100,11 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Status(StatusCommand::Compute(args))) => Ok(status_compute(cli, args)),
+        Some(Command::Plan(args)) if !args.files.is_empty() => {
+            let style = Style::detect(dashboard::tier(cli.screen.color) == Tier::None);
+            let namespace = cli.connect.namespace.as_deref();
+            planned(&plan::from_files(args, namespace, Clock::system().now(), style)?)
+        }
         Some(Command::Crds) => {
             output::print(&crds::render()?)?;
             Ok(ExitCode::SUCCESS)
@@ -160,6 +166,9 @@ async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
             described.remarks.iter().for_each(|remark| output::remark(remark));
             Ok(ExitCode::from(if args.exit_status { output::exit_code(described.health) } else { 0 }))
         }
+        Command::Plan(args) => {
+            planned(&plan::from_server(&connection, args, namespace, clock.now(), style).await?)
+        }
         Command::Wait(args) => {
             match wait::wait(&connection, args, namespace, clock, Rng::from_entropy()).await? {
                 Waited::Reached { remark } => {
@@ -180,6 +189,12 @@ async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+fn planned(answer: &plan::Answer) -> anyhow::Result<ExitCode> {
+    output::print(&answer.document)?;
+    answer.remarks.iter().for_each(|remark| output::remark(remark));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What a command asks for, as an action on a target.

@@ -5,6 +5,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub mod access;
+pub mod catalog;
+pub mod clusters;
 pub mod connect;
 pub mod errors;
 pub mod pulse;

@@ -1,8 +1,8 @@
 //! What a status or a plan is judged by, gathered from objects: one function per kind, over any source.
 //! Owns who belongs to whom; must not judge anything, and must not wait.
 //!
-//! A [`Source`] is what a reader has at hand: the engine's live copies, or a [`dump`] of objects from
-//! files or from a few list requests. What has to be waited for (Nodes, pods, etcd, Secrets) is put into the
+//! A [`Source`] is what a reader has at hand: the engine's live copies, or a [`dump`] of objects, which come from
+//! files or from the lists that a client read of a server (`client::clusters`). What has to be waited for (Nodes, pods, etcd, Secrets) is put into the
 //! gathered value by the reader afterwards; until then it says that it was not asked.
 
 mod cluster;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::evidence::Evidence;
 use super::{Plan, Rule, Step, Write, ownership, provider};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectRef;
@@ -61,6 +62,17 @@ impl Rule for Why {
             Self::WaitingForTopology => "waiting-for-topology",
             Self::WaitingForControlPlane { .. } => "waiting-for-control-plane",
             Self::WaitingForWorkersDeletion { .. } => "waiting-for-workers-deletion",
+        }
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        match self {
+            Self::DescendantsUnknown | Self::WaitingForHook | Self::WaitingForWorkersDeletion { .. } => {
+                Evidence::own("Deleting")
+            }
+            Self::WaitingForTopology => Evidence::own("TopologyReconciled"),
+            Self::WaitingForControlPlane { .. } => Evidence::own("ControlPlaneInitialized"),
+            _ => Vec::new(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
+use super::evidence::Evidence;
 use super::{Plan, Rule, WorkloadCall, Write};
 use crate::api::key::ObjectKey;
 use crate::status::drain::{Drain, is_unreachable};
@@ -31,6 +32,13 @@ impl Rule for Why {
             Self::Cordon => CORDON,
             Self::Evict => "drain",
             Self::Waiting(_) => "draining",
+        }
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        match self {
+            Self::Waiting(_) => Evidence::own("Deleting"),
+            Self::Cordon | Self::Evict => Vec::new(),
         }
     }
 }

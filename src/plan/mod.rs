@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod deployment;
 pub mod drain;
+pub mod evidence;
 pub mod machine;
 pub mod machine_set;
 pub mod naming;
@@ -25,6 +26,7 @@ use serde_json::Value;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::merge::merge_diff;
 use crate::time::Timestamp;
+use evidence::Evidence;
 
 /// The next writes for one object, what holds it back, and when to look again if nothing changes.
 ///
@@ -53,8 +55,8 @@ impl<S> Plan<S> {
         self.steps.is_empty() && self.blockers.is_empty()
     }
 
-    pub fn block(&mut self, reason: impl Into<Reason>) {
-        self.blockers.push(Blocker { reason: reason.into() });
+    pub fn block(&mut self, rule: impl Rule) {
+        self.blockers.push(Blocker { evidence: rule.evidence(), reason: rule.into() });
     }
 
     /// Looks again after `delay` at the latest.
@@ -100,6 +102,11 @@ pub struct Reason {
 pub trait Rule: fmt::Display {
     /// A stable name in kebab case, such as `waiting-for-infrastructure`.
     fn name(&self) -> &'static str;
+
+    /// Where the reason can be seen, for one that holds something back.
+    fn evidence(&self) -> Vec<Evidence> {
+        Vec::new()
+    }
 }
 
 impl<R: Rule> From<R> for Reason {
@@ -115,9 +122,10 @@ impl fmt::Display for Reason {
 }
 
 /// One reason for waiting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     pub reason: Reason,
+    pub evidence: Vec<Evidence>,
 }
 
 impl fmt::Display for Blocker {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use super::evidence::Evidence;
 use super::{Plan, Rule, Write, ownership};
 use crate::status::contract::{External, Provided};
 
@@ -34,6 +35,14 @@ impl Rule for Why {
             Self::ControlledByOther { .. } => "controlled-by-another",
             Self::WaitingForInfrastructure { .. } => "waiting-for-infrastructure",
             Self::WaitingForDeletion { .. } => "waiting-for-deletion",
+        }
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        match self {
+            Self::WaitingForInfrastructure { .. } => Evidence::own("InfrastructureReady"),
+            Self::WaitingForDeletion { .. } => Evidence::own("Deleting"),
+            _ => Vec::new(),
         }
     }
 }

@@ -34,6 +34,7 @@ mod keeping;
 mod kubectl;
 mod lease;
 mod oneshot;
+mod plan;
 mod refusals;
 mod rollout;
 mod running;

@@ -20,10 +20,10 @@ use super::args::{DescribeArgs, DescribeOutputArg};
 use super::output::{self, Style};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::names::{CORE_GROUP, label};
+use crate::client::catalog::{Catalog, Missing};
 use crate::client::read::{get_value, list_values};
 use crate::client::{Connection, explain};
 use crate::fleet::decode::{Decoder, Slim};
-use crate::fleet::watch::{Catalog, Missing};
 use crate::fleet::{Delta, Fleet, Health, Reference, Relative, Row, RowId, SourceId, TreeOptions};
 use crate::time::Timestamp;
 

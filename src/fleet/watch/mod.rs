@@ -6,7 +6,6 @@
 //! has been silent for a while is asked whether it still answers (`client::pulse`). A server without the
 //! kinds, or that refuses them, is asked again slowly; a lost one with growing waits.
 
-mod catalog;
 mod feed;
 mod follow;
 mod history;
@@ -23,13 +22,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use catalog::{Catalog, Missing};
 pub use follow::{EventLine, Subject, redact};
 
 use super::decode::Decoder;
 use super::{Delta, FeedKey, FeedState, GroupKind, Interner, SourceId, Target};
 use crate::api::key::{Gvk, ObjectRef};
-use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
+use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP, VERSION};
+use crate::client::catalog::{Catalog, Missing};
 use crate::client::pulse::{self, Outage};
 use crate::client::watch::Backoff;
 use crate::client::{Connection, explain};
@@ -206,6 +205,15 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
     }
 }
 
+/// What to tell somebody whose server is too old for the new status.
+fn old_version_notice(version: &str) -> String {
+    format!(
+        "this server offers Cluster API only as {version}; capstan reads {VERSION}. Shown is what {version} can say: \
+         conditions and counters of {VERSION} where status.v1beta2 has them, the old ones elsewhere. \
+         Cluster API v1.11 or newer shows everything"
+    )
+}
+
 /// One kind until the end: finds how it is served, then lists and watches it.
 async fn run_feed(
     context: Arc<Context>,
@@ -228,8 +236,8 @@ async fn run_feed(
         }
         tokio::time::sleep(wait).await;
     };
-    if key.kind.as_ref() == "Cluster" && gvk.version != crate::api::names::VERSION {
-        let notice = catalog::old_version_notice(&gvk.version);
+    if key.kind.as_ref() == "Cluster" && gvk.version != VERSION {
+        let notice = old_version_notice(&gvk.version);
         let _ = batches.send(vec![Delta::Notice { source: context.id, text: Some(notice.into()) }]).await;
     }
     let decoder = Decoder::for_kind(context.id, gvk, context.interner.clone());

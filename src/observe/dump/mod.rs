@@ -162,6 +162,44 @@ impl Dump {
         dump
     }
 
+    /// Objects as a server listed them, by kind. What is not in the list of its kind does not exist.
+    #[must_use]
+    pub fn of_lists(lists: Vec<(Gvk, Vec<Value>)>) -> Self {
+        let mut documents = Vec::new();
+        let mut kinds = Vec::new();
+        for (gvk, objects) in lists {
+            let origin = |item| Origin { file: gvk.plural.clone(), line: 0, item: Some(item) };
+            documents.extend(objects.into_iter().zip(1..).map(|(value, item)| Document {
+                value,
+                workload: None,
+                origin: origin(item),
+            }));
+            kinds.push((gvk.group, gvk.kind));
+        }
+        let mut dump = Self::new(documents);
+        for kind in kinds {
+            dump.raw.entry(kind).or_default();
+        }
+        dump
+    }
+
+    /// Puts an object in the place of the one with its kind and key, or adds it.
+    pub fn replace(&mut self, value: Value) {
+        let (key, kind) = (key_of(&value), value["kind"].as_str().unwrap_or_default().to_owned());
+        let group = value["apiVersion"].as_str().map(group_of).unwrap_or_default().to_owned();
+        let before = self.raw.get_mut(&(group, kind)).and_then(|objects| objects.remove(&key));
+        let origin = before.map(|entry| entry.origin).unwrap_or_default();
+        self.take(value, origin);
+    }
+
+    /// A Machine that does not exist any more.
+    pub fn remove_machine(&mut self, key: &ObjectKey) {
+        self.machines.remove(key);
+        if let Some(objects) = self.raw.get_mut(&(names::CORE_GROUP.to_owned(), "Machine".to_owned())) {
+            objects.remove(key);
+        }
+    }
+
     fn define(&mut self, definition: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let spec = &definition["spec"];
@@ -249,6 +287,11 @@ impl Dump {
             (kind.as_str(), objects.values().filter(|entry| !entry.value["status"].is_null()).count())
         });
         counted.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Group, kind and number of objects of every kind that is here.
+    pub fn kinds(&self) -> impl Iterator<Item = (&str, &str, usize)> {
+        self.raw.iter().map(|((group, kind), objects)| (group.as_str(), kind.as_str(), objects.len()))
     }
 
     /// The contract of a kind and the version in which it is read; `None` when its definition is not

@@ -2,6 +2,7 @@
 //! any of it is cured.
 
 use crate::plan::Rule;
+use crate::plan::evidence::{Evidence, Subject};
 
 /// Why nothing (more) is done now. Sentences in upstream's words where it has some.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +69,7 @@ pub enum Blocked {
     CertificatesMissing,
     /// A condition of a Machine that preflight insists on.
     #[error("{detail}")]
-    MachineUnhealthy { detail: String },
+    MachineUnhealthy { detail: String, at: Evidence },
     #[error("{detail}")]
     AddWouldBreak { detail: &'static str },
     #[error("{detail}")]
@@ -117,6 +118,59 @@ impl Rule for Blocked {
             Self::WaitingForWorkers { .. } => "waiting-for-workers",
             Self::WaitingForDeletion { .. } => "waiting-for-deletion",
             Self::RemediationHeld { .. } => "remediation-held",
+        }
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        let machine = |name: &String| Subject::Machine(name.clone());
+        match self {
+            Self::Paused { .. } => Evidence::own("Paused"),
+            Self::MixedManagement { foreign } => foreign
+                .iter()
+                .map(|name| Evidence::field(machine(name), "metadata.ownerReferences"))
+                .collect(),
+            Self::AdoptionRefused { machine: name, .. } => {
+                vec![
+                    Evidence::field(machine(name), "spec.bootstrap.configRef"),
+                    Evidence::field(machine(name), "spec.version"),
+                ]
+            }
+            Self::TemplateMissing { .. } | Self::TemplateUnreadable { .. } => {
+                Evidence::own_field("spec.machineTemplate.spec.infrastructureRef")
+            }
+            Self::InfrastructureNotProvisioned => {
+                vec![Evidence::condition(Subject::Cluster, "InfrastructureReady")]
+            }
+            Self::EndpointMissing => vec![Evidence::field(Subject::Cluster, "spec.controlPlaneEndpoint")],
+            Self::CertificatesUnreadable { .. }
+            | Self::ExternalCertificatesMissing { .. }
+            | Self::AuthorityMissing
+            | Self::CertificatesMissing => Evidence::own("CertificatesAvailable"),
+            Self::KubeconfigUnreadable { .. } => Vec::new(),
+            Self::NotInspected { .. } | Self::NodesUnknown { .. } => {
+                vec![Evidence::condition(Subject::Cluster, "RemoteConnectionProbe")]
+            }
+            Self::RemediationMarkMalformed { .. } => Evidence::own_field("metadata.annotations"),
+            Self::MembersUnknown
+            | Self::StrayMemberKeepsQuorum { .. }
+            | Self::StrayMemberMayBelongToProvisioning { .. }
+            | Self::WouldLoseQuorum { .. }
+            | Self::LeaderUnknown
+            | Self::NoLeaderCandidate => Evidence::own("EtcdClusterHealthy"),
+            Self::WouldBreakComponents { .. } => Evidence::own("ControlPlaneComponentsHealthy"),
+            Self::MachineDeleting { machine: name }
+            | Self::OtherHooks { machine: name }
+            | Self::Draining { machine: name } => vec![Evidence::condition(machine(name), "Deleting")],
+            Self::UpdatingInPlace { machines } => Evidence::machines(machines, "Updating"),
+            Self::TopologyVersion { .. } => vec![Evidence::field(Subject::Cluster, "spec.topology.version")],
+            Self::MachineUnhealthy { at, .. } => vec![at.clone()],
+            Self::AddWouldBreak { .. } => {
+                [Evidence::own("ControlPlaneComponentsHealthy"), Evidence::own("EtcdClusterHealthy")].concat()
+            }
+            Self::NamingTemplate { .. } => Evidence::own_field("spec.machineNaming.template"),
+            Self::WaitingForWorkers { .. } => Evidence::own("Deleting"),
+            Self::WaitingForDeletion { machines } => Evidence::machines(machines, "Deleting"),
+            Self::RemediationHeld { .. } => Evidence::own("Remediating"),
         }
     }
 }

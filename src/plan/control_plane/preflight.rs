@@ -4,6 +4,7 @@
 use super::{Blocked, Flow, Observed, Pending, setup};
 use crate::api::condition;
 use crate::api::names::annotation;
+use crate::plan::evidence::{Evidence, Subject};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::ETCD_MEMBER;
 use crate::status::control_plane::scaling::PreflightFindings;
@@ -109,7 +110,8 @@ fn machines_healthy(observed: &Observed, intent: Intent<'_>) -> Preflight {
                 "Machine {} does not have a corresponding Node yet (Machine.status.nodeRef not set)",
                 machine.name()
             );
-            result.blockers.push(Blocked::MachineUnhealthy { detail });
+            let at = Evidence::field(Subject::Machine(machine.name().to_owned()), "status.nodeRef");
+            result.blockers.push(Blocked::MachineUnhealthy { detail, at });
             continue;
         }
         for type_ in &types {
@@ -119,7 +121,8 @@ fn machines_healthy(observed: &Observed, intent: Intent<'_>) -> Preflight {
             } else {
                 result.findings.components_unhealthy = true;
             }
-            result.blockers.push(Blocked::MachineUnhealthy { detail });
+            let at = Evidence::condition(Subject::Machine(machine.name().to_owned()), *type_);
+            result.blockers.push(Blocked::MachineUnhealthy { detail, at });
         }
     }
     result

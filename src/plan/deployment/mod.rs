@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::evidence::Evidence;
 use super::{Plan, Rule, Write};
 use crate::api::key::{ObjectKey, ObjectRef, annotation};
 use crate::api::machine_deployment::MachineDeployment;
@@ -82,6 +83,14 @@ impl Rule for Because {
             Self::Revision => "revision",
             Self::TemplatesMissing(_) => "templates-missing",
             Self::UnknownStrategy(_) => "unknown-strategy",
+        }
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        match self {
+            Self::TemplatesMissing(_) => Evidence::own_field("spec.template.spec.infrastructureRef"),
+            Self::UnknownStrategy(_) => Evidence::own_field("spec.rollout.strategy.type"),
+            _ => Vec::new(),
         }
     }
 }

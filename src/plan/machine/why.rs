@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::plan::Rule;
+use crate::plan::evidence::{Evidence, Subject};
 
 /// Rules whose failure shows in the `Deleting` condition.
 pub const DELETE_INFRASTRUCTURE: &str = "delete-infrastructure";
@@ -69,6 +70,25 @@ impl Rule for Why {
             Self::CannotDrain { .. } => "cannot-drain",
             Self::WaitingForVolumes { .. } => "waiting-for-volumes",
             Self::VolumesUnknown { .. } => "volumes-unknown",
+        }
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        match self {
+            Self::WaitingForDataSecret { .. } | Self::NoDataSecretName { .. } => {
+                Evidence::own("BootstrapConfigReady")
+            }
+            Self::WaitingForProviderId { .. } => Evidence::own("InfrastructureReady"),
+            Self::WaitingForControlPlane => {
+                vec![Evidence::condition(Subject::Cluster, "ControlPlaneInitialized")]
+            }
+            Self::WaitingForNode { .. } | Self::NodeVanished { .. } => Evidence::own("NodeReady"),
+            Self::CannotTell { .. }
+            | Self::WaitingForHooks { .. }
+            | Self::CannotDrain { .. }
+            | Self::WaitingForVolumes { .. }
+            | Self::VolumesUnknown { .. } => Evidence::own("Deleting"),
+            _ => Vec::new(),
         }
     }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::evidence::{Evidence, Subject};
 use super::{Plan, Rule, Write};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef, annotation, group_of};
 use crate::api::machine::Machine;
@@ -90,6 +91,21 @@ impl Rule for Because {
             Self::TemplatesMissing(_) => "templates-missing",
             Self::NoProvider(_) => "no-provider",
             Self::Naming(_) => "naming",
+        }
+    }
+
+    fn evidence(&self) -> Vec<Evidence> {
+        match self {
+            Self::Preflight(_) => {
+                let of = || Subject::ControlPlane;
+                vec![Evidence::condition(of(), "RollingOut"), Evidence::field(of(), "spec.version")]
+            }
+            Self::CreationDisabled => Evidence::own_field("metadata.annotations"),
+            Self::TemplatesMissing(_) | Self::NoProvider(_) => {
+                Evidence::own_field("spec.template.spec.infrastructureRef")
+            }
+            Self::Naming(_) => Evidence::own_field("spec.machineNaming.template"),
+            Self::TooFew(..) | Self::TooMany(..) | Self::Propagation | Self::Deleting => Vec::new(),
         }
     }
 }

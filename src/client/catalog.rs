@@ -123,15 +123,6 @@ fn not_served(group: &str, kind: &str) -> Missing {
     ))
 }
 
-/// What to tell somebody whose server is too old for the new status.
-pub(super) fn old_version_notice(version: &str) -> String {
-    format!(
-        "this server offers Cluster API only as {version}; capstan reads {VERSION}. Shown is what {version} can say: \
-         conditions and counters of {VERSION} where status.v1beta2 has them, the old ones elsewhere. \
-         Cluster API v1.11 or newer shows everything"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::GroupVersionForDiscovery as Version;

@@ -1,0 +1,205 @@
+//! The objects of one cluster, or of all clusters of a namespace, as they are now: one list per kind, however
+//! many Machines there are. Owns which kinds are listed, and how many at most; must not know what the objects
+//! mean.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::catalog::{Catalog, Missing};
+use super::read::{get_value, list_values};
+use super::{Connection, explain};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::api::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, VERSION, label};
+
+/// Lists for one cluster at most.
+const LISTS_MAX: usize = 12;
+
+/// Kinds that are always read; `true`: its objects carry the label of their cluster.
+const ALWAYS: [(&str, &str, bool); 7] = [
+    (CORE_GROUP, "Cluster", false),
+    (CONTROL_PLANE_GROUP, "KubeadmControlPlane", false),
+    (CORE_GROUP, "MachineDeployment", true),
+    (CORE_GROUP, "MachineSet", true),
+    (CORE_GROUP, "MachinePool", true),
+    (CORE_GROUP, "Machine", true),
+    (BOOTSTRAP_GROUP, "KubeadmConfig", true),
+];
+
+/// What was read.
+#[derive(Clone, Debug, Default)]
+pub struct Lists {
+    /// Every kind that was read whole, also when there are no objects of it. Each object has its `apiVersion`
+    /// and `kind`.
+    pub kinds: Vec<(Gvk, Vec<Value>)>,
+    /// What could not be read, in sentences.
+    pub gaps: Vec<String>,
+}
+
+/// Why nothing was read: sentences for an operator.
+#[derive(Debug, thiserror::Error)]
+pub enum ListsError {
+    /// Without Clusters the rest cannot be told apart.
+    #[error("{0}")]
+    Clusters(String),
+    #[error("{0}")]
+    NotServed(String),
+    #[error("cannot read {target}: {reason}")]
+    Unreadable { target: String, reason: String },
+    #[error("there is no {kind} {name} in namespace {namespace}: check the name, -n and the context")]
+    NotFound { kind: String, name: String, namespace: String },
+    #[error("{kind} {name} does not say which Cluster it belongs to")]
+    NoCluster { kind: String, name: String },
+}
+
+/// Everything in `namespace` (all when empty), or only what belongs to one Cluster of it.
+///
+/// # Errors
+/// [`ListsError::Clusters`].
+pub async fn list_clusters(
+    connection: &Connection,
+    namespace: &str,
+    cluster: Option<&str>,
+) -> Result<Lists, ListsError> {
+    let mut reader = Reader {
+        connection,
+        catalog: Catalog::new(connection.client.clone()),
+        namespace,
+        selector: cluster.map(|name| format!("{}={name}", label::CLUSTER_NAME)).unwrap_or_default(),
+        lists: Lists::default(),
+    };
+    for (group, kind, labelled) in ALWAYS {
+        reader.list(group, kind, labelled).await;
+    }
+    let Some(clusters) = reader.lists.kinds.iter().find(|(gvk, _)| gvk.kind == "Cluster") else {
+        return Err(ListsError::Clusters(reader.lists.gaps.join("\n")));
+    };
+    let clusters = if cluster.is_some() { 1 } else { clusters.1.len().max(1) };
+    let lists_max = LISTS_MAX * clusters;
+    for (at, ((group, kind), labelled)) in reader.referred().into_iter().enumerate() {
+        if ALWAYS.len() + at < lists_max {
+            reader.list(&group, &kind, labelled).await;
+        } else {
+            let gap = format!("{kind} objects were not read: {lists_max} lists are the limit");
+            reader.lists.gaps.push(gap);
+        }
+    }
+    Ok(reader.lists)
+}
+
+/// The name of the Cluster that an object says it belongs to; of a Cluster its own.
+#[must_use]
+pub fn cluster_named_by(object: &Value) -> Option<&str> {
+    let metadata = &object["metadata"];
+    if object["kind"] == "Cluster" {
+        return metadata["name"].as_str();
+    }
+    let owners = metadata["ownerReferences"].as_array();
+    let owner = owners.and_then(|all| all.iter().find(|owner| owner["kind"] == "Cluster"));
+    let named = [&object["spec"]["clusterName"], &metadata["labels"][label::CLUSTER_NAME]];
+    named.into_iter().chain(owner.map(|owner| &owner["name"])).find_map(Value::as_str)
+}
+
+/// The name of the Cluster that an object on the server belongs to. Its version need not be the served one.
+///
+/// # Errors
+/// The object cannot be read, does not exist, or names no Cluster.
+pub async fn cluster_of(connection: &Connection, wanted: &ObjectRef) -> Result<String, ListsError> {
+    let ObjectKey { namespace, name } = &wanted.key;
+    let kind = &wanted.gvk.kind;
+    if kind == "Cluster" {
+        return Ok(name.clone());
+    }
+    let unreadable = |target: &ObjectRef, error: &kube::Error| ListsError::Unreadable {
+        target: target.to_string(),
+        reason: explain(error, &connection.server),
+    };
+    let gvk = match Catalog::new(connection.client.clone()).resolve(&wanted.gvk.group, kind).await {
+        Ok(gvk) => gvk,
+        Err(Missing::NotServed(why)) => return Err(ListsError::NotServed(why)),
+        Err(Missing::Unreachable(error)) => return Err(unreadable(wanted, &error)),
+    };
+    let target = ObjectRef { gvk, ..wanted.clone() };
+    let found = get_value(&connection.client, &target).await.map_err(|error| unreadable(&target, &error))?;
+    let Some(object) = found else {
+        let (kind, name, namespace) = (kind.clone(), name.clone(), namespace.clone());
+        return Err(ListsError::NotFound { kind, name, namespace });
+    };
+    let no_cluster = || ListsError::NoCluster { kind: kind.clone(), name: name.clone() };
+    cluster_named_by(&object).map(str::to_owned).ok_or_else(no_cluster)
+}
+
+struct Reader<'a> {
+    connection: &'a Connection,
+    catalog: Catalog,
+    namespace: &'a str,
+    /// By label of a cluster; empty for all clusters.
+    selector: String,
+    lists: Lists,
+}
+
+impl Reader<'_> {
+    async fn list(&mut self, group: &str, kind: &str, labelled: bool) {
+        let gvk = match self.catalog.resolve(group, kind).await {
+            Ok(gvk) if self.is_too_old(&gvk) => {
+                let why = format!("the server offers them only as {}; plans need {VERSION}", gvk.version);
+                return self.failed(kind, &why);
+            }
+            Ok(gvk) => gvk,
+            // A server without MachinePools has none.
+            Err(Missing::NotServed(_)) if kind == "MachinePool" => return,
+            Err(Missing::NotServed(why)) => return self.failed(kind, &why),
+            Err(Missing::Unreachable(error)) => {
+                return self.failed(kind, &explain(&error, &self.connection.server));
+            }
+        };
+        let selector = if labelled { self.selector.as_str() } else { "" };
+        match list_values(&self.connection.client, &gvk, self.namespace, selector).await {
+            Ok(mut objects) => {
+                for object in &mut objects {
+                    object["apiVersion"] = gvk.api_version().into();
+                    object["kind"] = kind.into();
+                }
+                self.lists.kinds.push((gvk, objects));
+            }
+            Err(error) => self.failed(kind, &explain(&error, &self.connection.server)),
+        }
+    }
+
+    /// Provider kinds are read through their contract, in whatever version.
+    fn is_too_old(&self, gvk: &Gvk) -> bool {
+        gvk.version != VERSION
+            && ALWAYS.iter().any(|(group, kind, _)| *group == gvk.group && *kind == gvk.kind)
+    }
+
+    fn failed(&mut self, kind: &str, why: &str) {
+        self.lists.gaps.push(format!("{kind} objects were not read: {why}"));
+    }
+
+    /// Provider kinds that the objects read so far refer to; those of templates and Clusters carry no label that
+    /// can be relied on.
+    fn referred(&self) -> BTreeMap<(String, String), bool> {
+        const REFERENCES: [(&str, bool); 6] = [
+            ("/spec/infrastructureRef", true),
+            ("/spec/bootstrap/configRef", true),
+            ("/spec/controlPlaneRef", false),
+            ("/spec/machineTemplate/spec/infrastructureRef", false),
+            ("/spec/template/spec/infrastructureRef", false),
+            ("/spec/template/spec/bootstrap/configRef", false),
+        ];
+        let mut found = BTreeMap::new();
+        for object in self.lists.kinds.iter().flat_map(|(_, objects)| objects) {
+            for (path, labelled) in REFERENCES {
+                let Some(reference) = object.pointer(path) else { continue };
+                let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
+                let (group, kind) = (text("apiGroup"), text("kind"));
+                let known = ALWAYS.iter().any(|(g, k, _)| *g == group && *k == kind);
+                if !known && !kind.is_empty() {
+                    let labelled = labelled && object["kind"] == "Machine";
+                    found.entry((group, kind)).and_modify(|all| *all &= labelled).or_insert(labelled);
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,99 @@
+//! The plan of a Machine from outside: how it comes up, and why its deletion waits. Must not decide it.
+
+use std::sync::Arc;
+
+use super::evidence::{About, owners_of_machine};
+use super::paused::paused;
+use super::step::steps;
+use super::{Held, Look, ObjectPlan};
+use crate::api::condition::{Conditioned as _, find};
+use crate::api::key::ObjectKey;
+use crate::api::machine::Machine;
+use crate::api::names::CORE_GROUP;
+use crate::observe::dump::Dump;
+use crate::plan::evidence::Evidence;
+use crate::plan::{Blocker, Plan, Reason, machine as planned};
+use crate::status::machine::{Observed, control_plane_initialized_since};
+use crate::time::Timestamp;
+
+const KIND: &str = "Machine";
+/// Rules that fail only because nobody asked for the Node.
+const NEED_THE_NODE: [&str; 3] = ["cannot-tell-whether-node-goes", "cannot-drain", "volumes-unknown"];
+const NODES: &str = "Nodes of the workload cluster were not asked";
+
+pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Machine>, now: Timestamp) -> ObjectPlan {
+    let cluster = object.spec.cluster_name.as_str();
+    let mut plan = ObjectPlan::new(KIND, key, cluster);
+    plan.within = owners_of_machine(dump, object);
+    plan.within.push(format!("Cluster/{cluster}"));
+    let about = About { dump, group: CORE_GROUP, kind: KIND, key, cluster };
+    let of = dump.clusters.get(&ObjectKey::new(&key.namespace, cluster));
+    if let Some(paused) = paused(about, object.as_ref(), of.map(AsRef::as_ref), &plan) {
+        return paused;
+    }
+    let Some(observed) = dump.machine(key, object, now) else {
+        return plan.unknown(&super::cluster::missing(cluster));
+    };
+    let nodes_are_known = dump.workload(&ObjectKey::new(&key.namespace, cluster)).is_some();
+    let decided = decided(&observed, nodes_are_known, now);
+    plan.next = steps(&decided.steps, &|_| None);
+    plan.blockers = decided.blockers.iter().map(|b| Held::of(b, |e| about.seen(e))).collect();
+    plan.next_look = Look::of(&decided, now);
+    if !nodes_are_known && observed.is_deleting() {
+        plan.assumptions.push(format!("{NODES}: what the deletion waits for is as its condition says"));
+    } else if !nodes_are_known && !is_up(object) {
+        plan.assumptions.push(format!("{NODES}: the Machine's Node has not joined yet"));
+    }
+    plan.judged()
+}
+
+fn is_up(machine: &Machine) -> bool {
+    machine.status.as_ref().is_some_and(|status| status.node_ref.is_some())
+}
+
+/// The planner's answer; where it would need a Node that nobody asked, what is stored.
+fn decided(observed: &Observed, nodes_are_known: bool, now: Timestamp) -> Plan {
+    let mut plan = planned::plan(observed, now);
+    if observed.is_deleting() {
+        match stored_deletion(observed).filter(|_| !nodes_are_known || observed.told_deletion.is_some()) {
+            Some(blocker) => plan.blockers.push(blocker),
+            None => {
+                let leaves = planned::leave(observed, now);
+                let needs_node = |b: &Blocker| NEED_THE_NODE.contains(&b.reason.rule);
+                if !nodes_are_known && leaves.blockers.iter().any(needs_node) {
+                    plan.blockers.push(drained_first());
+                } else {
+                    plan.extend(leaves);
+                }
+            }
+        }
+        return plan;
+    }
+    let id = observed.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
+    let awaited = id.filter(|_| !nodes_are_known && !is_up(&observed.machine));
+    if let (Some(id), true) = (awaited, control_plane_initialized_since(&observed.cluster).is_some()) {
+        let sentence = format!("no Node with provider ID {id} has joined yet");
+        let reason = Reason { rule: "waiting-for-node", sentence };
+        plan.blockers.push(Blocker { reason, evidence: Evidence::own("NodeReady") });
+    }
+    plan
+}
+
+fn drained_first() -> Blocker {
+    let sentence = "its Node is drained first, as far as Pods let it".to_owned();
+    Blocker { reason: Reason { rule: "draining", sentence }, evidence: Evidence::own("Deleting") }
+}
+
+/// What the `Deleting` condition says the deletion waits for.
+fn stored_deletion(observed: &Observed) -> Option<Blocker> {
+    let stored = find(observed.machine.conditions(), "Deleting").filter(|c| c.status == "True")?;
+    let rule = match stored.reason.as_str() {
+        "DrainingNode" => "draining",
+        "WaitingForVolumeDetach" => "waiting-for-volumes",
+        "WaitingForPreDrainHook" | "WaitingForPreTerminateHook" => "waiting-for-hooks",
+        "WaitingForInfrastructureDeletion" | "WaitingForBootstrapDeletion" => "waiting-for-deletion",
+        _ => return None,
+    };
+    let sentence = stored.message.lines().next().unwrap_or_default().trim_end_matches(':').to_owned();
+    Some(Blocker { reason: Reason { rule, sentence }, evidence: Evidence::own("Deleting") })
+}

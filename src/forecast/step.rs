@@ -1,0 +1,112 @@
+//! Writes as people read them: what is done, to which object, and why. Owns the words; must not decide any.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::key::ObjectRef;
+use crate::plan::control_plane::{self, Act};
+use crate::plan::{self, Reason, Write};
+
+/// One thing that is done next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NextStep {
+    /// Such as `delete Machine md-0-7xk2p`.
+    pub action: String,
+    /// So many alike.
+    pub count: usize,
+    /// The rule that asks for it.
+    pub rule: String,
+    /// Its sentence.
+    pub reason: String,
+    /// It only keeps metadata (owners, finalizers, annotations): no Machine comes, goes or changes by it.
+    pub is_bookkeeping: bool,
+}
+
+impl NextStep {
+    pub(super) fn new(action: String, reason: &Reason) -> Self {
+        let (rule, reason) = (reason.rule.to_owned(), reason.sentence.clone());
+        Self { action, count: 1, rule, reason, is_bookkeeping: false }
+    }
+}
+
+/// The steps of a plan. Events are left out, and what is made for a new Machine goes with it.
+/// `replicas` knows how many a MachineSet has now, by name.
+pub(super) fn steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
+    let makes_machine =
+        steps.iter().any(|step| matches!(&step.write, Write::Create { object, .. } if is_machine(object)));
+    let mut all: Vec<NextStep> = Vec::new();
+    for step in steps {
+        let action = match &step.write {
+            Write::Event { .. } => continue,
+            Write::Create { object, .. } if makes_machine && !is_machine(object) => continue,
+            Write::Create { object, .. } => format!("create {}", named(object)),
+            Write::Delete { object } => format!("delete {}", named(object)),
+            Write::Patch { object, body } => patched(object, body, replicas),
+            Write::PatchStatus { object, .. } => format!("update the status of {}", named(object)),
+            Write::Workload { call, .. } => call.to_string(),
+        };
+        let is_bookkeeping = is_bookkeeping(&step.write);
+        push(&mut all, NextStep { is_bookkeeping, ..NextStep::new(action, &step.reason) });
+    }
+    all
+}
+
+fn is_bookkeeping(write: &Write) -> bool {
+    let Write::Patch { body, .. } = write else { return false };
+    body.as_object().is_some_and(|body| body.keys().all(|key| key == "metadata"))
+}
+
+/// A step like the one before only raises its count.
+fn push(all: &mut Vec<NextStep>, step: NextStep) {
+    match all.last_mut() {
+        Some(last) if last.action == step.action && last.reason == step.reason => last.count += 1,
+        _ => all.push(step),
+    }
+}
+
+fn is_machine(object: &ObjectRef) -> bool {
+    object.gvk.kind == "Machine"
+}
+
+/// Kind and name: the namespace is that of the planned object.
+fn named(object: &ObjectRef) -> String {
+    format!("{} {}", object.gvk.kind, object.key.name)
+}
+
+fn patched(object: &ObjectRef, body: &Value, replicas: &dyn Fn(&str) -> Option<i32>) -> String {
+    let name = named(object);
+    match (body["spec"]["replicas"].as_i64(), replicas(&object.key.name)) {
+        (Some(wanted), Some(current)) => format!("scale {name} {current} → {wanted}"),
+        (Some(wanted), None) => format!("scale {name} to {wanted}"),
+        (None, _) => format!("update {name} ({})", fields(body).join(", ")),
+    }
+}
+
+/// The fields that a patch touches, two levels deep; the version that it expects is not one of them.
+fn fields(body: &Value) -> Vec<String> {
+    let mut names = Vec::new();
+    for (top, below) in body.as_object().into_iter().flatten() {
+        match below.as_object() {
+            Some(below) => {
+                let touched = below.keys().filter(|key| *key != "resourceVersion");
+                names.extend(touched.map(|key| format!("{top}.{key}")));
+            }
+            None => names.push(top.clone()),
+        }
+    }
+    names
+}
+
+/// The steps of a control plane's plan.
+pub(super) fn control_plane_steps(steps: &[control_plane::Step]) -> Vec<NextStep> {
+    let mut all = Vec::new();
+    for step in steps {
+        let is_bookkeeping = matches!(
+            step.act,
+            Act::OwnTemplate | Act::AdoptKubeconfig | Act::Annotate { .. } | Act::RemoveFinalizer
+        );
+        push(&mut all, NextStep { is_bookkeeping, ..NextStep::new(step.act.to_string(), &step.reason) });
+    }
+    all
+}

@@ -1,0 +1,140 @@
+//! The plans of MachineDeployments and MachineSets from outside. Must not decide them.
+
+use std::sync::Arc;
+
+use super::evidence::About;
+use super::paused::paused;
+use super::step::steps;
+use super::{Held, Look, ObjectPlan, State, course};
+use crate::api::key::{ObjectKey, label as label_of};
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_set::MachineSet;
+use crate::api::merge;
+use crate::api::names::{CORE_GROUP, label};
+use crate::api::reference::ContractRef;
+use crate::observe::dump::Dump;
+use crate::observe::{self, Member, Templates};
+use crate::plan::{Plan, Write, deployment as planned_deployment, machine_set as planned_set};
+use crate::time::Timestamp;
+
+/// Machines of one set whose names are made up for the plan; more are counted by the planner's own limit.
+const NEW_MAX: usize = 100;
+
+pub(super) fn deployment(
+    dump: &Dump,
+    key: &ObjectKey,
+    object: &Arc<MachineDeployment>,
+    now: Timestamp,
+) -> ObjectPlan {
+    const KIND: &str = "MachineDeployment";
+    let cluster = object.spec.cluster_name.as_str();
+    let mut plan = ObjectPlan::new(KIND, key, cluster);
+    plan.within.push(format!("Cluster/{cluster}"));
+    let about = About { dump, group: CORE_GROUP, kind: KIND, key, cluster };
+    let Some(of) = dump.clusters.get(&ObjectKey::new(&key.namespace, cluster)) else {
+        return plan.unknown(&super::cluster::missing(cluster));
+    };
+    if let Some(paused) = paused(about, object.as_ref(), Some(of.as_ref()), &plan) {
+        return paused;
+    }
+    let spec = &object.spec.template.spec;
+    let observed = observed(dump, key, object);
+    let decided = planned_deployment::plan(&observed, now);
+    plan.next = steps(&decided.steps, &|name| course::replicas_of(&observed.sets, name));
+    let mut plan = filled(plan, &about, &decided, now);
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    if !deleting && object.spec.paused != Some(true) && plan.state != State::Blocked {
+        plan.then = course::of_deployment(&observed, &decided, now);
+    }
+    if !plan.then.is_empty() {
+        plan.assumptions.push(course::ALL_GOES_WELL.to_owned());
+    }
+    assume_templates(dump, [spec.bootstrap.config_ref.as_ref(), Some(&spec.infrastructure_ref)], &mut plan);
+    plan
+}
+
+fn observed(dump: &Dump, key: &ObjectKey, object: &MachineDeployment) -> planned_deployment::Observed {
+    let templates = match object.metadata.deletion_timestamp {
+        Some(_) => Templates::default(),
+        None => Templates::of(dump, &key.namespace, &object.spec.template.spec),
+    };
+    let sets = observe::machine_sets_of(dump, object).into_iter().map(Member::into_object).collect();
+    planned_deployment::Observed {
+        deployment: object.clone(),
+        sets,
+        missing_templates: templates.missing,
+        suffix: course::placeholder(1),
+    }
+}
+
+/// Does in the dump what the plan of a MachineDeployment does next to its MachineSets, so that these can be
+/// planned as they will be.
+pub fn carry_out(dump: &mut Dump, key: &ObjectKey, now: Timestamp) {
+    let Some(object) = dump.machine_deployments.get(key).cloned() else { return };
+    let decided = planned_deployment::plan(&observed(dump, key, &object), now);
+    for step in decided.steps {
+        let changed = match step.write {
+            Write::Create { object, content } if object.gvk.kind == "MachineSet" => Some(content),
+            Write::Patch { object, body } if object.gvk.kind == "MachineSet" => {
+                let stored = dump.raw(CORE_GROUP, "MachineSet", &object.key).cloned();
+                stored.map(|mut value| {
+                    merge::apply(&mut value, &body);
+                    value
+                })
+            }
+            _ => None,
+        };
+        if let Some(changed) = changed {
+            dump.replace(changed);
+        }
+    }
+}
+
+pub(super) fn set(dump: &Dump, key: &ObjectKey, object: &Arc<MachineSet>, now: Timestamp) -> ObjectPlan {
+    const KIND: &str = "MachineSet";
+    let cluster = object.spec.cluster_name.as_str();
+    let mut plan = ObjectPlan::new(KIND, key, cluster);
+    let deployment = label_of(object.as_ref(), label::DEPLOYMENT_NAME);
+    plan.within.extend(deployment.map(|name| format!("MachineDeployment/{name}")));
+    plan.within.push(format!("Cluster/{cluster}"));
+    let about = About { dump, group: CORE_GROUP, kind: KIND, key, cluster };
+    let Some(of) = dump.clusters.get(&ObjectKey::new(&key.namespace, cluster)) else {
+        return plan.unknown(&super::cluster::missing(cluster));
+    };
+    if let Some(paused) = paused(about, object.as_ref(), Some(of.as_ref()), &plan) {
+        return paused;
+    }
+    let spec = &object.spec.template.spec;
+    let templates = Templates::of(dump, &key.namespace, spec);
+    let machines = observe::machines_of_set(dump, object).into_iter().map(Member::into_object).collect();
+    let wanted = usize::try_from(object.spec.replicas.unwrap_or(1)).unwrap_or(0);
+    let suffixes = (1..=wanted.min(NEW_MAX)).map(course::placeholder).collect();
+    let mut observed = observe::machine_set(dump, object, of, machines, &templates, suffixes);
+    if dump.left_out(of.spec.control_plane_ref.as_ref()) {
+        // Nobody can say how the control plane is: the checks do not count.
+        observed.preflight = planned_set::preflight::Preflight::default();
+        plan.assumptions.push("the control plane was not read: it lets new Machines join".to_owned());
+    }
+    let decided = planned_set::plan(&observed, now);
+    plan.next = steps(&decided.steps, &|_| None);
+    if plan.next.iter().any(|step| step.action.starts_with("create Machine ")) {
+        plan.assumptions.push(course::NAMES.to_owned());
+    }
+    assume_templates(dump, [spec.bootstrap.config_ref.as_ref(), Some(&spec.infrastructure_ref)], &mut plan);
+    filled(plan, &about, &decided, now)
+}
+
+fn filled(mut plan: ObjectPlan, about: &About<'_>, decided: &Plan, now: Timestamp) -> ObjectPlan {
+    plan.blockers = decided.blockers.iter().map(|b| Held::of(b, |e| about.seen(e))).collect();
+    plan.next_look = Look::of(decided, now);
+    plan.judged()
+}
+
+fn assume_templates(dump: &Dump, references: [Option<&ContractRef>; 2], plan: &mut ObjectPlan) {
+    let matters = plan.next.iter().chain(&plan.then).any(|step| step.action.starts_with("create "));
+    for reference in references.into_iter().filter(|_| matters) {
+        if let (true, Some(named)) = (dump.left_out(reference), reference) {
+            plan.assumptions.push(format!("{} {} was not read: it is there", named.kind, named.name));
+        }
+    }
+}

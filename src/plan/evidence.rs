@@ -1,0 +1,60 @@
+//! Where a reason for waiting can be seen: an object, and a condition or field of it. Data only; who shows a
+//! plan looks it up.
+
+/// One place to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    pub subject: Subject,
+    pub sign: Sign,
+}
+
+/// The object that shows it, in the namespace of the planned one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The planned object itself.
+    Own,
+    /// Its Cluster.
+    Cluster,
+    /// What its Cluster's `controlPlaneRef` names.
+    ControlPlane,
+    Machine(String),
+}
+
+/// What of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// A condition, by type.
+    Condition(&'static str),
+    /// A field, dotted.
+    Field(&'static str),
+}
+
+impl Evidence {
+    #[must_use]
+    pub fn condition(subject: Subject, type_: &'static str) -> Self {
+        Self { subject, sign: Sign::Condition(type_) }
+    }
+
+    #[must_use]
+    pub fn field(subject: Subject, path: &'static str) -> Self {
+        Self { subject, sign: Sign::Field(path) }
+    }
+
+    /// One condition of the planned object.
+    #[must_use]
+    pub fn own(type_: &'static str) -> Vec<Self> {
+        vec![Self::condition(Subject::Own, type_)]
+    }
+
+    /// One field of the planned object.
+    #[must_use]
+    pub fn own_field(path: &'static str) -> Vec<Self> {
+        vec![Self::field(Subject::Own, path)]
+    }
+
+    /// The same condition of several Machines.
+    #[must_use]
+    pub fn machines(names: &[String], type_: &'static str) -> Vec<Self> {
+        names.iter().map(|name| Self::condition(Subject::Machine(name.clone()), type_)).collect()
+    }
+}
