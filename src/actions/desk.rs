@@ -8,7 +8,7 @@ use super::diff::diff;
 use super::edit::{Edit, edit};
 use super::journal::{Entry, Journal, stamp};
 use super::preflight::{self, Surroundings};
-use super::{Action, ActionError, Preview, Report, Request, Risk};
+use super::{Action, ActionError, Outlook, Planner, Preview, Report, Request, Risk};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::names::{self, label};
 use crate::client::access::{Attempt, may};
@@ -31,6 +31,7 @@ pub struct Desk {
     journal: Journal,
     clock: Clock,
     user: String,
+    planner: Planner,
 }
 
 impl Desk {
@@ -38,7 +39,14 @@ impl Desk {
     #[must_use]
     pub fn new(connection: Connection, journal: Journal, clock: Clock, user: String) -> Self {
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER);
-        Self { connection, writer, journal, clock, user }
+        let planner = Planner::new(connection.clone(), clock.clone());
+        Self { connection, writer, journal, clock, user, planner }
+    }
+
+    /// What happens next on this server.
+    #[must_use]
+    pub fn planner(&self) -> &Planner {
+        &self.planner
     }
 
     /// True when no action can succeed here.
@@ -69,13 +77,16 @@ impl Desk {
             shown: shown(&around.object),
             request: request.clone(),
             findings,
+            outlook: Outlook::NotPlanned,
             edit: change,
         };
         if preview.is_allowed() {
             let after = self.send(&preview, Mode::DryRun).await?;
-            if let Some(after) = after {
-                preview.diff = diff(&around.object, &after);
+            if let Some(after) = &after {
+                preview.diff = diff(&around.object, after);
             }
+            let after = after.unwrap_or_else(|| self.in_deletion(&around.object));
+            preview.outlook = self.planner.outlook(&around.object, after).await;
         }
         Ok(preview)
     }
@@ -105,6 +116,12 @@ impl Desk {
             text: format!("{} {}: {}", target.gvk.kind, target.key, done_words(&preview.request.action)),
             resource_version: text_at(&after, "/metadata/resourceVersion"),
         })
+    }
+
+    fn in_deletion(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        object["metadata"]["deletionTimestamp"] = crate::time::rfc3339(self.clock.now()).into();
+        object
     }
 
     async fn check_access(&self, request: &Request) -> Result<(), ActionError> {

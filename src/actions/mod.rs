@@ -6,9 +6,11 @@ pub mod desk;
 pub mod diff;
 pub mod edit;
 pub mod journal;
+pub mod outlook;
 pub mod preflight;
 
 pub use desk::Desk;
+pub use outlook::{Outlook, PlanChange, Planner};
 
 use std::fmt;
 
@@ -146,6 +148,8 @@ pub struct Preview {
     pub findings: Vec<Finding>,
     /// Live object against the server's dry-run answer. Empty for a deletion.
     pub diff: Vec<DiffLine>,
+    /// What happens next without the action and after it.
+    pub outlook: Outlook,
     /// What will be sent, guarded by the uid and resourceVersion that were read.
     pub(crate) edit: Edit,
     pub(crate) uid: String,

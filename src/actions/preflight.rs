@@ -9,6 +9,7 @@ use super::{Action, Finding, Risk, Severity};
 use crate::admission::replicas::{ReplicaRefusal, replica_refusals};
 use crate::api::names::{annotation, label};
 use crate::api::version::{parse, skips_minor};
+use crate::status::etcd::{Projection, quorum};
 use crate::time::{self, Timestamp};
 
 /// What the rules may look at. `None` means it could not be read, which is itself a finding.
@@ -275,19 +276,24 @@ fn quorum_lost_by_scaling_down(action: &Action, around: &Surroundings) -> Option
     if around.kind() != "KubeadmControlPlane" || target >= current || target < 1 {
         return None;
     }
-    let tolerated = (target - 1) / 2;
     finding(
         Severity::Warning,
         "fewer-members",
         format!(
             "from {current} to {target} control plane Machines: afterwards etcd survives {} (now {})",
-            failures(tolerated),
-            failures((current - 1) / 2)
+            failures(tolerated(target)),
+            failures(tolerated(current))
         ),
     )
 }
 
-fn failures(count: i64) -> String {
+/// Members of etcd that may fail.
+fn tolerated(members: i64) -> usize {
+    let members = usize::try_from(members).unwrap_or(0);
+    members.saturating_sub(quorum(members))
+}
+
+fn failures(count: usize) -> String {
     match count {
         0 => "the loss of no member".to_owned(),
         1 => "the loss of 1 member".to_owned(),
@@ -385,7 +391,6 @@ fn quorum_lost_by_deletion(action: &Action, around: &Surroundings) -> Option<Fin
     let name = &around.object["metadata"]["name"];
     let healthy_left =
         members.iter().filter(|m| m["metadata"]["name"] != *name && is_healthy_member(m)).count();
-    let quorum = members.len() / 2 + 1;
     if members.len() <= 1 {
         return finding(
             Severity::Blocker,
@@ -394,13 +399,15 @@ fn quorum_lost_by_deletion(action: &Action, around: &Surroundings) -> Option<Fin
         );
     }
     // The controller removes the member before the Machine goes, so quorum of the smaller cluster counts.
-    let quorum_after = (members.len() - 1) / 2 + 1;
+    let left = members.len() - 1;
+    let after = Projection { voters: left, learners: 0, unhealthy: left.saturating_sub(healthy_left) };
     let text = format!(
-        "{} etcd members, quorum {quorum}; afterwards {} members, quorum {quorum_after}, {healthy_left} healthy",
+        "{} etcd members, quorum {}; afterwards {left} members, quorum {}, {healthy_left} healthy",
         members.len(),
-        members.len() - 1
+        quorum(members.len()),
+        quorum(left)
     );
-    if healthy_left < quorum_after {
+    if !after.is_safe() {
         return finding(Severity::Blocker, "quorum-lost", format!("{text}: etcd would lose quorum"));
     }
     finding(Severity::Note, "quorum-kept", text)
@@ -421,7 +428,7 @@ fn replacement_of_machine(action: &Action, around: &Surroundings) -> Option<Find
             "KubeadmControlPlane {name} replaces it once it is gone: etcd member and leadership are moved first"
         ),
         Some((kind, name)) => format!(
-            "{kind} {name} replaces it at once; to scale down instead, annotate it with {} and lower the replicas",
+            "{kind} {name} replaces it once it is gone; to scale down instead, annotate it with {} and lower the replicas",
             annotation::DELETE_MACHINE
         ),
     };

@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use super::args::ConfirmArgs;
 use crate::actions::desk::is_confirmed;
-use crate::actions::{Desk, Preview, Request, Risk, Severity};
+use crate::actions::{Desk, Outlook, Preview, Request, Risk, Severity};
 use crate::text;
 
 /// Previews, asks, performs. `out` gets the preview and the report, `answers` is where a yes comes from.
@@ -52,10 +52,31 @@ fn show(preview: &Preview, out: &mut impl Write) -> std::io::Result<()> {
         };
         writeln!(out, "{word}: {} [{}]", text::sanitize_line(&finding.text), finding.rule)?;
     }
+    show_outlook(&preview.outlook, out)?;
     for line in &preview.diff {
         writeln!(out, "{} {}", line.sign.glyph(), line.text)?;
     }
     out.flush()
+}
+
+/// What happens next without the action and after it.
+fn show_outlook(outlook: &Outlook, out: &mut impl Write) -> std::io::Result<()> {
+    let change = match outlook {
+        Outlook::NotPlanned => return Ok(()),
+        Outlook::Unknown(why) => {
+            return writeln!(out, "plan: not known: {}", text::sanitize_line(why));
+        }
+        Outlook::Known(change) => change,
+    };
+    writeln!(out, "now:   {}", text::sanitize_line(&change.before))?;
+    for (at, line) in change.after.iter().enumerate() {
+        let label = if at == 0 { "then: " } else { "      " };
+        writeln!(out, "{label} {}", text::sanitize_line(line))?;
+    }
+    for assumption in &change.assumptions {
+        writeln!(out, "assumed: {}", text::sanitize_line(assumption))?;
+    }
+    Ok(())
 }
 
 fn ask(preview: &Preview, out: &mut impl Write, answers: &mut impl BufRead) -> anyhow::Result<()> {

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use capstan::actions::journal::Journal;
+use capstan::actions::{Action, Desk, Outlook, PlanChange, Request};
 use capstan::admission::Webhooks;
 use capstan::api::cluster::Cluster;
 use capstan::api::control_plane::KubeadmControlPlane;
-use capstan::api::key::Gvk;
+use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
 use capstan::api::machine::Machine;
 use capstan::api::machine_deployment::MachineDeployment;
 use capstan::apiserver::{ApiServer, Options, Tokens};
@@ -27,7 +29,6 @@ use capstan::sim::scenario::Scenario;
 use capstan::store::MemoryStore;
 use capstan::time::{Clock, Timestamp, parse_rfc3339};
 use clap::Parser as _;
-use http::Request;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -151,7 +152,7 @@ async fn counting(machines: usize) -> (Connection, Arc<AtomicUsize>) {
     load::import(&server, scenario, now()).await.expect("imported");
     let lists = Arc::new(AtomicUsize::new(0));
     let counted = lists.clone();
-    let service = tower::service_fn(move |request: Request<Body>| {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
         let path = request.uri().path();
         let is_list = path.starts_with("/apis/") && path.split('/').count() > 4;
         let continues = request.uri().query().is_some_and(|query| query.contains("continue="));
@@ -174,6 +175,66 @@ async fn lists_are_few_however_many_machines_there_are() {
     }
     assert!(counts.iter().all(|count| *count <= 12), "{counts:?}");
     assert_eq!(counts[0], counts[1]);
+}
+
+async fn previewed(sim: &Sim, target: ObjectRef, action: Action) -> PlanChange {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = Journal::at(folder.path().join("journal.jsonl"));
+    let desk = Desk::new(sim.connection.clone(), journal, Clock::fixed(now()), "ada".to_owned());
+    match desk.preview(&Request { target, action }).await.expect("a preview").outlook {
+        Outlook::Known(change) => change,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn target<K: kube::Resource<DynamicType = ()>>(name: &str) -> ObjectRef {
+    ObjectRef { gvk: Gvk::of::<K>(), key: ObjectKey::new("default", name), uid: String::new() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_has_the_plan_before_and_after() {
+    let sim = Sim::start(11).await;
+    sim.create(manifest(3, 1)).await;
+    sim.until("3 + 1 machines up", 300, async |s| settled(s, 3, 1, "v1.34.1").await).await;
+
+    let scale =
+        previewed(&sim, target::<MachineDeployment>("harbor-md-0"), Action::Scale { replicas: 3 }).await;
+    assert_eq!(scale.before, "nothing to do");
+    assert_eq!(scale.after.len(), 2, "{scale:?}");
+    let [own, set] = [&scale.after[0], &scale.after[1]];
+    assert!(own.starts_with("scale MachineSet harbor-md-0-") && own.ends_with(" 1 → 3"), "{own}");
+    assert!(set.ends_with(": create 2 Machines"), "{set}");
+
+    let version = Action::SetVersion { version: "v1.35.0".to_owned() };
+    let upgrade = previewed(&sim, target::<KubeadmControlPlane>("harbor-cp"), version.clone()).await;
+    assert_eq!(upgrade.before, "nothing to do");
+    assert!(
+        upgrade.after[0].starts_with("create 1 Machine, wait for it, delete Machine harbor-cp-")
+            && upgrade.after[0].contains("; the same 2 more times, for harbor-cp-"),
+        "{upgrade:?}"
+    );
+    assert!(upgrade.assumptions.iter().any(|a| a.starts_with("who leads etcd is not known")), "{upgrade:?}");
+
+    let early = previewed(&sim, target::<MachineDeployment>("harbor-md-0"), version).await;
+    let held = early.after.iter().find(|line| line.contains("blocked because")).expect("held");
+    assert!(held.contains("KubeadmVersionSkew") || held.contains("KubernetesVersionSkew"), "{early:?}");
+
+    let pause = previewed(&sim, target::<Cluster>("harbor"), Action::Pause).await;
+    assert_eq!(pause.after, ["paused: Cluster harbor is paused"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_of_a_deletion_shows_who_replaces_the_machine() {
+    let sim = Sim::start(11).await;
+    sim.create(manifest(3, 1)).await;
+    sim.until("3 + 1 machines up", 300, async |s| settled(s, 3, 1, "v1.34.1").await).await;
+    let machines: Vec<Machine> = sim.list().await;
+    let worker = machines.iter().filter_map(|m| m.metadata.name.as_deref()).find(|n| n.contains("md-0"));
+    let worker = worker.expect("a worker");
+    let deletion = previewed(&sim, target::<Machine>(worker), Action::Delete).await;
+    assert_eq!(deletion.after[0], "waits: its Node is drained first, as far as Pods let it", "{deletion:?}");
+    let [_, set] = deletion.after.as_slice() else { panic!("{deletion:?}") };
+    assert!(set.starts_with("once it is gone, MachineSet") && set.ends_with(": create 1 Machine"), "{set}");
 }
 
 /// The examples of docs/plan.md by name, as the program prints them now.
@@ -295,6 +356,38 @@ fn what_was_left_out_is_assumed_and_said() {
             "XMachineTemplate t was not read: it is there",
         ]
     );
+}
+
+#[test]
+fn a_control_plane_that_was_only_just_applied_waits_for_its_cluster() {
+    let cluster =
+        HELD.replace("kind: XPlane", "kind: KubeadmControlPlane").replace("name: p}", "name: lost}");
+    let plane = ORPHANS.split("---").nth(2).expect("a control plane").replace("namespace: a", "namespace: b");
+    let found = of_text(&format!("{cluster}---{plane}"));
+    let plan = plan_of(&found, "KubeadmControlPlane/lost");
+    assert_eq!((plan.state, plan.cluster.as_str()), (State::Waiting, "c"));
+    assert_eq!(plan.brief(), "waits: Cluster c has not made itself its owner yet");
+}
+
+#[test]
+fn owners_and_annotations_alone_are_no_acting() {
+    let found = of_text(&HELD.replace("replicas: 1", "replicas: 0").replace("finalizers", "x"));
+    let plan = plan_of(&found, "Cluster/c");
+    assert_eq!(plan.next.iter().map(|step| step.is_bookkeeping).collect::<Vec<_>>(), [true]);
+    assert_eq!(plan.next[0].action, "update Cluster c (metadata.finalizers)");
+    assert_eq!((plan.state, plan.brief().as_str()), (State::Settled, "nothing to do"));
+}
+
+#[test]
+fn hostile_text_of_a_cluster_does_not_reach_the_screen() {
+    let hostile = "kind: \"X\\e[2J\\u202eMachineTemplate\"";
+    let text = HELD.replace("kind: XMachineTemplate", hostile);
+    let other = format!("apiVersion: x.io/v1\n{hostile}\nmetadata: {{name: other, namespace: b}}\n");
+    let clean = of_text(&format!("{text}---\n{other}")).sanitized();
+    let blocker = &plan_of(&clean, "MachineSet/short").blockers[0];
+    let is_hostile = |c: char| c.is_control() || c == '\u{202e}';
+    assert!(blocker.sentence.contains("MachineTemplate does not exist"), "{blocker:?}");
+    assert!(!blocker.sentence.contains(is_hostile) && !blocker.evidence[0].value.contains(is_hostile));
 }
 
 #[test]

@@ -27,7 +27,7 @@ const MATRIX: &[(&str, &[&str])] = &[
         &["base", "api", "status", "plan", "observe", "client", "workload", "engine", "controllers"],
     ),
     ("provider", &["base", "api", "client", "workload", "engine", "provider"]),
-    ("actions", &["base", "api", "admission", "client", "actions"]),
+    ("actions", &["base", "api", "status", "admission", "observe", "forecast", "client", "actions"]),
     (
         "sim",
         &[
@@ -43,7 +43,7 @@ const MATRIX: &[(&str, &[&str])] = &[
             "sim",
         ],
     ),
-    ("tui", &["base", "api", "status", "fleet", "actions", "tui"]),
+    ("tui", &["base", "api", "status", "forecast", "fleet", "actions", "tui"]),
     (
         "cli",
         &[

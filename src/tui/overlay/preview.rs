@@ -10,7 +10,7 @@ use tui_input::backend::crossterm::EventHandler as _;
 
 use super::{Answer, frame};
 use crate::actions::diff::Sign;
-use crate::actions::{Finding, Preview, Request, Risk, Severity};
+use crate::actions::{Finding, Outlook, Preview, Request, Risk, Severity};
 use crate::fleet::SourceId;
 use crate::text;
 use crate::tui::cursor::{Motion, Scroll};
@@ -221,6 +221,7 @@ fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<
             lines.push(styled(scope, format!("{lead} {part}")));
         }
     }
+    lines.extend(outlook(&preview.outlook, width).into_iter().map(|(scope, line)| styled(scope, line)));
     if !preview.diff.is_empty() {
         lines.push(Line::default());
     }
@@ -235,12 +236,38 @@ fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<
     lines
 }
 
+/// What happens next without the action and after it, after an empty line.
+fn outlook(outlook: &Outlook, width: usize) -> Vec<(Scope, String)> {
+    let mut told: Vec<(Scope, &str, &str)> = Vec::new();
+    match outlook {
+        Outlook::NotPlanned => return Vec::new(),
+        Outlook::Unknown(why) => told.push((Scope::Muted, "plan not known:", why)),
+        Outlook::Known(change) => {
+            told.push((Scope::Muted, "now ", &change.before));
+            for (at, line) in change.after.iter().enumerate() {
+                told.push((Scope::Text, if at == 0 { "then" } else { "    " }, line));
+            }
+            told.extend(change.assumptions.iter().map(|a| (Scope::Muted, "assumed:", a.as_str())));
+        }
+    }
+    let mut lines = vec![(Scope::Text, String::new())];
+    for (scope, label, words) in told {
+        let indent = text::width(label) + 1;
+        let words = text::sanitize_line(words);
+        for (at, part) in text::wrap(&words, width.saturating_sub(indent)).into_iter().enumerate() {
+            let lead = if at == 0 { label.to_owned() } else { " ".repeat(indent - 1) };
+            lines.push((scope, format!("{lead} {part}")));
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actions::Action;
     use crate::actions::diff::DiffLine;
     use crate::actions::edit::Edit;
+    use crate::actions::{Action, PlanChange};
     use crate::api::key::{Gvk, ObjectKey, ObjectRef};
     use crate::time::Timestamp;
     use crate::tui::keymap::parse_chord;
@@ -279,6 +306,14 @@ mod tests {
                 line(Sign::Removed, "  replicas: 3"),
                 line(Sign::Added, "  replicas: 5"),
             ],
+            outlook: Outlook::Known(PlanChange {
+                before: "nothing to do".to_owned(),
+                after: vec![
+                    "next: scale MachineSet md-0-a 3 → 5".to_owned(),
+                    "MachineSet md-0-a: next: create 2 Machines\x1b[2J".to_owned(),
+                ],
+                assumptions: vec!["the template is there".to_owned()],
+            }),
             edit: Edit::Delete,
             uid: String::new(),
             resource_version: String::new(),
@@ -305,13 +340,17 @@ mod tests {
 
     #[test]
     fn everything_that_matters_is_shown() {
-        let text = picture(&ready(Risk::Medium, Severity::Warning), 70, 20);
+        let text = picture(&ready(Risk::Medium, Severity::Warning), 70, 26);
         for part in [
             "scale to 5 MachineDeployment prod/md-0",
             "goes from 3 to 5 replicas",
             "x warning: the Cluster is paused",
             "(cluster-paused)",
             "* note: 2 Machines more",
+            "now  nothing to do",
+            "then next: scale MachineSet md-0-a 3 → 5",
+            "     MachineSet md-0-a: next: create 2 Machines",
+            "assumed: the template is there",
             "-   replicas: 3",
             "+   replicas: 5",
             "y does it.",

@@ -1,0 +1,180 @@
+//! What happens next, as it is and after an action: reads a cluster once and asks `forecast`. Owns which plans an
+//! action changes; must not plan anything itself.
+
+use serde_json::Value;
+
+use crate::api::key::ObjectKey;
+use crate::client::Connection;
+use crate::client::clusters::{Lists, cluster_named_by, list_clusters};
+use crate::forecast::{Forecast, ObjectPlan, State, carry_out, forecast};
+use crate::observe::dump::Dump;
+use crate::time::{Clock, Timestamp};
+
+/// Other objects whose plan changes and that are named.
+const OTHERS_MAX: usize = 4;
+
+/// What an action does to what happens next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// There is no planner for the kind.
+    NotPlanned,
+    /// It could not be found out; why.
+    Unknown(String),
+    Known(PlanChange),
+}
+
+/// Plans in a line each, not sanitised.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanChange {
+    /// The plan of the object as it is.
+    pub before: String,
+    /// Its plan after the action, then those of other objects that the action changes.
+    pub after: Vec<String>,
+    pub assumptions: Vec<String>,
+}
+
+/// Plans of one server's clusters. Cheap to clone.
+#[derive(Clone)]
+pub struct Planner {
+    connection: Connection,
+    clock: Clock,
+}
+
+impl Planner {
+    #[must_use]
+    pub fn new(connection: Connection, clock: Clock) -> Self {
+        Self { connection, clock }
+    }
+
+    /// Reads one Cluster and what belongs to it.
+    ///
+    /// # Errors
+    /// The server does not answer or refuses, in a sentence.
+    pub async fn lists(&self, cluster: &ObjectKey) -> Result<Lists, String> {
+        let found = list_clusters(&self.connection, &cluster.namespace, Some(&cluster.name)).await;
+        found.map_err(|error| error.to_string())
+    }
+
+    /// The plans of what was read of one Cluster; what could not be read is among the remarks. Its cost
+    /// grows with the Machines.
+    #[must_use]
+    pub fn plans(&self, lists: Lists, cluster: &ObjectKey) -> Forecast {
+        let mut forecast = forecast(&Dump::of_lists(lists.kinds), self.clock.now());
+        forecast.remarks.extend(lists.gaps);
+        forecast.objects.retain(|plan| belongs(plan, cluster));
+        forecast
+    }
+
+    /// What happens next to `object` and around it now, and once it has become `after`.
+    pub async fn outlook(&self, object: &Value, after: Value) -> Outlook {
+        if !is_planned(object) {
+            return Outlook::NotPlanned;
+        }
+        let Some(cluster) = cluster_named_by(object) else {
+            return Outlook::Unknown("the object does not say which Cluster it belongs to".to_owned());
+        };
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        match self.lists(&ObjectKey::new(namespace, cluster)).await {
+            Ok(lists) => Outlook::Known(compare(lists, object, after, self.clock.now())),
+            Err(why) => Outlook::Unknown(why),
+        }
+    }
+}
+
+fn belongs(plan: &ObjectPlan, cluster: &ObjectKey) -> bool {
+    plan.namespace == cluster.namespace && plan.cluster == cluster.name
+}
+
+fn is_planned(object: &Value) -> bool {
+    object["kind"].as_str().is_some_and(|kind| crate::forecast::KINDS.contains(&kind))
+}
+
+/// The plans before and after.
+fn compare(lists: Lists, object: &Value, after: Value, now: Timestamp) -> PlanChange {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let target = Target {
+        kind: text("/kind"),
+        key: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
+        cluster: cluster_named_by(object).unwrap_or_default(),
+    };
+    let is_deleted = !after["metadata"]["deletionTimestamp"].is_null();
+    let mut dump = Dump::of_lists(lists.kinds);
+    dump.replace(object.clone());
+    let before = forecast(&dump, now);
+    dump.replace(after);
+    let later = forecast(&dump, now);
+    let end = target.in_the_end(&mut dump, is_deleted, now);
+    let around = end.as_ref().unwrap_or(&later);
+    let others: Vec<&ObjectPlan> =
+        around.objects.iter().filter(|p| target.is_beside(p) && is_changed(p, &before)).collect();
+    let own = later.objects.iter().find(|plan| target.is(plan));
+    let when = if is_deleted { "once it is gone, " } else { "" };
+    PlanChange {
+        before: before.objects.iter().find(|plan| target.is(plan)).map(ObjectPlan::brief).unwrap_or_default(),
+        after: lines(own, &others, when),
+        assumptions: assumptions(own.into_iter().chain(others.iter().copied().take(OTHERS_MAX))),
+    }
+}
+
+/// The object of an action.
+struct Target<'a> {
+    kind: &'a str,
+    key: ObjectKey,
+    cluster: &'a str,
+}
+
+impl Target<'_> {
+    fn is(&self, plan: &ObjectPlan) -> bool {
+        plan.kind == self.kind && plan.namespace == self.key.namespace && plan.name == self.key.name
+    }
+
+    fn is_beside(&self, plan: &ObjectPlan) -> bool {
+        plan.namespace == self.key.namespace && plan.cluster == self.cluster && !self.is(plan)
+    }
+
+    /// The plans around an object that acts through others, after it did: a MachineDeployment through its
+    /// MachineSets, a deleted Machine through its owner.
+    fn in_the_end(&self, dump: &mut Dump, is_deleted: bool, now: Timestamp) -> Option<Forecast> {
+        match self.kind {
+            "MachineDeployment" => carry_out(dump, &self.key, now),
+            "Machine" if is_deleted => dump.remove_machine(&self.key),
+            _ => return None,
+        }
+        Some(forecast(dump, now))
+    }
+}
+
+/// Does an object do something else than before, besides waiting for the end of a pause?
+fn is_changed(plan: &ObjectPlan, before: &Forecast) -> bool {
+    let same =
+        |old: &&ObjectPlan| old.kind == plan.kind && old.namespace == plan.namespace && old.name == plan.name;
+    let old = before.objects.iter().find(same).map(ObjectPlan::brief);
+    plan.state != State::Paused && old.as_deref() != Some(plan.brief().as_str())
+}
+
+/// `when`: what must have come first for the others.
+fn lines(own: Option<&ObjectPlan>, others: &[&ObjectPlan], when: &str) -> Vec<String> {
+    let brief = |plan: &ObjectPlan| {
+        let brief = plan.brief();
+        brief.strip_prefix("next: ").map(str::to_owned).unwrap_or(brief)
+    };
+    let mut lines: Vec<String> = own.map(brief).into_iter().collect();
+    let named = others.iter().take(OTHERS_MAX);
+    lines.extend(named.map(|plan| format!("{when}{} {}: {}", plan.kind, plan.name, brief(plan))));
+    match others.len().saturating_sub(OTHERS_MAX) {
+        0 => {}
+        1 => lines.push("1 more object changes what it does".to_owned()),
+        more => lines.push(format!("{more} more objects change what they do")),
+    }
+    lines
+}
+
+fn assumptions<'a>(plans: impl Iterator<Item = &'a ObjectPlan>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for assumption in plans.flat_map(ObjectPlan::brief_assumptions) {
+        if !all.iter().any(|known| known == assumption) {
+            all.push(assumption.to_owned());
+        }
+    }
+    all
+}
