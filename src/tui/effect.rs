@@ -1,6 +1,7 @@
 //! What `update` asks the shell to do, and what comes back. Both are plain data.
 
 use super::keymap::Keymap;
+use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
 use super::toml_file::FileError;
 use crate::actions::{Preview, Report, Request};
@@ -25,6 +26,11 @@ pub enum Effect {
     LoadKeymap(String),
     /// Show the full object and its events from now on; `None` stops.
     Follow(Option<Target>),
+    /// Read the plans of a cluster, after a rest.
+    Plan {
+        cluster: PlannedCluster,
+        wait_ms: u64,
+    },
     /// Everything a person must see before saying yes.
     Preview {
         ticket: u64,
@@ -45,6 +51,7 @@ pub enum Outcome {
     Theme(Result<Box<Theme>, FileError>),
     Keymap(Result<Box<Keymap>, FileError>),
     Followed { target: Target, subject: Subject },
+    Planned { cluster: PlannedCluster, reading: Reading },
     Previewed { ticket: u64, result: Result<Box<Preview>, String> },
     Performed { ticket: u64, result: Result<Report, String> },
 }

@@ -12,6 +12,7 @@ pub mod model;
 pub mod msg;
 pub mod overlay;
 pub mod paint;
+pub mod plans;
 pub mod reference;
 pub mod runner;
 pub mod screen;

@@ -9,6 +9,7 @@ use super::cursor::Motion;
 use super::effect::Effect;
 use super::keymap::{KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
+use super::plans::Plans;
 use super::screen::fleet::FleetScreen;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
@@ -69,6 +70,7 @@ pub enum Tone {
 /// The whole state.
 pub struct Model {
     pub fleet: Fleet,
+    pub plans: Plans,
     pub session: Session,
     pub look: Look,
     /// From the first to the open one; the first is the fleet and stays.
@@ -94,6 +96,7 @@ impl Model {
     pub fn new(session: Session, look: Look, area: Rect, now: Timestamp) -> Self {
         Self {
             fleet: Fleet::new(),
+            plans: Plans::default(),
             session,
             look,
             screens: vec![Screen::Fleet(FleetScreen::default())],
@@ -130,6 +133,7 @@ impl Model {
     pub fn on_screen<T>(&mut self, act: impl FnOnce(&mut Screen, &Context<'_>) -> T) -> T {
         let context = Context {
             fleet: &self.fleet,
+            plans: &self.plans,
             area: self.area,
             now: self.now,
             theme: &self.look.theme,
@@ -143,6 +147,7 @@ impl Model {
     pub fn note(&mut self, changes: &Changes) {
         if !changes.is_empty() {
             self.screens.iter_mut().for_each(|screen| screen.note(&self.fleet, changes));
+            self.plans.note(&self.fleet, changes);
         }
     }
 
@@ -212,6 +217,16 @@ impl Model {
             Screen::Details(details) => Some(&details.target),
             Screen::Fleet(_) | Screen::Tree(_) => None,
         }
+    }
+
+    /// What the shell should read so that the plans on the open screen are known.
+    pub fn ask_for_plans(&mut self) -> Option<Effect> {
+        let wanted = match self.screen() {
+            Screen::Fleet(_) => None,
+            Screen::Tree(tree) => tree.planned(&self.fleet),
+            Screen::Details(details) => details.planned(&self.fleet),
+        };
+        self.plans.want(wanted)
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

@@ -4,17 +4,23 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::effect::{Effect, Outcome};
 use super::keymap::Keymap;
+use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
-use crate::actions::Preview;
 use crate::actions::desk::Desk;
+use crate::actions::{Planner, Preview};
+use crate::api::key::ObjectKey;
 use crate::fleet::watch::Source;
 use crate::fleet::{SourceId, Target};
+use crate::forecast::Forecast;
+use crate::text::sanitize_line;
 
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
 /// has neither.
@@ -39,13 +45,15 @@ pub struct Runner {
     /// The object being followed; aborted when another one is.
     follow: Option<JoinHandle<()>>,
     following: Option<Target>,
+    /// The plans that are being read.
+    planning: Option<JoinHandle<()>>,
 }
 
 impl Runner {
     #[must_use]
     pub fn new(doors: BTreeMap<SourceId, Door>, loading: Loading, outcomes: mpsc::Sender<Outcome>) -> Self {
         let doors = doors.into_iter().map(|(id, door)| (id, Arc::new(door))).collect();
-        Self { doors, loading, outcomes, follow: None, following: None }
+        Self { doors, loading, outcomes, follow: None, following: None, planning: None }
     }
 
     /// Starts one effect. Those that belong to the terminal are the loop's.
@@ -64,6 +72,7 @@ impl Runner {
                     let _ = outcomes.send(Outcome::Previewed { ticket, result }).await;
                 });
             }
+            Effect::Plan { cluster, wait_ms } => self.plan(cluster, wait_ms),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
             | Effect::Suspend
@@ -84,6 +93,25 @@ impl Runner {
             };
             let _ = outcomes.send(Outcome::Performed { ticket, result }).await;
         });
+    }
+
+    /// One reading at a time: another one ends it.
+    fn plan(&mut self, cluster: PlannedCluster, wait_ms: u64) {
+        if let Some(task) = self.planning.take() {
+            task.abort();
+        }
+        let (door, outcomes) = (self.doors.get(&cluster.source).cloned(), self.outcomes.clone());
+        self.planning = Some(tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            let began = Instant::now();
+            let plans = match desk_of(door.as_deref()) {
+                Ok(desk) => plans_of(desk.planner().clone(), cluster.key.clone()).await,
+                Err(why) => Err(why),
+            };
+            let plans = plans.map_err(|why| sanitize_line(&why));
+            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let _ = outcomes.send(Outcome::Planned { cluster, reading: Reading { plans, took_ms } }).await;
+        }));
     }
 
     /// Files are read aside: a configuration folder may be on a slow disk.
@@ -128,10 +156,17 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        if let Some(task) = self.follow.take() {
+        for task in [self.follow.take(), self.planning.take()].into_iter().flatten() {
             task.abort();
         }
     }
+}
+
+/// Planning is computed aside: the screen goes on.
+async fn plans_of(planner: Planner, cluster: ObjectKey) -> Result<Forecast, String> {
+    let lists = planner.lists(&cluster).await?;
+    let planned = tokio::task::spawn_blocking(move || planner.plans(lists, &cluster).sanitized()).await;
+    planned.map_err(|error| format!("the plans could not be computed: {error}"))
 }
 
 fn desk_of(door: Option<&Door>) -> Result<&Desk, String> {

@@ -18,6 +18,12 @@ pub const JUDGE_AGAIN_S: i64 = 30;
 
 /// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    let mut effects = changed(model, msg);
+    effects.extend(model.ask_for_plans());
+    effects
+}
+
+fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
     match msg {
         Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
         Msg::Key(event) => {
@@ -181,6 +187,7 @@ fn on_outcome(model: &mut Model, outcome: Outcome) -> Vec<Effect> {
             });
             details.for_each(|details| details.take(&subject));
         }
+        Outcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
         Outcome::Previewed { ticket, result } => answer_preview(model, ticket, result),
         Outcome::Performed { ticket, result } => answer_perform(model, ticket, result),
     }

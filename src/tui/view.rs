@@ -32,7 +32,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
         return Drawn::default();
     };
     header::view(model, &paint, &parts, buffer);
-    model.screen().view(&model.fleet, &paint, &parts, buffer);
+    model.screen().view(&model.fleet, &model.plans, &paint, &parts, buffer);
     footer(model, &paint, parts.footer, buffer);
     let mut cursor = None;
     for overlay in &model.overlays {

@@ -504,3 +504,17 @@ pub fn large(clusters: u32, machines: u32) -> Vec<Delta> {
     }
     b.deltas()
 }
+
+/// One object of the sample as it is after a change.
+pub fn renewed(name: &str) -> Vec<Delta> {
+    let rows = sample().into_iter().filter_map(|delta| match delta {
+        Delta::Upsert(row) if row.name.as_ref() == name => Some(row),
+        _ => None,
+    });
+    let renewed = rows.map(|row| {
+        let mut row = (*row).clone();
+        row.resource_version += 1_000;
+        Delta::Upsert(Arc::new(row))
+    });
+    renewed.collect()
+}

@@ -52,6 +52,12 @@ pub const TABLE: &[Command] = &[
         command("events", Scope::Go, |m, _| go::details(m, Tab::Events), "Events about the selected object."),
         &["ev"],
     ),
+    command(
+        "plan",
+        Scope::Go,
+        |m, _| go::details(m, Tab::Plan),
+        "What happens next to the selected object, and why not yet.",
+    ),
     command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
     also(
         command("why", Scope::Go, |m, _| go::why(m), "To the object that explains the selected one's state."),

@@ -5,12 +5,13 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
 use super::details_text::{self, Full};
-use super::{Context, foot};
+use super::{Context, foot, plan_text};
 use crate::fleet::watch::Subject;
 use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, Target};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
 use crate::tui::paint::{Paint, put};
+use crate::tui::plans::{PlannedCluster, Plans};
 use crate::tui::theme::Scope;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,10 +20,11 @@ pub enum Tab {
     Overview,
     Yaml,
     Events,
+    Plan,
 }
 
 impl Tab {
-    pub const ALL: [Self; 3] = [Self::Overview, Self::Yaml, Self::Events];
+    pub const ALL: [Self; 4] = [Self::Overview, Self::Yaml, Self::Events, Self::Plan];
 
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Tab {
             Self::Overview => "overview",
             Self::Yaml => "yaml",
             Self::Events => "events",
+            Self::Plan => "plan",
         }
     }
 }
@@ -41,7 +44,7 @@ pub struct DetailsScreen {
     /// The object's place while it is in the fleet.
     item: Option<Item>,
     tab: Tab,
-    scrolls: [Scroll; 3],
+    scrolls: [Scroll; 4],
     full: Full,
 }
 
@@ -55,7 +58,7 @@ impl DetailsScreen {
             key,
             item: Some(item),
             tab,
-            scrolls: [Scroll::default(); 3],
+            scrolls: [Scroll::default(); 4],
             full: Full::default(),
         })
     }
@@ -64,6 +67,13 @@ impl DetailsScreen {
     pub fn turn(&mut self, step: isize) {
         let at = (self.tab as usize + Tab::ALL.len()).saturating_add_signed(step) % Tab::ALL.len();
         self.tab = Tab::ALL[at];
+    }
+
+    /// Whose plans belong to this screen: none while another tab is open.
+    #[must_use]
+    pub fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
+        let row = self.row().filter(|_| self.tab == Tab::Plan)?;
+        PlannedCluster::of(fleet, fleet.cluster_of(row)?)
     }
 
     pub fn set_tab(&mut self, tab: Tab) {
@@ -112,7 +122,7 @@ impl DetailsScreen {
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
         let Some(parts) = layout(context.area) else { return };
         let paint = Paint::new(context.theme, context.now);
-        let lines = self.lines(context.fleet, &paint, usize::from(parts.body.width)).len();
+        let lines = self.lines(context.fleet, context.plans, &paint, usize::from(parts.body.width)).len();
         self.scrolls[self.tab as usize].step(motion, lines, usize::from(parts.body.height));
     }
 
@@ -130,25 +140,33 @@ impl DetailsScreen {
         spans
     }
 
-    pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+    pub fn view(
+        &self,
+        fleet: &Fleet,
+        plans: &Plans,
+        paint: &Paint<'_>,
+        layout: &Layout,
+        buffer: &mut Buffer,
+    ) {
         paint.rule(layout.rule, buffer);
         let body = layout.body;
-        let lines = self.lines(fleet, paint, usize::from(body.width));
+        let lines = self.lines(fleet, plans, paint, usize::from(body.width));
         let scroll = self.scrolls[self.tab as usize];
         let first = scroll.clamped(lines.len(), usize::from(body.height));
         for (y, line) in (body.y..body.bottom()).zip(lines.iter().skip(first)) {
             put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
         }
-        foot::view(self.item, false, fleet, paint, layout, buffer);
+        foot::view(self.item, false, None, fleet, paint, layout, buffer);
         foot::position(first, usize::from(body.height), lines.len(), paint, layout, buffer);
     }
 
-    fn lines(&self, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    fn lines(&self, fleet: &Fleet, plans: &Plans, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
         let width = width.saturating_sub(3);
         match self.tab {
             Tab::Overview => details_text::overview(fleet, self.item, &self.full, paint, width),
             Tab::Yaml => details_text::yaml(&self.full, paint),
             Tab::Events => details_text::events(&self.full, paint, width),
+            Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),
         }
     }
 }

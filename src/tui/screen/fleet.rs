@@ -152,7 +152,7 @@ impl FleetScreen {
                 table::select(layout.body, y, paint, buffer);
             }
         }
-        foot::view(self.selected(fleet), self.columns.has_legacy(), fleet, paint, layout, buffer);
+        foot::view(self.selected(fleet), self.columns.has_legacy(), None, fleet, paint, layout, buffer);
         let page = usize::from(layout.body.height - 1);
         foot::position(self.cursor.offset, page, self.order.len(), paint, layout, buffer);
     }

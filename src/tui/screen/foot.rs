@@ -3,18 +3,22 @@
 use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
-use crate::fleet::{FeedState, Fleet, Item};
+use super::plan_text;
+use crate::fleet::{FeedState, Fleet, Item, Kind};
 use crate::status::health::Health;
 use crate::text;
 use crate::tui::layout::Layout;
 use crate::tui::paint::{Paint, put, verdict_scope};
+use crate::tui::plans::Plans;
 use crate::tui::theme::Scope;
 
 /// Draws the rule with what could not be read in it, and the cause chain of the selected object. `marked`: some verdict
-/// above carries the mark that is explained here.
+/// above carries the mark that is explained here. `plan`: what happens next to the object, where it says more than the
+/// cause does.
 pub fn view(
     item: Option<Item>,
     marked: bool,
+    plan: Option<String>,
     fleet: &Fleet,
     paint: &Paint<'_>,
     layout: &Layout,
@@ -43,7 +47,7 @@ pub fn view(
     }
     let Some(item) = item else { return };
     let width = usize::from(layout.foot.width.saturating_sub(4));
-    let lines = sentence(item, fleet, paint, width);
+    let lines = sentence(item, plan, fleet, paint, width);
     for (y, line) in (layout.foot.y..layout.foot.bottom()).zip(lines) {
         put(buffer, layout.foot.x + 2, y, &line, layout.foot.width.saturating_sub(2));
     }
@@ -102,8 +106,26 @@ pub fn explanation(fleet: &Fleet) -> String {
     warnings(fleet).into_iter().chain(refusals).collect::<Vec<_>>().join("\n\n")
 }
 
+/// What an object does next or why it does not, where it rolls, scales or is stuck. Of a Machine only what no
+/// condition shows.
+#[must_use]
+pub fn plan_of(item: Option<Item>, fleet: &Fleet, plans: &Plans) -> Option<String> {
+    let Some(Item::Row(id)) = item.filter(|_| plans.is_current()) else { return None };
+    let row = fleet.row(id)?;
+    if row.kind == Kind::Machine && fleet.own_health(id) != Health::Ok {
+        return None;
+    }
+    plan_text::brief(plans.of_row(row)?)
+}
+
 /// From the object down to the cause, one hop after another, wrapped to two lines.
-fn sentence(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+fn sentence(
+    item: Item,
+    plan: Option<String>,
+    fleet: &Fleet,
+    paint: &Paint<'_>,
+    width: usize,
+) -> Vec<Line<'static>> {
     let Some(line) = fleet.line(item) else { return Vec::new() };
     let mut head = vec![
         paint.span(verdict_scope(line.health), format!("{} ", paint.verdict_glyph(line.health))),
@@ -127,7 +149,11 @@ fn sentence(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Vec<L
         head.push(Span::raw("  "));
         head.push(paint.span(Scope::Muted, more.join(&separator)));
     }
-    vec![Line::from(head), why(item, fleet, paint, width, line.health)]
+    let second = match plan {
+        Some(plan) => Line::from(paint.span(Scope::Text, paint.cut(&plan, width))),
+        None => why(item, fleet, paint, width, line.health),
+    };
+    vec![Line::from(head), second]
 }
 
 fn why(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize, health: Health) -> Line<'static> {

@@ -8,6 +8,7 @@ pub mod fleet;
 pub mod foot;
 pub mod header;
 pub mod parts;
+pub mod plan_text;
 pub mod tree;
 
 use ratatui::buffer::Buffer;
@@ -16,6 +17,7 @@ use ratatui::layout::Rect;
 use super::cursor::Motion;
 use super::layout::Layout;
 use super::paint::Paint;
+use super::plans::Plans;
 use super::theme::Theme;
 use crate::fleet::{Changes, Fleet, Item};
 use crate::time::Timestamp;
@@ -23,6 +25,7 @@ use crate::time::Timestamp;
 /// What a screen needs to bring itself up to date.
 pub struct Context<'a> {
     pub fleet: &'a Fleet,
+    pub plans: &'a Plans,
     pub area: Rect,
     pub now: Timestamp,
     pub theme: &'a Theme,
@@ -98,11 +101,18 @@ impl Screen {
         }
     }
 
-    pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+    pub fn view(
+        &self,
+        fleet: &Fleet,
+        plans: &Plans,
+        paint: &Paint<'_>,
+        layout: &Layout,
+        buffer: &mut Buffer,
+    ) {
         match self {
             Self::Fleet(s) => s.view(fleet, paint, layout, buffer),
-            Self::Tree(s) => s.view(fleet, paint, layout, buffer),
-            Self::Details(s) => s.view(fleet, paint, layout, buffer),
+            Self::Tree(s) => s.view(fleet, plans, paint, layout, buffer),
+            Self::Details(s) => s.view(fleet, plans, paint, layout, buffer),
         }
     }
 }

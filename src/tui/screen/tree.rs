@@ -15,6 +15,7 @@ use crate::status::health::Health;
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
+use crate::tui::plans::{PlannedCluster, Plans};
 use crate::tui::theme::Scope;
 use crate::tui::widget::table;
 use crate::tui::widget::tree::{Shape, draw};
@@ -77,6 +78,12 @@ impl TreeScreen {
     pub fn title(&self, fleet: &Fleet) -> String {
         let row = fleet.find(self.cluster.0, self.cluster.1).and_then(|id| fleet.row(id));
         row.map_or_else(|| self.name.clone(), |row| format!("{}/{}", row.namespace, row.name))
+    }
+
+    /// Whose plans belong to this screen; `None` when the cluster is gone, or too large to be read unasked.
+    #[must_use]
+    pub fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
+        PlannedCluster::unless_large(fleet, fleet.find(self.cluster.0, self.cluster.1)?)
     }
 
     #[must_use]
@@ -265,7 +272,14 @@ impl TreeScreen {
         self.stale = true;
     }
 
-    pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+    pub fn view(
+        &self,
+        fleet: &Fleet,
+        plans: &Plans,
+        paint: &Paint<'_>,
+        layout: &Layout,
+        buffer: &mut Buffer,
+    ) {
         paint.rule(layout.rule, buffer);
         let body = layout.body;
         let placed = self.columns.place(body);
@@ -291,7 +305,8 @@ impl TreeScreen {
         }
         let at = self.cursor.index.saturating_sub(self.cursor.offset);
         table::select(area, area.y + u16::try_from(at).unwrap_or(0), paint, buffer);
-        foot::view(self.selected(), self.columns.has_legacy(), fleet, paint, layout, buffer);
+        let plan = foot::plan_of(self.selected(), fleet, plans);
+        foot::view(self.selected(), self.columns.has_legacy(), plan, fleet, paint, layout, buffer);
         foot::position(self.cursor.offset, rows.len(), self.visible.len(), paint, layout, buffer);
     }
 
