@@ -70,8 +70,8 @@ impl MachineSets {
         }
         let recheck = recheck(set, &status);
         let after = MachineSet { status: Some(status), ..set.clone() };
-        status_write::write(context, set, &after, OWNED).await?;
-        let swept = if deleting { Ok(None) } else { sweep::run(context, set).await };
+        let reported = status_write::write(context, set, &after, OWNED).await?;
+        let swept = sweep::at_rest(context, set, reported).await;
         applied.into_result()?;
         let soonest = [plan.recheck, recheck.filter(|_| !deleting), swept?].into_iter().flatten().min();
         Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))

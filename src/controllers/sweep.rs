@@ -4,11 +4,29 @@
 use std::time::Duration;
 
 use super::Context;
+use super::status::Outcome;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine::Machine;
 use crate::client::{Cache, Mode, Object, Precondition, get};
 use crate::engine::ReconcileError;
 use crate::plan::sweep::{Candidate, Unused, sweep};
+
+/// [`run`], when the status of `creator` did not change and it is not being deleted. A status that was
+/// written brings another run soon, and while much happens, clones can wait: looking for them takes a walk
+/// over all of the namespace.
+///
+/// # Errors
+/// Of [`run`].
+pub async fn at_rest<K: Object>(
+    context: &Context,
+    creator: &K,
+    reported: Outcome,
+) -> Result<Option<Duration>, ReconcileError> {
+    if reported != Outcome::Unchanged || creator.meta().deletion_timestamp.is_some() {
+        return Ok(None);
+    }
+    run(context, creator).await
+}
 
 /// Deletes what `creator` cloned and nobody uses. Answers when to look again, if something may be
 /// unused then. Reads the caches; asks the server only about what is to be deleted.

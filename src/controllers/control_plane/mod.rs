@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::status::write;
+use super::status::{Outcome as Reported, write};
 use super::{Context, cluster_key_of, keys, pause, sweep};
 use crate::api::cluster::Cluster;
 use crate::api::condition::Condition;
@@ -53,9 +53,8 @@ impl ControlPlaneController {
             decision.pass.completed = false;
             decision.pass.deletion_failed = decision.observed.is_deleting();
         }
-        self.report(object, &decision).await?;
-        let deleting = decision.observed.is_deleting();
-        let swept = if deleting { Ok(None) } else { sweep::run(context, &**object).await };
+        let reported = self.report(object, &decision).await?;
+        let swept = sweep::at_rest(context, &**object, reported).await;
         performed?;
         let soonest = [decision.plan.recheck, swept?].into_iter().flatten().min();
         Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))
@@ -83,11 +82,14 @@ impl ControlPlaneController {
         Ok(())
     }
 
-    async fn report(&self, before: &KubeadmControlPlane, decision: &Decision) -> Result<(), ReconcileError> {
+    async fn report(
+        &self,
+        before: &KubeadmControlPlane,
+        decision: &Decision,
+    ) -> Result<Reported, ReconcileError> {
         let mut after = before.clone();
         after.status = Some(status(&decision.observed, &decision.pass, self.context.clock.now()));
-        write(&self.context, before, &after, &OWNED).await?;
-        Ok(())
+        Ok(write(&self.context, before, &after, &OWNED).await?)
     }
 
     /// The Cluster that owns the control plane; `None` until its controller has said so.
