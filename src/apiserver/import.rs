@@ -2,22 +2,26 @@
 //! brought from elsewhere. Skips admission and validation on purpose, so what is
 //! imported must fit its schema; a person's request never comes here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::ApiServer;
 use super::registry::definitions;
-use crate::apiserver::object::{encode, managed_text};
+use crate::apiserver::object::{encode, managed_text, naming};
 use crate::apiserver::registry::{Registry, schema_tag};
-use crate::apiserver::resource::Catalog;
+use crate::apiserver::resource::{Catalog, Resource};
 use crate::rng::Rng;
-use crate::store::{self, Store, Write, write_all};
+use crate::store::{self, Key, Outcome, Revision, Store, Txn, Write, write_all};
 use crate::time::Clock;
 
 /// Objects written at once.
 const BATCH: usize = 1000;
+/// Is there while a backup is being restored into a store that others can see half full. Names the
+/// backup, by its checksum.
+const RESTORING_KEY: &str = "/registry/capstan-restore";
 
 /// Objects that could not be stored.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +34,13 @@ pub enum ImportError {
     Definitions(String),
     #[error("the store refused: {0}")]
     Store(#[from] store::Error),
+    #[error("the store is not empty; a backup is only restored into an empty store, so choose another one")]
+    Occupied,
+    #[error(
+        "another backup was being restored here and did not come to its end; restore that one again, or remove \
+         everything below the prefix with etcdctl first"
+    )]
+    OtherBackup,
 }
 
 impl ApiServer {
@@ -43,7 +54,8 @@ impl ApiServer {
         let mut count = 0;
         let mut writes = Vec::with_capacity(BATCH);
         for object in objects {
-            writes.push(put(&catalog, &object)?);
+            let (key, value) = encoded(&catalog, &object)?;
+            writes.push(Write::Put(key, value));
             count += 1;
             if writes.len() == BATCH {
                 write_all(&*registry.store, std::mem::take(&mut writes)).await?;
@@ -54,21 +66,55 @@ impl ApiServer {
     }
 }
 
+/// True when a restore into this store was begun and has not come to its end.
+///
+/// # Errors
+/// Of the store.
+pub async fn is_half_restored(store: &dyn Store) -> Result<bool, store::Error> {
+    Ok(store.get(RESTORING_KEY).await?.is_some())
+}
+
 /// Fills an empty store with the objects of a backup. No server may run on it: nothing is collected
 /// or reconciled meanwhile.
 pub struct Restore {
     registry: Registry,
     writes: Vec<Write>,
-    count: usize,
+    keys: HashSet<Key>,
     /// Definitions were written that are not served yet.
     undefined: bool,
 }
 
 impl Restore {
-    #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Clock, rng: Rng) -> Self {
+    /// Begins to fill an empty store, or goes on where the same backup (by its checksum) was being
+    /// restored before. All later revisions are above `floor`.
+    ///
+    /// # Errors
+    /// [`ImportError::Occupied`], [`ImportError::OtherBackup`], and what the store says.
+    pub async fn begin(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        rng: Rng,
+        checksum: &str,
+        floor: Revision,
+    ) -> Result<Self, ImportError> {
+        let checksum = format!("sha256:{checksum}");
+        match store.get(RESTORING_KEY).await? {
+            Some(mark) if mark.value.unpack()? == checksum.as_bytes() => {}
+            Some(_) => return Err(ImportError::OtherBackup),
+            None => {
+                let any = store::Range { limit: 1, ..store::Range::default() };
+                if !store.range(any).await?.entries.is_empty() {
+                    return Err(ImportError::Occupied);
+                }
+                let mark = Txn::create(RESTORING_KEY.into(), checksum.into());
+                if !matches!(store.txn(mark).await?, Outcome::Committed(_)) {
+                    return Err(ImportError::OtherBackup);
+                }
+            }
+        }
+        store.raise(floor).await?;
         let registry = Registry::new(store, clock, rng);
-        Self { registry, writes: Vec::new(), count: 0, undefined: false }
+        Ok(Self { registry, writes: Vec::new(), keys: HashSet::new(), undefined: false })
     }
 
     /// Takes one object as the API showed it. Definitions come before the objects they define.
@@ -83,8 +129,11 @@ impl Restore {
             loaded.map_err(|failure| ImportError::Definitions(failure.to_string()))?;
         }
         self.undefined = is_definition;
-        self.writes.push(put(&self.registry.catalog.load(), &object)?);
-        self.count += 1;
+        let (key, value) = encoded(&self.registry.catalog.load(), &object)?;
+        if !self.keys.insert(key.clone()) {
+            return Err(ImportError::Shape { what: key.to_string(), reason: "it comes twice".to_owned() });
+        }
+        self.writes.push(Write::Put(key, value));
         if self.writes.len() == BATCH { self.flush().await } else { Ok(()) }
     }
 
@@ -92,28 +141,47 @@ impl Restore {
         Ok(write_all(&*self.registry.store, std::mem::take(&mut self.writes)).await?)
     }
 
-    /// Writes what is left. Returns how many objects there were.
+    /// Writes what is left, and forgets the history: a client with a version of the store that was lost
+    /// has to list again. Returns how many objects there were.
     ///
     /// # Errors
     /// [`ImportError`].
     pub async fn finish(mut self) -> Result<usize, ImportError> {
         self.flush().await?;
-        Ok(self.count)
+        let store = &self.registry.store;
+        let unmark = Txn { expect: Vec::new(), writes: vec![Write::Delete(RESTORING_KEY.into())] };
+        store.txn(unmark).await?;
+        store.compact(store.revision().await?).await?;
+        Ok(self.keys.len())
     }
 }
 
-fn put(catalog: &Catalog, object: &Value) -> Result<Write, ImportError> {
+/// Key and stored bytes of an object as the API showed it.
+fn encoded(catalog: &Catalog, object: &Value) -> Result<(Key, Bytes), ImportError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
     let resource =
         catalog.all().find(|r| r.kind == kind && r.api_version() == api_version).ok_or_else(|| {
             ImportError::NotServed { api_version: api_version.to_owned(), kind: kind.to_owned() }
         })?;
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    let shape = |reason: String| ImportError::Shape { what: format!("{kind} {namespace}/{name}"), reason };
+    check_names(resource, namespace, name).map_err(shape)?;
     let mut stored = object.clone();
     resource.to_stored(&mut stored);
     let managed = managed_text(&stored);
-    let encoded = encode(&stored, managed.as_bytes(), schema_tag(resource)).map_err(|failure| {
-        ImportError::Shape { what: format!("{kind} {}", text("/metadata/name")), reason: failure.to_string() }
-    })?;
-    Ok(Write::Put(resource.key(text("/metadata/namespace"), text("/metadata/name")), encoded))
+    let value = encode(&stored, managed.as_bytes(), schema_tag(resource))
+        .map_err(|failure| shape(failure.to_string()))?;
+    Ok((resource.key(namespace, name), value))
+}
+
+/// Refuses names that would make the key of something else.
+fn check_names(resource: &Resource, namespace: &str, name: &str) -> Result<(), String> {
+    let (name_rule, of_namespace): (_, fn(&str) -> Vec<String>) = (resource.name_rule(), naming::dns_label);
+    let complaints = match (resource.namespaced, namespace) {
+        (true, _) => [name_rule(name), of_namespace(namespace)].concat(),
+        (false, "") => name_rule(name),
+        (false, _) => vec!["it does not live in a namespace".to_owned()],
+    };
+    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("; ")) }
 }

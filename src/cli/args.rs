@@ -196,6 +196,9 @@ pub struct StandaloneArgs {
     /// Fill the store from this backup first; it must be empty
     #[arg(long, value_name = "FILE", conflicts_with = "sample")]
     pub restore: Option<PathBuf>,
+    /// Start with an empty store where there was one that is gone; resource versions go on above its
+    #[arg(long, conflicts_with = "restore")]
+    pub new_store: bool,
     /// Read the data file, compare every checksum, say what is there, and end
     #[arg(long, conflicts_with = "repair")]
     pub check: bool,

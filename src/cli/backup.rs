@@ -2,17 +2,18 @@
 //! file; must not know kinds.
 //!
 //! A line of JSON about the backup, a line per object as the API shows it, definitions first, and a
-//! line with their number. So a file that was cut off is recognised, and people can read it.
+//! line with their number and the checksum of all lines before it. So a file that was cut off or altered
+//! is recognised, and people can read it.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::args::{BackupArgs, RestoreArgs};
 use super::output;
@@ -22,11 +23,17 @@ use crate::apiserver::import::Restore;
 use crate::apiserver::{ApiServer, Options, Tokens};
 use crate::client::snapshot::Snapshot;
 use crate::client::{Connection, explain, in_process};
+use crate::private_file::{self, NewFile};
 use crate::rng::Rng;
-use crate::store::{Range, Store};
+use crate::store::{DiskStore, MemoryStore, NewStore, Range, Revision, Store};
 use crate::time::{Clock, rfc3339};
 
 const FORMAT: u32 = 1;
+/// Revisions that a store may have been at. Etcd counts in signed numbers, and a store has to go on.
+const REVISIONS: std::ops::Range<Revision> = 1..1 << 62;
+/// Etcd can only count up, some thousand revisions a second.
+#[cfg(feature = "etcd")]
+const RAISE_MAX: Revision = 20_000_000;
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,6 +49,10 @@ struct Head {
 #[derive(Debug, Serialize, Deserialize)]
 struct Tail {
     objects: usize,
+    /// SHA-256 of all lines before this one, with their ends, in hexadecimal. Backups of earlier
+    /// versions have none.
+    #[serde(default)]
+    sha256: Option<String>,
 }
 
 /// `capstan backup FILE` of a store that no server has open, or of an etcd.
@@ -53,7 +64,10 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
     if matches!(place, Place::Memory) {
         bail!("a store in memory can only be read through its server: name its kubeconfig with --kubeconfig");
     }
-    let store = place.open(clock).await?;
+    let store: Arc<dyn Store> = match &place {
+        Place::Disk(dir) => Arc::new(DiskStore::read(dir)?),
+        _ => place.open(clock).await?,
+    };
     ensure!(!is_empty(&*store).await?, "{place} is empty: there is nothing to back up");
     let options = Options {
         clock: clock.clone(),
@@ -75,23 +89,57 @@ pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<
 /// reading takes longer than it keeps history.
 pub async fn backup(args: &BackupArgs, connection: &Connection, clock: &Clock) -> anyhow::Result<()> {
     let path = &args.file;
-    ensure!(!path.exists(), "{} is there already; choose another name, or move it away", path.display());
-    let mut name = path.file_name().context("a backup needs a file name")?.to_os_string();
-    name.push(format!(".{}.new", std::process::id()));
-    let fresh = path.with_file_name(name);
-    let written = write(&fresh, connection, clock).await;
-    let published = match written {
-        Ok(count) => fs::rename(&fresh, path).map(|()| count).with_context(|| cannot("make", path)),
-        Err(error) => Err(error),
-    };
-    let _ = fs::remove_file(&fresh);
-    output::print(&format!("{} objects of {} in {}\n", published?, connection.server, path.display()))?;
+    let mut lines = Lines::create(path)?;
+    let count = write(&mut lines, connection, clock).await?;
+    lines.publish(count)?;
+    output::print(&format!("{count} objects of {} in {}\n", connection.server, path.display()))?;
     Ok(())
 }
 
-async fn write(path: &Path, connection: &Connection, clock: &Clock) -> anyhow::Result<usize> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    let mut out = BufWriter::new(file.with_context(|| cannot("create", path))?);
+/// A backup being written.
+struct Lines {
+    path: PathBuf,
+    out: BufWriter<NewFile>,
+    digest: Sha256,
+}
+
+impl Lines {
+    /// Nothing may be at `path` yet.
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let out = BufWriter::new(NewFile::create(path)?);
+        let lines = Self { path: path.to_owned(), out, digest: Sha256::new() };
+        lines.check_free()?;
+        Ok(lines)
+    }
+
+    fn check_free(&self) -> anyhow::Result<()> {
+        let path = &self.path;
+        ensure!(!path.exists(), "{} is there already; choose another name, or move it away", path.display());
+        Ok(())
+    }
+
+    fn put(&mut self, line: &str) -> anyhow::Result<()> {
+        self.digest.update(line);
+        self.digest.update("\n");
+        writeln!(self.out, "{line}").with_context(|| cannot("write", &self.path))
+    }
+
+    /// Writes the last line and makes the file durable under its name.
+    fn publish(mut self, objects: usize) -> anyhow::Result<()> {
+        let sha256 = Some(hexadecimal(self.digest.clone()));
+        self.put(&serde_json::to_string(&Tail { objects, sha256 })?)?;
+        self.check_free()?;
+        let file = self.out.into_inner().map_err(std::io::IntoInnerError::into_error);
+        Ok(file.with_context(|| cannot("write", &self.path))?.publish()?)
+    }
+}
+
+fn hexadecimal(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes everything but the last line. Returns the number of objects.
+async fn write(out: &mut Lines, connection: &Connection, clock: &Clock) -> anyhow::Result<usize> {
     let refused = |error: crate::client::Error| {
         anyhow::anyhow!("{} cannot be backed up: {}", connection.server, explain(&error, &connection.server))
     };
@@ -102,28 +150,18 @@ async fn write(path: &Path, connection: &Connection, clock: &Clock) -> anyhow::R
         taken_at: rfc3339(clock.now()),
         server: connection.server.clone(),
     };
-    let put = |out: &mut BufWriter<File>, line: &str| {
-        writeln!(out, "{line}").with_context(|| cannot("write", path))
-    };
-    put(&mut out, &serde_json::to_string(&head)?)?;
+    out.put(&serde_json::to_string(&head)?)?;
     let (mut count, mut token) = (0, None);
     loop {
         let objects = snapshot.next(&mut token).await.map_err(refused)?;
         if objects.is_empty() {
-            break;
+            return Ok(count);
         }
         for object in objects {
-            put(&mut out, &object.to_string())?;
+            out.put(&object.to_string())?;
             count += 1;
         }
     }
-    put(&mut out, &serde_json::to_string(&Tail { objects: count })?)?;
-    let file = out
-        .into_inner()
-        .map_err(std::io::IntoInnerError::into_error)
-        .with_context(|| cannot("write", path))?;
-    file.sync_all().with_context(|| cannot("write", path))?;
-    Ok(count)
 }
 
 fn cannot(what: &str, path: &Path) -> String {
@@ -145,82 +183,134 @@ pub async fn restore(args: &RestoreArgs, clock: &Clock) -> anyhow::Result<()> {
             "a store in memory would end with this command: use capstan standalone --store memory --restore FILE"
         );
     }
-    // Read once before anything is made.
-    Backup::open(&args.file)?;
-    let store = place.open(clock).await?;
-    let said = restore_into(store, &place, &args.file, clock, &Rng::from_entropy()).await?;
-    output::print(&said)?;
+    let restored = restore_into(&place, &args.file, clock, &Rng::from_entropy()).await?;
+    output::print(&restored.said)?;
     Ok(())
 }
 
-/// Fills an empty store from a file; what to say about it.
+/// A store that was filled.
+pub struct Restored {
+    /// What to say about it.
+    pub said: String,
+    /// The store, when it is nowhere else.
+    pub in_memory: Option<MemoryStore>,
+}
+
+/// Fills an empty place from a file, all or nothing: a data directory gets its data file in one step,
+/// and an etcd says that it is half full until it is whole.
 ///
 /// # Errors
-/// The file is no whole backup; the store is not empty or cannot be written.
-pub async fn restore_into(
-    store: Arc<dyn Store>,
-    place: &Place,
-    path: &Path,
-    clock: &Clock,
-    rng: &Rng,
-) -> anyhow::Result<String> {
+/// The file is no whole backup; the place is not empty or cannot be written.
+pub async fn restore_into(place: &Place, path: &Path, clock: &Clock, rng: &Rng) -> anyhow::Result<Restored> {
     let backup = Backup::open(path)?;
-    if !is_empty(&*store).await? {
-        bail!("{place} is not empty; a backup is only restored into an empty store, so choose another one");
-    }
-    store.raise(backup.revision).await?;
-    let mut restore = Restore::new(store.clone(), clock.clone(), rng.clone());
-    for object in backup.objects()? {
-        let stored = restore.put(object?).await;
-        stored.with_context(|| format!("{place} is only partly filled; empty it before you try again"))?;
-    }
-    let count = restore.finish().await?;
-    let revision = store.revision().await?;
-    Ok(format!(
+    let memory = MemoryStore::new();
+    let (count, revision) = match place {
+        Place::Memory => fill(Arc::new(memory.clone()), &backup, backup.revision, clock, rng).await?,
+        Place::Disk(dir) => {
+            let new = NewStore::begin(dir, clock.now())?;
+            let floor = new.floor().max(backup.revision);
+            let filled = fill(Arc::new(memory.clone()), &backup, floor, clock, rng).await?;
+            new.finish(&memory)?;
+            filled
+        }
+        #[cfg(feature = "etcd")]
+        Place::Etcd(_) => {
+            let store = place.connect(clock).await?;
+            let current = store.revision().await?;
+            ensure!(
+                backup.revision.saturating_sub(current) <= RAISE_MAX,
+                "{} was taken at resource version {}, and {place} is at {current}: counting up to there would take \
+                 hours; restore it into a data directory",
+                path.display(),
+                backup.revision
+            );
+            fill(store, &backup, backup.revision, clock, rng).await.with_context(|| place.to_string())?
+        }
+    };
+    let mut said = format!(
         "{count} objects of {} into {place}; resource versions go on from {revision} (they were at {})\n",
         path.display(),
         backup.revision
-    ))
+    );
+    if !backup.has_checksum {
+        said.push_str("This backup has no checksum (an earlier version made it): altered values in it are not noticed.\n");
+    }
+    let in_memory = matches!(place, Place::Memory).then_some(memory);
+    Ok(Restored { said, in_memory })
+}
+
+/// Number of objects, and the revision afterwards.
+async fn fill(
+    store: Arc<dyn Store>,
+    backup: &Backup,
+    floor: Revision,
+    clock: &Clock,
+    rng: &Rng,
+) -> anyhow::Result<(usize, Revision)> {
+    let (clock, rng) = (clock.clone(), rng.clone());
+    let mut restore = Restore::begin(store.clone(), clock, rng, &backup.checksum, floor).await?;
+    for object in backup.objects()? {
+        restore.put(object?).await?;
+    }
+    let count = restore.finish().await?;
+    Ok((count, store.revision().await?))
 }
 
 /// A file that was found whole.
 struct Backup {
     path: PathBuf,
-    revision: u64,
+    file: File,
+    revision: Revision,
     count: usize,
+    /// Of all lines but the last.
+    checksum: String,
+    /// The file says it, so that it is known to be unaltered.
+    has_checksum: bool,
 }
 
 impl Backup {
     fn open(path: &Path) -> anyhow::Result<Self> {
         let not_whole = |why: &str| format!("{} is no whole backup of capstan: {why}", path.display());
-        let file = File::open(path).with_context(|| cannot("read", path))?;
-        let mut lines = BufReader::new(file).lines();
-        let first = lines.next().transpose().with_context(|| cannot("read", path))?.unwrap_or_default();
+        let (file, _) =
+            private_file::open_regular(path)?.with_context(|| format!("{} is not there", path.display()))?;
+        let mut lines = BufReader::new(&file).split(b'\n');
+        let mut next = || lines.next().transpose().with_context(|| cannot("read", path));
+        let first = next()?.unwrap_or_default();
         let head: Head =
-            serde_json::from_str(&first).ok().with_context(|| not_whole("its first line is unknown"))?;
+            serde_json::from_slice(&first).ok().with_context(|| not_whole("its first line is unknown"))?;
         ensure!(
             head.capstan_backup == FORMAT,
             "{} was written by another version of capstan (format {}, this one reads {FORMAT})",
             path.display(),
             head.capstan_backup
         );
-        let (mut count, mut last) = (0, first);
-        for line in lines {
-            last = line.with_context(|| cannot("read", path))?;
+        let (mut count, mut last, mut digest) = (0, first, Sha256::new());
+        while let Some(line) = next()? {
+            digest.update(&last);
+            digest.update("\n");
+            last = line;
             count += 1;
         }
         let count =
             usize::checked_sub(count, 1).with_context(|| not_whole("it ends after its first line"))?;
-        let tail: Tail = serde_json::from_str(&last).ok().with_context(|| not_whole("its end is missing"))?;
+        let tail: Tail =
+            serde_json::from_slice(&last).ok().with_context(|| not_whole("its end is missing"))?;
         ensure!(tail.objects == count, not_whole(&format!("it has {count} objects, not {}", tail.objects)));
+        let checksum = hexadecimal(digest);
+        ensure!(
+            tail.sha256.as_ref().is_none_or(|said| *said == checksum),
+            not_whole("it was altered after it was made, as its checksum shows; use another copy")
+        );
+        let revision = head.resource_version.parse().ok().filter(|revision| REVISIONS.contains(revision));
         let revision =
-            head.resource_version.parse().ok().with_context(|| not_whole("its version is no number"))?;
-        Ok(Self { path: path.to_owned(), revision, count })
+            revision.with_context(|| not_whole("its resource version is none that a store gives out"))?;
+        let has_checksum = tail.sha256.is_some();
+        Ok(Self { path: path.to_owned(), file, revision, count, checksum, has_checksum })
     }
 
     fn objects(&self) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Value>> + use<'_>> {
-        let file = File::open(&self.path).with_context(|| cannot("read", &self.path))?;
-        let lines = BufReader::new(file).lines().skip(1).take(self.count).enumerate();
+        (&self.file).rewind().with_context(|| cannot("read", &self.path))?;
+        let lines = BufReader::new(&self.file).lines().skip(1).take(self.count).enumerate();
         Ok(lines.map(|(index, line)| {
             let line = line.with_context(|| cannot("read", &self.path))?;
             serde_json::from_str(&line)

@@ -14,6 +14,7 @@ use crate::apiserver::serve::rotation::follow_tokens;
 use crate::apiserver::serve::{self, Address, tls};
 use crate::apiserver::{ApiServer, Tokens};
 use crate::private_file;
+use crate::store::claim;
 use crate::time::Clock;
 
 /// Certificates and tokens of a server: kept with the store, or made for one run.
@@ -34,7 +35,10 @@ impl ServerIdentity {
             let authority = tls::Authority::generate(clock.now())?;
             return Ok(Self { tokens: Tokens::random(), authority, folder: None });
         }
-        let folder = store::make_data_dir(args)?;
+        let folder = store::data_dir(args)?;
+        if !matches!(place, Place::Disk(_)) {
+            claim(&folder)?;
+        }
         let (authority, tokens) = tls::kept_in(&folder, clock.now())?;
         Ok(Self { tokens, authority, folder: Some(folder) })
     }

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
 use super::store::Place;
-use super::{audit, backup, dashboard, descriptors, listen, output};
+use super::{audit, backup, dashboard, descriptors, listen, output, store};
 use crate::apiserver::{OpenError, Tokens};
 use crate::client::{Connection, in_process};
 use crate::controllers;
@@ -94,14 +94,21 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     let scenario = args.sample.as_deref().map(Scenario::parse).transpose()?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let place = Place::of(&args.store)?;
-    let store = place.open(&clock).await?;
-    let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
-    if let Some(file) = &args.restore {
-        tracing::info!(
-            "{}",
-            backup::restore_into(store.clone(), &place, file, &clock, &rng).await?.trim_end()
-        );
+    if args.new_store {
+        store::make_new(&place, &clock)?;
     }
+    let store = match &args.restore {
+        None => place.open(&clock).await?,
+        Some(file) => {
+            let restored = backup::restore_into(&place, file, &clock, &rng).await?;
+            tracing::info!("{}", restored.said.trim_end());
+            match restored.in_memory {
+                Some(store) => Arc::new(store),
+                None => place.open(&clock).await?,
+            }
+        }
+    };
+    let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
     let is_new = store
         .range(Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() })
         .await?

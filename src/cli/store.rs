@@ -2,19 +2,18 @@
 //! what is kept in it.
 
 use std::fmt::Write as _;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use super::args::{StandaloneArgs, StoreArgs};
 use super::paths;
+use crate::apiserver::import::is_half_restored;
 use crate::apiserver::object::is_whole;
 #[cfg(feature = "etcd")]
 use crate::apiserver::object::plain_form;
-use crate::store::{Checked, DiskStore, MemoryStore, Repaired, Store};
+use crate::store::{Checked, DiskStore, MemoryStore, NewStore, Repaired, Store};
 #[cfg(feature = "etcd")]
 use crate::store::{EtcdOptions, EtcdStore, TlsFiles};
 use crate::time::Clock;
@@ -47,8 +46,22 @@ impl Place {
     }
 
     /// # Errors
-    /// A store that is held, damaged, not accessible or not reachable.
+    /// A store that is held, damaged, half filled, not accessible or not reachable.
     pub async fn open(&self, clock: &Clock) -> anyhow::Result<Arc<dyn Store>> {
+        let store = self.connect(clock).await?;
+        ensure!(
+            !is_half_restored(&*store).await?,
+            "a backup was being restored into {self} and did not come to its end; restore the same backup again, \
+             or remove everything there first"
+        );
+        Ok(store)
+    }
+
+    /// The same, also when it is only half filled.
+    ///
+    /// # Errors
+    /// See [`Place::open`].
+    pub async fn connect(&self, clock: &Clock) -> anyhow::Result<Arc<dyn Store>> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryStore::new()),
             Self::Disk(dir) => Arc::new(DiskStore::open(dir, clock.now())?),
@@ -88,15 +101,19 @@ pub fn data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The same, made (0700) if it is not there.
+/// `capstan standalone --new-store`: puts an empty store where one is gone.
 ///
 /// # Errors
-/// It cannot be told or made.
-pub fn make_data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
-    let dir = data_dir(args)?;
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
-    made.with_context(|| format!("cannot create {}", dir.display()))?;
-    Ok(dir)
+/// There is one; the directory is held or not ours.
+pub fn make_new(place: &Place, clock: &Clock) -> anyhow::Result<()> {
+    let Place::Disk(dir) = place else { bail!("--new-store is for a store on disk that is gone") };
+    ensure!(
+        !dir.join("store.redb").exists(),
+        "there is a store in {}: --new-store is only for a directory whose store is gone",
+        dir.display()
+    );
+    let new = NewStore::begin(dir, clock.now())?;
+    Ok(new.finish(&MemoryStore::new())?)
 }
 
 /// `capstan standalone --check` and `--repair`: what to say.
@@ -121,7 +138,7 @@ pub fn upkeep(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
         )
     };
     if args.check {
-        return Ok(in_order(&DiskStore::check(&dir, clock.now())?));
+        return Ok(in_order(&DiskStore::check(&dir)?));
     }
     Ok(match DiskStore::repair(&dir, clock.now(), is_whole)? {
         Ok(found) => in_order(&found) + "There was nothing to repair.\n",

@@ -171,6 +171,11 @@ impl Image {
         self.0.read().objects.get(key).map_or(0, |entry| entry.value.bytes())
     }
 
+    pub(super) fn all(&self) -> Page {
+        let state = self.0.read();
+        Page { entries: state.objects.iter().cloned().collect(), remaining: 0, revision: state.revision }
+    }
+
     pub(super) fn range(&self, range: Range<'_>) -> Result<Page, Error> {
         let state = self.0.read();
         let at = range.at.unwrap_or(state.revision);

@@ -22,6 +22,16 @@ impl MemoryStore {
     pub(super) fn bounded(bounds: Bounds) -> Self {
         Self(Image::new(Ordered::default(), 1, 1, Vec::new(), bounds))
     }
+
+    /// What was read from elsewhere, without its history.
+    pub(super) fn of(objects: Ordered, revision: Revision) -> Self {
+        Self(Image::new(objects, revision, revision, Vec::new(), Bounds::default()))
+    }
+
+    /// Every entry.
+    pub(super) fn all(&self) -> Page {
+        self.0.all()
+    }
 }
 
 impl Default for MemoryStore {

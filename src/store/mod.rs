@@ -27,8 +27,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub use blob::Blob;
-pub use data_dir::OpenError;
-pub use disk::{Checked, DiskStore, Repaired};
+pub use data_dir::{OpenError, claim};
+pub use disk::{Checked, DiskStore, NewStore, Repaired};
 #[cfg(feature = "etcd")]
 pub use etcd::{EtcdOptions, EtcdStore, Plain, TlsFiles};
 pub use memory::MemoryStore;

@@ -25,6 +25,7 @@ mod documents;
 mod engine;
 #[cfg(feature = "etcd")]
 mod etcd_members;
+mod files;
 mod fleet_fixture;
 mod golang;
 mod hostile;

@@ -198,6 +198,7 @@ fn bad_input_gets_one_sentence_and_the_documented_code() {
     .expect("a file");
     let corrupt = folder.path().join("corrupt");
     std::fs::create_dir(&corrupt).expect("a folder");
+    std::fs::set_permissions(&corrupt, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("a mode");
     std::fs::write(corrupt.join("store.redb"), "this is no database").expect("a file");
     let path = |p: &PathBuf| p.display().to_string();
     for (args, code, expected) in [

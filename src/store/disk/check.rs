@@ -10,9 +10,9 @@ use bytes::Bytes;
 use super::file::{DataFile, Loaded};
 use super::folder::RealFolder;
 use super::salvage::{Scrub, salvage};
-use super::{DiskStore, FILE};
+use super::{DiskStore, FILE, overlay};
 use crate::store::data_dir::{DataDir, OpenError};
-use crate::store::{Key, Revision};
+use crate::store::{Key, MemoryStore, Revision};
 use crate::time::Timestamp;
 
 /// A repaired store goes on this far above the last revision that could be read, because later ones
@@ -57,14 +57,26 @@ pub struct Repaired {
 }
 
 impl DiskStore {
-    /// Reads the data file in `dir` and compares every checksum, on a copy: the file itself is not
-    /// touched.
+    /// Reads the data file in `dir` and compares every checksum. Nothing is written.
     ///
     /// # Errors
-    /// [`OpenError`]: in use, damaged, not there, or no room for the copy.
-    pub fn check(dir: &Path, now: Timestamp) -> Result<Checked, OpenError> {
-        let dir = DataDir::acquire(dir, now)?;
+    /// [`OpenError`]: in use, damaged, or not there.
+    pub fn check(dir: &Path) -> Result<Checked, OpenError> {
+        let dir = DataDir::share(dir)?;
         check(&dir.file(FILE))
+    }
+
+    /// Everything in the data file in `dir`, in memory. Nothing is written.
+    ///
+    /// # Errors
+    /// [`OpenError`]: in use, damaged, or not there.
+    pub fn read(dir: &Path) -> Result<MemoryStore, OpenError> {
+        let dir = DataDir::share(dir)?;
+        if !dir.has(FILE)? {
+            return Err(OpenError::NoStore { dir: dir.path().display().to_string() });
+        }
+        let loaded = overlay::read(&dir.file(FILE))?;
+        Ok(MemoryStore::of(loaded.objects, loaded.revision))
     }
 
     /// Replaces a damaged file by one with everything that can still be read; the damaged one is kept
@@ -145,17 +157,14 @@ impl DiskStore {
 }
 
 fn check(path: &Path) -> Result<Checked, OpenError> {
-    let (bytes, loaded) = on_copy(path, |copy| {
-        let (file, loaded) = DataFile::open(&RealFolder::of(copy))?;
-        drop(file);
-        for entry in loaded.objects.iter() {
-            if let Err(error) = entry.value.unpack() {
-                let reason = format!("{}: {error}", entry.key);
-                return Err(OpenError::Corrupt { path: String::new(), reason });
-            }
+    let loaded = overlay::read(path)?;
+    for entry in loaded.objects.iter() {
+        if let Err(error) = entry.value.unpack() {
+            let reason = format!("{}: {error}", entry.key);
+            return Err(OpenError::Corrupt { path: path.display().to_string(), reason });
         }
-        Ok((fs::metadata(copy).map_or(0, |found| found.len()), loaded))
-    })?;
+    }
+    let bytes = fs::metadata(path).map_or(0, |found| found.len());
     Ok(Checked {
         path: path.to_owned(),
         objects: loaded.objects.iter().count(),

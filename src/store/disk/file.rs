@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::io::ErrorKind::{self, InvalidData, UnexpectedEof};
+use std::path::Path;
 use std::sync::Arc;
 
 use redb::{
@@ -231,6 +232,8 @@ fn database<T>(
     }
     match opened {
         Some(Ok((database, content))) => Ok((DataFile { database, trouble }, content)),
+        // Its lock file was removed, or the file has a second name.
+        Some(Err(redb::Error::DatabaseAlreadyOpen)) => Err(in_use(folder.path())),
         Some(Err(redb::Error::UpgradeRequired(found))) => Err(OpenError::Format {
             path: folder.path().display().to_string(),
             found: u64::from(found),
@@ -242,6 +245,11 @@ fn database<T>(
         Some(Err(error)) => Err(corrupt(folder, error.to_string())),
         None => Err(corrupt(folder, "its structure contradicts itself".to_owned())),
     }
+}
+
+/// What there is to say when somebody else has the data file open.
+pub(super) fn in_use(path: &Path) -> OpenError {
+    OpenError::Held { dir: path.display().to_string(), holder: "another process".to_owned() }
 }
 
 fn put_meta(txn: &WriteTransaction, revision: Revision, compacted: Revision) -> Result<(), redb::Error> {

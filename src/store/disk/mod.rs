@@ -24,12 +24,16 @@ mod contain;
 mod faults;
 mod file;
 mod folder;
+mod new_store;
+mod overlay;
 mod record;
 mod salvage;
 mod writer;
 
 pub use check::{Checked, Repaired};
+use file::{DataFile, Loaded};
 use folder::{Folder, RealFolder};
+pub use new_store::NewStore;
 use writer::{Asked, Request, Slack, Writer};
 
 /// The data file's name in its directory.
@@ -84,25 +88,34 @@ impl DiskStore {
         now: crate::time::Timestamp,
         bounds: Bounds,
     ) -> Result<Self, OpenError> {
-        let dir = DataDir::acquire(dir, now)?;
+        let mut dir = DataDir::acquire(dir, now)?;
         let folder = Box::new(RealFolder::of(&dir.file(FILE)));
-        Self::start(folder, bounds, dir)
+        if !dir.has(FILE)? {
+            dir.check_never_used(FILE)?;
+            let revision = dir.start();
+            let empty = Loaded { revision, compacted: revision, ..Loaded::default() };
+            DataFile::create(&*folder, &empty).map_err(|failed| failed.error)?.close();
+        }
+        Self::start(folder, bounds, move |revision| dir.reserve(revision))
     }
 
-    /// Opens the store in `folder` and starts its writer. `held` is kept until the writer has ended.
-    fn start(folder: Box<dyn Folder>, bounds: Bounds, held: impl Send + 'static) -> Result<Self, OpenError> {
+    /// Opens the store in `folder` and starts its writer. `reserve` is told every revision before anybody
+    /// else is, and kept until the writer has ended.
+    fn start(
+        folder: Box<dyn Folder>,
+        bounds: Bounds,
+        mut reserve: impl FnMut(Revision) + Send + 'static,
+    ) -> Result<Self, OpenError> {
         let path = folder.path().display().to_string();
         let started = Instant::now();
         let mut writer = Writer::open(folder, bounds, Box::new(move || started.elapsed()))?;
         writer.shrink(&Slack::AT_START);
         let image = writer.image().clone();
+        reserve(image.revision());
         let (orders, inbox) = mpsc::channel(QUEUE_MAX);
         let thread = thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || {
-                run(writer, inbox);
-                drop(held);
-            })
+            .spawn(move || run(writer, inbox, reserve))
             .map_err(|source| OpenError::Io { what: "start a thread for", path, source })?;
         Ok(Self { image, writer: Arc::new(WriterThread { orders: Some(orders), thread: Some(thread) }) })
     }
@@ -116,7 +129,7 @@ impl DiskStore {
 }
 
 /// The writer's thread: commits whatever waits, until the last store is dropped.
-fn run(mut writer: Writer, mut inbox: mpsc::Receiver<Order>) {
+fn run(mut writer: Writer, mut inbox: mpsc::Receiver<Order>, mut reserve: impl FnMut(Revision)) {
     while let Some(first) = inbox.blocking_recv() {
         let (mut group, mut shrink) = (Vec::new(), false);
         let mut next = Some(first);
@@ -127,6 +140,10 @@ fn run(mut writer: Writer, mut inbox: mpsc::Receiver<Order>) {
             }
             next = if group.len() < GROUP_MAX { inbox.try_recv().ok() } else { None };
         }
+        let raised =
+            group.iter().map(|request| if let Asked::Raise(floor) = request.what { floor } else { 0 });
+        let highest = raised.max().unwrap_or(0).max(writer.image().revision());
+        reserve(highest.saturating_add(group.len() as Revision));
         writer.commit(group);
         if shrink {
             writer.shrink(&Slack::WHILE_RUNNING);

@@ -139,7 +139,7 @@ async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
     }
     let revision = store.revision().await.unwrap();
     drop(store);
-    let checked = DiskStore::check(dir.path(), Timestamp::default()).unwrap();
+    let checked = DiskStore::check(dir.path()).unwrap();
     assert_eq!((checked.objects, checked.revision), (100, revision));
     assert_eq!(DiskStore::repair(dir.path(), Timestamp::default(), whole).unwrap(), Ok(checked));
 
@@ -150,7 +150,7 @@ async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
     assert!(!found.is_empty());
     found.iter().for_each(|at| bytes[at + 50] = b'!');
     fs::write(&path, &bytes).unwrap();
-    let error = DiskStore::check(dir.path(), Timestamp::default()).unwrap_err();
+    let error = DiskStore::check(dir.path()).unwrap_err();
     assert!(
         matches!(&error, OpenError::Corrupt { path: named, .. } if *named == path.display().to_string()),
         "{error}"

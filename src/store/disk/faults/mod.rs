@@ -177,7 +177,7 @@ fn a_fault_at_every_single_call() {
 #[tokio::test]
 async fn writes_after_one_failed_sync_are_durable_or_refused() {
     let disk = SimDisk::new(1, 4096, false);
-    let open = || DiskStore::start(disk.folder(), Bounds::default(), ()).unwrap();
+    let open = || DiskStore::start(disk.folder(), Bounds::default(), |_| ()).unwrap();
     let store = open();
     disk.add(Fault { call: Some(Call::Sync), after: 4, effect: Effect::Error });
     let (mut acknowledged, mut refused) = (Vec::new(), Vec::new());
