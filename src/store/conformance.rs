@@ -28,7 +28,7 @@ fn memory(bounds: Bounds) -> BoxFuture<'static, Backend> {
 }
 
 fn disk(bounds: Bounds) -> BoxFuture<'static, Backend> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::store::data_dir::private_tempdir();
     let store = DiskStore::open_bounded(dir.path(), crate::time::Timestamp::default(), bounds).unwrap();
     async { Backend { store: Arc::new(store), _alive: Box::new(dir) } }.boxed()
 }

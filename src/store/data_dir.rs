@@ -274,3 +274,10 @@ fn write_mark(dir: &Path, revisions_below: Revision) -> Result<(), FileError> {
     })?;
     private_file::write(&path, &(text + "\n"))
 }
+
+/// A folder that a store may use.
+#[cfg(test)]
+pub(super) fn private_tempdir() -> tempfile::TempDir {
+    let mode = fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().permissions(mode).tempdir().unwrap_or_else(|error| unreachable!("{error}"))
+}

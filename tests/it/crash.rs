@@ -233,7 +233,10 @@ fn s151_s152_kill_9_loses_nothing_that_was_acknowledged() {
     let mut writes = 0;
     let mut done = 0;
     while done < kills {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::Builder::new()
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .tempdir()
+            .expect("a folder");
         let path: PathBuf = folder.path().join("data");
         let mut known = Known::default();
         for _ in 0..ROUNDS.min(kills - done) {

@@ -21,7 +21,7 @@ async fn create(store: &DiskStore, key: &str, value: &[u8]) -> u64 {
 
 #[tokio::test]
 async fn everything_comes_back_history_included() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::store::data_dir::private_tempdir();
     let store = open(dir.path()).unwrap();
     let one = create(&store, "/a/1", &[b'x'; 5_000]).await;
     let two = create(&store, "/a/2", b"2").await;
@@ -45,14 +45,14 @@ async fn everything_comes_back_history_included() {
 /// acknowledged before it is there, and nothing is torn.
 #[tokio::test]
 async fn a_crash_image_has_every_acknowledged_write() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::store::data_dir::private_tempdir();
     let store = open(dir.path()).unwrap();
     for n in 0..60_u32 {
         create(&store, &format!("/a/{n:03}"), n.to_string().as_bytes()).await;
         if n % 20 != 19 {
             continue;
         }
-        let image = tempfile::tempdir().unwrap();
+        let image = crate::store::data_dir::private_tempdir();
         fs::copy(dir.path().join("store.redb"), image.path().join("store.redb")).unwrap();
         let copy = open(image.path()).unwrap();
         let page = copy.range(Range { prefix: "/a/", ..Range::default() }).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_crash_image_has_every_acknowledged_write() {
 
 #[tokio::test]
 async fn the_directory_is_private_and_held_by_one() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::store::data_dir::private_tempdir();
     let path = dir.path().join("data");
     let store = open(&path).unwrap();
     create(&store, "/a", b"1").await;
@@ -78,7 +78,7 @@ async fn the_directory_is_private_and_held_by_one() {
 /// Whatever happens to the bytes: the file is refused by name, or it holds exactly what it held.
 #[tokio::test]
 async fn an_altered_file_is_refused_or_whole() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::store::data_dir::private_tempdir();
     let store = open(dir.path()).unwrap();
     let rng = crate::rng::Rng::seeded(3);
     for n in 0..40_u32 {
@@ -104,7 +104,7 @@ async fn an_altered_file_is_refused_or_whole() {
     }
     let mut refused = 0;
     for (what, bytes) in altered {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::store::data_dir::private_tempdir();
         let path = dir.path().join("store.redb");
         fs::write(&path, &bytes).unwrap();
         match open(dir.path()) {
@@ -130,7 +130,7 @@ async fn an_altered_file_is_refused_or_whole() {
 
 #[tokio::test]
 async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::store::data_dir::private_tempdir();
     let path = dir.path().join("store.redb");
     let whole: fn(&Bytes) -> bool = |value| !value.contains(&b'!');
     let store = open(dir.path()).unwrap();
@@ -179,7 +179,7 @@ async fn a_damaged_file_is_repaired_as_far_as_it_can_be_read() {
 
 #[tokio::test]
 async fn damage_is_named_and_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::store::data_dir::private_tempdir();
     let path = dir.path().join("store.redb");
     fs::write(&path, b"this is not a data file, whatever its name says").unwrap();
     let Err(OpenError::Corrupt { .. }) = open(dir.path()) else { panic!("opened garbage") };
@@ -211,7 +211,7 @@ async fn churn(store: &DiskStore) -> u64 {
 /// 162 MB stayed for 0.4 MB of objects, over restarts too.
 #[tokio::test]
 async fn a_file_that_is_mostly_free_shrinks() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = crate::store::data_dir::private_tempdir();
     let size = || fs::metadata(dir.path().join("store.redb")).unwrap().len();
     let store = open(dir.path()).unwrap();
     create(&store, "/small", b"1").await;
