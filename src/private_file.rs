@@ -168,6 +168,21 @@ pub fn write(path: &Path, text: &str) -> Result<(), FileError> {
     file.publish()
 }
 
+/// Makes the name of what is at `path` durable.
+///
+/// # Errors
+/// Of the disk.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()) {
+        // Not every kind of disk has it, and a folder of somebody else need not let us.
+        Err(error) if [ErrorKind::InvalidInput, ErrorKind::PermissionDenied].contains(&error.kind()) => {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
 /// A file under a name of its own, which takes its place when it is whole; removed when dropped before.
 #[derive(Debug)]
 pub struct NewFile {
@@ -207,12 +222,7 @@ impl NewFile {
         check_target(path)?;
         fs::rename(&self.fresh, path).map_err(io_error("replace", path))?;
         self.published = true;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()) {
-            // Not every kind of disk has it.
-            Err(error) if error.kind() != ErrorKind::InvalidInput => Err(io_error("make", path)(error)),
-            _ => Ok(()),
-        }
+        sync_folder_of(path).map_err(io_error("make", path))
     }
 }
 

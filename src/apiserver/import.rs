@@ -10,18 +10,16 @@ use serde_json::Value;
 
 use super::ApiServer;
 use super::registry::definitions;
-use crate::apiserver::object::{encode, managed_text, naming};
+use crate::api::validation::naming;
+use crate::apiserver::object::{encode, managed_text};
 use crate::apiserver::registry::{Registry, schema_tag};
 use crate::apiserver::resource::{Catalog, Resource};
 use crate::rng::Rng;
-use crate::store::{self, Key, Outcome, Revision, Store, Txn, Write, write_all};
+use crate::store::{self, Key, Revision, Store, Write, write_all};
 use crate::time::Clock;
 
 /// Objects written at once.
 const BATCH: usize = 1000;
-/// Is there while a backup is being restored into a store that others can see half full. Names the
-/// backup, by its checksum.
-const RESTORING_KEY: &str = "/registry/capstan-restore";
 
 /// Objects that could not be stored.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +32,6 @@ pub enum ImportError {
     Definitions(String),
     #[error("the store refused: {0}")]
     Store(#[from] store::Error),
-    #[error("the store is not empty; a backup is only restored into an empty store, so choose another one")]
-    Occupied,
-    #[error(
-        "another backup was being restored here and did not come to its end; restore that one again, or remove \
-         everything below the prefix with etcdctl first"
-    )]
-    OtherBackup,
 }
 
 impl ApiServer {
@@ -66,14 +57,6 @@ impl ApiServer {
     }
 }
 
-/// True when a restore into this store was begun and has not come to its end.
-///
-/// # Errors
-/// Of the store.
-pub async fn is_half_restored(store: &dyn Store) -> Result<bool, store::Error> {
-    Ok(store.get(RESTORING_KEY).await?.is_some())
-}
-
 /// Fills an empty store with the objects of a backup. No server may run on it: nothing is collected
 /// or reconciled meanwhile.
 pub struct Restore {
@@ -85,33 +68,17 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Begins to fill an empty store, or goes on where the same backup (by its checksum) was being
-    /// restored before. All later revisions are above `floor`.
+    /// Begins to fill a store that is empty, or holds a part of the same objects. All later revisions
+    /// are above `floor`.
     ///
     /// # Errors
-    /// [`ImportError::Occupied`], [`ImportError::OtherBackup`], and what the store says.
+    /// Of the store.
     pub async fn begin(
         store: Arc<dyn Store>,
         clock: Clock,
         rng: Rng,
-        checksum: &str,
         floor: Revision,
-    ) -> Result<Self, ImportError> {
-        let checksum = format!("sha256:{checksum}");
-        match store.get(RESTORING_KEY).await? {
-            Some(mark) if mark.value.unpack()? == checksum.as_bytes() => {}
-            Some(_) => return Err(ImportError::OtherBackup),
-            None => {
-                let any = store::Range { limit: 1, ..store::Range::default() };
-                if !store.range(any).await?.entries.is_empty() {
-                    return Err(ImportError::Occupied);
-                }
-                let mark = Txn::create(RESTORING_KEY.into(), checksum.into());
-                if !matches!(store.txn(mark).await?, Outcome::Committed(_)) {
-                    return Err(ImportError::OtherBackup);
-                }
-            }
-        }
+    ) -> Result<Self, store::Error> {
         store.raise(floor).await?;
         let registry = Registry::new(store, clock, rng);
         Ok(Self { registry, writes: Vec::new(), keys: HashSet::new(), undefined: false })
@@ -141,17 +108,12 @@ impl Restore {
         Ok(write_all(&*self.registry.store, std::mem::take(&mut self.writes)).await?)
     }
 
-    /// Writes what is left, and forgets the history: a client with a version of the store that was lost
-    /// has to list again. Returns how many objects there were.
+    /// Writes what is left. Returns how many objects there were.
     ///
     /// # Errors
     /// [`ImportError`].
     pub async fn finish(mut self) -> Result<usize, ImportError> {
         self.flush().await?;
-        let store = &self.registry.store;
-        let unmark = Txn { expect: Vec::new(), writes: vec![Write::Delete(RESTORING_KEY.into())] };
-        store.txn(unmark).await?;
-        store.compact(store.revision().await?).await?;
         Ok(self.keys.len())
     }
 }

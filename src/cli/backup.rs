@@ -26,6 +26,8 @@ use crate::client::{Connection, explain, in_process};
 use crate::private_file::{self, NewFile};
 use crate::rng::Rng;
 use crate::store::{DiskStore, MemoryStore, NewStore, Range, Revision, Store};
+#[cfg(feature = "etcd")]
+use crate::store::{EtcdOptions, EtcdRestore};
 use crate::time::{Clock, rfc3339};
 
 const FORMAT: u32 = 1;
@@ -205,7 +207,12 @@ pub async fn restore_into(place: &Place, path: &Path, clock: &Clock, rng: &Rng) 
     let backup = Backup::open(path)?;
     let memory = MemoryStore::new();
     let (count, revision) = match place {
-        Place::Memory => fill(Arc::new(memory.clone()), &backup, backup.revision, clock, rng).await?,
+        Place::Memory => {
+            let filled = fill(Arc::new(memory.clone()), &backup, backup.revision, clock, rng).await?;
+            // Nobody is shown how it was filled.
+            memory.compact(filled.1).await?;
+            filled
+        }
         Place::Disk(dir) => {
             let new = NewStore::begin(dir, clock.now())?;
             let floor = new.floor().max(backup.revision);
@@ -214,17 +221,8 @@ pub async fn restore_into(place: &Place, path: &Path, clock: &Clock, rng: &Rng) 
             filled
         }
         #[cfg(feature = "etcd")]
-        Place::Etcd(_) => {
-            let store = place.connect(clock).await?;
-            let current = store.revision().await?;
-            ensure!(
-                backup.revision.saturating_sub(current) <= RAISE_MAX,
-                "{} was taken at resource version {}, and {place} is at {current}: counting up to there would take \
-                 hours; restore it into a data directory",
-                path.display(),
-                backup.revision
-            );
-            fill(store, &backup, backup.revision, clock, rng).await.with_context(|| place.to_string())?
+        Place::Etcd(options) => {
+            fill_etcd(options, &backup, clock, rng).await.with_context(|| place.to_string())?
         }
     };
     let mut said = format!(
@@ -247,13 +245,36 @@ async fn fill(
     clock: &Clock,
     rng: &Rng,
 ) -> anyhow::Result<(usize, Revision)> {
-    let (clock, rng) = (clock.clone(), rng.clone());
-    let mut restore = Restore::begin(store.clone(), clock, rng, &backup.checksum, floor).await?;
+    let mut restore = Restore::begin(store.clone(), clock.clone(), rng.clone(), floor).await?;
     for object in backup.objects()? {
         restore.put(object?).await?;
     }
     let count = restore.finish().await?;
     Ok((count, store.revision().await?))
+}
+
+/// The same for an etcd, which others can see half full meanwhile.
+#[cfg(feature = "etcd")]
+async fn fill_etcd(
+    options: &EtcdOptions,
+    backup: &Backup,
+    clock: &Clock,
+    rng: &Rng,
+) -> anyhow::Result<(usize, Revision)> {
+    let restore = EtcdRestore::connect(options.clone(), &backup.checksum).await?;
+    let store = Arc::new(restore.store().clone());
+    let current = store.revision().await?;
+    ensure!(
+        backup.revision.saturating_sub(current) <= RAISE_MAX,
+        "{} was taken at resource version {}, and this etcd is at {current}: counting up to there would take hours; \
+         restore it into a data directory",
+        backup.path.display(),
+        backup.revision
+    );
+    restore.begin().await?;
+    let filled = fill(store, backup, backup.revision, clock, rng).await?;
+    restore.finish().await?;
+    Ok(filled)
 }
 
 /// A file that was found whole.
@@ -263,6 +284,7 @@ struct Backup {
     revision: Revision,
     count: usize,
     /// Of all lines but the last.
+    #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "names the backup in etcd"))]
     checksum: String,
     /// The file says it, so that it is known to be unaltered.
     has_checksum: bool,

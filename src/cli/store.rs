@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 
 use super::args::{StandaloneArgs, StoreArgs};
 use super::paths;
-use crate::apiserver::import::is_half_restored;
 use crate::apiserver::object::is_whole;
 #[cfg(feature = "etcd")]
 use crate::apiserver::object::plain_form;
@@ -46,22 +45,8 @@ impl Place {
     }
 
     /// # Errors
-    /// A store that is held, damaged, half filled, not accessible or not reachable.
+    /// A store that is held, damaged, half restored, not accessible or not reachable.
     pub async fn open(&self, clock: &Clock) -> anyhow::Result<Arc<dyn Store>> {
-        let store = self.connect(clock).await?;
-        ensure!(
-            !is_half_restored(&*store).await?,
-            "a backup was being restored into {self} and did not come to its end; restore the same backup again, \
-             or remove everything there first"
-        );
-        Ok(store)
-    }
-
-    /// The same, also when it is only half filled.
-    ///
-    /// # Errors
-    /// See [`Place::open`].
-    pub async fn connect(&self, clock: &Clock) -> anyhow::Result<Arc<dyn Store>> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryStore::new()),
             Self::Disk(dir) => Arc::new(DiskStore::open(dir, clock.now())?),
@@ -107,13 +92,7 @@ pub fn data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 /// There is one; the directory is held or not ours.
 pub fn make_new(place: &Place, clock: &Clock) -> anyhow::Result<()> {
     let Place::Disk(dir) = place else { bail!("--new-store is for a store on disk that is gone") };
-    ensure!(
-        !dir.join("store.redb").exists(),
-        "there is a store in {}: --new-store is only for a directory whose store is gone",
-        dir.display()
-    );
-    let new = NewStore::begin(dir, clock.now())?;
-    Ok(new.finish(&MemoryStore::new())?)
+    NewStore::empty(dir, clock.now()).context("--new-store")
 }
 
 /// `capstan standalone --check` and `--repair`: what to say.
@@ -124,9 +103,6 @@ pub fn upkeep(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
     let Place::Disk(dir) = Place::of(&args.store)? else {
         bail!("only a store on disk is checked and repaired here; etcd has etcdctl for it");
     };
-    if !dir.join("store.redb").exists() {
-        bail!("there is no store in {}", dir.display());
-    }
     let in_order = |found: &Checked| {
         format!(
             "{}: in order; {} objects at revision {}, changes since {}, {} bytes\n",

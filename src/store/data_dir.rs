@@ -17,10 +17,12 @@ use crate::time::{Timestamp, rfc3339};
 const LOCK: &str = "lock";
 /// Says that a store was here.
 const MARK: &str = "store.mark";
+/// What the kernel says of a sector that cannot be read or written.
+pub(super) const EIO: i32 = 5;
 /// Files that show that a folder is one of ours. Folders of earlier versions have no mark.
 const SIGNS: [&str; 4] = [MARK, "store.redb", "ca.key", "admin.token"];
-/// How the names of our files begin, those under way included.
-const OURS: [&str; 6] = [LOCK, "store.", "ca.key", "ca.crt", "admin.token", "read-only.token"];
+/// Our files. Those under way or put aside have one of these names, a dot, and more.
+const OURS: [&str; 7] = [LOCK, MARK, "store.redb", "ca.key", "ca.crt", "admin.token", "read-only.token"];
 /// Permission bits with which others could enter a folder or put something into it.
 const OTHERS: u32 = 0o033;
 /// The mark is raised in steps, so that hardly any write has to wait for it.
@@ -76,10 +78,38 @@ pub enum OpenError {
     Occupied { dir: String },
     #[error("there is no store in {dir}")]
     NoStore { dir: String },
+    #[error("there is a store in {dir}; a new one is only made where it is gone")]
+    Present { dir: String },
     #[error(transparent)]
-    File(#[from] FileError),
-    #[error("cannot {what} {path}: {source}; check that the directory exists and belongs to you")]
-    Io { what: &'static str, path: String, source: std::io::Error },
+    File(FileError),
+    #[error("cannot {what} {path}: {source}{}", advice(source))]
+    Io { what: &'static str, path: String, source: io::Error },
+}
+
+impl From<FileError> for OpenError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Io { what, path, source } => Self::Io { what, path, source },
+            other => Self::File(other),
+        }
+    }
+}
+
+/// What to check after a failure.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "; check that you may go there, and that it belongs to you",
+        ErrorKind::ReadOnlyFilesystem => {
+            "; the disk is mounted read-only: capstan standalone --check and capstan backup work there all the same"
+        }
+        ErrorKind::NotFound => "; check the path",
+        ErrorKind::NotADirectory => "; check the path: a part of it is not a folder",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room on the disk",
+        _ if error.raw_os_error() == Some(EIO) => {
+            "; the disk fails: look into the log of the kernel, and copy what can still be read to another one"
+        }
+        _ => "",
+    }
 }
 
 /// What the mark says, for people and for the next start.
@@ -129,7 +159,10 @@ impl DataDir {
             }
             None => None,
         };
-        Ok(Self { path: path.to_owned(), _lock: lock, revisions_below: 0, retry_at: 0 })
+        // What cannot be read here says nothing; the data file may be read all the same.
+        let mark = read_mark(path).ok().flatten();
+        let revisions_below = mark.map_or(0, |mark| mark.revisions_below);
+        Ok(Self { path: path.to_owned(), _lock: lock, revisions_below, retry_at: 0 })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -148,15 +181,21 @@ impl DataDir {
         let path = self.file(file);
         match fs::metadata(&path) {
             Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(&path) {
-                Ok(target) => Err(OpenError::Dangling {
-                    path: path.display().to_string(),
-                    target: target.display().to_string(),
-                }),
-                Err(_) => Ok(false),
-            },
+            Err(error) if error.kind() == ErrorKind::NotFound => dangling(&path).map_or(Ok(false), Err),
             Err(source) => Err(io_error("open", &path)(source)),
         }
+    }
+
+    /// Refuses a folder without the data file.
+    ///
+    /// # Errors
+    /// [`OpenError::NoStore`], [`OpenError::Vanished`], [`OpenError::Dangling`].
+    pub(super) fn require(&self, file: &'static str) -> Result<(), OpenError> {
+        if self.has(file)? {
+            return Ok(());
+        }
+        self.check_never_used(file)?;
+        Err(OpenError::NoStore { dir: self.path.display().to_string() })
     }
 
     /// Refuses a folder in which a store was, and is no more.
@@ -215,7 +254,7 @@ fn has_sign(path: &Path) -> bool {
 
 /// Makes a folder that only we can enter. One that is there stays as it is, and has to be like that.
 fn make_ours(path: &Path) -> Result<(), OpenError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("create", path))?;
+    make(path)?;
     let found = fs::metadata(path).map_err(io_error("look at", path))?;
     let unfit = |why: String| OpenError::Unfit { dir: path.display().to_string(), why };
     if found.uid() != private_file::user() {
@@ -224,7 +263,7 @@ fn make_ours(path: &Path) -> Result<(), OpenError> {
     if !has_sign(path) {
         for entry in fs::read_dir(path).map_err(io_error("read", path))? {
             let name = entry.map_err(io_error("read", path))?.file_name().to_string_lossy().into_owned();
-            if !OURS.iter().any(|ours| name.starts_with(ours)) {
+            if !is_ours(&name) {
                 return Err(unfit(format!("holds other things, such as {name}")));
             }
         }
@@ -234,6 +273,31 @@ fn make_ours(path: &Path) -> Result<(), OpenError> {
         return Err(OpenError::NotPrivate { dir: path.display().to_string(), mode });
     }
     Ok(())
+}
+
+fn is_ours(name: &str) -> bool {
+    OURS.iter()
+        .any(|ours| name.strip_prefix(ours).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+/// Makes the folders that are missing (0700), and makes their names durable.
+fn make(path: &Path) -> Result<(), OpenError> {
+    if let Some(dangling) = path.ancestors().find_map(dangling) {
+        return Err(dangling);
+    }
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io_error("create", path))?;
+    for made in missing {
+        private_file::sync_folder_of(made).map_err(io_error("make", made))?;
+    }
+    Ok(())
+}
+
+/// A link to what is not there.
+fn dangling(path: &Path) -> Option<OpenError> {
+    let target = fs::read_link(path).ok().filter(|_| !path.exists())?;
+    Some(OpenError::Dangling { path: path.display().to_string(), target: target.display().to_string() })
 }
 
 /// Takes the lock of a folder, or says who has it.

@@ -30,7 +30,7 @@ pub use blob::Blob;
 pub use data_dir::{OpenError, claim};
 pub use disk::{Checked, DiskStore, NewStore, Repaired};
 #[cfg(feature = "etcd")]
-pub use etcd::{EtcdOptions, EtcdStore, Plain, TlsFiles};
+pub use etcd::{EtcdOptions, EtcdRestore, EtcdStore, Plain, RestoreError, TlsFiles};
 pub use memory::MemoryStore;
 
 /// Position in the one order of all changes. 0 is before the first.
@@ -160,6 +160,11 @@ pub enum Error {
     Untrusted { store: String, reason: String },
     #[error("{store} takes at most {limit} in one request: {reason}")]
     TooLarge { store: String, limit: &'static str, reason: String },
+    #[error(
+        "a backup was being restored into {store} below {prefix}, and did not come to its end. Nothing was changed: \
+         restore the same backup again, or make room with: etcdctl del --prefix {prefix}/ && etcdctl del {mark}"
+    )]
+    HalfRestored { store: String, prefix: String, mark: String },
     #[error("the store is closed")]
     Closed,
 }

@@ -152,6 +152,7 @@ impl From<store::Error> for Failure {
             // No Retry-After: clients would repeat it by themselves for half a minute before they say why.
             store::Error::Unavailable { .. }
             | store::Error::Untrusted { .. }
+            | store::Error::HalfRestored { .. }
             | store::Error::Suspended { .. } => Self::unavailable(error.to_string(), 0),
             store::Error::TooLarge { .. } => Self::request_too_large(error),
             store::Error::Closed => Self::unavailable("the server is shutting down", 1),

@@ -1,7 +1,8 @@
 //! Looking at a data file at rest, and saving what can be saved of a damaged one. Must not know
 //! objects: what a whole value is, is asked.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,16 +12,13 @@ use super::file::{DataFile, Loaded};
 use super::folder::RealFolder;
 use super::salvage::{Scrub, salvage};
 use super::{DiskStore, FILE, overlay};
-use crate::store::data_dir::{DataDir, OpenError};
+use crate::store::data_dir::{DataDir, EIO, OpenError};
 use crate::store::{Key, MemoryStore, Revision};
 use crate::time::Timestamp;
 
 /// A repaired store goes on this far above the last revision that could be read, because later ones
 /// may have been seen by clients and then lost.
 const LEAP: Revision = 1_000_000;
-
-/// What the kernel says of a sector that cannot be read.
-const EIO: i32 = 5;
 
 /// A file in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +61,7 @@ impl DiskStore {
     /// [`OpenError`]: in use, damaged, or not there.
     pub fn check(dir: &Path) -> Result<Checked, OpenError> {
         let dir = DataDir::share(dir)?;
+        dir.require(FILE)?;
         check(&dir.file(FILE))
     }
 
@@ -72,9 +71,7 @@ impl DiskStore {
     /// [`OpenError`]: in use, damaged, or not there.
     pub fn read(dir: &Path) -> Result<MemoryStore, OpenError> {
         let dir = DataDir::share(dir)?;
-        if !dir.has(FILE)? {
-            return Err(OpenError::NoStore { dir: dir.path().display().to_string() });
-        }
+        dir.require(FILE)?;
         let loaded = overlay::read(&dir.file(FILE))?;
         Ok(MemoryStore::of(loaded.objects, loaded.revision))
     }
@@ -90,6 +87,7 @@ impl DiskStore {
         now: Timestamp,
         whole: fn(&Bytes) -> bool,
     ) -> Result<Result<Checked, Repaired>, OpenError> {
+        DataDir::share(dir)?.require(FILE)?;
         let dir = DataDir::acquire(dir, now)?;
         let path = dir.file(FILE);
         let damage = match check(&path) {
@@ -105,11 +103,12 @@ impl DiskStore {
         }
         let revision = found.revision.saturating_add(LEAP);
         let content = Loaded { objects: found.objects, revision, compacted: revision, changes: Vec::new() };
-        let original = path.with_extension(format!("redb.damaged-{}", now.format("%Y%m%dT%H%M%SZ")));
-        let io = |source| OpenError::Io { what: "move away", path: path.display().to_string(), source };
-        fs::rename(&path, &original).map_err(io)?;
+        let original = keep(&path, now)?;
         if let Err(failed) = DataFile::create(&RealFolder::of(&path), &content) {
-            fs::rename(&original, &path).map_err(io)?;
+            if !failed.renamed {
+                // It still has its own name.
+                let _ = fs::remove_file(&original);
+            }
             return Err(failed.error);
         }
         Ok(Err(Repaired {
@@ -124,6 +123,34 @@ impl DiskStore {
             revision,
         }))
     }
+}
+
+/// Gives a damaged file a second name beside it, which is returned. It keeps the first one until the new
+/// file takes that: a repair that is killed never leaves a folder whose store seems to be gone.
+fn keep(path: &Path, now: Timestamp) -> Result<PathBuf, OpenError> {
+    let io = |source| OpenError::Io { what: "keep", path: path.display().to_string(), source };
+    // Where it is a link, the file itself: the new one replaces that.
+    let target = fs::canonicalize(path).map_err(io)?;
+    let kept = target.with_extension(format!("redb.damaged-{}", now.format("%Y%m%dT%H%M%SZ")));
+    match fs::hard_link(&target, &kept) {
+        // Not every file system has second names.
+        Err(error) if is_without_links(&error) => copy(&target, &kept).map_err(io)?,
+        linked => linked.map_err(io)?,
+    }
+    Ok(kept)
+}
+
+fn is_without_links(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks)
+}
+
+/// A copy that is whole or not there.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let copied = fs::copy(from, to).and_then(|_| File::open(to)?.sync_all());
+    if copied.is_err() {
+        let _ = fs::remove_file(to);
+    }
+    copied
 }
 
 /// Between two bites of a scrub.
@@ -171,21 +198,5 @@ fn check(path: &Path) -> Result<Checked, OpenError> {
         bytes,
         revision: loaded.revision,
         compacted: loaded.compacted,
-    })
-}
-
-/// Works on a copy beside the file, which is removed afterwards.
-fn on_copy<T>(path: &Path, work: impl FnOnce(&Path) -> Result<T, OpenError>) -> Result<T, OpenError> {
-    let shown = path.display().to_string();
-    let copy = path.with_extension("redb.checking");
-    let result = match fs::copy(path, &copy) {
-        Ok(_) => work(&copy),
-        Err(source) => Err(OpenError::Io { what: "copy", path: shown.clone(), source }),
-    };
-    let _ = fs::remove_file(&copy);
-    result.map_err(|error| match error {
-        OpenError::Corrupt { reason, .. } => OpenError::Corrupt { path: shown, reason },
-        OpenError::Format { found, known, .. } => OpenError::Format { path: shown, found, known },
-        other => other,
     })
 }

@@ -36,6 +36,19 @@ impl NewStore {
         Ok(Self { dir, floor })
     }
 
+    /// Makes an empty store where one is gone, above every revision that it may have given out.
+    ///
+    /// # Errors
+    /// [`OpenError`], [`OpenError::Present`] for one.
+    pub fn empty(dir: &Path, now: Timestamp) -> Result<(), OpenError> {
+        let dir = DataDir::acquire(dir, now)?;
+        if dir.has(FILE)? {
+            return Err(OpenError::Present { dir: dir.path().display().to_string() });
+        }
+        let floor = dir.start();
+        Self { dir, floor }.finish(&MemoryStore::new())
+    }
+
     /// Every revision of the new store has to be above this one.
     #[must_use]
     pub fn floor(&self) -> Revision {

@@ -2,8 +2,10 @@
 //! stays in memory. Owns those pages; must not know what is in them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -97,12 +99,31 @@ impl Overlay {
         Ok(page)
     }
 
+    /// Changes `length` bytes from `start` on. `each` gets where a part is in the whole, and the part.
+    fn change(
+        &self,
+        written: &mut Written,
+        start: u64,
+        length: usize,
+        mut each: impl FnMut(Range<usize>, &mut [u8]),
+    ) -> io::Result<()> {
+        Self::parts(start, length, |number, within, part| {
+            let page = match written.pages.entry(number) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(free) => free.insert(self.page(number)?),
+            };
+            let end = within + part.len();
+            each(part, &mut page[within..end]);
+            Ok(())
+        })
+    }
+
     /// Calls `each` with the parts of `start..start + length` that lie in one page: its number, where in
     /// the page, and where in the whole.
     fn parts(
         start: u64,
         length: usize,
-        mut each: impl FnMut(u64, usize, std::ops::Range<usize>) -> io::Result<()>,
+        mut each: impl FnMut(u64, usize, Range<usize>) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut done = 0;
         while done < length {
@@ -142,9 +163,8 @@ impl StorageBackend for Overlay {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut written = self.written.lock();
         // What is behind a shorter end reads as zeros when the file grows again.
-        for number in len.div_ceil(PAGE_BYTES)..written.bytes.div_ceil(PAGE_BYTES) {
-            written.pages.insert(number, vec![0; PAGE_BYTES as usize]);
-        }
+        let behind = usize::try_from(written.bytes.saturating_sub(len)).map_err(io::Error::other)?;
+        self.change(&mut written, len, behind, |_, page| page.fill(0))?;
         written.bytes = len;
         Ok(())
     }
@@ -155,16 +175,7 @@ impl StorageBackend for Overlay {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut written = self.written.lock();
-        Self::parts(offset, data.len(), |number, within, part| {
-            if !written.pages.contains_key(&number) {
-                let page = self.page(number)?;
-                written.pages.insert(number, page);
-            }
-            if let Some(page) = written.pages.get_mut(&number) {
-                page[within..within + part.len()].copy_from_slice(&data[part]);
-            }
-            Ok(())
-        })?;
+        self.change(&mut written, offset, data.len(), |part, page| page.copy_from_slice(&data[part]))?;
         written.bytes = written.bytes.max(offset + data.len() as u64);
         Ok(())
     }

@@ -240,3 +240,68 @@ async fn a_file_that_is_mostly_free_shrinks() {
     let told = store.watch("/", revision - 1).await.unwrap().next().await.unwrap();
     assert_eq!(told.iter().map(|change| change.revision).collect::<Vec<_>>(), [revision, revision + 1]);
 }
+
+/// A damaged file without its last byte, in `dir`, and its bytes.
+async fn damaged(dir: &std::path::Path) -> Vec<u8> {
+    let store = open(dir).unwrap();
+    create(&store, "/a", b"kept").await;
+    drop(store);
+    let mut bytes = fs::read(dir.join("store.redb")).unwrap();
+    bytes.pop();
+    fs::write(dir.join("store.redb"), &bytes).unwrap();
+    bytes
+}
+
+#[tokio::test]
+async fn a_repair_that_cannot_write_leaves_everything_as_it_was() {
+    let dir = crate::store::data_dir::private_tempdir();
+    let bytes = damaged(dir.path()).await;
+    // Stands in the way of the new file.
+    fs::create_dir(dir.path().join("store.redb.new")).unwrap();
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    DiskStore::repair(dir.path(), Timestamp::default(), |_| true).unwrap_err();
+    assert_eq!((names(), fs::read(dir.path().join("store.redb")).unwrap()), (before, bytes));
+}
+
+/// The link was moved away, and the new file took the place of what it led to.
+#[tokio::test]
+async fn a_damaged_file_behind_a_link_is_kept_beside_itself() {
+    let (dir, disk) = (crate::store::data_dir::private_tempdir(), tempfile::tempdir().unwrap());
+    let bytes = damaged(dir.path()).await;
+    let (link, file) = (dir.path().join("store.redb"), disk.path().join("data"));
+    fs::rename(&link, &file).unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let Err(repaired) = DiskStore::repair(dir.path(), Timestamp::default(), |_| true).unwrap() else {
+        panic!("there was nothing to repair");
+    };
+    assert_eq!(repaired.original.parent(), Some(disk.path()));
+    assert_eq!(fs::read(&repaired.original).unwrap(), bytes);
+    assert_eq!(fs::read_link(&link).unwrap(), file);
+    let store = open(dir.path()).unwrap();
+    assert_eq!(store.get("/a").await.unwrap().unwrap().value.unpack().unwrap(), "kept");
+}
+
+/// The folder of a folder was not synced, so after a power cut the store could be gone with its mark.
+#[test]
+fn a_path_of_new_folders_is_made_private_and_a_dangling_one_is_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("one/two");
+    drop(open(&path).unwrap());
+    for made in ["one", "one/two"] {
+        let mode = fs::metadata(dir.path().join(made)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700, "{made}");
+    }
+    symlink(dir.path().join("away"), dir.path().join("link")).unwrap();
+    for below in ["link", "link/three"] {
+        let refused = open(&dir.path().join(below)).err();
+        assert!(matches!(refused, Some(OpenError::Dangling { .. })), "{refused:?}");
+    }
+    assert!(!dir.path().join("away").exists());
+}

@@ -53,6 +53,15 @@ impl Layout {
         }
     }
 
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// What the store is called in sentences.
+    pub(super) fn store(&self) -> String {
+        self.store.clone()
+    }
+
     pub(super) fn etcd_key(&self, key: &str) -> String {
         format!("{}{}", self.prefix, key.strip_prefix(self.within.as_str()).unwrap_or(key))
     }

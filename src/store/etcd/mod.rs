@@ -17,6 +17,7 @@ mod grpc;
 mod layout;
 mod members;
 mod mirror;
+mod restore;
 mod wire;
 mod writer;
 
@@ -42,6 +43,7 @@ use super::image::Image;
 use super::{Entry, Error, Key, Outcome, Page, Range, Revision, Store, Txn, TxnLimit, Watch};
 use crate::rng::Rng;
 pub use layout::Plain;
+pub use restore::{EtcdRestore, RestoreError};
 
 /// The key by which servers agree on who compacts. A kube-apiserver's, so that both can share it.
 const COMPACT_KEY: &str = "compact_rev_key";
@@ -105,9 +107,11 @@ impl EtcdStore {
     /// Connects to whichever member answers, and reads everything once.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when none answers, and what [`Error`] says else.
+    /// [`Error::Unavailable`] when none answers, [`Error::HalfRestored`], and what [`Error`] says else.
     pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
-        Self::connect_bounded(options, Bounds::default()).await
+        let store = Self::connect_bounded(options, Bounds::default()).await?;
+        restore::check_whole(&store.0.members, &store.0.layout).await?;
+        Ok(store)
     }
 
     pub(super) async fn connect_bounded(options: EtcdOptions, bounds: Bounds) -> Result<Self, Error> {

@@ -12,6 +12,7 @@
 //!
 //! Slots that nobody has written for a while are removed by whoever compacts.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -41,6 +42,8 @@ pub(super) struct Writer {
     idle: Mutex<Vec<Slot>>,
     /// Held while slots are made, so that those who wait share them.
     making: tokio::sync::Mutex<()>,
+    /// What every write depends on, besides its own expectations.
+    condition: OnceLock<Guard>,
 }
 
 struct Slot {
@@ -88,7 +91,13 @@ impl Writer {
             turns: AtomicU64::new(0),
             idle: Mutex::default(),
             making: tokio::sync::Mutex::default(),
+            condition: OnceLock::new(),
         }
+    }
+
+    /// From now on nothing is written once this does not hold. The first such guard stays.
+    pub(super) fn depend_on(&self, guard: Guard) {
+        let _ = self.condition.set(guard);
     }
 
     pub(super) async fn commit(&self, txn: &Txn) -> Result<Written, Error> {
@@ -138,7 +147,7 @@ impl Writer {
                 match self.conflict(txn, &answer) {
                     _ if held.is_none_or(|item| item.modified != slot.modified) => Turn::NoSlot,
                     Some(conflict) => Turn::Done(conflict),
-                    None => Turn::Failed(Failure::Refused("it gave no reason".to_owned())),
+                    None => Turn::Failed(self.refused()),
                 }
             }
             Err(Failure::Full(reason)) => self.look(slot, &turn, Failure::Full(reason)).await,
@@ -219,7 +228,7 @@ impl Writer {
     fn deleted_before(&self, txn: &Txn, answer: &Answer, lost: Option<Failure>) -> Result<Written, Error> {
         let conflict = self.conflict(txn, answer);
         let Some(Written::Conflict { key, current }) = conflict else {
-            return Err(self.layout.failed(&Failure::Refused("it gave no reason".to_owned())));
+            return Err(self.layout.failed(&self.refused()));
         };
         let Some(lost) = lost else { return Ok(Written::Conflict { key, current }) };
         let deletes =
@@ -237,7 +246,7 @@ impl Writer {
         let layout = &self.layout;
         let guard = |(key, at): &(Key, Revision)| Guard { key: layout.etcd_key(key), modified: *at };
         Transaction {
-            guards: txn.expect.iter().map(guard).collect(),
+            guards: txn.expect.iter().map(guard).chain(self.condition.get().cloned()).collect(),
             then: (txn.writes.iter())
                 .map(|write| match write {
                     Write::Put(key, value) => Op::Put(layout.etcd_key(key), layout.value(value)),
@@ -255,6 +264,15 @@ impl Writer {
             let current = found.as_ref().and_then(|item| self.layout.entry(item));
             (at != *expected).then(|| Written::Conflict { key: key.clone(), current })
         })
+    }
+
+    /// Of a transaction whose expectations held, and which was not made all the same.
+    fn refused(&self) -> Failure {
+        let reason = match self.condition.get() {
+            Some(guard) => format!("somebody else has changed {}, on which this write depends", guard.key),
+            None => "it gave no reason".to_owned(),
+        };
+        Failure::Refused(reason)
     }
 
     /// A slot for one transaction.

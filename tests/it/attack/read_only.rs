@@ -128,7 +128,7 @@ fn one_shots(cluster: &str, is_long: bool) -> Vec<String> {
 async fn a_read_only_process_sends_no_write_whatever_is_typed() {
     let mut bounds = Bounds::of(1);
     let is_long = bounds.is_long();
-    let recorder = Recorder::over(FLEET, Vec::new(), |object| object).await;
+    let recorder = Recorder::over(FLEET, Vec::new(), Vec::new(), |object| object).await;
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = recorder.kubeconfig(folder.path(), "recorded");
     let (namespace, cluster) = first_cluster(FLEET);

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use capstan::admission::Webhooks;
+use capstan::apiserver::object::encode;
 use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::rng::Rng;
 use capstan::sim::scenario::Scenario;
-use capstan::store::MemoryStore;
+use capstan::store::{MemoryStore, Write, write_all};
 use capstan::time::{Clock, Timestamp};
 use http::{Method, Request};
 use hyper::body::Incoming;
@@ -54,8 +55,14 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Over a made-up fleet that nothing reconciles; `change` is applied to each object first.
-    pub async fn over(scenario: &str, extra: Vec<Value>, change: impl Fn(Value) -> Value + Send) -> Self {
+    /// Over a made-up fleet that nothing reconciles, and Clusters that go straight into the store because no
+    /// API would take their names; `change` is applied to each object first.
+    pub async fn over(
+        scenario: &str,
+        extra: Vec<Value>,
+        misnamed: Vec<Value>,
+        change: impl Fn(Value) -> Value + Send + Sync,
+    ) -> Self {
         let options = Options {
             clock: Clock::system(),
             rng: Rng::seeded(7),
@@ -63,10 +70,13 @@ impl Recorder {
             tokens: Tokens::random(),
             admission: Arc::new(Webhooks),
         };
-        let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
+        let store = MemoryStore::new();
+        let server = ApiServer::open(Arc::new(store.clone()), options).await.expect("a server");
         let now: Timestamp = Clock::system().now();
         let objects = Scenario::parse(scenario).expect("a scenario").objects(now).chain(extra);
-        server.import(objects.map(change)).await.expect("imported");
+        server.import(objects.map(&change)).await.expect("imported");
+        let writes = misnamed.into_iter().map(|cluster| put_cluster(&change(cluster)));
+        write_all(&store, writes.collect()).await.expect("written");
         Self::serve(server).await
     }
 
@@ -109,6 +119,12 @@ impl Recorder {
             news.await;
         }
     }
+}
+
+fn put_cluster(cluster: &Value) -> Write {
+    let text = |field: &str| cluster["metadata"][field].as_str().expect(field);
+    let key = format!("/registry/cluster.x-k8s.io/clusters/{}/{}", text("namespace"), text("name"));
+    Write::Put(key.as_str().into(), encode(cluster, b"", 0).expect("an object"))
 }
 
 /// Namespace and name of the first Cluster of a made-up fleet.

@@ -16,6 +16,7 @@ use super::pages::{Pages, Pointer};
 use super::tree::Walker;
 use super::{Salvage, Scrub, salvage};
 use crate::rng::Rng;
+use crate::store::data_dir::private_tempdir;
 use crate::store::{DiskStore, Outcome, Revision, Store as _, Txn, Write};
 use crate::time::Timestamp;
 
@@ -69,7 +70,7 @@ async fn work(store: &DiskStore, rng: &Rng, turns: u64, model: &mut BTreeMap<Str
 /// A file as a clean end leaves it, or as a kill does.
 fn original(seed: u64, turns: u64) -> Original {
     let rng = Rng::seeded(seed);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = private_tempdir();
     let path = folder.path().join("store.redb");
     let mut model = BTreeMap::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -282,7 +283,7 @@ impl fmt::Display for Tally {
 }
 
 fn repair(original: &Original, damage: &Damage) -> Tally {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = private_tempdir();
     let path = folder.path().join("store.redb");
     let damaged = damage.apply(&original.bytes);
     std::fs::write(&path, &damaged).unwrap();
@@ -329,7 +330,7 @@ fn bite_until_found(scrub: &mut Scrub, bites: usize) -> Option<super::scrub::Rot
 #[test]
 fn a_scrub_finds_a_damaged_page_while_the_store_is_open() {
     let rng = Rng::seeded(5);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = private_tempdir();
     let path = folder.path().join("store.redb");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let store = DiskStore::open(folder.path(), Timestamp::default()).unwrap();
@@ -350,7 +351,7 @@ fn a_scrub_finds_a_damaged_page_while_the_store_is_open() {
 /// Pages are used again while they are compared: that is not damage.
 #[test]
 fn a_scrub_says_nothing_while_commits_move_pages() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = private_tempdir();
     let path = folder.path().join("store.redb");
     let store = DiskStore::open(folder.path(), Timestamp::default()).unwrap();
     let writer = std::thread::spawn(move || {
@@ -371,7 +372,7 @@ fn a_scrub_says_nothing_while_commits_move_pages() {
 #[test]
 fn rubbish_is_read_to_its_end() {
     let rng = Rng::seeded(7);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = private_tempdir();
     let path = folder.path().join("store.redb");
     let original = original(8, 30);
     for round in 0..20_u64 {
@@ -394,7 +395,7 @@ fn rubbish_is_read_to_its_end() {
 
 #[test]
 fn a_file_whose_head_is_gone_is_brought_back_whole() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = private_tempdir();
     let path = folder.path().join("store.redb");
     let original = original(9, 120);
     let bytes = [vec![0; PAGE], original.bytes[PAGE..].to_vec()].concat();

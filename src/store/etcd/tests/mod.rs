@@ -9,6 +9,7 @@ use tokio::time::timeout;
 mod exactly_once;
 mod faults;
 mod model;
+mod restore;
 #[allow(dead_code, reason = "the integration tests use it too")]
 pub(in crate::store) mod server;
 

@@ -60,6 +60,8 @@ pub(super) enum Fault {
 
 struct State {
     revision: Revision,
+    /// What was before is forgotten.
+    compacted: Revision,
     items: BTreeMap<String, Item>,
     past: Vec<Event>,
     conditions: [Condition; MEMBERS],
@@ -67,6 +69,8 @@ struct State {
     taken: [Vec<Transaction>; MEMBERS],
     faults: VecDeque<Fault>,
     room: Room,
+    /// So many requests more are looked at, and none after them; `None`: all are.
+    left: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -80,12 +84,14 @@ impl Model {
     pub(super) fn new() -> Self {
         let state = State {
             revision: 1,
+            compacted: 0,
             items: BTreeMap::new(),
             past: Vec::new(),
             conditions: [Condition::Up; MEMBERS],
             taken: Default::default(),
             faults: VecDeque::new(),
             room: Room::Enough,
+            left: None,
         };
         Self { state: Arc::new(Mutex::new(state)), stirred: watch::Sender::new(0) }
     }
@@ -120,10 +126,27 @@ impl Model {
         self.state.lock().room = room;
     }
 
+    /// After this many requests no more is looked at, until [`Model::heal`].
+    pub(super) fn cut_after(&self, requests: usize) {
+        self.state.lock().left = Some(requests);
+    }
+
+    /// Waits until the last request was let in.
+    pub(super) async fn until_cut(&self) {
+        let mut stirred = self.stirred.subscribe();
+        while self.state.lock().left != Some(0) {
+            // The model has the sender.
+            let _ = stirred.changed().await;
+        }
+    }
+
     /// No more faults, room for everything, and every member is up.
     pub(super) fn heal(&self) {
-        self.state.lock().faults.clear();
-        self.set_room(Room::Enough);
+        let mut state = self.state.lock();
+        state.faults.clear();
+        state.left = None;
+        state.room = Room::Enough;
+        drop(state);
         (0..MEMBERS).for_each(|place| self.set(place, Condition::Up));
     }
 
@@ -149,6 +172,15 @@ impl Model {
 
     /// What a member does before it looks at a request; ends only if it gets to look at it.
     async fn admit(&self, place: usize, write: Option<&Transaction>) -> Result<Fault, Failure> {
+        let left = self.state.lock().left;
+        match left {
+            Some(0) => std::future::pending().await,
+            Some(left) => {
+                self.state.lock().left = Some(left - 1);
+                self.stir();
+            }
+            None => {}
+        }
         match self.condition(place) {
             Condition::Dead => Err(Failure::Unreachable("refused".to_owned())),
             Condition::NoLeader => Err(Failure::Unready("no leader".to_owned())),
@@ -209,11 +241,28 @@ impl State {
         Answer { held, revision: self.revision, found }
     }
 
-    fn range(&self, query: &Query) -> Found {
+    fn range(&self, query: &Query) -> Result<Found, Failure> {
         let end = query.end.clone().unwrap_or_else(|| format!("{}\0", query.from));
-        // Past revisions are only read before anything is written.
-        let items = self.items.range(query.from.clone()..end).map(|(_, item)| item.clone()).collect();
-        Found { items, more: false, revision: self.revision }
+        let at = query.at.unwrap_or(self.revision);
+        if at < self.compacted {
+            return Err(Failure::Compacted("required revision has been compacted".to_owned()));
+        }
+        let past = (at < self.revision).then(|| self.items_at(at));
+        let items = past.as_ref().unwrap_or(&self.items).range(query.from.clone()..end);
+        let items = items.map(|(_, item)| item.clone()).collect();
+        Ok(Found { items, more: false, revision: self.revision })
+    }
+
+    fn items_at(&self, revision: Revision) -> BTreeMap<String, Item> {
+        let mut items = BTreeMap::new();
+        for event in self.past.iter().filter(|event| event.revision <= revision) {
+            let key = String::from_utf8_lossy(&event.key).into_owned();
+            match &event.put {
+                Some(item) => items.insert(key, item.clone()),
+                None => items.remove(&key),
+            };
+        }
+        items
     }
 }
 
@@ -236,7 +285,7 @@ impl Member for ModelMember {
             Fault::DoneUnsaid | Fault::DoneLater(_) => return Err(lost()),
             Fault::Slow(ms) => sleep(Duration::from_millis(ms)).await,
         }
-        Ok(self.model.state.lock().range(query))
+        self.model.state.lock().range(query)
     }
 
     async fn txn(&self, transaction: &Transaction) -> Result<Answer, Failure> {
@@ -263,8 +312,16 @@ impl Member for ModelMember {
         }
     }
 
-    async fn compact(&self, _: Revision) -> Result<(), Failure> {
-        Ok(())
+    async fn compact(&self, upto: Revision) -> Result<(), Failure> {
+        let fault = self.model.admit(self.place, None).await?;
+        match fault {
+            Fault::Unready => return Err(Failure::Unready("no leader".to_owned())),
+            Fault::Vanishes => std::future::pending().await,
+            _ => {}
+        }
+        let mut state = self.model.state.lock();
+        state.compacted = state.compacted.max(upto);
+        if matches!(fault, Fault::DoneUnsaid | Fault::DoneLater(_)) { Err(lost()) } else { Ok(()) }
     }
 
     async fn watch(&self, from: Revision) -> Result<Box<dyn Feed>, Failure> {
@@ -309,6 +366,9 @@ impl ModelFeed {
             return Ok(None);
         }
         let state = self.model.state.lock();
+        if self.next < state.compacted {
+            return Ok(Some(News::Compacted(state.compacted)));
+        }
         let events: Vec<Event> =
             state.past.iter().filter(|event| event.revision >= self.next).cloned().collect();
         if events.is_empty() {

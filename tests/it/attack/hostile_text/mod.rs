@@ -153,8 +153,8 @@ impl Fleet {
     async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (namespace, cluster) = first_cluster(FLEET);
-        let extra = [events("Cluster", &namespace, &cluster), hostile_names()].concat();
-        let recorder = Recorder::over(FLEET, extra, poisoned).await;
+        let events = events("Cluster", &namespace, &cluster);
+        let recorder = Recorder::over(FLEET, events, hostile_names(), poisoned).await;
         let context = format!("ctx{}", PAYLOADS[0]);
         let kubeconfig = recorder.kubeconfig(folder.path(), &context);
         Self { folder, kubeconfig, namespace, cluster, _recorder: recorder }
