@@ -10,7 +10,9 @@ use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, PostParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 
-use super::{Folder, Killer, kills, refusal, refused_with, run, said};
+use super::{Folder, Killer, kills, refused_with, said};
+#[cfg(feature = "etcd")]
+use super::{refusal, run};
 use crate::standalone::Standalone;
 
 async fn maps(server: &Standalone) -> Api<ConfigMap> {
