@@ -287,7 +287,7 @@ async fn a_damaged_file_behind_a_link_is_kept_beside_itself() {
     assert_eq!(store.get("/a").await.unwrap().unwrap().value.unpack().unwrap(), "kept");
 }
 
-/// The folder of a folder was not synced, so after a power cut the store could be gone with its mark.
+/// That their names are synced is not seen here: it would take a disk that loses power.
 #[test]
 fn a_path_of_new_folders_is_made_private_and_a_dangling_one_is_refused() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
