@@ -143,6 +143,14 @@ const FILE_LINES_MAX: usize = 600;
 /// Longer files, each with its reason.
 const LONG_FILES: &[(&str, &str)] = &[];
 
+/// Items that are public and that only tests name, each with its reason.
+const FOR_TESTS: &[(&str, &str)] = &[
+    ("fixed", "the clock of tests"),
+    ("wait_until_idle", "the engine under paused time"),
+    ("set_fault", "what simulated machines do wrong on demand"),
+    ("worker_marks", "MachineSets do not remediate yet: docs/differences.md"),
+];
+
 struct Source {
     /// Relative to `src/`.
     name: String,
@@ -498,4 +506,57 @@ fn the_architecture_document_shows_the_matrix_that_is_enforced() {
         strata, listed,
         "docs/architecture.md: one row for each stratum of the API server, in this order"
     );
+}
+
+/// The names of public items: what stands behind `pub fn`, `pub struct` and so on.
+fn public_items(code: &str) -> Vec<String> {
+    const KINDS: [&str; 7] = ["fn", "struct", "enum", "trait", "const", "static", "type"];
+    let mut found = Vec::new();
+    for line in code.lines().map(str::trim_start).filter(|line| line.starts_with("pub")) {
+        let mut words = line.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| !w.is_empty());
+        // `const fn`, `async fn`: the last of these words stands before the name.
+        let mut name = None;
+        while let Some(word) = words.next() {
+            if KINDS.contains(&word) {
+                name = words.next();
+                if name.is_some_and(|name| KINDS.contains(&name)) {
+                    name = words.next();
+                }
+                break;
+            }
+        }
+        found.extend(name.map(str::to_owned));
+    }
+    found
+}
+
+#[test]
+fn public_items_are_named_by_more_than_tests() {
+    let sources = sources();
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in &sources {
+        for word in source.code.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
+            *named.entry(word).or_default() += 1;
+        }
+    }
+    let mut problems = Vec::new();
+    for source in &sources {
+        for name in public_items(&source.code) {
+            // The derive macro makes a kind out of its spec.
+            let is_derived = source.module() == "api" && name.ends_with("Spec");
+            let is_excused = FOR_TESTS.iter().any(|(excused, _)| *excused == name);
+            if named.get(name.as_str()) == Some(&1) && !is_derived && !is_excused {
+                problems.push(format!(
+                    "src/{}: nothing but tests names `{name}`: connect it or delete it",
+                    source.name
+                ));
+            }
+        }
+    }
+    for (name, reason) in FOR_TESTS {
+        if named.get(name).is_none_or(|times| *times > 1) {
+            problems.push(format!("FOR_TESTS: `{name}` ({reason}) needs no excuse any more"));
+        }
+    }
+    report("public items", &problems);
 }

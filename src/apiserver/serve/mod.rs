@@ -22,7 +22,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinSet;
@@ -34,7 +34,7 @@ use self::door::{Door, Entrance};
 use self::pace::{Pace, Silence};
 use self::patience::Patient;
 use self::socket::SocketFile;
-use self::tls::{Authority, ClientCertificate, IdentityError};
+use self::tls::{Authority, IdentityError};
 use crate::apiserver::audit::Source;
 use crate::apiserver::newcomers::Newcomer;
 use crate::apiserver::{ApiServer, Identity};
@@ -271,24 +271,6 @@ async fn converse(
 /// A kubeconfig with everything in it: trust, token, address. JSON, which is YAML.
 #[must_use]
 pub fn kubeconfig(address: SocketAddr, authority: &Authority, token: &str) -> String {
-    kubeconfig_of(address, authority, &json!({ "token": token }))
-}
-
-/// A kubeconfig whose user is known by a certificate.
-#[must_use]
-pub fn certificate_kubeconfig(
-    address: SocketAddr,
-    authority: &Authority,
-    client: &ClientCertificate,
-) -> String {
-    let user = json!({
-        "client-certificate-data": BASE64.encode(&client.certificate_pem),
-        "client-key-data": BASE64.encode(&client.key_pem),
-    });
-    kubeconfig_of(address, authority, &user)
-}
-
-fn kubeconfig_of(address: SocketAddr, authority: &Authority, user: &Value) -> String {
     let host = if address.ip().is_unspecified() { "localhost".to_owned() } else { bracketed(address) };
     let config = json!({
         "apiVersion": "v1",
@@ -297,7 +279,7 @@ fn kubeconfig_of(address: SocketAddr, authority: &Authority, user: &Value) -> St
             "server": format!("https://{host}:{}", address.port()),
             "certificate-authority-data": BASE64.encode(authority.certificate_pem()),
         }}],
-        "users": [{"name": "capstan", "user": user}],
+        "users": [{"name": "capstan", "user": {"token": token}}],
         "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": "capstan"}}],
         "current-context": "capstan",
     });

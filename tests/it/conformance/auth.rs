@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use capstan::apiserver::serve::{self, rotation, tls};
 use capstan::apiserver::{Identity, Tokens};
 use capstan::time::Clock;
@@ -205,8 +207,13 @@ async fn s149_certificates_say_who_it_is() {
         ("mallory", None, false),
     ] {
         let certificate = port.authority.client_certificate(user, group).expect("a certificate");
-        let client =
-            client(&serve::certificate_kubeconfig(port.address(), &port.authority, &certificate)).await;
+        let mut config: Value =
+            serde_json::from_str(&serve::kubeconfig(port.address(), &port.authority, "")).expect("JSON");
+        config["users"][0]["user"] = json!({
+            "client-certificate-data": BASE64.encode(&certificate.certificate_pem),
+            "client-key-data": BASE64.encode(&certificate.key_pem),
+        });
+        let client = client(&config.to_string()).await;
         let expected: Vec<&str> = group.into_iter().chain(["system:authenticated"]).collect();
         assert_eq!(known_as(&client).await.expect("known"), json!({ "username": user, "groups": expected }));
         let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::default_namespaced(client);
