@@ -126,7 +126,7 @@ pub struct ApiServer {
 #[derive(Clone, Debug)]
 enum Caller {
     Known(Identity),
-    /// Whoever the bearer token says, and this one without a token.
+    /// The one whom the request's bearer token names; this one when the request has no token.
     ByToken(Identity),
 }
 
@@ -185,7 +185,7 @@ impl ApiServer {
         Self { caller: Caller::ByToken(identity), ..self.clone() }
     }
 
-    /// From now on only these tokens open the door.
+    /// Replaces the tokens: a request with an earlier one is answered 401 from now on.
     pub fn replace_tokens(&self, tokens: Tokens) {
         self.server.tokens.store(Arc::new(tokens));
     }

@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Opens `path` for a log, which goes on where an earlier one ended.
 ///
 /// # Errors
-/// It cannot be opened, is no regular file, or others may read it.
+/// It cannot be opened, is not a regular file, or others may read it.
 pub fn start(path: &Path) -> anyhow::Result<Arc<AuditLog>> {
     let file = AuditFile::open(path).context("--audit-log")?;
     Ok(Arc::new(AuditLog::start(file).context("--audit-log")?))

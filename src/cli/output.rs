@@ -44,7 +44,7 @@ impl Style {
     }
 }
 
-/// Writes to standard output. A reader that has gone away (`| head`) is no error.
+/// Writes to standard output. A reader that has gone away (`| head`) is not an error.
 ///
 /// # Errors
 /// The output cannot be written, on a full disk for example.

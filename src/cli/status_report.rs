@@ -170,7 +170,7 @@ fn name_of(difference: &Difference) -> &str {
     }
 }
 
-/// What else differs in a condition that says the same: its age alone is no news once it turned.
+/// What else differs in a condition that says the same: its age alone is not news once it turned.
 fn aside(stored: Option<&Told>, computed: Option<&Told>, same: bool) -> String {
     let (Some(old), Some(new)) = (stored, computed) else { return String::new() };
     let number = |n: Option<i64>| n.map_or_else(|| "absent".to_owned(), |n| n.to_string());

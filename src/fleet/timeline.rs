@@ -40,7 +40,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Notes what differs between two states of one object. A new object is no news: what it says is
+    /// Notes what differs between two states of one object. A new object is not news: what it says is
     /// read from its conditions.
     pub(super) fn record(&mut self, before: Option<&Row>, after: &Row) {
         let Some(before) = before else { return };

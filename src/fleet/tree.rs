@@ -9,7 +9,7 @@ use super::row::{Kind, Reference, Row, RowId, Uid};
 use crate::api::condition::Status;
 use crate::status::health::Health;
 
-/// Headings and stand-ins that are no rows.
+/// Headings and stand-ins that are not rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
     /// Control plane Machines whose control plane object is not in the fleet.

@@ -11,7 +11,7 @@ pub enum Round {
     Down,
 }
 
-/// The number itself, or the share of `total`. `None` when the text is no percentage.
+/// The number itself, or the share of `total`. `None` when the text is not a percentage.
 #[must_use]
 pub fn scaled(value: &IntOrString, total: i32, round: Round) -> Option<i32> {
     let text = match value {

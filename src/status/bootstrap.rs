@@ -92,7 +92,7 @@ impl std::fmt::Debug for Certificates {
 #[derive(Clone, PartialEq, Eq)]
 pub enum SecretValue {
     Text(String),
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     NotText,
     NoSuchKey,
 }

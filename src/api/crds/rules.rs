@@ -35,7 +35,7 @@ pub(super) fn add(schema: &mut Value) {
                 let message = format!("type must not be one of: {}", RESERVED_CONDITIONS.join(", "));
                 set(&mut field["items"]["properties"]["type"], &format!("!(self in [{names}])"), &message);
             }
-            // The pods of a Cluster's network are no list.
+            // The pods of a Cluster's network are not a list.
             "machines" | "pods" if field["type"] == "array" => {
                 let message = format!("entries in {name} must be unique");
                 set(field, "self.all(x, self.exists_one(y, x == y))", &message);

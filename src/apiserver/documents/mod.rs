@@ -1,4 +1,4 @@
-//! Paths that are no resources: discovery, OpenAPI, version, health. Owns their headers and caching;
+//! Paths that are not resources: discovery, OpenAPI, version, health. Owns their headers and caching;
 //! the documents themselves are made in `discovery` and `openapi`.
 
 mod discovery;
@@ -25,7 +25,7 @@ use crate::apiserver::response::Reply;
 const IMMUTABLE_DAYS: i64 = 365;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The verb of authorisation for a path that is no resource.
+/// The verb of authorisation for a path that is not a resource.
 #[must_use]
 pub fn verb(method: &Method) -> &'static str {
     match *method {

@@ -57,7 +57,7 @@ enum Fields<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Entries<'a>(pub Vec<Entry<'a>>);
 
-/// Why a text is no list of entries.
+/// Why a text is not a list of entries.
 #[derive(Debug, thiserror::Error)]
 pub enum Undecodable {
     #[error("the managed fields cannot be read: {0}")]
@@ -203,7 +203,7 @@ fn mentions(text: &str, paths: &PathSet, searches: &mut usize) -> bool {
 }
 
 impl<'a> Entries<'a> {
-    /// From the JSON of `metadata.managedFields`; empty text is no entries.
+    /// From the JSON of `metadata.managedFields`; empty text is not an entry.
     ///
     /// # Errors
     /// [`Undecodable`]; the sets themselves are only read when they are asked for.

@@ -130,7 +130,7 @@ pub fn validate(object: &Value, namespaced: bool, name_rule: fn(&str) -> Vec<Str
     causes
 }
 
-/// A prefix is judged as a name that goes on: a dash at its end is no mistake.
+/// A prefix is judged as a name that goes on: a dash at its end is not a mistake.
 fn without_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {

@@ -71,7 +71,7 @@ pub struct Owner {
 /// version is left out: it is the store's.
 ///
 /// # Errors
-/// 500 when `object` is no object with metadata, which callers have checked before.
+/// 500 when `object` is not an object with metadata, which callers have checked before.
 pub fn encode(object: &Value, managed: &[u8], schema_tag: u32) -> Result<Bytes, Failure> {
     let (Some(fields), Some(metadata)) = (object.as_object(), object["metadata"].as_object()) else {
         return Err(Failure::internal("an object without metadata reached the store"));

@@ -196,7 +196,7 @@ impl Spent {
         Ok(())
     }
 
-    /// A value is put where a path leads: the result is no deeper than both together.
+    /// A value is put where a path leads: the result is not deeper than both together.
     fn put(&mut self, path: &Pointer, value: &Value) -> Result<(), Failure> {
         let (depth, values) = content::extent(value);
         self.steps += values;

@@ -210,7 +210,7 @@ impl Identity {
     }
 
     /// # Errors
-    /// 401 or 403 for a path that is no resource.
+    /// 401 or 403 for a path that is not a resource.
     pub fn authorize_path(&self, verb: &str, path: &str) -> Result<(), Failure> {
         if self.may(Deed::Path { verb, path }) {
             return Ok(());

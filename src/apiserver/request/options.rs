@@ -211,7 +211,7 @@ pub struct ListOptions {
 /// The resource version that is asked for; `None`: not given.
 ///
 /// # Errors
-/// 400 when it is no number.
+/// 400 when it is not a number.
 pub fn resource_version(query: &Query) -> Result<Option<u64>, Failure> {
     match query.text("resourceVersion") {
         "" => Ok(None),

@@ -52,7 +52,7 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     Resource(Verb, Target),
-    /// Anything that is no resource: discovery, OpenAPI, health. The path without slashes at its ends.
+    /// Anything that is not a resource: discovery, OpenAPI, health. The path without slashes at its ends.
     Other(String),
 }
 

@@ -39,7 +39,7 @@ struct State {
     /// Of what is waited for.
     since: Instant,
     waits_for: Silence,
-    /// HTTP/2: bytes are no sign of a request, clients send pings.
+    /// HTTP/2: bytes are not a sign of a request, clients send pings.
     multiplexed: bool,
 }
 

@@ -44,7 +44,7 @@ pub(super) fn integer(n: &Number) -> Value {
     n.as_i64().or_else(|| n.as_f64().map(cut)).into()
 }
 
-/// The age of an RFC 3339 text: `<unknown>` for none and for Go's zero time, `<invalid>` for what is no moment and for
+/// The age of an RFC 3339 text: `<unknown>` for none and for Go's zero time, `<invalid>` for what is not a moment and for
 /// the future.
 pub(super) fn since(text: &str, now: Timestamp) -> Value {
     const UNKNOWN: &str = "<unknown>";

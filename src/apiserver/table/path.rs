@@ -66,7 +66,7 @@ impl JsonPath {
         Parser { text: inner, at: 0, filters: 0 }.steps().map(Self)
     }
 
-    /// The first result. None as well when a filter cannot be applied: to what is no list, or to values that
+    /// The first result. None as well when a filter cannot be applied: to what is not a list, or to values that
     /// cannot be compared.
     ///
     /// # Errors
@@ -492,7 +492,7 @@ mod tests {
             (".spec['replicas','x']", Some(json!(3))),
             ("..replicas", Some(json!(3))),
             (".nope.nope", None),
-            // What cannot be compared, or is no list, spoils the whole path.
+            // What cannot be compared, or is not a list, spoils the whole path.
             (".status.conditions[?(@.n==1.0)].type", None),
             (".status.conditions[?(@.type==1)].type", None),
             (".status[?(@.type==\"Ready\")].status", None),

@@ -347,7 +347,7 @@ fn group_of(api_version: &str) -> &str {
     api_version.rsplit_once('/').map_or("", |(group, _)| group)
 }
 
-/// Seconds since the epoch; 0 for what is no moment.
+/// Seconds since the epoch; 0 for what is not a moment.
 fn seconds(text: &str) -> u32 {
     parse_rfc3339(text).and_then(|at| u32::try_from(at.timestamp()).ok()).unwrap_or(0)
 }

@@ -25,7 +25,7 @@ pub struct Aggregation<'a> {
 pub struct Reporter<'a> {
     pub name: &'a str,
     pub conditions: &'a [Condition],
-    /// Before the infrastructure has a provider id, unknown is no news.
+    /// Before the infrastructure has a provider id, unknown is not news.
     pub has_provider_id: bool,
 }
 

@@ -354,7 +354,7 @@ fn members_without_machine<'a>(
     members.iter().filter(|x| observed.machines.iter().all(|m| m.node_name() != Some(x.name.as_str())))
 }
 
-/// Do members and Machines belong together? Something on its way in or out is no mismatch.
+/// Do members and Machines belong together? Something on its way in or out is not a mismatch.
 fn members_match(observed: &Observed, facts: &Reached, etcd: &Membership, now: Timestamp) -> bool {
     let nodes = facts.nodes.as_deref().unwrap_or_default();
     let Some(members) = etcd.members() else {

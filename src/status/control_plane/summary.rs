@@ -106,7 +106,7 @@ fn available_now(
 struct Failed;
 
 /// It was before, or the workload cluster has a kubeadm configuration: the first Machine is up. Not
-/// believed while the only Machine is on its way out or to be replaced. No connection is no failure.
+/// believed while the only Machine is on its way out or to be replaced. No connection is not a failure.
 fn initialized(observed: &Observed) -> Result<bool, Failed> {
     if observed.is_initialized() {
         return Ok(true);

@@ -356,7 +356,7 @@ fn certificates_expiry(o: &Observed) -> Option<&str> {
     own.map(String::as_str).or_else(theirs)
 }
 
-/// Workers keep what is stored, as does everybody whose annotation is no time.
+/// Workers keep what is stored, as does everybody whose annotation is not a time.
 fn learn_expiry(status: &mut MachineStatus, o: &Observed) {
     if !super::machines::is_control_plane(&o.machine) {
         return;

@@ -21,7 +21,7 @@ pub(super) struct Group {
     pub(super) wide: bool,
 }
 
-/// One of upstream's columns that is no counter.
+/// One of upstream's columns that is not a counter.
 pub(super) struct Printed {
     pub(super) column: &'static Column,
     readers: Readers,

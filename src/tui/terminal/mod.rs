@@ -65,7 +65,7 @@ impl Terminal {
     /// Takes the terminal: raw mode, alternate screen, bracketed paste, no cursor, no mouse.
     ///
     /// # Errors
-    /// When standard input or output is no terminal, or it refuses.
+    /// When standard input or output is not a terminal, or it refuses.
     pub fn take(written: mpsc::Sender<Written>) -> Result<Self, TerminalError> {
         usable(std::env::var("TERM").ok().as_deref())?;
         // Colours are decided by the theme. crossterm's own switch would also wipe attributes.

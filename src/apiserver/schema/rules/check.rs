@@ -233,7 +233,7 @@ impl<'n> Checker<'_, 'n> {
         Ok((Typed { size, ..Typed::new(kind) }, cost + own))
     }
 
-    /// A name before a dot that is no variable.
+    /// A name before a dot that is not a variable.
     fn is_namespace(&self, space: &str, name: &str) -> bool {
         functions::is_qualified(space, name) && !self.variables.iter().any(|(known, _)| known == space)
     }
@@ -396,7 +396,7 @@ fn common(kinds: Vec<Kind<'_>>) -> Kind<'_> {
     if kinds.all(|kind| first.compares_with(&kind)) { first } else { Kind::Dyn }
 }
 
-/// The result of an operator; `Some(None)` when it does not take these types, `None` when it is no operator.
+/// The result of an operator; `Some(None)` when it does not take these types, `None` when it is not an operator.
 fn operators_result<'n>(name: &str, kinds: &[Kind<'n>]) -> Option<Option<Kind<'n>>> {
     let is = |at: usize, wanted: &Kind<'_>| {
         kinds.get(at).is_some_and(|kind| {

@@ -177,7 +177,7 @@ const SIGNATURES: &[&str] = &[
     "jsonpatch.escapeKey(string) string",
 ];
 
-/// Names before a dot that are no values.
+/// Names before a dot that are not values.
 const NAMESPACES: [&str; 9] =
     ["optional", "strings", "lists", "sets", "math", "base64", "jsonpatch", "format", "ip"];
 

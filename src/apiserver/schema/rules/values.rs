@@ -123,7 +123,7 @@ fn go_duration(text: &str) -> Option<chrono::Duration> {
         nanoseconds += count.parse::<f64>().ok()? * factor;
         rest = &after[unit..];
     }
-    // A duration beyond 290 years is no duration.
+    // A duration beyond 290 years is not a duration.
     Some(chrono::Duration::nanoseconds((sign * nanoseconds) as i64))
 }
 
