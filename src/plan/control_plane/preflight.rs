@@ -121,7 +121,7 @@ fn machines_healthy(observed: &Observed, intent: Intent<'_>) -> Preflight {
             } else {
                 result.findings.components_unhealthy = true;
             }
-            let at = Evidence::condition(Subject::Machine(machine.name().to_owned()), *type_);
+            let at = Evidence::condition(Subject::Machine(machine.name().to_owned()), type_);
             result.blockers.push(Blocked::MachineUnhealthy { detail, at });
         }
     }
