@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 
 use super::evidence::About;
+use super::half_read::Parts;
 use super::paused::paused;
 use super::step::control_plane_steps;
 use super::{Held, Look, ObjectPlan, course};
@@ -41,8 +42,14 @@ pub(super) fn plan(
     let Some(mut observed) = dump.control_plane(key, object) else {
         return plan.unknown(&super::cluster::missing(cluster));
     };
+    let reported = object.status.as_ref().and_then(|status| status.replicas);
+    let parts = Parts { kind: "Machine", reported, here: observed.machines.len() };
+    if let Some(why) = parts.unread(dump) {
+        return plan.unknown(&why);
+    }
     observed.name_suffix = course::placeholder(1);
     plan.assumptions = assumptions(dump, key, &observed);
+    parts.assume(dump, &mut plan);
     let mut decision = decide(observed, now);
     if template_is_assumed(dump, object) {
         decision.plan.steps.retain(|step| step.act != Act::OwnTemplate);

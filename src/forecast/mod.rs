@@ -11,6 +11,7 @@ mod cluster;
 mod control_plane;
 mod course;
 mod evidence;
+mod half_read;
 mod machine;
 mod paused;
 mod step;

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use super::evidence::About;
+use super::half_read::Parts;
 use super::paused::paused;
 use super::step::steps;
 use super::{Held, Look, ObjectPlan, State, course};
-use crate::api::key::{ObjectKey, label as label_of};
+use crate::api::key::{ObjectKey, annotation, label as label_of};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
 use crate::api::merge;
-use crate::api::names::{CORE_GROUP, label};
+use crate::api::names::{self, CORE_GROUP, label};
 use crate::api::reference::ContractRef;
 use crate::observe::dump::Dump;
 use crate::observe::{self, Member, Templates};
@@ -39,6 +40,11 @@ pub(super) fn deployment(
     }
     let spec = &object.spec.template.spec;
     let observed = observed(dump, key, object);
+    let reported = object.status.as_ref().and_then(|status| status.replicas);
+    let sets = Parts { kind: "MachineSet", reported, here: observed.sets.len() };
+    if let Some(why) = sets.unread(dump) {
+        return plan.unknown(&why);
+    }
     let decided = planned_deployment::plan(&observed, now);
     plan.next = steps(&decided.steps, &|name| course::replicas_of(&observed.sets, name));
     let mut plan = filled(plan, &about, &decided, now);
@@ -71,6 +77,9 @@ fn observed(dump: &Dump, key: &ObjectKey, object: &MachineDeployment) -> planned
 /// planned as they will be.
 pub fn carry_out(dump: &mut Dump, key: &ObjectKey, now: Timestamp) {
     let Some(object) = dump.machine_deployments.get(key).cloned() else { return };
+    if annotation(object.as_ref(), names::annotation::PAUSED).is_some() {
+        return;
+    }
     let decided = planned_deployment::plan(&observed(dump, key, &object), now);
     for step in decided.steps {
         let changed = match step.write {
@@ -106,7 +115,14 @@ pub(super) fn set(dump: &Dump, key: &ObjectKey, object: &Arc<MachineSet>, now: T
     }
     let spec = &object.spec.template.spec;
     let templates = Templates::of(dump, &key.namespace, spec);
-    let machines = observe::machines_of_set(dump, object).into_iter().map(Member::into_object).collect();
+    let machines: Vec<_> =
+        observe::machines_of_set(dump, object).into_iter().map(Member::into_object).collect();
+    let reported = object.status.as_ref().and_then(|status| status.replicas);
+    let parts = Parts { kind: "Machine", reported, here: machines.len() };
+    if let Some(why) = parts.unread(dump) {
+        return plan.unknown(&why);
+    }
+    parts.assume(dump, &mut plan);
     let wanted = usize::try_from(object.spec.replicas.unwrap_or(1)).unwrap_or(0);
     let suffixes = (1..=wanted.min(NEW_MAX)).map(course::placeholder).collect();
     let mut observed = observe::machine_set(dump, object, of, machines, &templates, suffixes);

@@ -359,6 +359,23 @@ fn what_was_left_out_is_assumed_and_said() {
 }
 
 #[test]
+fn what_was_only_half_read_is_not_planned_as_if_it_were_gone() {
+    let text =
+        HELD.replace("replicas: 1\n", "replicas: 2\n").replace("uid: s}", "uid: s}\nstatus: {replicas: 2}");
+    let found = of_text(&text);
+    let plan = plan_of(&found, "MachineSet/short");
+    assert_eq!((plan.state, plan.next.len()), (State::Unknown, 0));
+    assert_eq!(plan.brief(), "not planned: its status reports 2 replicas, and Machine objects were not read");
+
+    let machine = ORPHANS.split("---").next().expect("a Machine");
+    let found = of_text(&format!("{text}---{machine}"));
+    let plan = plan_of(&found, "MachineSet/short");
+    assert_eq!(plan.next.len(), 2, "{plan:?}");
+    let said = "its status reports 2 replicas, 0 Machine objects are here: the others are gone";
+    assert!(plan.assumptions.iter().any(|assumption| assumption == said), "{plan:?}");
+}
+
+#[test]
 fn a_control_plane_that_was_only_just_applied_waits_for_its_cluster() {
     let cluster =
         HELD.replace("kind: XPlane", "kind: KubeadmControlPlane").replace("name: p}", "name: lost}");

@@ -137,6 +137,8 @@ pub struct Dump {
     /// The contract of a kind and the version it is read in, or why there is none.
     definitions: BTreeMap<GroupKind, Result<(Contract, String), String>>,
     workloads: BTreeMap<ObjectKey, Workload>,
+    /// A server listed it.
+    is_listed: bool,
 }
 
 impl Dump {
@@ -180,7 +182,14 @@ impl Dump {
         for kind in kinds {
             dump.raw.entry(kind).or_default();
         }
+        dump.is_listed = true;
         dump
+    }
+
+    /// A server listed it, kind by kind: no object of a kind that is here was left out.
+    #[must_use]
+    pub fn is_listed(&self) -> bool {
+        self.is_listed
     }
 
     /// Puts an object in the place of the one with its kind and key, or adds it.

@@ -1,0 +1,38 @@
+//! Objects whose parts are not all here: a dump that was cut, or a list that was refused. Owns the words; must not
+//! plan.
+
+use super::ObjectPlan;
+use crate::api::names::CORE_GROUP;
+use crate::observe::dump::Dump;
+
+/// What an object is made of.
+pub(super) struct Parts {
+    /// `Machine` or `MachineSet`.
+    pub kind: &'static str,
+    /// So many does its status report; `None` when it reports none.
+    pub reported: Option<i32>,
+    /// So many are here.
+    pub here: usize,
+}
+
+impl Parts {
+    /// Why no plan can be made: none of the kind was read, and there are some.
+    pub fn unread(&self, dump: &Dump) -> Option<String> {
+        let reported = self.reported.filter(|count| *count > 0)?;
+        let is_unread = self.here == 0 && !dump.has_kind(CORE_GROUP, self.kind);
+        let kind = self.kind;
+        is_unread.then(|| format!("its status reports {reported} replicas, and {kind} objects were not read"))
+    }
+
+    /// Fewer are in a dump than the status reports: it may be behind, or the rest was left out. What a server lists
+    /// is whole.
+    pub fn assume(&self, dump: &Dump, plan: &mut ObjectPlan) {
+        let Self { kind, reported: Some(reported), here } = self else { return };
+        let is_more = usize::try_from(*reported).is_ok_and(|reported| reported > *here);
+        if is_more && !dump.is_listed() {
+            plan.assumptions.push(format!(
+                "its status reports {reported} replicas, {here} {kind} objects are here: the others are gone"
+            ));
+        }
+    }
+}
