@@ -1,8 +1,9 @@
 //! Looking at a data file at rest, and saving what can be saved of a damaged one. Must not know
 //! objects: what a whole value is, is asked.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -125,28 +126,45 @@ impl DiskStore {
     }
 }
 
+/// Damaged files that repairs of one second may leave.
+const KEPT_MAX: usize = 100;
+
 /// Gives a damaged file a second name beside it, which is returned. It keeps the first one until the new
 /// file takes that: a repair that is killed never leaves a folder whose store seems to be gone.
 fn keep(path: &Path, now: Timestamp) -> Result<PathBuf, OpenError> {
     let io = |source| OpenError::Io { what: "keep", path: path.display().to_string(), source };
     // Where it is a link, the file itself: the new one replaces that.
     let target = fs::canonicalize(path).map_err(io)?;
-    let kept = target.with_extension(format!("redb.damaged-{}", now.format("%Y%m%dT%H%M%SZ")));
-    match fs::hard_link(&target, &kept) {
-        // Not every file system has second names.
-        Err(error) if is_without_links(&error) => copy(&target, &kept).map_err(io)?,
-        linked => linked.map_err(io)?,
+    let moment = now.format("%Y%m%dT%H%M%SZ");
+    for number in 1..=KEPT_MAX {
+        let another = if number == 1 { String::new() } else { format!("-{number}") };
+        let kept = target.with_extension(format!("redb.damaged-{moment}{another}"));
+        match second_name(&target, &kept) {
+            // Another repair within this second.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| kept).map_err(io),
+        }
     }
-    Ok(kept)
+    Err(io(ErrorKind::AlreadyExists.into()))
+}
+
+fn second_name(file: &Path, name: &Path) -> io::Result<()> {
+    match fs::hard_link(file, name) {
+        // Not every file system has second names.
+        Err(error) if is_without_links(&error) => copy(file, name),
+        linked => linked,
+    }
 }
 
 fn is_without_links(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::PermissionDenied | ErrorKind::TooManyLinks)
 }
 
-/// A copy that is whole or not there.
+/// A copy that is whole or not there. Never over a file that is there.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let copied = fs::copy(from, to).and_then(|_| File::open(to)?.sync_all());
+    let mut source = File::open(from)?;
+    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    let copied = io::copy(&mut source, &mut target).and_then(|_| target.sync_all());
     if copied.is_err() {
         let _ = fs::remove_file(to);
     }
