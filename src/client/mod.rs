@@ -1,6 +1,7 @@
 //! The one door to an API server: connecting, watching, writing, and asking for access.
 //! Owns `kube::Client` set-up; must not know what the objects mean.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -46,6 +47,15 @@ impl<K> Object for K where
         + 'static
 {
 }
+
+/// Any kind that can be watched, also one that is only named at run time.
+pub trait Live: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static {}
+
+impl<K> Live for K where K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static
+{}
+
+/// What is kept of a CustomResourceDefinition: its metadata.
+pub type Definition = kube::core::PartialObjectMeta<CustomResourceDefinition>;
 
 /// Reads one object past every cache. `None` when it does not exist.
 ///

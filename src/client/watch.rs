@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt as _;
@@ -13,7 +13,7 @@ use kube::runtime::watcher::{self, Event};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
-use super::Object;
+use super::{Definition, Live};
 use crate::api::key::ObjectKey;
 use crate::rng::Rng;
 
@@ -45,9 +45,9 @@ pub struct Progress {
 type Listener<K> = Box<dyn Fn(&Change<'_, K>) + Send + Sync>;
 
 /// Read access to the live copy. Cheap to clone; all clones read the same copy.
-pub struct Cache<K: Object>(Arc<Shared<K>>);
+pub struct Cache<K: Live>(Arc<Shared<K>>);
 
-struct Shared<K: Object> {
+struct Shared<K: Live> {
     objects: RwLock<Contents<K>>,
     listeners: Mutex<Vec<Listener<K>>>,
     progress: watch::Sender<Progress>,
@@ -59,19 +59,19 @@ struct Contents<K> {
     unreadable: BTreeMap<ObjectKey, String>,
 }
 
-impl<K: Object> Clone for Cache<K> {
+impl<K: Live> Clone for Cache<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K: Object> Default for Cache<K> {
+impl<K: Live> Default for Cache<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Object> Cache<K> {
+impl<K: Live> Cache<K> {
     /// An empty copy that nothing feeds yet; [`Cache::follow`] feeds it.
     #[must_use]
     pub fn new() -> Self {
@@ -219,24 +219,40 @@ impl<K: Object> Cache<K> {
 
     /// Keeps the copy up to date with a list and a watch of all namespaces, until dropped.
     /// Never gives up: trouble is reported in [`Progress`] and tried again with growing waits.
-    pub async fn follow(self, client: kube::Client, rng: Rng) {
-        let api: Api<DeserializeGuard<K>> = Api::all(client);
-        let config = watcher::Config::default().page_size(PAGE_SIZE);
-        let mut stream = watcher::watcher(api, config).backoff(Backoff::new(rng)).boxed();
+    pub async fn follow(self, client: kube::Client, rng: Rng)
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        self.follow_kind(client, rng, &()).await;
+    }
+
+    /// [`Self::follow`] for a kind that is named at run time.
+    pub async fn follow_kind(self, client: kube::Client, rng: Rng, kind: &K::DynamicType) {
+        let api: Api<DeserializeGuard<K>> = Api::all_with(client, kind);
+        self.feed(&K::kind(kind), rng, watcher::watcher(api, config())).await;
+    }
+
+    async fn feed(
+        self,
+        kind: &str,
+        rng: Rng,
+        events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<K>>>> + Send,
+    ) {
+        let mut stream = events.backoff(Backoff::new(rng)).boxed();
         let mut relist: Option<Relist> = None;
         while let Some(event) = stream.next().await {
             match event {
-                Ok(event) => self.apply(event, &mut relist),
+                Ok(event) => self.apply(kind, event, &mut relist),
                 Err(error) => {
                     let trouble = trouble_text(&error);
-                    tracing::warn!(kind = %K::kind(&()), "watch: {trouble}");
+                    tracing::warn!(kind, "watch: {trouble}");
                     self.0.progress.send_modify(|p| p.trouble = Some(trouble));
                 }
             }
         }
     }
 
-    fn apply(&self, event: Event<DeserializeGuard<K>>, relist: &mut Option<Relist>) {
+    fn apply(&self, kind: &str, event: Event<DeserializeGuard<K>>, relist: &mut Option<Relist>) {
         match event {
             Event::Init => *relist = Some(Relist::default()),
             Event::InitApply(object) => {
@@ -245,14 +261,14 @@ impl<K: Object> Cache<K> {
                 if let Some(relist) = relist {
                     relist.kept.push(ObjectKey::of(&object));
                 }
-                self.put(object);
+                self.put(kind, object);
             }
             Event::InitDone => {
                 let kept = relist.take().unwrap_or_default().kept;
                 self.remove_all_but(kept);
                 self.0.progress.send_modify(|p| p.ready = true);
             }
-            Event::Apply(object) => self.put(object),
+            Event::Apply(object) => self.put(kind, object),
             Event::Delete(object) => {
                 let seen = kube::Resource::meta(&object).resource_version.as_deref().map_or(0, parse_version);
                 self.remove(&ObjectKey::of(&object));
@@ -262,7 +278,7 @@ impl<K: Object> Cache<K> {
         self.0.progress.send_if_modified(|p| p.trouble.take().is_some());
     }
 
-    fn put(&self, object: DeserializeGuard<K>) {
+    fn put(&self, kind: &str, object: DeserializeGuard<K>) {
         match object.0 {
             Ok(object) => self.upsert(object),
             Err(invalid) => {
@@ -270,7 +286,7 @@ impl<K: Object> Cache<K> {
                     invalid.metadata.namespace.clone().unwrap_or_default(),
                     invalid.metadata.name.clone().unwrap_or_default(),
                 );
-                tracing::warn!(kind = %K::kind(&()), %key, "does not decode: {}", invalid.error);
+                tracing::warn!(kind, %key, "does not decode: {}", invalid.error);
                 // The last readable state stays: a half-understood object must not look deleted.
                 self.0.objects.write().unreadable.insert(key, invalid.error);
             }
@@ -290,17 +306,41 @@ impl<K: Object> Cache<K> {
     }
 }
 
+impl Cache<Definition> {
+    /// [`Cache::follow`]; only metadata travels.
+    pub async fn follow_metadata(self, client: kube::Client, rng: Rng) {
+        let events = watcher::watcher(Api::<Definition>::all(client), config());
+        self.feed("CustomResourceDefinition", rng, events.map_ok(guarded)).await;
+    }
+}
+
+fn config() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE_SIZE)
+}
+
+/// An event of objects that always decode.
+fn guarded<K>(event: Event<K>) -> Event<DeserializeGuard<K>> {
+    let guard = |object| DeserializeGuard(Ok(object));
+    match event {
+        Event::Init => Event::Init,
+        Event::InitApply(object) => Event::InitApply(guard(object)),
+        Event::InitDone => Event::InitDone,
+        Event::Apply(object) => Event::Apply(guard(object)),
+        Event::Delete(object) => Event::Delete(guard(object)),
+    }
+}
+
 /// A list in progress: what it has named so far.
 #[derive(Default)]
 struct Relist {
     kept: Vec<ObjectKey>,
 }
 
-fn is_older<K: Object>(new: &K, held: &K) -> bool {
+fn is_older<K: Live>(new: &K, held: &K) -> bool {
     new.meta().uid == held.meta().uid && version_of(new) < version_of(held)
 }
 
-fn version_of<K: Object>(object: &K) -> u64 {
+fn version_of<K: Live>(object: &K) -> u64 {
     object.meta().resource_version.as_deref().map_or(0, parse_version)
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::api::key::{ObjectKey, refers_to};
 use crate::client::watch::Cache;
-use crate::client::{Error, Object, WriteError};
+use crate::client::{Error, Live, Object, WriteError};
 
 /// Brings the objects of one kind from what they are to what they should be.
 #[async_trait]
@@ -99,6 +99,11 @@ pub type Enqueue = Arc<dyn Fn(ObjectKey) + Send + Sync>;
 pub struct Trigger(pub(super) Box<dyn FnOnce(Enqueue) + Send>);
 
 impl Trigger {
+    /// Anything else that wakes up: `start` is called once, with the queue's entrance.
+    pub fn new(start: impl FnOnce(Enqueue) + Send + 'static) -> Self {
+        Self(Box::new(start))
+    }
+
     /// On every change of a cached kind: `keys(old, new)` says which keys to run.
     pub fn on<K: Object>(
         cache: &Cache<K>,
@@ -148,7 +153,9 @@ impl Trigger {
     }
 }
 
-fn owners<K: Object>(object: &K, group: &str, kind: &str) -> Vec<ObjectKey> {
+/// Keys of the owners of this group and kind, whether they control or not.
+#[must_use]
+pub fn owners<K: Live>(object: &K, group: &str, kind: &str) -> Vec<ObjectKey> {
     let namespace = object.meta().namespace.clone().unwrap_or_default();
     let references = object.meta().owner_references.iter().flatten();
     references

@@ -5,19 +5,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use crate::client::Object;
+use crate::client::Live;
 use crate::client::watch::{Cache, Progress, parse_version};
-use crate::client::write::{Written, gvk_of};
+use crate::client::write::Written;
 
 /// An echo that does not come within this time is given up, so that a broken watch cannot stop a key
 /// for ever; the controllers are safe against acting on old data, only less calm.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The caches by group and kind.
+/// Group and kind.
+type GroupKind = (String, String);
+
+/// The caches by group and kind; one kind may have several. Cheap to clone; all clones are the same list.
 #[derive(Clone, Default)]
-pub struct Echoes(BTreeMap<(String, String), Arc<dyn Ear>>);
+pub struct Echoes(Arc<RwLock<BTreeMap<GroupKind, Vec<Arc<dyn Ear>>>>>);
 
 /// A cache as far as echoes are concerned.
 trait Ear: Send + Sync {
@@ -27,7 +31,7 @@ trait Ear: Send + Sync {
     fn has(&self, written: &Written, seen: u64) -> bool;
 }
 
-impl<K: Object> Ear for Cache<K> {
+impl<K: Live> Ear for Cache<K> {
     fn subscribe(&self) -> watch::Receiver<Progress> {
         Self::subscribe(self)
     }
@@ -41,20 +45,42 @@ impl<K: Object> Ear for Cache<K> {
     }
 }
 
+/// A cache that counts for echoes until this is dropped.
+pub struct Listening {
+    echoes: Echoes,
+    kind: GroupKind,
+    ear: Arc<dyn Ear>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(ears) = self.echoes.0.write().get_mut(&self.kind) {
+            ears.retain(|ear| !Arc::ptr_eq(ear, &self.ear));
+        }
+    }
+}
+
 impl Echoes {
-    pub fn add<K: Object>(&mut self, cache: &Cache<K>) {
-        let gvk = gvk_of::<K>();
-        self.0.insert((gvk.group, gvk.kind), Arc::new(cache.clone()));
+    /// Waits for `cache`, too, from now on until what this returns is dropped.
+    pub fn add<K: Live>(&self, group: &str, kind: &str, cache: &Cache<K>) -> Listening {
+        let kind = (group.to_owned(), kind.to_owned());
+        let ear: Arc<dyn Ear> = Arc::new(cache.clone());
+        self.0.write().entry(kind.clone()).or_default().push(Arc::clone(&ear));
+        Listening { echoes: self.clone(), kind, ear }
     }
 
-    /// Resolves when every write has been seen. Kinds without a cache are not waited for.
+    /// Resolves when every write has been seen. Kinds without a cache are not waited for, nor are caches whose
+    /// first list is not complete: nothing was read from them.
     pub async fn heard(&self, writes: Vec<Written>) {
         for written in writes {
-            let Some(ear) = self.0.get(&(written.group.clone(), written.kind.clone())) else { continue };
-            let mut progress = ear.subscribe();
-            let wait = progress.wait_for(|p| ear.has(&written, p.seen));
-            if tokio::time::timeout(PATIENCE, wait).await.is_err() {
-                tracing::warn!(kind = written.kind, key = %written.key, "the watch did not show our own write in time");
+            let kind = (written.group.clone(), written.kind.clone());
+            let ears = self.0.read().get(&kind).cloned().unwrap_or_default();
+            for ear in ears {
+                let mut progress = ear.subscribe();
+                let wait = progress.wait_for(|p| !p.ready || ear.has(&written, p.seen));
+                if tokio::time::timeout(PATIENCE, wait).await.is_err() {
+                    tracing::warn!(kind = written.kind, key = %written.key, "the watch did not show our own write in time");
+                }
             }
         }
     }

@@ -15,22 +15,26 @@ pub mod lease;
 pub mod queue;
 pub mod runner;
 pub mod trace;
+pub mod watches;
 
 #[cfg(test)]
 mod tests;
 
 pub use controller::{Controller, Outcome, ReconcileError, Trigger};
 
+use crate::api::key::Gvk;
+use crate::api::names::CORE_GROUP;
 use crate::client::watch::Progress;
 use crate::client::write::gvk_of;
-use crate::client::{Cache, Client, Object, Writer};
+use crate::client::{Cache, Client, Definition, Object, Writer};
 use crate::rng::Rng;
 use crate::time::Clock;
-use echo::Echoes;
+use echo::{Echoes, Listening};
 use lease::{Elector, Leadership, LeaseOptions};
 use queue::Pace;
 use runner::{Entrance, Runner};
 use trace::Trace;
+use watches::{Awaited, Installed, Watches};
 
 /// Entries kept in the trace.
 const TRACE_LENGTH: usize = 2000;
@@ -63,9 +67,9 @@ pub struct Engine {
     elector: Option<Elector>,
     caches: BTreeMap<TypeId, Box<dyn Any + Send + Sync>>,
     feeds: Vec<BoxFuture<'static, ()>>,
-    /// Progress of each cache, by kind.
-    progress: Vec<(String, tokio::sync::watch::Receiver<Progress>)>,
+    awaited: Vec<Awaited>,
     echoes: Echoes,
+    listening: Vec<Listening>,
     controllers: Vec<(Arc<dyn Controller>, Entrance)>,
     background: Vec<BoxFuture<'static, ()>>,
     trace: Trace,
@@ -92,29 +96,59 @@ impl Engine {
             elector,
             caches: BTreeMap::new(),
             feeds: Vec::new(),
-            progress: Vec::new(),
+            awaited: Vec::new(),
             echoes: Echoes::default(),
+            listening: Vec::new(),
             controllers: Vec::new(),
             background: Vec::new(),
             trace: Trace::new(TRACE_LENGTH),
         }
     }
 
-    /// The one shared copy of a kind; the first call starts its watch when the engine runs.
+    /// The one shared copy of a kind; the first call starts its watch when the engine runs. A kind of a provider
+    /// may be missing on the server: its copy is empty then, and is filled when the provider is installed.
     pub fn cache<K: Object>(&mut self) -> Cache<K> {
-        if let Some(cache) =
-            self.caches.get(&TypeId::of::<K>()).and_then(|any| any.downcast_ref::<Cache<K>>())
-        {
-            return cache.clone();
+        if let Some(cache) = self.shared() {
+            return cache;
         }
-        let cache = Cache::<K>::new();
-        let kind = gvk_of::<K>().kind;
-        let rng = self.rng.stream(&format!("watch/{kind}"));
-        self.feeds.push(Box::pin(cache.clone().follow(self.client.clone(), rng)));
-        self.progress.push((kind, cache.subscribe()));
-        self.echoes.add(&cache);
-        self.caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
+        let (cache, gvk) = (Cache::<K>::new(), gvk_of::<K>());
+        let (client, rng) = (self.client.clone(), self.rng.stream(&format!("watch/{}", gvk.kind)));
+        let installed = is_of_provider(&gvk).then(|| Installed::new(self.definitions(), &gvk));
+        self.feeds.push(match installed.clone() {
+            Some(installed) => Box::pin(installed.follow(cache.clone(), client, rng)),
+            None => Box::pin(cache.clone().follow(client, rng)),
+        });
+        self.share(&gvk, &cache, installed);
         cache
+    }
+
+    /// The one shared copy of all CustomResourceDefinitions, of which only metadata is read.
+    pub fn definitions(&mut self) -> Cache<Definition> {
+        if let Some(cache) = self.shared() {
+            return cache;
+        }
+        let cache = Cache::<Definition>::new();
+        let rng = self.rng.stream("watch/CustomResourceDefinition");
+        self.feeds.push(Box::pin(cache.clone().follow_metadata(self.client.clone(), rng)));
+        self.share(&gvk_of::<Definition>(), &cache, None);
+        cache
+    }
+
+    fn shared<K: Object>(&self) -> Option<Cache<K>> {
+        self.caches.get(&TypeId::of::<K>()).and_then(|any| any.downcast_ref::<Cache<K>>()).cloned()
+    }
+
+    fn share<K: Object>(&mut self, gvk: &Gvk, cache: &Cache<K>, installed: Option<Installed>) {
+        let kind = gvk.kind.clone();
+        self.awaited.push(Awaited { kind, progress: cache.subscribe(), installed });
+        self.listening.push(self.echoes.add(&gvk.group, &gvk.kind, cache));
+        self.caches.insert(TypeId::of::<K>(), Box::new(cache.clone()));
+    }
+
+    /// Starts watches of kinds that are only named while the engine runs.
+    #[must_use]
+    pub fn watches(&self) -> Watches {
+        Watches { client: self.client.clone(), rng: self.rng.clone(), echoes: self.echoes.clone() }
     }
 
     /// The write path: writes only while leading, and what is written in a run is waited for.
@@ -154,7 +188,7 @@ impl Engine {
     pub fn handle(&self) -> Handle {
         Handle {
             entrances: self.controllers.iter().map(|(c, entrance)| (c.name(), entrance.clone())).collect(),
-            progress: self.progress.clone(),
+            awaited: self.awaited.clone(),
             leadership: self.leadership.clone(),
             trace: self.trace.clone(),
             writer: self.writer.clone(),
@@ -174,7 +208,7 @@ impl Engine {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = all_ready(self.progress) => {
+            () = all_settled(self.awaited) => {
                 for (controller, _) in &self.controllers {
                     controller.prepare();
                 }
@@ -208,11 +242,14 @@ fn scaled(interval: Duration, time_scale: f64) -> Duration {
     Duration::try_from_secs_f64(interval.as_secs_f64() / time_scale).unwrap_or(interval)
 }
 
-async fn all_ready(progress: Vec<(String, tokio::sync::watch::Receiver<Progress>)>) {
-    for (_, mut receiver) in progress {
-        if receiver.wait_for(|p| p.ready).await.is_err() {
-            std::future::pending::<()>().await;
-        }
+/// Kinds of a group below Cluster API's own are a provider's, which need not be installed.
+fn is_of_provider(gvk: &Gvk) -> bool {
+    gvk.group.strip_suffix(CORE_GROUP).is_some_and(|front| front.ends_with('.'))
+}
+
+async fn all_settled(awaited: Vec<Awaited>) {
+    for cache in awaited {
+        cache.settled().await;
     }
 }
 
@@ -220,7 +257,7 @@ async fn all_ready(progress: Vec<(String, tokio::sync::watch::Receiver<Progress>
 #[derive(Clone)]
 pub struct Handle {
     entrances: Vec<(&'static str, Entrance)>,
-    progress: Vec<(String, tokio::sync::watch::Receiver<Progress>)>,
+    awaited: Vec<Awaited>,
     leadership: Leadership,
     trace: Trace,
     writer: Writer,
@@ -246,7 +283,7 @@ impl Handle {
     /// Progress of each cache, by kind.
     #[must_use]
     pub fn caches(&self) -> Vec<(String, Progress)> {
-        self.progress.iter().map(|(kind, p)| (kind.clone(), p.borrow().clone())).collect()
+        self.awaited.iter().map(|a| (a.kind.clone(), a.progress.borrow().clone())).collect()
     }
 
     /// Asks one controller for a run of one key. False when there is no such controller.
@@ -258,10 +295,10 @@ impl Handle {
         })
     }
 
-    /// Every cache is ready, nothing runs, and no trigger is unanswered.
+    /// Every cache is settled, nothing runs, and no trigger is unanswered.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.progress.iter().all(|(_, p)| p.borrow().ready)
+        self.awaited.iter().all(Awaited::is_settled)
             && self.entrances.iter().all(|(_, entrance)| entrance.is_idle())
     }
 
