@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use super::certificates::text_of;
+use super::external::Reader;
 use super::pause::{self, Pause};
 use super::{Context, apply, cluster_turned, keys, log_blockers, status as status_write};
 use crate::api::bootstrap::KubeadmConfig;
@@ -69,6 +70,8 @@ impl KubeadmConfigs {
         machine: &Machine,
         cluster: &Cluster,
     ) -> Result<Observed, client::Error> {
+        let control_plane = [cluster.spec.control_plane_ref.as_ref()];
+        self.context.caches.externals.prepare(Reader::KubeadmConfig, control_plane).await;
         let client = self.context.writer.client();
         let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
         let mut observed = Observed {

@@ -3,12 +3,14 @@
 
 use async_trait::async_trait;
 
+use super::external::{Reader, referring};
 use super::machine::probe;
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_key_of, keys, log_blockers, status as status_write};
+use super::{Context, apply, cluster_key_of, log_blockers, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::finalizer;
+use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::observe;
@@ -47,8 +49,8 @@ impl Controller for Clusters {
             by_label(&caches.machine_sets),
             by_label(&caches.machine_pools),
             by_label(&caches.machines),
-            referrers(&caches.dev_clusters, clusters.clone()),
-            referrers(&caches.control_planes, clusters),
+            // Before an object is adopted it has neither owner nor label, so the references are searched.
+            caches.externals.trigger(Reader::Cluster, move |turned| referring(&clusters, turned, references)),
             Trigger::announced(self.context.workload.changes(), |key| vec![key.clone()]),
         ]
     }
@@ -56,6 +58,7 @@ impl Controller for Clusters {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
         let context = &self.context;
         let Some(cluster) = context.caches.clusters.get(key) else { return Ok(Outcome::Done) };
+        context.caches.externals.prepare(Reader::Cluster, references(&cluster)).await;
         let probe = probe(&context.workload.connection(key));
         let mut observed = observe::cluster(&context.caches, &cluster, probe);
         let plan = planned::plan(&observed);
@@ -97,18 +100,7 @@ impl Controller for Clusters {
     }
 }
 
-/// On every change of a provider object: the Clusters that refer to it. Before it is adopted it has
-/// neither owner nor label, so the references are searched.
-fn referrers<K: Object>(cache: &Cache<K>, clusters: Cache<Cluster>) -> Trigger {
-    Trigger::on(cache, move |old, new| {
-        let Some(object) = new.or(old) else { return Vec::new() };
-        let (key, kind) = (ObjectKey::of(object), K::kind(&()));
-        let refers = |cluster: &Cluster| {
-            [&cluster.spec.infrastructure_ref, &cluster.spec.control_plane_ref]
-                .into_iter()
-                .flatten()
-                .any(|r| r.kind == kind && r.name == key.name)
-        };
-        keys(&clusters.select(&key.namespace, refers))
-    })
+/// Infrastructure and control plane.
+fn references(cluster: &Cluster) -> [Option<&ContractRef>; 2] {
+    [cluster.spec.infrastructure_ref.as_ref(), cluster.spec.control_plane_ref.as_ref()]
 }

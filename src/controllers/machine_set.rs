@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::adoption::adopt;
+use super::external::Reader;
 use super::{Context, apply, cluster_key_of, finalizer, status as status_write, sweep, template, workers};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, controller_of, label as label_of};
@@ -51,6 +52,8 @@ impl MachineSets {
             finalizer::remove(context, set, names::finalizer::MACHINE_SET).await?;
             return Ok(Outcome::Done);
         }
+        let control_plane = [cluster.spec.control_plane_ref.as_ref()];
+        context.caches.externals.prepare(Reader::MachineSetPreflight, control_plane).await;
         let suffixes = self.suffixes(set, machines.len());
         let observed = observe::machine_set(&context.caches, set, cluster, machines, &templates, suffixes);
         let now = context.clock.now();
@@ -71,7 +74,7 @@ impl MachineSets {
         let recheck = recheck(set, &status);
         let after = MachineSet { status: Some(status), ..set.clone() };
         let reported = status_write::write(context, set, &after, OWNED).await?;
-        let swept = sweep::at_rest(context, set, reported).await;
+        let swept = sweep::at_rest(context, set, workers::templates(set), reported).await;
         applied.into_result()?;
         let soonest = [plan.recheck, recheck.filter(|_| !deleting), swept?].into_iter().flatten().min();
         Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))
@@ -137,7 +140,11 @@ impl Controller for MachineSets {
         let caches = &self.context.caches;
         let mut triggers = workers::triggers(caches, &caches.machine_sets);
         triggers.push(Trigger::owned_by(&caches.machines, CORE_GROUP, "MachineSet"));
-        triggers.push(workers::of_cluster(&caches.machine_sets, &caches.control_planes, cluster_key_of));
+        let sets = caches.machine_sets.clone();
+        triggers.push(caches.externals.trigger(Reader::MachineSetPreflight, move |turned| {
+            let cluster = turned.object().and_then(cluster_key_of);
+            cluster.map(|cluster| workers::of(&sets, &cluster)).unwrap_or_default()
+        }));
         triggers
     }
 

@@ -3,26 +3,26 @@
 
 use std::sync::Arc;
 
-use crate::api::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
+use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::dev::{DevCluster, DevMachine, DevMachineTemplate};
-use crate::api::key::{Gvk, ObjectKey, ObjectRef, cluster_label};
+use crate::api::key::{ObjectKey, ObjectRef, cluster_label};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_drain_rule::MachineDrainRule;
 use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::reference::ContractRef;
-use crate::client::{Cache, Object, Writer};
+use crate::client::{Cache, Live, Object, Writer};
 use crate::engine::Engine;
 use crate::observe::{Objects, Source};
 use crate::plan::Blocker;
 use crate::rng::Rng;
-use crate::status::contract::{External, Provided};
+use crate::status::contract::External;
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
 use crate::time::Clock;
 use crate::workload::Workload;
+use external::Externals;
 
 mod adoption;
 pub mod apply;
@@ -30,6 +30,7 @@ pub mod bootstrap;
 pub mod certificates;
 pub mod cluster;
 pub mod control_plane;
+pub mod external;
 pub mod finalizer;
 pub mod kubeconfig;
 pub mod machine;
@@ -73,7 +74,7 @@ pub struct Context {
 }
 
 /// The live copies that controllers read. Secrets and ConfigMaps are read past them, by name.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Caches {
     pub clusters: Cache<Cluster>,
     pub control_planes: Cache<KubeadmControlPlane>,
@@ -83,10 +84,8 @@ pub struct Caches {
     pub machines: Cache<Machine>,
     pub machine_drain_rules: Cache<MachineDrainRule>,
     pub kubeadm_configs: Cache<KubeadmConfig>,
-    pub kubeadm_config_templates: Cache<KubeadmConfigTemplate>,
-    pub dev_clusters: Cache<DevCluster>,
-    pub dev_machines: Cache<DevMachine>,
-    pub dev_machine_templates: Cache<DevMachineTemplate>,
+    /// What the objects above refer to, of whichever kind.
+    pub externals: Externals,
 }
 
 impl Caches {
@@ -102,24 +101,8 @@ impl Caches {
             machines: engine.cache(),
             machine_drain_rules: engine.cache(),
             kubeadm_configs: engine.cache(),
-            kubeadm_config_templates: engine.cache(),
-            dev_clusters: engine.cache(),
-            dev_machines: engine.cache(),
-            dev_machine_templates: engine.cache(),
+            externals: Externals::of(engine),
         }
-    }
-
-    /// The address of what a spec points at. `None` for kinds without a provider here.
-    #[must_use]
-    pub fn reference(&self, namespace: &str, reference: &ContractRef) -> Option<ObjectRef> {
-        let gvk = match reference.kind.as_str() {
-            "KubeadmControlPlane" => Gvk::of::<KubeadmControlPlane>(),
-            "KubeadmConfig" => Gvk::of::<KubeadmConfig>(),
-            "DevCluster" => Gvk::of::<DevCluster>(),
-            "DevMachine" => Gvk::of::<DevMachine>(),
-            _ => return None,
-        };
-        Some(ObjectRef { gvk, key: ObjectKey::new(namespace, &reference.name), uid: String::new() })
     }
 }
 
@@ -159,42 +142,13 @@ impl Source for Caches {
     }
 
     fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
-        let Some(reference) = reference.filter(|r| !r.name.is_empty()) else { return External::NotSet };
-        let key = ObjectKey::new(namespace, &reference.name);
-        match reference.kind.as_str() {
-            "KubeadmControlPlane" => provided(&self.control_planes, &key),
-            "KubeadmConfig" => provided(&self.kubeadm_configs, &key),
-            "KubeadmConfigTemplate" => provided(&self.kubeadm_config_templates, &key),
-            "DevCluster" => provided(&self.dev_clusters, &key),
-            "DevMachine" => provided(&self.dev_machines, &key),
-            "DevMachineTemplate" => provided(&self.dev_machine_templates, &key),
-            kind => External::Unreadable {
-                kind: kind.to_owned(),
-                error: format!("{kind} {key}: this engine has no provider for kind {kind}"),
-            },
-        }
-    }
-
-    fn clone_kind(&self, namespace: &str, reference: Option<&ContractRef>) -> Option<Gvk> {
-        let reference = reference?;
-        let kind = reference.kind.strip_suffix("Template")?;
-        let clone = ContractRef { kind: kind.to_owned(), ..reference.clone() };
-        self.reference(namespace, &clone).map(|r| r.gvk)
-    }
-}
-
-fn provided<K: Object>(cache: &Cache<K>, key: &ObjectKey) -> External {
-    let kind = K::kind(&()).into_owned();
-    let Some(object) = cache.get(key) else { return External::NotFound { kind } };
-    match serde_json::to_value(&*object) {
-        Ok(content) => External::Found(Provided::new(content)),
-        Err(error) => External::Unreadable { kind, error: error.to_string() },
+        self.externals.get(namespace, reference)
     }
 }
 
 /// The key of the Cluster that an object's label names.
 #[must_use]
-pub fn cluster_key_of<K: Object>(object: &K) -> Option<ObjectKey> {
+pub fn cluster_key_of<K: Live>(object: &K) -> Option<ObjectKey> {
     let name = cluster_label(object)?;
     Some(ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), name))
 }

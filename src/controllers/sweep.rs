@@ -4,9 +4,13 @@
 use std::time::Duration;
 
 use super::Context;
+use super::external::{Reader, is_owned};
 use super::status::Outcome;
+use crate::api::bootstrap::KubeadmConfig;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine::Machine;
+use crate::api::names::CONTROL_PLANE_GROUP;
+use crate::api::reference::ContractRef;
 use crate::client::{Cache, Mode, Object, Precondition, get};
 use crate::engine::ReconcileError;
 use crate::plan::sweep::{Candidate, Unused, sweep};
@@ -20,42 +24,72 @@ use crate::plan::sweep::{Candidate, Unused, sweep};
 pub async fn at_rest<K: Object>(
     context: &Context,
     creator: &K,
+    templates: [Option<&ContractRef>; 2],
     reported: Outcome,
 ) -> Result<Option<Duration>, ReconcileError> {
     if reported != Outcome::Unchanged || creator.meta().deletion_timestamp.is_some() {
         return Ok(None);
     }
-    run(context, creator).await
+    run(context, creator, templates).await
 }
 
-/// Deletes what `creator` cloned and nobody uses. Answers when to look again, if something may be
-/// unused then. Reads the caches; asks the server only about what is to be deleted.
+/// Deletes what `creator` cloned from templates of these kinds, or wrote, and nobody uses. Answers when to look
+/// again, if something may be unused then. Reads the caches; asks the server only about what is to be deleted.
 ///
 /// # Errors
 /// When the server refuses; an object that changed is left for the next time.
-pub async fn run<K: Object>(context: &Context, creator: &K) -> Result<Option<Duration>, ReconcileError> {
+pub async fn run<K: Object>(
+    context: &Context,
+    creator: &K,
+    templates: [Option<&ContractRef>; 2],
+) -> Result<Option<Duration>, ReconcileError> {
     let caches = &context.caches;
     let creator = ObjectRef::of(creator);
-    let mut candidates = owned_by(&caches.kubeadm_configs, &creator);
-    candidates.extend(owned_by(&caches.dev_machines, &creator));
+    let clones: Vec<ContractRef> = templates.into_iter().flatten().map(clone_kind).collect();
+    caches.externals.prepare(Reader::Sweep, clones.iter().map(Some)).await;
+    let mut candidates = caches.externals.owned_by(&creator, &clones);
+    if creator.gvk.group == CONTROL_PLANE_GROUP {
+        candidates.extend(configs_of(&caches.kubeadm_configs, &creator));
+        candidates.sort_by(|a, b| a.object.cmp(&b.object));
+        candidates.dedup_by(|a, b| a.object == b.object);
+    }
+    delete_unused(context, &creator, candidates).await
+}
+
+/// [`run`] for what was found.
+///
+/// # Errors
+/// When the server refuses; an object that changed is left for the next time.
+pub async fn delete_unused(
+    context: &Context,
+    creator: &ObjectRef,
+    candidates: Vec<Candidate>,
+) -> Result<Option<Duration>, ReconcileError> {
     if candidates.is_empty() {
         return Ok(None);
     }
-    let machines = caches.machines.in_namespace(&creator.key.namespace);
-    let plan = sweep(&creator, candidates, &machines, context.clock.now());
+    let machines = context.caches.machines.in_namespace(&creator.key.namespace);
+    let plan = sweep(creator, candidates, &machines, context.clock.now());
     for unused in &plan.steps {
         delete(context, unused).await?;
     }
     Ok(plan.recheck)
 }
 
+/// The kind that is cloned from a template.
+fn clone_kind(template: &ContractRef) -> ContractRef {
+    let kind = template.kind.strip_suffix("Template").unwrap_or(&template.kind).to_owned();
+    ContractRef { kind, ..template.clone() }
+}
+
 /// A few at most: a Machine takes over its own within moments.
-fn owned_by<K: Object>(cache: &Cache<K>, creator: &ObjectRef) -> Vec<Candidate> {
-    let is_owned =
-        |object: &K| object.meta().owner_references.iter().flatten().any(|owner| owner.uid == creator.uid);
-    let found = cache.select(&creator.key.namespace, is_owned);
-    let candidate = |object: &K| Candidate { object: ObjectRef::of(object), metadata: object.meta().clone() };
-    found.iter().map(|object| candidate(object)).collect()
+fn configs_of(cache: &Cache<KubeadmConfig>, creator: &ObjectRef) -> Vec<Candidate> {
+    let found = cache.select(&creator.key.namespace, |config| is_owned(config, creator));
+    let candidate = |config: &KubeadmConfig| Candidate {
+        object: ObjectRef::of(config),
+        metadata: config.metadata.clone(),
+    };
+    found.iter().map(|config| candidate(config)).collect()
 }
 
 async fn delete(context: &Context, unused: &Unused) -> Result<(), ReconcileError> {

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::external::{Reader, referring};
 use super::{Caches, Context, keys, pause};
 use crate::api::cluster::Cluster;
 use crate::api::condition::Conditioned;
@@ -20,6 +21,8 @@ use crate::engine::{ReconcileError, Trigger};
 /// A kind whose objects stand for the worker Machines of one Cluster.
 pub trait Workers: Object + Conditioned {
     const FINALIZER: &'static str;
+    /// On whose behalf templates are read.
+    const READER: Reader;
     /// Of the Cluster in its namespace.
     fn cluster_name(&self) -> &str;
     /// What its Machines are made from.
@@ -28,6 +31,7 @@ pub trait Workers: Object + Conditioned {
 
 impl Workers for MachineDeployment {
     const FINALIZER: &'static str = finalizer::MACHINE_DEPLOYMENT;
+    const READER: Reader = Reader::MachineDeployment;
 
     fn cluster_name(&self) -> &str {
         &self.spec.cluster_name
@@ -40,6 +44,7 @@ impl Workers for MachineDeployment {
 
 impl Workers for MachineSet {
     const FINALIZER: &'static str = finalizer::MACHINE_SET;
+    const READER: Reader = Reader::MachineSet;
 
     fn cluster_name(&self) -> &str {
         &self.spec.cluster_name
@@ -52,41 +57,28 @@ impl Workers for MachineSet {
 
 /// What wakes both kinds: the object itself, its Cluster, and the templates that it refers to.
 pub fn triggers<K: Workers>(caches: &Caches, workers: &Cache<K>) -> Vec<Trigger> {
+    let (of_cluster, users) = (workers.clone(), workers.clone());
     vec![
         Trigger::own(workers),
-        of_cluster(workers, &caches.clusters, |cluster| Some(ObjectKey::of(cluster))),
-        users(workers, &caches.dev_machine_templates),
-        users(workers, &caches.kubeadm_config_templates),
+        Trigger::on(&caches.clusters, move |old, new| {
+            new.or(old).map(|cluster| of(&of_cluster, &ObjectKey::of(cluster))).unwrap_or_default()
+        }),
+        caches.externals.trigger(K::READER, move |turned| referring(&users, turned, templates)),
     ]
 }
 
-/// On every change of an object whose Cluster `cluster_of` tells: everything of that Cluster.
-pub fn of_cluster<K: Workers, C: Object>(
-    workers: &Cache<K>,
-    cache: &Cache<C>,
-    cluster_of: fn(&C) -> Option<ObjectKey>,
-) -> Trigger {
-    let workers = workers.clone();
-    Trigger::on(cache, move |old, new| {
-        let Some(cluster) = new.or(old).and_then(cluster_of) else { return Vec::new() };
-        keys(&workers.select(&cluster.namespace, |w| w.cluster_name() == cluster.name))
-    })
+/// Everything of a Cluster.
+pub fn of<K: Workers>(workers: &Cache<K>, cluster: &ObjectKey) -> Vec<ObjectKey> {
+    keys(&workers.select(&cluster.namespace, |w| w.cluster_name() == cluster.name))
 }
 
-/// On every change of a template: everything in its namespace that refers to it.
-fn users<K: Workers, T: Object>(workers: &Cache<K>, templates: &Cache<T>) -> Trigger {
-    let workers = workers.clone();
-    Trigger::on(templates, move |old, new| {
-        let Some(template) = new.or(old).map(ObjectKey::of) else { return Vec::new() };
-        let refers = |r: &ContractRef| r.kind == T::kind(&()) && r.name == template.name;
-        keys(&workers.select(&template.namespace, |w| {
-            let machine = w.machine();
-            refers(&machine.infrastructure_ref) || machine.bootstrap.config_ref.as_ref().is_some_and(refers)
-        }))
-    })
+/// The templates of infrastructure and bootstrap.
+pub fn templates<K: Workers>(workers: &K) -> [Option<&ContractRef>; 2] {
+    let machine = workers.machine();
+    [Some(&machine.infrastructure_ref), machine.bootstrap.config_ref.as_ref()]
 }
 
-/// The object and its Cluster, when the run may go on; see [`pause::may_run`].
+/// The object and its Cluster, when the run may go on (see [`pause::may_run`]); its templates can be read then.
 ///
 /// # Errors
 /// When there is no such Cluster, or the server refuses a write.
@@ -101,6 +93,9 @@ pub async fn begin<K: Workers>(
         let kind = K::kind(&());
         return Err(ReconcileError::failed(format!("{kind} {key}: there is no Cluster {cluster_key}")));
     };
-    let goes_on = pause::may_run(context, object.as_ref(), &cluster, K::FINALIZER).await?;
-    Ok(goes_on.then_some((object, cluster)))
+    if !pause::may_run(context, object.as_ref(), &cluster, K::FINALIZER).await? {
+        return Ok(None);
+    }
+    context.caches.externals.prepare(K::READER, templates(object.as_ref())).await;
+    Ok(Some((object, cluster)))
 }

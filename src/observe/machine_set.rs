@@ -24,14 +24,11 @@ pub fn machine_set(
     templates: &Templates,
     suffixes: Vec<String>,
 ) -> Observed {
-    let (namespace, spec) = (namespace(set), &set.spec.template.spec);
     Observed {
         set: set.clone(),
         machines,
         infrastructure_template: templates.infrastructure.clone(),
         bootstrap_template: templates.bootstrap.clone(),
-        infrastructure_kind: source.clone_kind(namespace, Some(&spec.infrastructure_ref)),
-        bootstrap_kind: source.clone_kind(namespace, spec.bootstrap.config_ref.as_ref()),
         missing_templates: templates.missing.clone(),
         preflight: preflight(source, set, cluster),
         suffixes,

@@ -8,7 +8,7 @@ use kube::Resource;
 
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
-use crate::api::key::{Gvk, ObjectKey, label as label_of};
+use crate::api::key::{ObjectKey, label as label_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_pool::MachinePool;
@@ -58,9 +58,6 @@ pub trait Source {
 
     /// What a reference in a spec leads to, as the provider contract shows it.
     fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External;
-
-    /// The kind that is cloned from the template that `reference` names; `None`: no provider of it is known.
-    fn clone_kind(&self, namespace: &str, reference: Option<&ContractRef>) -> Option<Gvk>;
 
     /// A template that objects are made from.
     fn template(&self, namespace: &str, reference: Option<&ContractRef>) -> External {

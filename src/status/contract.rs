@@ -3,14 +3,16 @@
 //! provider. Which contract an object follows says `definition`.
 //! Source: cluster-api `internal/contract/*.go`, `util/conditions/getter.go`, v1.14.0.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use serde_json::{Map, Value};
 
 use super::condition_ops::{UNSTAMPED, condition};
-use super::wording::plural;
+use super::definition;
 use crate::api::cluster::FailureDomain;
 use crate::api::condition::{Status, find};
-use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine_set::VersionCount;
 use crate::api::version;
 use crate::time::{parse_rfc3339, to_k8s};
@@ -33,16 +35,16 @@ pub enum External {
     Found(Provided),
 }
 
-/// A provider object as the contract shows it.
+/// A provider object as the contract shows it. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provided {
     pub kind: String,
     pub name: String,
     contract: Contract,
     /// The whole object.
-    content: Value,
+    content: Arc<Value>,
     /// As `content` has them, read once however often somebody asks.
-    conditions: Result<Vec<Condition>, String>,
+    conditions: Arc<Result<Vec<Condition>, String>>,
     deleting: bool,
     provisioned: Milestone,
     data_secret_created: Milestone,
@@ -143,8 +145,8 @@ impl Provided {
             kind,
             name,
             contract: Contract::default(),
-            content,
-            conditions,
+            content: Arc::new(content),
+            conditions: Arc::new(conditions),
             deleting,
             provisioned: Milestone::Ahead,
             data_secret_created: Milestone::Ahead,
@@ -160,7 +162,7 @@ impl Provided {
 
     #[must_use]
     pub fn into_content(self) -> Value {
-        self.content
+        Arc::unwrap_or_clone(self.content)
     }
 
     /// The same object, read by this contract.
@@ -176,24 +178,10 @@ impl Provided {
         }
     }
 
-    /// Where to write it. The plural follows from the kind, as the contract demands.
+    /// Where to write it.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        let meta = &self.content["metadata"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let api_version = text(&self.content["apiVersion"]);
-        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        ObjectRef {
-            gvk: Gvk {
-                group: group.to_owned(),
-                version: version.to_owned(),
-                kind: self.kind.clone(),
-                plural: plural(&self.kind.to_lowercase()),
-                namespaced: true,
-            },
-            key: ObjectKey::new(text(&meta["namespace"]), &self.name),
-            uid: text(&meta["uid"]),
-        }
+        reference_to(&self.content)
     }
 
     #[must_use]
@@ -362,7 +350,7 @@ impl Provided {
     }
 
     fn at(&self, path: &[&str]) -> Option<&Value> {
-        path.iter().try_fold(&self.content, |value, field| value.get(field))
+        path.iter().try_fold(self.content.as_ref(), |value, field| value.get(field))
     }
 
     /// The endpoint at `spec.controlPlaneEndpoint`, when host and port are set.
@@ -378,7 +366,7 @@ impl Provided {
     /// # Errors
     /// The sentence upstream puts into the mirroring condition when any entry is malformed.
     pub fn conditions(&self) -> Result<&[Condition], &str> {
-        self.conditions.as_deref().map_err(String::as_str)
+        self.conditions.as_ref().as_deref().map_err(String::as_str)
     }
 
     /// Its condition `type_`.
@@ -387,6 +375,20 @@ impl Provided {
     /// As [`Provided::conditions`]: a malformed entry spoils the others, too.
     pub fn condition(&self, type_: &str) -> Result<Option<&Condition>, &str> {
         self.conditions().map(|list| find(list, type_))
+    }
+}
+
+/// Where to write an object of a provider, its uid included when it has one. Its plural is what the name of its
+/// definition has to start with.
+#[must_use]
+pub fn reference_to(object: &Value) -> ObjectRef {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (api_version, meta) = (text(&object["apiVersion"]), &object["metadata"]);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    ObjectRef {
+        gvk: definition::gvk(group, version, &text(&object["kind"])),
+        key: ObjectKey::new(text(&meta["namespace"]), text(&meta["name"])),
+        uid: text(&meta["uid"]),
     }
 }
 

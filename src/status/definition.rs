@@ -1,28 +1,48 @@
 //! Which contract a kind follows, and in which version its objects are read, by the labels of its
-//! CustomResourceDefinition. Must not know how definitions are read.
-//! Source: cluster-api `internal/contract/version.go`, apimachinery `version/helpers.go`, v1.14.0.
+//! CustomResourceDefinition; how that definition is called. Must not know how definitions are read.
+//! Source: cluster-api `internal/contract/{version,metadata}.go`, apimachinery `version/helpers.go`, v1.14.0.
 
 use std::cmp::Ordering;
 
-use serde_json::Value;
-
 use super::contract::Contract;
+use super::wording::plural;
+use crate::api::key::Gvk;
 use crate::api::names::CORE_GROUP;
 
-/// The contract that a definition promises, newest first, and the newest version it promises it for.
+/// A kind by its address. The contract demands that the plural follows from the kind.
+#[must_use]
+pub fn gvk(group: &str, version: &str, kind: &str) -> Gvk {
+    Gvk {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural(&kind.to_lowercase()),
+        namespaced: true,
+    }
+}
+
+/// The name of the definition of a kind.
+#[must_use]
+pub fn name_of(group: &str, kind: &str) -> String {
+    format!("{}.{group}", plural(&kind.to_lowercase()))
+}
+
+/// The contract that the definition `name` promises, newest first, and the newest version it promises it for.
+/// `label` reads one of its labels.
 ///
 /// # Errors
 /// An operator's sentence when the definition promises no contract that is known here.
-pub fn contract_of(definition: &Value) -> Result<(Contract, String), String> {
-    let labels = &definition["metadata"]["labels"];
-    for (contract, name) in [(Contract::V1Beta2, "v1beta2"), (Contract::V1Beta1, "v1beta1")] {
-        let versions = labels[format!("{CORE_GROUP}/{name}")].as_str().unwrap_or_default();
+pub fn contract_of<'a>(
+    name: &str,
+    label: impl Fn(&str) -> Option<&'a str>,
+) -> Result<(Contract, String), String> {
+    for (contract, word) in [(Contract::V1Beta2, "v1beta2"), (Contract::V1Beta1, "v1beta1")] {
+        let versions = label(&format!("{CORE_GROUP}/{word}")).unwrap_or_default();
         let newest = versions.split('_').filter(|v| !v.is_empty()).max_by(|a, b| by_age(a, b));
         if let Some(newest) = newest {
             return Ok((contract, newest.to_owned()));
         }
     }
-    let name = definition["metadata"]["name"].as_str().unwrap_or_default();
     Err(format!(
         "cannot find any versions matching contract versions [\"v1beta2\" \"v1beta1\"] for CRD {name} as contract version \
          label(s) are either missing or empty (see https://cluster-api.sigs.k8s.io/developer/providers/contracts/\
@@ -55,13 +75,13 @@ fn parse(version: &str) -> Option<(u8, u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn the_newest_contract_wins_and_then_the_newest_version() {
-        let of = |labels: Value| contract_of(&json!({"metadata": {"name": "xs.g", "labels": labels}}));
+        let of = |labels: Value| contract_of("xs.g", |name| labels[name].as_str());
         let found = |contract, version: &str| Ok((contract, version.to_owned()));
         for (labels, expected) in [
             (json!({"cluster.x-k8s.io/v1beta2": "v1beta2"}), found(Contract::V1Beta2, "v1beta2")),

@@ -11,6 +11,7 @@
 )]
 
 mod actions;
+mod any_provider;
 mod apiserver;
 mod attack;
 mod audit;

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use capstan::api::bootstrap::KubeadmConfig;
 use capstan::api::dev::DevMachine;
-use capstan::api::key::{controller_of, refers_to};
+use capstan::api::key::{ObjectRef, controller_of, refers_to};
 use capstan::api::machine::Machine;
 use capstan::api::machine_set::MachineSet;
 use capstan::api::names::CORE_GROUP;
-use capstan::client::{Cache, Object};
+use capstan::client::Object;
 use capstan::controllers::{Caches, Context, sweep};
+use capstan::engine::{Engine, EngineOptions};
+use capstan::plan::sweep::Candidate;
 use capstan::rng::Rng;
 use serde_json::{Value, json};
 
@@ -101,11 +103,12 @@ async fn with_late_host() -> (Sim, MachineSet, Value) {
     (sim, set, machine)
 }
 
-/// Copies as an engine has them whose watch of Machines brings nothing new.
-async fn stale(sim: &Sim) -> Context {
-    let hosts = sim.get::<DevMachine>("late").await;
+/// Copies as an engine has them whose watches bring nothing.
+fn blind(sim: &Sim) -> Context {
+    let client = sim.connection.client.clone();
+    let mut engine = Engine::new(client, sim.clock.clone(), Rng::seeded(1), EngineOptions::default());
     Context {
-        caches: Caches { dev_machines: Cache::of(hosts), ..Caches::default() },
+        caches: Caches::of(&mut engine),
         writer: sim.writer.clone(),
         workload: sim.world.clone(),
         clock: sim.clock.clone(),
@@ -113,25 +116,31 @@ async fn stale(sim: &Sim) -> Context {
     }
 }
 
+/// The host as it is now.
+async fn seen(sim: &Sim) -> Vec<Candidate> {
+    let host = sim.get::<DevMachine>("late").await;
+    host.iter().map(|h| Candidate { object: ObjectRef::of(h), metadata: h.metadata.clone() }).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_clone_whose_machine_the_engine_has_not_seen_yet_stays() {
     let (sim, set, machine) = with_late_host().await;
-    let context = stale(&sim).await;
+    let (context, set, found) = (blind(&sim), ObjectRef::of(&set), seen(&sim).await);
     sim.create(vec![machine]).await;
-    assert_eq!(sweep::run(&context, &set).await.expect("an answer"), None);
+    assert_eq!(sweep::delete_unused(&context, &set, found.clone()).await.expect("an answer"), None);
     assert!(sim.get::<DevMachine>("late").await.is_some(), "its Machine is there");
     sim.delete::<Machine>("late").await;
-    sweep::run(&context, &set).await.expect("an answer");
+    sweep::delete_unused(&context, &set, found).await.expect("an answer");
     assert!(sim.get::<DevMachine>("late").await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_clone_that_changed_since_it_was_seen_stays() {
     let (sim, set, _) = with_late_host().await;
-    let context = stale(&sim).await;
+    let (context, set, found) = (blind(&sim), ObjectRef::of(&set), seen(&sim).await);
     sim.patch::<DevMachine>("late", json!({"metadata": {"labels": {"somebody": "takes-it"}}})).await;
-    sweep::run(&context, &set).await.expect("a conflict is left for the next time");
+    sweep::delete_unused(&context, &set, found).await.expect("a conflict is left for the next time");
     assert!(sim.get::<DevMachine>("late").await.is_some());
-    sweep::run(&stale(&sim).await, &set).await.expect("an answer");
+    sweep::delete_unused(&context, &set, seen(&sim).await).await.expect("an answer");
     assert!(sim.get::<DevMachine>("late").await.is_none());
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::external::{Reader, referring};
 use super::status::{Outcome as Reported, write};
 use super::{Context, cluster_key_of, keys, pause, sweep};
 use crate::api::cluster::Cluster;
@@ -16,6 +17,7 @@ use crate::api::condition::Condition;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{ObjectKey, refers_to};
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP, finalizer, label};
+use crate::api::reference::ContractRef;
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::control_plane::{Act, Decision, decide};
 use crate::status::control_plane::{OWNED, OWNED_ON_MACHINES, status};
@@ -54,7 +56,7 @@ impl ControlPlaneController {
             decision.pass.deletion_failed = decision.observed.is_deleting();
         }
         let reported = self.report(object, &decision).await?;
-        let swept = sweep::at_rest(context, &**object, reported).await;
+        let swept = sweep::at_rest(context, &**object, references(object), reported).await;
         performed?;
         let soonest = [decision.plan.recheck, swept?].into_iter().flatten().min();
         Ok(soonest.map_or(Outcome::Done, Outcome::RequeueAfter))
@@ -111,7 +113,7 @@ impl Controller for ControlPlaneController {
         let caches = &self.context.caches;
         let by_cluster = caches.clusters.clone();
         let by_label = caches.clusters.clone();
-        let templates = caches.control_planes.clone();
+        let (control_planes, all) = (caches.control_planes.clone(), caches.control_planes.clone());
         vec![
             Trigger::own(&caches.control_planes),
             Trigger::owned_by(&caches.machines, CONTROL_PLANE_GROUP, KIND),
@@ -128,12 +130,12 @@ impl Controller for ControlPlaneController {
                 cluster.and_then(|c| key_of(&c)).into_iter().collect()
             }),
             Trigger::on(&caches.clusters, |old, new| new.or(old).and_then(key_of).into_iter().collect()),
-            Trigger::on(&caches.dev_machine_templates, move |old, new| {
-                let Some(template) = new.or(old) else { return Vec::new() };
-                let key = ObjectKey::of(template);
-                keys(&templates.select(&key.namespace, |c| {
-                    c.spec.machine_template.spec.infrastructure_ref.name == key.name
-                }))
+            caches.externals.trigger(Reader::KubeadmControlPlane, move |turned| {
+                referring(&control_planes, turned, references)
+            }),
+            caches.externals.trigger(Reader::KubeadmControlPlaneHosts, move |turned| match turned.object() {
+                Some(_) => Vec::new(),
+                None => keys(&all.list()),
             }),
             Trigger::announced(self.context.workload.changes(), move |cluster| {
                 by_cluster.get(cluster).and_then(|c| key_of(&c)).into_iter().collect()
@@ -148,6 +150,11 @@ impl Controller for ControlPlaneController {
             None => Ok(Outcome::Done),
         }
     }
+}
+
+/// The template of its Machines' infrastructure.
+fn references(object: &KubeadmControlPlane) -> [Option<&ContractRef>; 2] {
+    [Some(&object.spec.machine_template.spec.infrastructure_ref), None]
 }
 
 /// The control plane that a Cluster refers to.

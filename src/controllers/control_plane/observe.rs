@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{ObjectKey, controller_of};
-use crate::api::names::SECRET_TYPE;
+use crate::api::names::{SECRET_TYPE, label};
 use crate::client;
 use crate::controllers::certificates::text_of;
+use crate::controllers::external::Reader;
 use crate::controllers::{Context, kubeconfig};
 use crate::engine::ReconcileError;
 use crate::observe;
@@ -19,6 +20,7 @@ use crate::plan::control_plane::{Kubeconfig, Observed, Workload};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 use crate::status::control_plane::{Connection, Reached};
 use crate::status::etcd::{Member, Members, Membership};
+use crate::status::machines::is_control_plane;
 use crate::workload::{Addon, EtcdView, PodScope, WorkloadError};
 
 /// Characters for a Machine's name, with some to spare.
@@ -33,6 +35,7 @@ pub async fn observe(
     object: &Arc<KubeadmControlPlane>,
     cluster: &Arc<Cluster>,
 ) -> Result<Observed, ReconcileError> {
+    prepare(context, object, cluster).await;
     let mut observed = observe::control_plane(&context.caches, object, cluster);
     observed.name_suffix = context.rng.suffix(SUFFIX_CHARS);
     if observed.infrastructure_is_provisioned() && !observed.is_deleting() {
@@ -43,6 +46,16 @@ pub async fn observe(
         observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
     }
     Ok(observed)
+}
+
+/// The template, and the infrastructure of every Machine, can be read then.
+async fn prepare(context: &Context, object: &KubeadmControlPlane, cluster: &Cluster) {
+    let key = ObjectKey::of(cluster);
+    let machines = context.caches.machines.labelled(&key.namespace, label::CLUSTER_NAME, &key.name);
+    let hosts = machines.iter().filter(|m| is_control_plane(m)).map(|m| Some(&m.spec.infrastructure_ref));
+    let externals = &context.caches.externals;
+    externals.prepare(Reader::KubeadmControlPlane, super::references(object)).await;
+    externals.prepare(Reader::KubeadmControlPlaneHosts, hosts).await;
 }
 
 async fn secret(context: &Context, observed: &Observed, name: String) -> Result<Option<Secret>, String> {

@@ -10,12 +10,13 @@ use crate::api::machine::Machine;
 use crate::api::names::{self, annotation};
 use crate::client::{Mode, Precondition, WriteError};
 use crate::controllers::adoption::adopt;
-use crate::controllers::template::{self, reference_to};
+use crate::controllers::template;
 use crate::controllers::{Context, apply, finalizer, status};
 use crate::engine::ReconcileError;
 use crate::plan::control_plane::{Act, Decision, NewMachine, Observed, Sync, Template};
 use crate::plan::{self, Reason, Write};
 use crate::status::condition_ops;
+use crate::status::contract::reference_to;
 use crate::status::etcd::Member;
 use crate::workload::{Addon, WorkloadError};
 
@@ -143,10 +144,8 @@ impl Performer<'_> {
         if let (Some(body), Some(config)) = (&sync.bootstrap, &owned.bootstrap) {
             self.patch_object(config, body.clone()).await?;
         }
-        if let (Some(body), Some(content)) = (&sync.infrastructure, &owned.infrastructure)
-            && let Some(object) = reference_to(content)
-        {
-            self.write(Write::Patch { object, body: body.clone() }).await?;
+        if let (Some(body), Some(content)) = (&sync.infrastructure, &owned.infrastructure) {
+            self.write(Write::Patch { object: reference_to(content), body: body.clone() }).await?;
         }
         Ok(())
     }
@@ -154,10 +153,7 @@ impl Performer<'_> {
     /// Infrastructure, configuration, Machine. What was made is taken away again when a later one fails.
     async fn create(&self, new: &NewMachine) -> Result<(), ReconcileError> {
         let writer = &self.context.writer;
-        let reference = &new.machine.spec.infrastructure_ref;
-        let target = self.context.caches.reference(&self.cluster.namespace, reference).ok_or_else(|| {
-            ReconcileError::failed(format!("this engine has no provider for kind {}", reference.kind))
-        })?;
+        let target = reference_to(&new.infrastructure);
         writer.create_value(&target, &new.infrastructure, Mode::Real).await?;
         let made = match writer.create(&new.bootstrap, Mode::Real).await {
             Err(error) => Err(error),

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::observe::probe;
+use super::external::{Reader, owners, referring};
 use super::pause::{self, Pause};
 use super::{Context, apply, cluster_turned, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef, cluster_label};
 use crate::api::machine::Machine;
 use crate::api::names::{CORE_GROUP, finalizer, label};
+use crate::api::reference::ContractRef;
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::ownership::has_finalizer;
 use crate::plan::{Plan, machine as planned};
@@ -82,6 +84,11 @@ impl Machines {
     }
 }
 
+/// Infrastructure and bootstrap.
+fn references(machine: &Machine) -> [Option<&ContractRef>; 2] {
+    [Some(&machine.spec.infrastructure_ref), machine.spec.bootstrap.config_ref.as_ref()]
+}
+
 /// When a plan wants to be looked at again.
 fn outcome(plan: &Plan) -> Outcome {
     let recheck = plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter);
@@ -104,11 +111,13 @@ impl Controller for Machines {
         };
         let (on_cluster, on_workload) =
             (of_cluster(caches.machines.clone()), of_cluster(caches.machines.clone()));
-        let of_deployment = caches.machines.clone();
+        let (of_deployment, referrers) = (caches.machines.clone(), caches.machines.clone());
         vec![
             Trigger::own(&caches.machines),
-            Trigger::owned_by(&caches.dev_machines, CORE_GROUP, "Machine"),
-            Trigger::owned_by(&caches.kubeadm_configs, CORE_GROUP, "Machine"),
+            caches.externals.trigger(Reader::Machine, move |turned| match turned.object() {
+                Some(_) => owners(turned, CORE_GROUP, "Machine"),
+                None => referring(&referrers, turned, references),
+            }),
             Trigger::on(&caches.clusters, move |old, new| match cluster_turned(old, new) {
                 Some(key) => on_cluster(&key),
                 None => Vec::new(),

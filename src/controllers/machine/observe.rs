@@ -11,6 +11,7 @@ use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, controller_of};
 use crate::api::machine::Machine;
 use crate::api::machine_drain_rule::MachineDrainRule;
+use crate::controllers::external::Reader;
 use crate::observe::{self, NamedNode};
 use crate::status::drain::Tenants;
 use crate::status::drain::volumes::{Storage, attached};
@@ -25,6 +26,9 @@ impl Machines {
     pub(super) async fn observe(&self, machine: &Machine, cluster: &Arc<Cluster>) -> Observed {
         let context = &self.context;
         let cluster_key = ObjectKey::of(cluster.as_ref());
+        let control_plane = cluster.spec.control_plane_ref.as_ref();
+        let references = super::references(machine).into_iter().chain([control_plane]);
+        context.caches.externals.prepare(Reader::Machine, references).await;
         let probe = probe(&context.workload.connection(&cluster_key));
         let mut observed = observe::machine(&context.caches, machine, cluster, probe);
         observed.node = self.node(&observed, &cluster_key).await;

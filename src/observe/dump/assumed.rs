@@ -8,13 +8,11 @@ use serde_json::{Map, Value, json};
 use super::Dump;
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find};
-use crate::api::key::{Gvk, ObjectKey};
 use crate::api::machine::Machine;
 use crate::api::names::{VERSION, annotation};
 use crate::api::reference::ContractRef;
 use crate::observe::{Source as _, namespace};
 use crate::status::contract::{External, Provided};
-use crate::status::wording::plural;
 
 impl Dump {
     /// Nothing of the kind that a reference names is here, and its definition says nothing against it.
@@ -111,23 +109,6 @@ impl Dump {
             content
         })
     }
-}
-
-/// The kind that is cloned from a template: what the template's kind says, in the version of the template or
-/// of the objects that were cloned before.
-pub(super) fn clone_kind(dump: &Dump, namespace: &str, reference: &ContractRef) -> Option<Gvk> {
-    let kind = reference.kind.strip_suffix("Template")?;
-    let group = reference.api_group.as_str();
-    let template = dump.raw(group, &reference.kind, &ObjectKey::new(namespace, &reference.name));
-    let sample = template.or_else(|| dump.all(group, kind).next().map(|(_, object)| object));
-    let version = sample.and_then(|object| object["apiVersion"].as_str()?.split_once('/')).map(|(_, v)| v);
-    Some(Gvk {
-        group: group.to_owned(),
-        version: version.unwrap_or(VERSION).to_owned(),
-        kind: kind.to_owned(),
-        plural: plural(&kind.to_lowercase()),
-        namespaced: true,
-    })
 }
 
 /// The condition that was mirrored into `stored`.

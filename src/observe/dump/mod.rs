@@ -213,7 +213,9 @@ impl Dump {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let spec = &definition["spec"];
         let key = (text(&spec["group"]), text(&spec["names"]["kind"]));
-        self.definitions.insert(key, contract_of(definition));
+        let meta = &definition["metadata"];
+        let contract = contract_of(&text(&meta["name"]), |label| meta["labels"][label].as_str());
+        self.definitions.insert(key, contract);
     }
 
     fn take(&mut self, value: Value, origin: Origin) {
@@ -377,10 +379,6 @@ impl Source for Dump {
 
     fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {
         self.referred(namespace, reference)
-    }
-
-    fn clone_kind(&self, namespace: &str, reference: Option<&ContractRef>) -> Option<Gvk> {
-        assumed::clone_kind(self, namespace, reference?)
     }
 
     fn template(&self, namespace: &str, reference: Option<&ContractRef>) -> External {

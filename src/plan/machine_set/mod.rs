@@ -17,10 +17,11 @@ use serde_json::Value;
 
 use super::evidence::{Evidence, Subject};
 use super::{Plan, Rule, Write};
-use crate::api::key::{Gvk, ObjectKey, ObjectRef, annotation, group_of};
+use crate::api::key::{ObjectKey, ObjectRef, annotation};
 use crate::api::machine::Machine;
 use crate::api::machine_set::MachineSet;
 use crate::api::names;
+use crate::status::contract::reference_to;
 use crate::status::machine_set::is_pending_acknowledge;
 use crate::time::Timestamp;
 use preflight::Preflight;
@@ -37,9 +38,6 @@ pub struct Observed {
     /// The whole template objects. `None`: missing, or (bootstrap) not referred to.
     pub infrastructure_template: Option<Value>,
     pub bootstrap_template: Option<Value>,
-    /// The references to clones, by plural, of each template kind: `None` for kinds without a provider.
-    pub infrastructure_kind: Option<Gvk>,
-    pub bootstrap_kind: Option<Gvk>,
     /// Kinds of templates that it refers to and that do not exist.
     pub missing_templates: Vec<String>,
     pub preflight: Preflight,
@@ -58,7 +56,6 @@ pub enum Because {
     CreationDisabled,
     Preflight(String),
     TemplatesMissing(Vec<String>),
-    NoProvider(String),
     Naming(String),
 }
 
@@ -74,7 +71,6 @@ impl fmt::Display for Because {
             }
             Self::Preflight(sentence) | Self::Naming(sentence) => f.write_str(sentence),
             Self::TemplatesMissing(kinds) => write!(f, "{} does not exist", kinds.join(" and ")),
-            Self::NoProvider(kind) => write!(f, "this engine has no provider for kind {kind}"),
         }
     }
 }
@@ -89,7 +85,6 @@ impl Rule for Because {
             Self::CreationDisabled => "creation-disabled",
             Self::Preflight(_) => "preflight",
             Self::TemplatesMissing(_) => "templates-missing",
-            Self::NoProvider(_) => "no-provider",
             Self::Naming(_) => "naming",
         }
     }
@@ -101,9 +96,7 @@ impl Rule for Because {
                 vec![Evidence::condition(of(), "RollingOut"), Evidence::field(of(), "spec.version")]
             }
             Self::CreationDisabled => Evidence::own_field("metadata.annotations"),
-            Self::TemplatesMissing(_) | Self::NoProvider(_) => {
-                Evidence::own_field("spec.template.spec.infrastructureRef")
-            }
+            Self::TemplatesMissing(_) => Evidence::own_field("spec.template.spec.infrastructureRef"),
             Self::Naming(_) => Evidence::own_field("spec.machineNaming.template"),
             Self::TooFew(..) | Self::TooMany(..) | Self::Propagation | Self::Deleting => Vec::new(),
         }
@@ -184,10 +177,9 @@ fn make_one(
     let made =
         desired::new_machine(observed, template, suffix).map_err(|e| Because::Naming(e.to_string()))?;
     if let Some(config) = made.bootstrap {
-        let object = clone_reference(&config, observed.bootstrap_kind.as_ref())?;
-        plan.step(Write::Create { object, content: config }, because.clone());
+        plan.step(Write::Create { object: reference_to(&config), content: config }, because.clone());
     }
-    let object = clone_reference(&made.infrastructure, observed.infrastructure_kind.as_ref())?;
+    let object = reference_to(&made.infrastructure);
     plan.step(Write::Create { object, content: made.infrastructure }, because.clone());
     let message = format!("Created Machine {:?}", ObjectKey::of(&made.machine).name);
     plan.step(Write::create(&made.machine), because.clone());
@@ -213,16 +205,4 @@ fn delete(observed: &Observed, machine: &Machine, because: Because, plan: &mut P
 
 fn event(observed: &Observed, reason: &'static str, message: String, because: Because, plan: &mut Plan) {
     plan.step(Write::Event { about: ObjectRef::of(&observed.set), warning: false, reason, message }, because);
-}
-
-/// The address of a clone: its kind's, when this engine provides that kind.
-fn clone_reference(clone: &Value, gvk: Option<&Gvk>) -> Result<ObjectRef, Because> {
-    let text = |pointer: &str| clone.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let known = gvk.filter(|g| g.group == group_of(text("/apiVersion")) && g.kind == text("/kind"));
-    let gvk = known.cloned().ok_or_else(|| Because::NoProvider(text("/kind").to_owned()))?;
-    Ok(ObjectRef {
-        gvk,
-        key: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
-        uid: String::new(),
-    })
 }

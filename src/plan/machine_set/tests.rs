@@ -1,8 +1,6 @@
 //! Rule tables of the MachineSet planner.
 
 use super::*;
-use crate::api::bootstrap::KubeadmConfig;
-use crate::api::dev::DevMachine;
 use crate::api::machine::{Bootstrap, MachineStatus};
 use crate::api::machine_set::DeletionOrder;
 use crate::api::reference::{ContractRef, NodeRef, TemplateMeta};
@@ -47,8 +45,6 @@ fn observed(replicas: i32, machines: Vec<Machine>) -> Observed {
         machines: machines.into_iter().map(Arc::new).collect(),
         infrastructure_template: Some(template("DevMachineTemplate", names::INFRASTRUCTURE_GROUP)),
         bootstrap_template: Some(template("KubeadmConfigTemplate", names::BOOTSTRAP_GROUP)),
-        infrastructure_kind: Some(Gvk::of::<DevMachine>()),
-        bootstrap_kind: Some(Gvk::of::<KubeadmConfig>()),
         missing_templates: Vec::new(),
         preflight: Preflight::default(),
         suffixes: (0..10).map(|i| format!("aaaa{i}")).collect(),
@@ -106,17 +102,12 @@ fn what_holds_creation_back_is_a_blocker() {
     disabled.set.metadata.annotations = Some([(key, "true".to_owned())].into());
     let mut missing = observed(1, Vec::new());
     missing.missing_templates = vec!["DevMachineTemplate".into()];
-    let mut foreign = observed(1, Vec::new());
-    foreign.infrastructure_kind = None;
     let mut waiting = observed(1, Vec::new());
     waiting.preflight.control_plane =
         Some(preflight::ControlPlane { name: "KubeadmControlPlane ns/cp".into(), ..Default::default() });
-    for (observed, rule) in [
-        (disabled, "creation-disabled"),
-        (missing, "templates-missing"),
-        (foreign, "no-provider"),
-        (waiting, "preflight"),
-    ] {
+    for (observed, rule) in
+        [(disabled, "creation-disabled"), (missing, "templates-missing"), (waiting, "preflight")]
+    {
         let plan = plan(&observed, now());
         assert_eq!(plan.blockers[0].reason.rule, rule);
         assert!(!writes(&plan).iter().any(|w| w.contains("create Machine")), "{rule}");

@@ -1,0 +1,121 @@
+//! Who reads provider objects, and whom a change of them wakes. Must not know how they are watched.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::ProviderObject;
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::reference::ContractRef;
+use crate::client::{Cache, Change, Live, Object};
+use crate::controllers::keys;
+use crate::engine::controller;
+
+/// On whose behalf a kind is watched. One controller may be several readers, with a trigger each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reader {
+    Cluster,
+    Machine,
+    MachineDeployment,
+    MachineSet,
+    /// A MachineSet reads the control plane of its Cluster before it makes a Machine.
+    MachineSetPreflight,
+    KubeadmControlPlane,
+    /// The infrastructure of a control plane's Machines: the Machines pass on what changes.
+    KubeadmControlPlaneHosts,
+    KubeadmConfig,
+    /// Whoever made clones looks for those that nobody uses. Nothing wakes it.
+    Sweep,
+}
+
+/// Whether `owner` is one of the owners, by uid.
+pub fn is_owned<K: Live>(object: &K, owner: &ObjectRef) -> bool {
+    object.meta().owner_references.iter().flatten().any(|reference| reference.uid == owner.uid)
+}
+
+/// What turned: one object, or the kind as a whole.
+#[derive(Clone, Copy)]
+pub struct Turned<'a> {
+    group: &'a str,
+    kind: &'a str,
+    object: Option<&'a Change<'a, ProviderObject>>,
+}
+
+impl Turned<'_> {
+    /// The object before and after; empty when the whole kind turned.
+    pub fn objects(&self) -> impl Iterator<Item = &ProviderObject> {
+        self.object.into_iter().flat_map(|change| [change.old, change.new]).flatten()
+    }
+
+    /// The object as it is, or as it was last.
+    #[must_use]
+    pub fn object(&self) -> Option<&ProviderObject> {
+        self.object.and_then(|change| change.new.or(change.old))
+    }
+
+    fn is_of(&self, reference: &ContractRef) -> bool {
+        reference.kind == self.kind && reference.api_group == self.group
+    }
+}
+
+/// The objects that refer to what turned; `references` of one of them.
+pub fn referring<K: Object>(
+    cache: &Cache<K>,
+    turned: &Turned<'_>,
+    references: impl for<'k> Fn(&'k K) -> [Option<&'k ContractRef>; 2],
+) -> Vec<ObjectKey> {
+    let refer = |object: &K, name: Option<&str>| {
+        let named = |r: &&ContractRef| turned.is_of(r) && name.is_none_or(|name| r.name == name);
+        references(object).into_iter().flatten().any(|r| named(&r))
+    };
+    let found = match turned.object().map(ObjectKey::of) {
+        Some(key) => cache.select(&key.namespace, |object| refer(object, Some(&key.name))),
+        None => cache.list().into_iter().filter(|object| refer(object, None)).collect(),
+    };
+    keys(&found)
+}
+
+/// Keys of the owners, of this group and kind, of the object that turned.
+#[must_use]
+pub fn owners(turned: &Turned<'_>, group: &str, kind: &str) -> Vec<ObjectKey> {
+    turned.objects().flat_map(|object| controller::owners(object, group, kind)).collect()
+}
+
+/// Puts the keys that a change concerns into a controller's queue.
+pub(super) type Listener = Arc<dyn Fn(&Turned<'_>) + Send + Sync>;
+
+/// Those whom one kind wakes.
+#[derive(Clone)]
+pub(super) struct Listeners(Arc<OfKind>);
+
+struct OfKind {
+    group: String,
+    kind: String,
+    readers: Mutex<BTreeMap<Reader, Listener>>,
+}
+
+impl Listeners {
+    pub(super) fn new(group: &str, kind: &str) -> Self {
+        Self(Arc::new(OfKind { group: group.to_owned(), kind: kind.to_owned(), readers: Mutex::default() }))
+    }
+
+    pub(super) fn add(&self, reader: Reader, listener: &Listener) {
+        self.0.readers.lock().entry(reader).or_insert_with(|| Arc::clone(listener));
+    }
+
+    pub(super) fn object_turned(&self, change: &Change<'_, ProviderObject>) {
+        self.tell(Some(change));
+    }
+
+    pub(super) fn kind_turned(&self) {
+        self.tell(None);
+    }
+
+    fn tell(&self, object: Option<&Change<'_, ProviderObject>>) {
+        let turned = Turned { group: &self.0.group, kind: &self.0.kind, object };
+        for listener in self.0.readers.lock().values() {
+            listener(&turned);
+        }
+    }
+}
