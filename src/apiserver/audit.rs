@@ -90,7 +90,7 @@ impl AuditLog {
 struct Writer<W> {
     out: W,
     lost: Arc<AtomicU64>,
-    /// The last write failed: said once, and perhaps half a line is there.
+    /// The last write failed: this was logged once, and half a line may be in the file.
     failing: bool,
 }
 
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(disk.events(), [json!({"n": 2, "annotations": {LOST: "2"}}), json!({"n": 3})]);
     }
 
-    /// A disk that takes nothing until it is told to.
+    /// A disk that takes nothing until the test allows it.
     struct Stuck(mpsc::Receiver<()>, Disk);
 
     impl Write for Stuck {

@@ -1,4 +1,4 @@
-//! How many requests are served at once: by kind of request, and for each user a share, so that nobody takes
+//! How many requests are served at once: by kind of request, and for each user a share, so that no user takes
 //! all places. Who has shown no credentials has places of his own. Must not know what requests are about.
 //!
 //! Source: apiserver `pkg/server/filters/maxinflight.go`, v0.35, which has the totals; the shares stand for its

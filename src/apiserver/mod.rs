@@ -212,7 +212,7 @@ impl ApiServer {
         self.server.registry.announced.store(announced, Ordering::Release);
     }
 
-    /// True for requests of this process itself: nobody from outside keeps them waiting.
+    /// True for requests of this process itself: they do not wait behind requests from outside.
     fn in_process(&self) -> bool {
         matches!(self.caller, Caller::Known(_))
     }
@@ -300,7 +300,7 @@ impl ApiServer {
         acting_as
     }
 
-    /// A refusal of somebody who is not let in.
+    /// The answer to a client that is not authenticated.
     async fn refuse(&self, failure: Failure, parts: &Parts) -> Response<Body> {
         encoding::response(failure.into(), parts, &self.server.registry.offload, Lane::Reading).await
     }
@@ -384,7 +384,7 @@ async fn install(
     Ok(keys)
 }
 
-/// What to store for a given definition; `None` when the stored one says the same already.
+/// What to store for a given definition; `None` when the stored one is the same.
 fn renewed(
     registry: &Registry,
     resource: &Resource,

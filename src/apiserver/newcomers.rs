@@ -44,7 +44,7 @@ impl Newcomers {
 }
 
 impl Newcomer {
-    /// It has shown who it is: nobody turns it away any more.
+    /// It is authenticated, and no longer turned away for newer connections.
     pub fn is_known(&self) {
         self.done.store(true, Ordering::Relaxed);
     }

@@ -158,7 +158,7 @@ impl Elector {
         (Self { options, writer, clock, right: sender, observed, sent }, Leadership { right })
     }
 
-    /// Competes until told to stop, then gives the lease back.
+    /// Competes until cancelled, then gives the lease back.
     pub async fn run(self, stop: CancellationToken) {
         loop {
             let attempt = tokio::time::timeout(self.options.renew_deadline / 2, self.attempt());

@@ -85,7 +85,7 @@ enum Report {
 }
 
 impl Runner {
-    /// Runs until told to stop, then lets the runs that have started end (their writes are refused
+    /// Runs until cancelled, then lets the runs that have started end (their writes are refused
     /// when the lease is lost).
     pub async fn run(mut self, stop: CancellationToken) {
         let mut tasks: JoinSet<Report> = JoinSet::new();

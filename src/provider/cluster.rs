@@ -24,7 +24,7 @@ const LISTENER: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io/listener
 const HOST: &str = "127.0.0.1";
 /// Upstream's range of ports for workload cluster listeners.
 const PORTS: std::ops::Range<i32> = 20_000..30_000;
-/// What objects of the other backend are told.
+/// The message on objects of the backend that is not simulated.
 pub(super) const ONLY_IN_MEMORY: &str =
     "this engine simulates machines: only spec.backend.inMemory is supported, not spec.backend.docker";
 

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use crate::api::names::condition::{PAUSED, READY};
 use crate::time::{Timestamp, to_k8s};
 
-/// What a condition says; the time of its last turn is the list's business.
+/// The content of a condition; the list keeps the time of its last transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub type_: &'static str,

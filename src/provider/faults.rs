@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 /// One fault of one cluster. Names are names of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The API server answers nobody.
+    /// The API server answers no request.
     Unreachable,
     /// The kubelet reports Ready False.
     NodeNotReady(String),

@@ -58,7 +58,7 @@ impl Scope {
     }
 }
 
-/// What the world says about one machine.
+/// The state of one machine in the world.
 struct Seen {
     boot: Boot,
     member: Option<Member>,
@@ -225,7 +225,7 @@ fn missing_prerequisite(scope: &Scope) -> Option<&'static str> {
     Some("WaitingForBootstrapData")
 }
 
-/// What the condition of one phase says. `reason` is for the phase that is being waited for.
+/// The condition of one phase. `reason` is for the phase that is being waited for.
 fn verdict(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> Verdict {
     let type_ = match phase {
         Phase::Vm => condition::VM_PROVISIONED,
@@ -246,7 +246,7 @@ fn verdict(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> Verdict {
     Verdict::new(type_, false, reason)
 }
 
-/// What the object says about a machine that is on.
+/// The status of the object of a machine that is on.
 fn fill(after: &mut DevMachine, scope: &Scope, seen: &Seen) {
     let notes = notes(seen);
     if !notes.is_empty() {
@@ -339,7 +339,7 @@ impl Controller for DevMachines {
         "dev-machine"
     }
 
-    /// Rebuilds the world from what the objects say: after a restart, machines that were up are up.
+    /// Rebuilds the world from the objects' statuses: after a restart, machines that were up are up.
     fn prepare(&self) {
         for dev in self.dev_machines.list() {
             let gone_or_new = dev.metadata.deletion_timestamp.is_some() || phases_up(&dev).is_empty();

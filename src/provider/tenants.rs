@@ -51,7 +51,7 @@ impl TenantSpec {
     /// Reads the annotation: a JSON list.
     ///
     /// # Errors
-    /// It is no such list.
+    /// It is not such a list.
     pub fn parse(text: &str) -> Result<Vec<Self>, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -213,7 +213,7 @@ impl Tenants {
         }
     }
 
-    /// What the status of a node says of its volumes.
+    /// The volumes in the status of a node.
     #[must_use]
     pub fn attached_to(&self, node: &str) -> Vec<AttachedVolume> {
         let here = self.volumes.iter().filter(|(_, volume)| volume.node.as_deref() == Some(node));

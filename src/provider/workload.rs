@@ -1,4 +1,4 @@
-//! The simulated world as a [`Workload`]: what a client of a workload cluster would be told. Owns the
+//! The simulated world as a [`Workload`]: what a client of a workload cluster would read. Owns the
 //! translation; must not know who asks.
 
 use std::sync::Arc;

@@ -239,7 +239,7 @@ impl SimCluster {
         }
     }
 
-    /// The next moment after `now` at which somebody outside should look again although nothing happened.
+    /// The next moment after `now` at which a controller should look again although nothing happened.
     fn next_moment(&self, now: Timestamp) -> Option<Timestamp> {
         [self.next_judgement(now), self.tenants.next_moment(now)].into_iter().flatten().min()
     }
@@ -407,7 +407,7 @@ impl World {
         }
     }
 
-    /// The connection as probes would have it. A cluster nobody made yet was never probed.
+    /// The connection as probes would see it. A cluster that does not exist yet was never probed.
     #[must_use]
     pub fn link(&self, cluster: &ObjectKey) -> Connection {
         self.read(cluster, SimCluster::connection).unwrap_or_default()

@@ -13,11 +13,11 @@ use crate::private_file::{self, FileError};
 use crate::store::Revision;
 use crate::time::{Timestamp, rfc3339};
 
-/// Held by whoever uses the folder.
+/// Held by the process that uses the folder.
 const LOCK: &str = "lock";
 /// Says that a store was here.
 const MARK: &str = "store.mark";
-/// What the kernel says of a sector that cannot be read or written.
+/// The kernel's error number for a sector that cannot be read or written.
 pub(super) const EIO: i32 = 5;
 /// Files that show that a folder is one of ours. Folders of earlier versions have no mark.
 const SIGNS: [&str; 4] = [MARK, "store.redb", "ca.key", "admin.token"];
@@ -112,7 +112,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// What the mark says, for people and for the next start.
+/// The content of the mark file, for people and for the next start.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Mark {
@@ -128,7 +128,7 @@ pub(super) struct DataDir {
     path: PathBuf,
     /// `None`: there is no lock file, and the folder is only read.
     _lock: Option<File>,
-    /// What the mark says; 0: there is none, or no store was here.
+    /// The revision in the mark file; 0: there is no such file, or no store was here.
     revisions_below: Revision,
     /// The mark could not be written: not tried again below this revision.
     retry_at: Revision,
@@ -159,7 +159,7 @@ impl DataDir {
             }
             None => None,
         };
-        // What cannot be read here says nothing; the data file may be read all the same.
+        // A mark that cannot be read proves nothing; the data file may still be readable.
         let mark = read_mark(path).ok().flatten();
         let revisions_below = mark.map_or(0, |mark| mark.revisions_below);
         Ok(Self { path: path.to_owned(), _lock: lock, revisions_below, retry_at: 0 })
@@ -198,7 +198,7 @@ impl DataDir {
         Err(OpenError::NoStore { dir: self.path.display().to_string() })
     }
 
-    /// Refuses a folder in which a store was, and is no more.
+    /// Refuses a folder that had a store whose data file is gone.
     ///
     /// # Errors
     /// [`OpenError::Vanished`].
@@ -300,7 +300,7 @@ fn dangling(path: &Path) -> Option<OpenError> {
     Some(OpenError::Dangling { path: path.display().to_string(), target: target.display().to_string() })
 }
 
-/// Takes the lock of a folder, or says who has it.
+/// Takes the lock of a folder, or answers with its holder.
 fn held(dir: &Path, lock: &mut File, take: fn(&File) -> Result<(), TryLockError>) -> Result<(), OpenError> {
     match take(lock) {
         Ok(()) => Ok(()),

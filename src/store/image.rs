@@ -152,7 +152,7 @@ impl Image {
         state.revision = revision;
         state.history = History::new(revision, bounds);
         state.resets += 1;
-        // Wakes who waits; whoever watches from now on has not lost anything.
+        // Wakes the watches that wait; those that begin from now on have not lost anything.
         state.topics.clear();
     }
 

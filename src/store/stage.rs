@@ -24,7 +24,7 @@ impl From<Txn> for Packed {
     }
 }
 
-/// Accepted changes that nobody has seen yet.
+/// Accepted changes that are not visible to readers yet.
 pub(super) struct Stage {
     revision: Revision,
     overlay: FxHashMap<Key, Option<Entry>>,
@@ -58,7 +58,7 @@ impl Stage {
         Outcome::Committed(self.revision)
     }
 
-    /// Takes `txn` in, or says which expectation does not hold.
+    /// Takes `txn` in, or answers with the expectation that does not hold.
     pub(super) fn add(&mut self, state: &State, txn: Packed) -> Outcome {
         for (key, expected) in txn.expect {
             let current = self.current(state, &key);

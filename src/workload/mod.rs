@@ -195,7 +195,7 @@ pub enum WorkloadError {
     Unreachable(String),
     #[error("{0} not found in the workload cluster")]
     NotFound(String),
-    /// The cluster answered and said no.
+    /// The cluster refused.
     #[error("workload cluster refused: {0}")]
     Refused(String),
     /// etcd has no leader: it answers nothing that needs one.

@@ -22,7 +22,7 @@ pub struct Nodes {
 }
 
 impl Default for Nodes {
-    /// Without any yet: whoever follows the cache fills both.
+    /// Both are empty until the watch fills them.
     fn default() -> Self {
         let (cache, names) = (Cache::new(), Arc::<Mutex<Names>>::default());
         let index = Arc::clone(&names);
@@ -32,7 +32,7 @@ impl Default for Nodes {
 }
 
 impl Nodes {
-    /// Those with a provider ID, by name. More than one is a mistake of somebody's.
+    /// Those with a provider ID, by name. More than one is a mistake in the cluster.
     #[must_use]
     pub fn with_provider_id(&self, id: &str) -> Vec<Arc<Node>> {
         let names: Vec<String> = self.names.lock().get(id).into_iter().flatten().cloned().collect();

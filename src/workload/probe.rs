@@ -136,7 +136,7 @@ impl Prober {
         };
     }
 
-    /// The number of failures in a row. Somebody is told when a grace period has just ended.
+    /// The number of failures in a row. Listeners are woken when a grace period has just ended.
     fn failed(&self) -> u32 {
         let now = self.clock.now();
         let (failures, graced) = {

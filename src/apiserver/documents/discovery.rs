@@ -1,4 +1,4 @@
-//! What is served, told in the ways clients ask: classic and aggregated discovery, version. Owns
+//! What is served, in the formats of classic and aggregated discovery, and the version. Owns
 //! those documents; must not know objects.
 //!
 //! Source: apiserver `pkg/endpoints/discovery`, v0.35.

@@ -38,7 +38,7 @@ pub fn verb(method: &Method) -> &'static str {
     }
 }
 
-/// What kube-apiserver says about a path it does not know.
+/// kube-apiserver's answer for an unknown path.
 #[must_use]
 pub fn not_found() -> Reply {
     Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::api::admission::{Refusal, Why};
 use crate::api::validation::cause::{Cause, CauseReason};
 
-/// Why a request failed, as `status.reason` says it.
+/// Why a request failed, in the words of `status.reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     NotFound,
@@ -75,7 +75,7 @@ pub struct Details {
     pub causes: Vec<Cause>,
     /// Also sent as the `Retry-After` header when above zero.
     pub retry_after_s: u32,
-    /// How to go on with a list whose revision is gone; said in the status' own metadata.
+    /// How to go on with a list whose revision is gone; it is sent in the status' own metadata.
     pub continue_token: String,
 }
 
@@ -159,7 +159,7 @@ impl Failure {
         Self::new(Reason::Conflict, message, Details { causes, ..Details::default() })
     }
 
-    /// Validation failed. Never empty: without causes the sentence would say nothing.
+    /// Validation failed. Never empty: the causes are the sentence.
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let mut seen = BTreeSet::new();
@@ -209,7 +209,7 @@ impl Failure {
         Self::about(Reason::Forbidden, group, resource, name, message)
     }
 
-    /// Refused by a webhook in a sentence of its own: nothing is said about the object.
+    /// Refused by a webhook in a sentence of its own, without the object's name.
     pub fn denied(why: impl Into<String>) -> Self {
         Self::new(Reason::Forbidden, why, Details::default())
     }
@@ -342,7 +342,7 @@ impl Failure {
         status
     }
 
-    /// Upstream sends `details: {}` where it knew a resource but had nothing to say about it.
+    /// Upstream sends `details: {}` where it knew a resource but has no details of it.
     fn has_empty_details(&self) -> bool {
         matches!(self.reason, Reason::NotFound | Reason::Invalid)
     }

@@ -1,5 +1,5 @@
 //! One request to one answer. Owns verbs, subresources and headers; what a verb does is in `registry`, how
-//! its outcome is told in `response`.
+//! `response` writes its outcome.
 
 mod review;
 

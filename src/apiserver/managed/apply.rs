@@ -1,4 +1,4 @@
-//! Server-side apply: an object as somebody wants it laid over the object as it is, with what he no
+//! Server-side apply: an object as a manager wants it laid over the object as it is, with what it no
 //! longer wants taken out, unless others want it.
 //!
 //! Source: structured-merge-diff v6 `merge/update.go` (`Apply`, `prune`), apimachinery
@@ -167,7 +167,7 @@ fn disputes(entries: &Entries<'_>, changed: &PathSet) -> Result<Disputes, ApplyE
     Ok(disputes)
 }
 
-/// Takes out of `merged` what the author had applied and no longer wants, if nobody else owns it.
+/// Takes out of `merged` what the author had applied and no longer wants, if no other manager owns it.
 /// What went along with its list item or map and was not the author's comes back, with the item.
 fn prune(
     rules: Rules<'_>,

@@ -1,5 +1,5 @@
 //! `metadata.managedFields`: who owns which fields. Owns its JSON and its order; must not know how
-//! ownership changes. Sets stay text until somebody asks for them: most writes touch few.
+//! ownership changes. Sets stay text until they are needed: most writes touch few.
 //!
 //! Source: apimachinery `pkg/util/managedfields/internal/{managedfields,capmanagers}.go`, v0.35.
 

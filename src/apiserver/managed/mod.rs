@@ -3,7 +3,7 @@
 //!
 //! Strata: `element`, `path_set` and `fields_v1` (paths), `topology` (how a schema merges), `typed`
 //! (values through their shape), `entries` (the list in `metadata`), then the two ways to write:
-//! `update` (somebody changed the object) and `apply` (somebody said what he wants of it).
+//! `update` (a manager changed the object) and `apply` (a manager declared the fields that it wants).
 
 pub mod apply;
 mod element;

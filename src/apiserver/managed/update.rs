@@ -1,4 +1,4 @@
-//! Ownership after somebody wrote an object: what he changed is his now. Must not know apply.
+//! Ownership after an update of an object: its author owns what changed. Must not know apply.
 //!
 //! Source: structured-merge-diff v6 `merge/update.go` (`Update`), apimachinery
 //! `pkg/util/managedfields/internal/{managedfieldsupdater,stripmeta,skipnonapplied}.go`, v0.35.
@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::entries::{Entries, Entry, Operation};
 use super::{Author, NEVER_OWNED, Problem, Rules, disown};
 
-/// The entries after `author` made `new` of `live` (`None`: created it). An object that nobody is
-/// said to own stays so until somebody applies.
+/// The entries after `author` made `new` of `live` (`None`: created it). An object without
+/// entries stays so until the first apply.
 ///
 /// # Errors
 /// [`Problem`]; the caller keeps the entries there were.

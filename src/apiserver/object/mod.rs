@@ -33,7 +33,7 @@ const OPEN: &str = "\"metadata\":{";
 pub struct Record {
     /// The JSON, without a resource version and managed fields.
     json: Bytes,
-    /// The list of managed fields as JSON text; empty when nobody is said to own anything.
+    /// The list of managed fields as JSON text; empty when there are no entries.
     pub managed: Bytes,
     /// Where `"metadata"` starts in it.
     metadata_at: usize,
@@ -105,7 +105,7 @@ pub fn encode(object: &Value, managed: &[u8], schema_tag: u32) -> Result<Bytes, 
         out.extend_from_slice(managed);
         places
     } else {
-        // Better an object that nobody is said to own than none.
+        // An object without managed fields is better than no object.
         u32::try_from(metadata_at).map_err(Failure::internal)?
     };
     out[4..HEADER_BYTES].copy_from_slice(&places.to_le_bytes());

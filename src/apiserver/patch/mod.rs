@@ -1,6 +1,6 @@
 //! The three patches that describe a change: JSON patch, merge patch, strategic merge patch.
 //! Owns reading and applying them to an object as JSON; must not know stores or validation.
-//! Server-side apply describes a wish instead: here it is only told apart and read.
+//! Server-side apply describes wanted fields instead: here it is only recognised and read.
 //!
 //! Source: apiserver `pkg/endpoints/handlers/patch.go`, v0.35.
 
@@ -43,7 +43,7 @@ pub struct Wish {
 }
 
 impl Patch {
-    /// From a request body. `strategic` says whether the resource has merge keys (built-in kinds do,
+    /// From a request body. `strategic`: whether the resource has merge keys (built-in kinds do,
     /// custom resources do not). Parameters of the content type are ignored.
     ///
     /// # Errors

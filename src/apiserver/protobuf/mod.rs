@@ -49,7 +49,7 @@ enum Kind {
     BytesMap,
     QuantityMap,
     Message(Fields),
-    /// A message that says something by being there, even when it is empty.
+    /// A message whose presence has a meaning, even when it is empty.
     Present(Fields),
     Messages(Fields),
     MessageMap(Fields),

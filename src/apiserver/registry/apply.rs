@@ -23,7 +23,7 @@ impl Wish {
     /// The wish for a Scale as a wish for the object behind it.
     ///
     /// # Errors
-    /// 400 when it is no Scale, 500 when it says what a Scale does not have.
+    /// 400 when it is not a Scale, 500 when it has fields that a Scale does not have.
     pub fn behind_scale(self, resource: &Resource, paths: &ScalePaths, name: &str) -> Result<Self, Failure> {
         check_kind(&self.object, "autoscaling/v1", "Scale")?;
         let metadata = self.object["metadata"].clone();

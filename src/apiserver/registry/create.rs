@@ -29,7 +29,7 @@ impl Registry {
         self.create_owned(subject, draft, options, None).await
     }
 
-    /// As `create`; `applied` says who owns what, when that was worked out already.
+    /// As `create`; `applied` are the managed fields, when they were worked out already.
     pub(super) async fn create_owned(
         &self,
         subject: Subject<'_>,

@@ -43,7 +43,7 @@ async fn round(registry: &Arc<Registry>, noted: &mut VecDeque<Revision>) -> Resu
     expire_events(registry).await
 }
 
-/// Removes events nobody has seen for an hour, many at once so that they share commits.
+/// Removes events that did not recur for an hour, many at once so that they share commits.
 async fn expire_events(registry: &Registry) -> Result<(), Failure> {
     let catalog = registry.catalog.load_full();
     let Some(resource) = catalog.find("", "v1", "events") else { return Ok(()) };

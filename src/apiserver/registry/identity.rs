@@ -59,7 +59,7 @@ pub(super) fn set_namespace(subject: Subject<'_>, object: &mut Value) -> Result<
 }
 
 /// Name, namespace, resource version and uid of an update must be those of the stored object, as
-/// far as the client said them.
+/// far as the client gave them.
 pub(super) fn check_precondition(subject: Subject<'_>, object: &Value, old: &Value) -> Result<(), Failure> {
     let resource = subject.resource;
     check_name(subject, object)?;

@@ -46,7 +46,7 @@ impl Metrics {
     }
 }
 
-/// Methods that nobody knows share one word, so that clients cannot invent labels.
+/// Unknown methods share one label value, so that clients cannot invent labels.
 fn word(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -42,7 +42,7 @@ use crate::rng::Rng;
 use crate::store::{self, Entry, Key, Store};
 use crate::time::{Clock, rfc3339};
 
-/// Lost races before a writer is told to come again.
+/// Lost races before a writer is refused with a conflict.
 const RACES_MAX: usize = 16;
 
 /// Everything that is served, over the store it is kept in.
@@ -51,7 +51,7 @@ pub struct Registry {
     pub clock: Clock,
     pub rng: Rng,
     pub catalog: ArcSwap<Catalog>,
-    /// Wakes whoever serves a resource that may be served differently from now on.
+    /// Wakes the watches of a resource that may be served differently from now on.
     pub catalog_changed: watch::Sender<()>,
     pub metrics: Metrics,
     pub offload: Offload,

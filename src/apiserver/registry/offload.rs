@@ -15,7 +15,7 @@ pub const LIGHT_BYTES_MAX: usize = 64 * 1024;
 /// So are lists of so many objects.
 pub const LIGHT_OBJECTS_MAX: usize = 1_000;
 
-/// Work that waits for its turn together. What the server's own process asks for waits for nobody else.
+/// Work that waits for its turn together. Requests of the server's own process do not wait for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     InProcess,

@@ -26,12 +26,12 @@ static ALL_BUT_STATUS: LazyLock<PathSet> = LazyLock::new(|| PathSet::of_fields(&
 /// The spec of a namespace is its finalizers, which have an endpoint of their own.
 static SPEC_AND_STATUS: LazyLock<PathSet> = LazyLock::new(|| PathSet::of_fields(&[&["spec"], &["status"]]));
 
-/// What a client says about ownership in the object it sends.
+/// The managed fields in the object that a client sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// Nothing: all stays as it is.
     None,
-    /// An empty list: nobody shall own anything.
+    /// An empty list: the client resets ownership.
     Reset,
     /// A list, as JSON text.
     List(String),
@@ -75,7 +75,7 @@ impl Registry {
     ) -> Bytes {
         let stored = old.map(|(record, _)| record.managed.clone()).unwrap_or_default();
         let live = old.map(|(_, value)| value);
-        // Through a subresource nobody rewrites the list.
+        // A write of a subresource cannot rewrite the list.
         let claim = if part == Part::Main { claim } else { Claim::None };
         let list = match &claim {
             Claim::List(list) if list.as_bytes() != stored => Some(list.as_str()),

@@ -20,7 +20,7 @@ use crate::store::{Entry, Outcome, Txn};
 
 impl Registry {
     /// The one guarded update: reads, lets `change` make the new object from the old, checks, and
-    /// writes if nobody was faster; otherwise starts over. Nothing is written when nothing changed.
+    /// writes if the object did not change meanwhile; otherwise starts over. Nothing is written when nothing changed.
     pub async fn update(
         &self,
         subject: Subject<'_>,
@@ -49,7 +49,7 @@ impl Registry {
         Err(Failure::too_many_requests("the object changes too fast; try again", 1))
     }
 
-    /// Revises, admits and writes; `None` when somebody was faster. `applied` says who owns what, when
+    /// Revises, admits and writes; `None` when another write was faster. `applied` are the managed fields, when
     /// that was worked out already.
     pub(super) async fn rewrite(
         &self,
@@ -129,7 +129,7 @@ impl Registry {
         Ok(Revised { object, managed })
     }
 
-    /// Writes an object over `entry`; `None` when somebody was faster. An object that has nothing
+    /// Writes an object over `entry`; `None` when another write was faster. An object that has nothing
     /// left to wait for is removed instead. Nothing is written when only times in the managed fields
     /// would change.
     pub(super) async fn commit(

@@ -59,7 +59,7 @@ fn storage_version(definition: &Value) -> &str {
     stored.and_then(|version| version["name"].as_str()).unwrap_or_default()
 }
 
-/// Accepts the names that nobody else in the group has, and sets `NamesAccepted` and `Established`.
+/// Accepts the names that no other definition in the group has, and sets `NamesAccepted` and `Established`.
 /// Names that were accepted before stay until better ones are free.
 pub fn establish(definition: &mut Value, catalog: &Catalog, now: &str) {
     let wanted = &definition["spec"]["names"];
@@ -285,7 +285,7 @@ fn resource(definition: &Value, version: &Value, storage: &str) -> Resource {
     }
 }
 
-/// What every request to a deprecated version is told.
+/// The warning that every request to a deprecated version gets.
 fn deprecation(definition: &Value, version: &Value) -> String {
     if let Some(said) = version["deprecationWarning"].as_str() {
         return said.to_owned();
@@ -314,7 +314,7 @@ fn scale(paths: &Value) -> Option<ScalePaths> {
 fn custom(definition: &Value, version: &Value) -> Custom {
     let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
     let name = version["name"].as_str().unwrap_or_default().to_owned();
-    // As text, until somebody needs it: a tenth of what it takes as a value.
+    // As text until it is needed: a tenth of what it takes as a value.
     let schema = version["schema"]["openAPIV3Schema"].to_string();
     let schema_tag = tag(&(&name, &schema));
     let rest: Vec<String> = version

@@ -10,10 +10,10 @@ use crate::apiserver::failure::Failure;
 use crate::apiserver::object;
 
 const API_VERSION: &str = "autoscaling/v1";
-/// What a patch finds where an object says no replicas; upstream marks it so too.
+/// What a patch finds where an object has no replicas field; upstream uses the same value.
 const UNSET: i64 = i32::MIN as i64;
 
-/// The Scale of an object. What is not said is 0.
+/// The Scale of an object. What the object leaves open is 0.
 #[must_use]
 pub fn view(paths: &ScalePaths, object: &Value) -> Value {
     let number = |path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or(0);
@@ -44,7 +44,7 @@ pub fn patched_view(paths: &ScalePaths, object: &Value) -> Value {
     view
 }
 
-/// A Scale is only shown of an object that says how many replicas it wants.
+/// Only an object with a replicas field has a Scale.
 ///
 /// # Errors
 /// 500, as upstream.
@@ -118,7 +118,7 @@ pub fn check(paths: &ScalePaths, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// What Go says about a field of another type.
+/// Go's message for a field of another type.
 fn accessor(pointer: &str, value: &Value, wanted: &str) -> String {
     let (path, found) = (
         pointer.replace('/', "."),

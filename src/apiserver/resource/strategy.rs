@@ -66,7 +66,7 @@ impl fmt::Debug for LazySchema {
     }
 }
 
-/// What a CustomResourceDefinition says about one version beyond names.
+/// What a CustomResourceDefinition defines for one version beyond names.
 #[derive(Debug)]
 pub struct Custom {
     /// Changes when the schema does: objects stored under another tag are fitted again when read.

@@ -1,5 +1,5 @@
 //! The last step of an answer: YAML or indented JSON for those who asked, compressed when it is
-//! large, without a body for HEAD. Must not know what an answer says.
+//! large, without a body for HEAD. Must not know what an answer contains.
 //!
 //! Source: apiserver `pkg/endpoints/handlers/{negotiation/negotiate,responsewriters/writers}.go`, v0.35.
 

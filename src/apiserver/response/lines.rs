@@ -40,7 +40,7 @@ impl EventType {
     }
 }
 
-/// One state of an object, unpacked, and its metadata once somebody selected by it.
+/// One state of an object, unpacked, and its metadata once a selector needed it.
 struct State {
     record: Record,
     metadata: OnceLock<Metadata>,

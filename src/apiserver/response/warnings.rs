@@ -1,4 +1,4 @@
-//! `Warning` headers: which texts are sent, and how they are written. Must not know what they say.
+//! `Warning` headers: which texts are sent, and how they are written. Must not know what they mean.
 //!
 //! Source: apiserver `pkg/endpoints/filters/warning.go`, apimachinery `pkg/util/net/http.go`, v0.35.
 

@@ -85,7 +85,7 @@ impl Compiler {
         let type_ = type_of(schema);
         let declares_fields =
             schema.get("properties").is_some() || schema.get("additionalProperties").is_some();
-        // Our own schemas say "any JSON" by saying nothing.
+        // In our own schemas an empty schema means "any JSON".
         let anything = !self.strict && matches!(type_, Type::Any | Type::Object) && !declares_fields;
         Node {
             type_,
@@ -151,7 +151,7 @@ impl Compiler {
     }
 
     /// Branches of `allOf` and the like restrict values but declare no fields. The one that spells
-    /// out int-or-string says nothing new.
+    /// out int-or-string adds nothing.
     fn junctor(&mut self, schema: &Value, key: &str, int_or_string: bool) -> Vec<Node> {
         let branches = schema.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let spells_types = |branch: &Value| {

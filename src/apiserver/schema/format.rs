@@ -86,13 +86,13 @@ impl Format {
         ALL.iter().find(|format| format.word == name)
     }
 
-    /// Formats of numbers say nothing about text.
+    /// Formats of numbers do not apply to text.
     #[must_use]
     pub fn accepts_text(&self, text: &str) -> bool {
         (self.text)(text)
     }
 
-    /// Formats of text say nothing about numbers.
+    /// Formats of text do not apply to numbers.
     #[must_use]
     pub fn accepts_number(&self, value: &Value) -> bool {
         let Some(number) = value.as_f64() else { return true };

@@ -19,7 +19,7 @@ impl Pattern {
     /// What is wrong with the expression.
     pub(super) fn new(text: &str) -> Result<Self, String> {
         let wrong = |error: regex::Error| {
-            // The last line says it; those before draw arrows.
+            // The last line is the reason; those before it draw arrows.
             let said = error.to_string();
             said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
         };

@@ -49,7 +49,7 @@ pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
         checker.forbid(format!("{at}.nullable"), "nullable cannot be true at the root");
     }
     if !is_convertible(schema) {
-        // The keywords say what is wrong.
+        // The keywords are the message.
         return checker.causes;
     }
     let mut structure = Checker::default();

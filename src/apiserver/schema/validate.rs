@@ -305,7 +305,7 @@ impl Checks {
             causes
         };
         let complain = |what: &str| of_the_whole(&format!("\"{path}\" {what}"));
-        // The branch with the fewest problems says most about what was meant.
+        // The branch with the fewest problems is most likely the one that was meant.
         let least = |found: Vec<Vec<Cause>>| found.into_iter().min_by_key(Vec::len).unwrap_or_default();
         if !self.any_of.is_empty() {
             let found: Vec<_> = self.any_of.iter().map(problems).collect();

@@ -39,7 +39,7 @@ use crate::apiserver::audit::Source;
 use crate::apiserver::newcomers::Newcomer;
 use crate::apiserver::{ApiServer, Identity};
 
-/// How long a client may take to say hello.
+/// How long a client may take for the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// All headers of a request together.
 const HEADER_BYTES_MAX: usize = 64 * 1024;

@@ -70,7 +70,7 @@ impl Stalls {
     }
 }
 
-/// A stream that gives up on a stalled peer, and says when it was heard.
+/// A stream that gives up on a stalled peer, and records when bytes last moved.
 pub struct Patient<S> {
     stream: S,
     pace: Arc<Pace>,

@@ -45,7 +45,7 @@ impl TokenFiles {
                 Some(tokens)
             }
             Err(error) => {
-                // Looked at again when it changes again: somebody may be writing it.
+                // It is read again at its next change: another process may be writing it now.
                 self.seen = stamps;
                 tracing::warn!("the tokens stay as they were: {error}");
                 None

@@ -79,7 +79,7 @@ impl Drop for SocketFile {
         let ours =
             fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.file);
         if ours {
-            // Nothing to be done about a file that somebody took away.
+            // A file that is gone already needs no removal.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -145,7 +145,7 @@ impl Authority {
     }
 }
 
-/// What a client shows to be somebody, PEM.
+/// What a client presents as its identity, PEM.
 #[derive(Clone)]
 pub struct ClientCertificate {
     pub certificate_pem: String,

@@ -78,7 +78,7 @@ enum Trust {
 
 impl DataFile {
     /// Opens the file and reads everything. A file that is not there is made, whole or not at all, so
-    /// one that is empty was cut off by somebody.
+    /// one that is empty was truncated by another program.
     pub(super) fn open(folder: &dyn Folder) -> Result<(Self, Loaded), OpenError> {
         match folder.bytes().map_err(|source| io_error("open", folder, source))? {
             Some(0) => return Err(corrupt(folder, "it is empty".to_owned())),
@@ -247,7 +247,7 @@ fn database<T>(
     }
 }
 
-/// What there is to say when somebody else has the data file open.
+/// The error when another process has the data file open.
 pub(super) fn in_use(path: &Path) -> OpenError {
     OpenError::Held { dir: path.display().to_string(), holder: "another process".to_owned() }
 }

@@ -99,8 +99,8 @@ impl DiskStore {
         Self::start(folder, bounds, move |revision| dir.reserve(revision))
     }
 
-    /// Opens the store in `folder` and starts its writer. `reserve` is told every revision before anybody
-    /// else is, and kept until the writer has ended.
+    /// Opens the store in `folder` and starts its writer. `reserve` gets every revision before any
+    /// reader does, and is kept until the writer has ended.
     fn start(
         folder: Box<dyn Folder>,
         bounds: Bounds,

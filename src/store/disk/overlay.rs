@@ -16,7 +16,7 @@ use super::file::{DataFile, Loaded, in_use};
 use super::folder::Folder;
 use crate::store::OpenError;
 
-/// Reads everything, and compares every checksum, of a data file that nobody is writing. The file stays
+/// Reads everything, and compares every checksum, of a data file that is not being written. The file stays
 /// as it is, so it may be on a disk that cannot be written.
 pub(super) fn read(path: &Path) -> Result<Loaded, OpenError> {
     let io = |source| OpenError::Io { what: "read", path: path.display().to_string(), source };

@@ -128,7 +128,7 @@ impl Writer {
         committed.map_err(|failed| self.after(failed))
     }
 
-    /// What to say of a failed commit, and what becomes of the file.
+    /// The error of a failed commit, and what becomes of the file.
     fn after(&mut self, failed: Failed) -> Error {
         let path = self.folder.path().display().to_string();
         tracing::error!("{path}: {}", failed.reason);

@@ -42,7 +42,7 @@ const UNREADY: [&str; 5] = [
 /// `PERMISSION_DENIED`, `FAILED_PRECONDITION`, `OUT_OF_RANGE`, `UNIMPLEMENTED`, `UNAUTHENTICATED`.
 const REFUSED: [i32; 7] = [3, 5, 7, 9, 11, 12, 16];
 
-/// What rustls says of the other side's certificate; and what the other side says, perhaps of ours.
+/// What rustls reports about the peer's certificate, or the peer's alert, which may be about ours.
 const INVALID: &str = "invalid peer certificate";
 const ALERT: &str = "received fatal alert";
 

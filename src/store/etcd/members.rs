@@ -1,6 +1,6 @@
 //! The members of one etcd: which of them is asked, and when the next one is. Requests stay with one
 //! member while it answers; one that does not is put aside, probed, and taken back. Must not know
-//! what a request is for: whoever makes it says whether it may be made twice.
+//! what a request is for: its caller decides whether it may be sent twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ const ASIDE_MAX: Duration = Duration::from_secs(5);
 const PROBE_MAX: Duration = Duration::from_secs(1);
 /// Between two rounds over all members.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
-/// How long a request is repeated while nobody listens anywhere: long enough for a restart.
+/// How long a request is repeated while no member accepts connections: long enough for a restart.
 const UNREACHABLE_MAX: Duration = Duration::from_secs(2);
 
 /// How long a request may take.
@@ -137,7 +137,7 @@ impl Members {
     }
 
     fn attempt_max(&self, attempts: &Attempts) -> Duration {
-        // With a single member there is nobody else to ask.
+        // With a single member there is no other one to ask.
         let first = match self.seats.len() {
             1 => attempts.patience.total * 3 / 4,
             _ => attempts.patience.attempt,
@@ -145,7 +145,7 @@ impl Members {
         first * 2_u32.saturating_pow(attempts.round)
     }
 
-    /// After a failure that says that it may be tried again: whether there is time. Waits a moment
+    /// After a failure that may be tried again: is there time for it? Waits a moment
     /// when every member was asked.
     pub(super) async fn may_go_on(&self, failure: &Failure, attempts: &mut Attempts) -> bool {
         if !failure.is_of_member() {

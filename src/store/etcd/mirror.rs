@@ -67,7 +67,7 @@ impl Progress {
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= revision).await;
     }
 
-    /// Waits until somebody waits for more than has come.
+    /// Waits until a reader waits for a revision that has not come yet.
     async fn until_behind(&self) {
         let reached = self.reached();
         let _ = self.wanted.subscribe().wait_for(|wanted| *wanted > reached).await;
@@ -266,7 +266,7 @@ async fn oldest(members: &Members, layout: &Layout, bounds: Bounds) -> Result<Re
     }
 }
 
-/// What the key by which servers agree on who compacts says.
+/// The value of the key by which servers agree on which of them compacts.
 pub(super) fn compacted_at(item: &Item) -> Option<Revision> {
     std::str::from_utf8(&item.value).ok()?.parse().ok()
 }

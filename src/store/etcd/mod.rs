@@ -51,7 +51,7 @@ const COMPACT_KEY: &str = "compact_rev_key";
 const FLOOR_KEY: &str = "capstan_revision_floor";
 /// How long the mirror may be behind: long enough to change to another member.
 const LAG_MAX: Duration = Duration::from_secs(5);
-/// How long the start waits for every member to say which etcd it belongs to.
+/// How long the start waits for every member to report its cluster ID.
 const INTRODUCTION_MAX: Duration = Duration::from_secs(1);
 /// Writes in flight while revisions are used up.
 const RAISE_TOGETHER: usize = 64;
@@ -107,7 +107,7 @@ impl EtcdStore {
     /// Connects to whichever member answers, and reads everything once.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when none answers, [`Error::HalfRestored`], and what [`Error`] says else.
+    /// [`Error::Unavailable`] when none answers, [`Error::HalfRestored`], and others of [`Error`].
     pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
         let store = Self::connect_bounded(options, Bounds::default()).await?;
         restore::check_whole(&store.0.members, &store.0.layout).await?;
@@ -214,7 +214,7 @@ async fn strangers(members: &[(String, GrpcMember)]) -> Option<(String, String)>
     Some(((*first).clone(), other.0.clone()))
 }
 
-/// Answers whoever asks for the revision, all who wait with one question to etcd.
+/// Answers requests for the current revision: one question to etcd serves all that wait.
 async fn answer(
     members: Arc<Members>,
     layout: Layout,
@@ -276,8 +276,8 @@ impl Store for EtcdStore {
         self.0.image.watch(prefix, after)
     }
 
-    /// Only if no other server was faster: whoever changes the key first compacts. A claim whose
-    /// answer was lost counts as somebody else's.
+    /// Only if no other server was faster: the server that changes the key first compacts. A claim whose
+    /// answer was lost counts as another server's.
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
         self.0.image.compact(upto);
         let members = &self.0.members;

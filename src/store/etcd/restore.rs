@@ -42,7 +42,7 @@ pub enum RestoreError {
 pub struct EtcdRestore {
     store: EtcdStore,
     mark: Mark,
-    /// What the key says meanwhile, behind [`UNDER_WAY`].
+    /// The rest of that key's value while the restore runs, after [`UNDER_WAY`].
     content: String,
 }
 
@@ -99,7 +99,7 @@ impl EtcdRestore {
     }
 
     /// Forgets how the prefix was filled, so that who has a version of a lost history has to read
-    /// anew, and then says that it is whole.
+    /// anew, and then marks the store as whole.
     ///
     /// # Errors
     /// [`RestoreError`]; the prefix counts as half full then.

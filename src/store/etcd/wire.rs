@@ -108,7 +108,7 @@ pub(super) enum News {
 /// Why a request has no answer.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// It was never sent: nobody listens there.
+    /// It was never sent: the connection was refused.
     Unreachable(String),
     /// It was never sent: one of both sides does not accept the other's certificate.
     Untrusted(String),

@@ -8,9 +8,9 @@
 //!
 //! Deletions have no slot, since a full etcd takes nothing but them. They are guarded by the revision
 //! that they delete, which never comes back, so they can be repeated; a repeated one that finds the
-//! object gone says so, and the history knows when it went.
+//! object gone is answered as "not found", and the history has the revision of its deletion.
 //!
-//! Slots that nobody has written for a while are removed by whoever compacts.
+//! Slots without a write for a while are removed by the server that compacts.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -187,7 +187,7 @@ impl Writer {
         }
     }
 
-    /// After an answer which says that etcd is full: nothing is under way, so looking is enough.
+    /// After a NOSPACE answer: no request is under way, so one read is enough.
     async fn look(&self, slot: &mut Slot, turn: &str, full: Failure) -> Turn {
         match self.members.repeat(&Query::key(&slot.key), Patience::SETTLE).await {
             Ok(found) => match found.items.into_iter().next() {

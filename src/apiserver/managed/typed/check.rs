@@ -12,7 +12,7 @@ use crate::apiserver::managed::topology::{Collection, Form, Kind, ListForm, MapF
 /// Nothing more is looked for once so much does not fit.
 const PROBLEMS_MAX: usize = 1_000;
 
-/// Where a value is; its text is made when there is something to say.
+/// Where a value is; its text is made only for an error.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Root,

@@ -17,7 +17,7 @@ pub fn merge(shape: Shape<'_>, under: &Value, over: &Value) -> Result<Value, Str
     match shape.form(Some(if over.is_null() { under } else { over })) {
         Form::Map(map) if !hollow => match (under.as_object(), over.as_object()) {
             (Some(under), Some(over)) => fields(map, under, over),
-            // Null says nothing about a map that is there.
+            // Null leaves a map that exists as it is.
             (Some(_), None) if over.is_null() => Ok(under.clone()),
             _ => Ok(over.clone()),
         },

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::element::Scalar;
 
-/// Equal, where a number counts as what it says: 1 and 1.0 are the same.
+/// Equal, where numbers are compared by value: 1 and 1.0 are the same.
 /// Source: structured-merge-diff v6 `value/value.go` (`Equals`).
 #[must_use]
 pub fn equal(a: &Value, b: &Value) -> bool {

@@ -3,7 +3,7 @@
 use crate::apiserver::managed::path_set::{Branch, PathSet};
 use crate::apiserver::managed::topology::{Form, Shape};
 
-/// What became one unit is owned as one unit by whoever owned a part of it. Nothing is done for
+/// What became one unit is owned as one unit by each manager that owned a part of it. Nothing is done for
 /// units that became granular: they are taken as if they had always been.
 #[must_use]
 pub fn reconcile(shape: Shape<'_>, set: &PathSet) -> PathSet {

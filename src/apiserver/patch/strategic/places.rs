@@ -15,7 +15,7 @@ impl Places {
         places
     }
 
-    /// Without a key an item is found by nobody.
+    /// An item without the key cannot be found.
     pub(super) fn add(&mut self, at: usize, key: Option<&Value>) {
         let Some(key) = key else { return };
         match self.0.get_mut(key) {

@@ -35,7 +35,7 @@ struct Edge {
     blocks: bool,
 }
 
-/// What the owners of an object say about its right to exist.
+/// Whether the owners of an object keep it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ownership {
     /// No owners, or all of them are there.
@@ -53,7 +53,7 @@ pub(super) struct Graph {
     dependents: FxHashMap<Uid, BTreeSet<Key>>,
     /// Terminating namespaces and definitions by the prefix or name that brings them back.
     draining: FxHashSet<Key>,
-    /// Owners that were seen and are no more, the latest of them.
+    /// Owners that were seen and are gone, the latest of them.
     gone: VecDeque<Uid>,
     /// Repeated texts.
     kinds: FxHashSet<Arc<str>>,

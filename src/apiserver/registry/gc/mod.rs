@@ -143,7 +143,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Deletes what nobody owns any more, unless it changed since it was judged.
+    /// Deletes objects whose owners are all gone, unless they changed since they were judged.
     async fn collect(&self, subject: Subject<'_>, node: &Node, foreground: bool) -> Result<(), Failure> {
         let options = DeleteOptions {
             propagation: foreground.then_some(Propagation::Foreground),
@@ -222,7 +222,7 @@ impl Collector<'_> {
             .map(|_| ())
     }
 
-    /// Deletes what is in a namespace, and the namespace once it is empty; until then it says why.
+    /// Deletes what is in a namespace, and the namespace once it is empty; until then its conditions give the reason.
     async fn drain_namespace(&self, subject: Subject<'_>) -> Result<(), Failure> {
         let catalog = self.registry.catalog.load_full();
         let mut left = Remaining::default();
@@ -287,8 +287,8 @@ impl Collector<'_> {
         self.drop_finalizer(subject, crds::CLEANUP_FINALIZER).await
     }
 
-    /// Asks for the deletion of everything under a resource that nobody has asked for yet: what is on
-    /// its way out already waits for somebody else.
+    /// Deletes every object of a resource that has no deletion timestamp yet: what is on
+    /// its way out already waits for its finalizers.
     async fn drain(&self, resource: &Arc<Resource>, namespace: &str) -> Result<(), Failure> {
         let prefix = resource.range_prefix(namespace);
         let page = self.registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;

@@ -1,4 +1,4 @@
-//! What a namespace that is going away says about why it is still there: its five conditions. Must not
+//! Why a namespace that is going away is still there: its five conditions. Must not
 //! know how content is removed.
 //!
 //! Source: kubernetes `pkg/controller/namespace/deletion/{namespaced_resources_deleter,status_condition_utils}.go`,

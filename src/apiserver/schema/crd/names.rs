@@ -1,4 +1,4 @@
-//! Names of a CustomResourceDefinition: spelling only. Whether somebody else has them is not known here.
+//! Names of a CustomResourceDefinition: spelling only. Must not know whether another definition has them.
 
 use serde_json::{Value, json};
 

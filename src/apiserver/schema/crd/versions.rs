@@ -245,7 +245,7 @@ fn selectable(version: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Formats in the schemas that nobody checks, each once.
+/// Formats in the schemas that are not checked, each once.
 pub(super) fn unknown_formats(definition: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let versions = definition["spec"]["versions"].as_array();

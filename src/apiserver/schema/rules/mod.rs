@@ -44,7 +44,7 @@ pub(super) struct Rules(Vec<Rule>);
 
 struct Rule {
     expression: IdedExpr,
-    /// As the author wrote it, and what is said when it does not hold.
+    /// As the author wrote it, and the message when it does not hold.
     source: String,
     message: String,
     message_expression: Option<IdedExpr>,
@@ -292,7 +292,7 @@ fn reason(word: &str) -> CauseReason {
 /// Evaluates all rules at and below `node`, within the budget of one request.
 pub(super) fn check(node: &Node, value: &Json, old: Option<&Json>) -> Vec<Cause> {
     let mut run = Run { left: cost::REQUEST_MAX, causes: Vec::new() };
-    // Running out of budget ends the walk; the causes say so.
+    // Running out of budget ends the walk, and is one of the causes.
     let _stopped = run.walk(node, Path::Root, value, old, false);
     run.causes
 }
@@ -411,7 +411,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is said about a value that breaks a rule.
+    /// The message for a value that breaks a rule.
     fn refusal(&self, rule: &Rule, node: &Node, path: Path<'_>, value: &Json, scope: &Scope<'_>) -> Cause {
         let said = rule.message_expression.as_ref().and_then(|expression| self.said(expression, scope));
         let detail = said.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Rules as a table: schema, value, what is said.
+//! Rules as a table: schema, value, messages.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

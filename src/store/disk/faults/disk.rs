@@ -1,4 +1,4 @@
-//! A disk in memory that fails as it is told: errors at any call, short and torn writes, syncs that
+//! A disk in memory that fails as scripted: errors at any call, short and torn writes, syncs that
 //! fail or lie, no room, power that goes. Owns what survives; must not know what is written.
 //!
 //! A file is what the kernel shows (`cached`), what is on the disk (`stored`), and the changes between

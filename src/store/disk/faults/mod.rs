@@ -124,7 +124,7 @@ fn faults_lose_nothing_that_was_acknowledged() {
     play_many(false);
 }
 
-/// A disk that says "synced" and did not may lose anything; the store is then refused or sound.
+/// A disk that answers "synced" without syncing may lose anything; the store is then refused or sound.
 #[test]
 fn a_disk_that_lies_about_syncs_is_refused_or_sound() {
     play_many(true);

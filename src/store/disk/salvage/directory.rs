@@ -1,4 +1,4 @@
-//! Where the trees of the store begin, as of one commit: what the page at the top of everything says.
+//! Where the trees of the store begin, as of one commit: the content of the topmost page.
 //! Knows redb's head and its table definitions, and the names of the store's tables.
 
 use super::node::{Node, Shape};
@@ -16,7 +16,7 @@ const OBJECTS_SHAPE: Shape = OPEN_SHAPE;
 pub(super) const LOG_SHAPE: Shape = Shape { key_bytes: Some(8), value_bytes: None };
 const META_SHAPE: Shape = Shape { key_bytes: None, value_bytes: Some(8) };
 
-/// Numbers say nothing of themselves.
+/// Keys and values that are numbers carry no evidence that they are intact.
 const NO_PROOF: Proof = Proof { is_intact: |_, _| false, may_begin: |_| false };
 
 /// Bytes of the head that are in use, and where its two commit slots are.
@@ -36,7 +36,7 @@ pub(super) struct Directory {
     pub(super) compacted: Option<Revision>,
 }
 
-/// What the head says of one commit.
+/// What the file's header holds of one commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) commit: u64,

@@ -17,7 +17,7 @@ pub(super) struct Commit {
     pub(super) log_since: Option<Revision>,
     /// How many objects it has.
     pub(super) length: Option<u64>,
-    /// What it does not say anything of.
+    /// The keys about which it holds nothing.
     pub(super) lost: Vec<Span>,
 }
 
@@ -35,7 +35,7 @@ struct Clue {
     seen: Option<(Entry, Revision)>,
     /// The newest found on a page without a place.
     stray: Option<Record>,
-    /// The newest commit has it, broken: what it says of its last change.
+    /// The newest commit has it, broken: the revision of its last change.
     broken: Option<Revision>,
     /// It changed at this revision.
     changed: Option<Revision>,
@@ -44,7 +44,7 @@ struct Clue {
 /// What becomes of one key.
 enum Verdict {
     Current(Entry),
-    /// Nothing says that it is not current, and nothing that it is.
+    /// There is no evidence that it is current, and none that it is not.
     Perhaps(Entry),
     /// It has no checksum, and its page does not hold: its bytes may be altered.
     Unproved(Entry),

@@ -113,7 +113,7 @@ impl Survey {
         self.evidence.commits.first().is_some_and(|newest| newest.lost.is_empty())
     }
 
-    /// Takes in what one commit says of the keys that those before it do not.
+    /// Takes in, from one commit, the keys that the commits read before it do not have.
     fn walk(&mut self, walker: &mut Walker<'_>, directory: &Directory) {
         let is_newest = self.evidence.commits.is_empty();
         let spans = self.evidence.commits.last().map_or(vec![Span::default()], |newer| newer.lost.clone());

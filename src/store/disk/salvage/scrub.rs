@@ -85,7 +85,7 @@ fn is_as_written(pages: &Pages, (pointer, shape): Reference) -> bool {
 enum Current {
     Pages(BTreeSet<Reference>),
     Rotten(Rotten),
-    /// Commits came too fast to say.
+    /// Commits came too fast for an answer.
     Moving,
 }
 

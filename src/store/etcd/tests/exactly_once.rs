@@ -1,4 +1,4 @@
-//! Single stories of lost answers and bad members, told against the model of `model.rs`.
+//! Single cases of lost answers and bad members, played against the model of `model.rs`.
 
 use tokio::time::{Duration, sleep, timeout};
 

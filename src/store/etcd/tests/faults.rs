@@ -68,7 +68,7 @@ struct Schedule {
     faults: Vec<Fault>,
 }
 
-/// What a client was told.
+/// The answer that a client got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Made(Revision),
@@ -213,7 +213,7 @@ fn content(event: &Event) -> Option<String> {
     event.put.as_ref().map(|item| String::from_utf8_lossy(&item.value).into_owned())
 }
 
-/// Every change is somebody's write, made once, and every acknowledged write is a change.
+/// Every change comes from exactly one write, and every acknowledged write is a change.
 fn judge(records: &[Record], past: &[Event]) -> Result<(), String> {
     let mut unclaimed: BTreeMap<Revision, &Event> = past.iter().map(|e| (e.revision, e)).collect();
     for record in records {

@@ -61,7 +61,7 @@ async fn s154_keys_and_values_lie_where_a_kube_apiserver_has_them() {
     let there = client.get("/other/g.io/things/ns/a", None).await.unwrap();
     let kv = there.kvs().first().unwrap();
     assert_eq!((kv.value_str().unwrap(), kv.mod_revision()), ("{\"a\":1}", i64::try_from(revision).unwrap()));
-    // What somebody else writes is read the same way; what lies beside the prefix is not ours.
+    // Writes of other clients are read the same way; keys outside the prefix are ignored.
     client.put("/other/g.io/things/ns/b", "{}", None).await.unwrap();
     client.put("/otherwise/x", "{}", None).await.unwrap();
     let page = store.range(Range { prefix: "/registry/", ..Range::default() }).await.unwrap();

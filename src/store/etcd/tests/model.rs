@@ -39,7 +39,7 @@ pub(super) enum Room {
     /// The next transaction that puts something finds the end of it: it is made, its answer says that there
     /// is no room, and the alarm is raised.
     Ends,
-    /// NOSPACE: nothing is put until somebody disarms it. Reads and deletions go on.
+    /// NOSPACE: puts are refused until the alarm is disarmed. Reads and deletions go on.
     Alarm,
 }
 
@@ -48,9 +48,9 @@ pub(super) enum Room {
 pub(super) enum Fault {
     None,
     Unready,
-    /// Not done, and nobody says so.
+    /// Not done; the client gets no answer.
     Vanishes,
-    /// Done, and nobody says so.
+    /// Done; the client gets no answer.
     DoneUnsaid,
     /// The connection breaks at once; done after this many milliseconds all the same.
     DoneLater(u64),

@@ -185,7 +185,7 @@ async fn of_two_who_restore_the_same_the_later_one_goes_on_alone() {
     assert_eq!(count(&open(&model).await.unwrap()).await, 2);
 }
 
-/// Values that are not objects are in no list, and somebody's all the same.
+/// Lists leave out values that are not objects; a restore still refuses to overwrite them.
 #[tokio::test(start_paused = true)]
 async fn a_prefix_with_something_else_in_it_is_not_empty() {
     let model = Model::new();

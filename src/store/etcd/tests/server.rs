@@ -1,4 +1,4 @@
-//! A real etcd for tests: its own folder, ports nobody else has, gone when dropped. Must not know
+//! A real etcd for tests: its own folder, free ports, stopped when dropped. Must not know
 //! capstan: the integration tests use this file too.
 
 use std::io::{BufRead as _, BufReader};
@@ -27,7 +27,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// `None`: it ended at once, perhaps because somebody took a port meanwhile.
+/// `None`: it ended at once, perhaps because another process took a port meanwhile.
 fn spawn(dir: &Path, port: u16, extra: &[&str]) -> Option<Child> {
     let scheme = if extra.contains(&"--cert-file") { "https" } else { "http" };
     let client = format!("{scheme}://127.0.0.1:{port}");
