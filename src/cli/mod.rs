@@ -164,7 +164,7 @@ async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
             let described = describe::describe(&connection, args, namespace, clock.now(), style).await?;
             output::print(&described.document)?;
             described.remarks.iter().for_each(|remark| output::remark(remark));
-            Ok(ExitCode::from(if args.exit_status { output::exit_code(described.health) } else { 0 }))
+            Ok(ExitCode::from(if args.exit_status { output::exit_code(described.verdict) } else { 0 }))
         }
         Command::Plan(args) => {
             planned(&plan::from_server(&connection, args, namespace, clock.now(), style).await?)
@@ -175,10 +175,10 @@ async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
                     remark.iter().for_each(|remark| output::remark(remark));
                     Ok(ExitCode::SUCCESS)
                 }
-                Waited::TimedOut { last, health } => {
+                Waited::TimedOut { last, verdict } => {
                     output::remark(&last);
                     // An object that is ok and still not what was waited for has failed, too.
-                    let code = output::exit_code(health).max(1);
+                    let code = output::exit_code(verdict).max(1);
                     Ok(ExitCode::from(if args.exit_status { code } else { 1 }))
                 }
             }

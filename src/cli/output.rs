@@ -1,10 +1,10 @@
-//! What one-shot commands print: where it goes, whether a person reads it, and how a health becomes an
+//! What one-shot commands print: where it goes, whether a person reads it, and how a verdict becomes an
 //! exit code. Owns standard output; must not know what is printed.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
-use crate::fleet::Health;
+use crate::fleet::Verdict;
 use crate::text;
 
 /// Colours of the terminal's own palette, for text that is printed once. The dashboard's are in `tui::theme`.
@@ -85,13 +85,13 @@ pub fn fail(message: &str) -> ExitCode {
 
 /// The exit code of `--exit-status`.
 #[must_use]
-pub fn exit_code(health: Health) -> u8 {
-    match health {
-        Health::Ok => 0,
-        Health::Progressing => 10,
-        Health::Degraded => 11,
-        Health::Blocked => 12,
-        Health::Unknown => 13,
+pub fn exit_code(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Ok => 0,
+        Verdict::Progressing => 10,
+        Verdict::Degraded => 11,
+        Verdict::Blocked => 12,
+        Verdict::Unknown => 13,
     }
 }
 

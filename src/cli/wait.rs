@@ -10,7 +10,7 @@ use super::args::WaitArgs;
 use super::target;
 use crate::client::Connection;
 use crate::fleet::watch::{self, Scope, Source, Subject};
-use crate::fleet::{FeedState, Fleet, Health, SourceId, Target, conditions_of};
+use crate::fleet::{FeedState, Fleet, SourceId, Target, Verdict, conditions_of};
 use crate::rng::Rng;
 use crate::time::Clock;
 
@@ -20,7 +20,7 @@ pub enum Until {
     /// The condition has this status for the newest generation.
     Condition { type_: String, status: String },
     /// The cluster, with everything under it, is like this.
-    Verdict(Health),
+    Verdict(Verdict),
     /// The object is gone.
     Delete,
 }
@@ -30,8 +30,8 @@ pub enum Until {
 pub enum Waited {
     /// With what should be known about how it was.
     Reached { remark: Option<String> },
-    /// Time ran out: what was last seen in a sentence, and the health of the object as far as it is known.
-    TimedOut { last: String, health: Health },
+    /// Time ran out: what was last seen in a sentence, and the verdict of the object as far as it is known.
+    TimedOut { last: String, verdict: Verdict },
 }
 
 /// # Errors
@@ -57,9 +57,9 @@ pub fn parse(text: &str) -> anyhow::Result<Until> {
             Ok(Until::Condition { type_: type_.to_owned(), status: status.to_owned() })
         }
         ("verdict", word) => {
-            let words = Health::ALL.map(Health::word).join(", ");
-            let health = Health::ALL.into_iter().find(|h| h.word() == word);
-            health
+            let words = Verdict::ALL.map(Verdict::word).join(", ");
+            let verdict = Verdict::ALL.into_iter().find(|h| h.word() == word);
+            verdict
                 .map(Until::Verdict)
                 .ok_or_else(|| anyhow!("there is no verdict `{word}`; verdicts are {words}"))
         }
@@ -91,7 +91,9 @@ pub async fn wait(
         name: object.key.name,
     };
     match until {
-        Until::Verdict(health) => verdict(connection, &target, health, args.timeout, clock, rng).await,
+        Until::Verdict(verdict) => {
+            until_verdict(connection, &target, verdict, args.timeout, clock, rng).await
+        }
         other => subject(connection, &target, &other, args.timeout, rng).await,
     }
 }
@@ -128,7 +130,7 @@ async fn subject(
     };
     match tokio::time::timeout(timeout, waiting).await {
         Ok(()) => Ok(Waited::Reached { remark }),
-        Err(_) => Ok(Waited::TimedOut { last, health: Health::Unknown }),
+        Err(_) => Ok(Waited::TimedOut { last, verdict: Verdict::Unknown }),
     }
 }
 
@@ -163,10 +165,10 @@ fn find<'a>(object: &'a Value, type_: &str) -> Option<(&'a Value, bool)> {
     list.iter().find(|c| c["type"] == type_).map(|c| (c, legacy))
 }
 
-async fn verdict(
+async fn until_verdict(
     connection: &Connection,
     target: &Target,
-    wanted: Health,
+    wanted: Verdict,
     timeout: Duration,
     clock: Clock,
     rng: Rng,
@@ -178,7 +180,7 @@ async fn verdict(
         while let Some(batch) = batches.recv().await {
             fleet.apply(batch);
             fleet.advance(clock.now());
-            if is_complete(&fleet, &source) && health(&fleet, target) == Some(wanted) {
+            if is_complete(&fleet, &source) && verdict(&fleet, target) == Some(wanted) {
                 return;
             }
         }
@@ -186,8 +188,8 @@ async fn verdict(
     if tokio::time::timeout(timeout, waiting).await.is_ok() {
         return Ok(Waited::Reached { remark: None });
     }
-    let health = health(&fleet, target).unwrap_or(Health::Unknown);
-    Ok(Waited::TimedOut { last: last_seen(&fleet, target), health })
+    let verdict = verdict(&fleet, target).unwrap_or(Verdict::Unknown);
+    Ok(Waited::TimedOut { last: last_seen(&fleet, target), verdict })
 }
 
 /// A verdict counts only when everything that could change it has been listed.
@@ -197,8 +199,8 @@ fn is_complete(fleet: &Fleet, source: &Source) -> bool {
         && feeds.all(|(_, feed)| matches!(feed.state, FeedState::Live | FeedState::NotServed { .. }))
 }
 
-fn health(fleet: &Fleet, target: &Target) -> Option<Health> {
-    find_cluster(fleet, target).map(|id| fleet.health(id))
+fn verdict(fleet: &Fleet, target: &Target) -> Option<Verdict> {
+    find_cluster(fleet, target).map(|id| fleet.verdict(id))
 }
 
 fn find_cluster(fleet: &Fleet, target: &Target) -> Option<crate::fleet::RowId> {
@@ -222,8 +224,8 @@ fn last_seen(fleet: &Fleet, target: &Target) -> String {
         (None, None) => format!("Cluster {} does not exist", target.name),
         (None, Some(id)) => {
             let wrong = fleet.what_is_wrong(id);
-            let health = fleet.health(id);
-            if wrong.is_empty() { format!("it is {health}") } else { format!("it is {health}: {wrong}") }
+            let verdict = fleet.verdict(id);
+            if wrong.is_empty() { format!("it is {verdict}") } else { format!("it is {verdict}: {wrong}") }
         }
     }
 }
@@ -239,7 +241,7 @@ mod tests {
             ("delete", Until::Delete),
             ("condition=Available", condition("Available", "True")),
             ("condition=Available=false", condition("Available", "False")),
-            ("verdict=ok", Until::Verdict(Health::Ok)),
+            ("verdict=ok", Until::Verdict(Verdict::Ok)),
         ] {
             assert_eq!(parse(text).expect(text), expected);
         }

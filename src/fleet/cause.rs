@@ -5,14 +5,14 @@ use super::Fleet;
 use super::judge::{Judgement, Why, judge};
 use super::row::{Condition, Counters, Kind, Row, RowId};
 use crate::api::condition_types::{Role, condition_type};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 
 /// One step of a cause chain: an object and the evidence on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
     pub id: RowId,
     /// Of the object with what is under it.
-    pub health: Health,
+    pub verdict: Verdict,
     /// Type of the condition that is the evidence, if it is a condition.
     pub condition: Option<Box<str>>,
     /// The evidence in a few words, one line.
@@ -20,12 +20,12 @@ pub struct Hop {
 }
 
 impl Fleet {
-    /// From `id` down to the leaf that explains its health. Empty when it is well. The last hop is
+    /// From `id` down to the leaf that explains its verdict. Empty when it is well. The last hop is
     /// the cause; a chain of one hop means that the object itself is.
     #[must_use]
     pub fn cause(&self, id: RowId) -> Vec<Hop> {
-        let target = self.health(id);
-        if target == Health::Ok {
+        let target = self.verdict(id);
+        if target == Verdict::Ok {
             return Vec::new();
         }
         let mut chain = Vec::new();
@@ -34,13 +34,13 @@ impl Fleet {
             let Some(row) = self.row(id) else { break };
             let judgement = judge(row, self.now_s());
             chain.push(hop(id, row, target, judgement));
-            let explains_itself = judgement.health == target && is_root_cause(row, judgement.why);
+            let explains_itself = judgement.verdict == target && is_root_cause(row, judgement.why);
             next = if explains_itself { None } else { self.worst_child(id, target) };
         }
         chain
     }
 
-    /// The cause of a cluster's health in a few words, with the name of the object it is on unless
+    /// The cause of a cluster's verdict in a few words, with the name of the object it is on unless
     /// that is the cluster itself. Empty when it is well.
     #[must_use]
     pub fn what_is_wrong(&self, id: RowId) -> String {
@@ -53,7 +53,7 @@ impl Fleet {
     }
 
     /// The first child, in the order of the tree, that is as bad as `target`.
-    fn worst_child(&self, id: RowId, target: Health) -> Option<RowId> {
+    fn worst_child(&self, id: RowId, target: Verdict) -> Option<RowId> {
         let row = self.row(id)?;
         let mut below: Box<dyn Iterator<Item = RowId> + '_> = match row.kind {
             Kind::Cluster => Box::new(
@@ -69,7 +69,7 @@ impl Fleet {
             ),
             _ => Box::new(self.index.children(id)),
         };
-        below.find(|child| self.health(*child) == target)
+        below.find(|child| self.verdict(*child) == target)
     }
 }
 
@@ -84,9 +84,9 @@ fn is_root_cause(row: &Row, why: Why) -> bool {
     }
 }
 
-fn hop(id: RowId, row: &Row, health: Health, judgement: Judgement) -> Hop {
+fn hop(id: RowId, row: &Row, verdict: Verdict, judgement: Judgement) -> Hop {
     let condition = if let Why::Condition(at) = judgement.why { Some(&row.conditions[at]) } else { None };
-    Hop { id, health, condition: condition.map(|c| c.type_.as_ref().into()), words: words(row, judgement) }
+    Hop { id, verdict, condition: condition.map(|c| c.type_.as_ref().into()), words: words(row, judgement) }
 }
 
 /// The evidence for a judgement in a few words; empty for "nothing".

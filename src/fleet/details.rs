@@ -11,7 +11,7 @@ use super::tree::{Item, Relative};
 use super::{Fleet, Hop};
 use crate::api::condition::Status;
 use crate::api::condition_types::{Polarity, polarity};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::time::{Timestamp, parse_rfc3339};
 
 /// How a condition is meant, by its polarity.
@@ -117,9 +117,9 @@ pub struct Link<'a> {
 pub struct Details<'a> {
     pub row: &'a Row,
     /// The object with everything under it.
-    pub health: Health,
+    pub verdict: Verdict,
     /// The object alone, and why in a few words (empty when it is well).
-    pub own_health: Health,
+    pub own_verdict: Verdict,
     pub why: String,
     /// From the object down to the cause.
     pub cause: Vec<Hop>,
@@ -137,8 +137,8 @@ impl Fleet {
         let judgement = judge(row, self.now_s());
         Some(Details {
             row,
-            health: self.health(id),
-            own_health: judgement.health,
+            verdict: self.verdict(id),
+            own_verdict: judgement.verdict,
             why: words(row, judgement),
             cause: self.cause(id),
             counters: row.counters(),

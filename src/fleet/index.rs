@@ -1,4 +1,4 @@
-//! Where every row is: by uid, by owner, by cluster; and the health of everything under it, kept as
+//! Where every row is: by uid, by owner, by cluster; and the verdict of everything under it, kept as
 //! counts so that one change costs one walk up. Must not know conditions nor what is shown.
 
 use std::cmp::Ordering;
@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 
 use super::judge::judge;
 use super::row::{Kind, Row, RowId, SourceId, Uid};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 
-/// Rows under one parent, counted by health; rank of [`Health`] is the position.
+/// Rows under one parent, counted by verdict; rank of [`Verdict`] is the position.
 type Tally = [u32; 5];
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(super) struct Index {
 
 struct Slot {
     row: Arc<Row>,
-    own: Health,
+    own: Verdict,
 }
 
 /// A cluster by name, present before the Cluster itself is seen.
@@ -91,7 +91,7 @@ impl Index {
             (id, cluster)
         });
         let id = before.map_or_else(|| self.new_id(), |(id, _)| id);
-        let own = judge(&row, self.now_s).health;
+        let own = judge(&row, self.now_s).verdict;
         self.link(id, Slot { row, own });
         let now = self.row(id).and_then(|row| self.cluster_of(row));
         Upserted { clusters: [now, before.and_then(|(_, cluster)| cluster)] }
@@ -196,17 +196,17 @@ impl Index {
         key(a).cmp(&key(b))
     }
 
-    pub(super) fn own_health(&self, id: RowId) -> Health {
-        self.slot(id).map_or(Health::Unknown, |slot| slot.own)
+    pub(super) fn own_verdict(&self, id: RowId) -> Verdict {
+        self.slot(id).map_or(Verdict::Unknown, |slot| slot.own)
     }
 
     /// O(1) for a Cluster and for a Machine; O(children) between them.
-    pub(super) fn health(&self, id: RowId) -> Health {
-        let Some(slot) = self.slot(id) else { return Health::Unknown };
+    pub(super) fn verdict(&self, id: RowId) -> Verdict {
+        let Some(slot) = self.slot(id) else { return Verdict::Unknown };
         match slot.row.kind {
             Kind::Cluster => slot.own.max(self.worst_member(&slot.row)),
             Kind::Machine | Kind::Other => slot.own,
-            _ => self.children(id).fold(slot.own, |worst, child| worst.max(self.health(child))),
+            _ => self.children(id).fold(slot.own, |worst, child| worst.max(self.verdict(child))),
         }
     }
 
@@ -228,20 +228,20 @@ impl Index {
     /// Judges what was on its way again, at a later time. Returns the clusters in which something turned.
     pub(super) fn advance(&mut self, now_s: u32) -> Vec<RowId> {
         self.set_now(now_s);
-        let turned: Vec<(RowId, Health)> = self
+        let turned: Vec<(RowId, Verdict)> = self
             .rows()
-            .filter(|(id, _)| self.own_health(*id) != Health::Ok)
-            .map(|(id, row)| (id, judge(row, self.now_s).health))
-            .filter(|(id, health)| *health != self.own_health(*id))
+            .filter(|(id, _)| self.own_verdict(*id) != Verdict::Ok)
+            .map(|(id, row)| (id, judge(row, self.now_s).verdict))
+            .filter(|(id, verdict)| *verdict != self.own_verdict(*id))
             .collect();
         let mut clusters = std::collections::BTreeSet::new();
-        for (id, health) in turned {
+        for (id, verdict) in turned {
             let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) else { continue };
-            let was = std::mem::replace(&mut slot.own, health);
+            let was = std::mem::replace(&mut slot.own, verdict);
             if let Some(members) = self.places.get_mut(&place(&slot.row)) {
                 if slot.row.kind != Kind::Other {
                     members.tally[was as usize] -= 1;
-                    members.tally[health as usize] += 1;
+                    members.tally[verdict as usize] += 1;
                 }
                 clusters.extend(members.cluster);
             }
@@ -249,9 +249,13 @@ impl Index {
         clusters.into_iter().collect()
     }
 
-    fn worst_member(&self, cluster: &Row) -> Health {
-        let Some(members) = self.places.get(&place(cluster)) else { return Health::Ok };
-        Health::ALL.into_iter().rev().find(|health| members.tally[*health as usize] > 0).unwrap_or(Health::Ok)
+    fn worst_member(&self, cluster: &Row) -> Verdict {
+        let Some(members) = self.places.get(&place(cluster)) else { return Verdict::Ok };
+        Verdict::ALL
+            .into_iter()
+            .rev()
+            .find(|verdict| members.tally[*verdict as usize] > 0)
+            .unwrap_or(Verdict::Ok)
     }
 }
 

@@ -8,7 +8,7 @@
 use super::row::{Condition, Facts, Kind, Row, Severity};
 use crate::api::condition::Status;
 use crate::api::condition_types::{CONTROL_PLANE_GATES, MACHINE_READY_PARTS, Role, with_role};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::status::wording::{
     BLOCKED_BECAUSE, DELAY_CAUSE, DO_NOT_EXIST, DOES_NOT_EXIST, KUBEADM_VERSION_SKEW,
     KUBERNETES_VERSION_SKEW, OVERDUE,
@@ -50,10 +50,10 @@ pub enum Why {
     Phase,
 }
 
-/// One object's health, and the strongest reason for it.
+/// One object's verdict, and the strongest reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    pub health: Health,
+    pub verdict: Verdict,
     pub why: Why,
 }
 
@@ -61,7 +61,7 @@ pub struct Judgement {
 /// and accuses nothing).
 #[must_use]
 pub fn judge(row: &Row, now_s: u32) -> Judgement {
-    let mut rules = Rules { row, now_s, found: Judgement { health: Health::Ok, why: Why::Nothing } };
+    let mut rules = Rules { row, now_s, found: Judgement { verdict: Verdict::Ok, why: Why::Nothing } };
     rules.run();
     rules.found
 }
@@ -92,12 +92,12 @@ impl<'a> Rules<'a> {
             self.counters();
         }
         if self.row.status_is_behind() {
-            self.claim(Health::Progressing, Why::Behind);
+            self.claim(Verdict::Progressing, Why::Behind);
         }
         let paused = self.row.paused || self.status("Paused") == Some(Status::True);
-        if paused && self.found.health != Health::Ok {
+        if paused && self.found.verdict != Verdict::Ok {
             // Whatever is going on, it stands still until somebody resumes it.
-            self.claim(Health::Blocked, Why::Paused);
+            self.claim(Verdict::Blocked, Why::Paused);
         }
     }
 
@@ -114,14 +114,14 @@ impl<'a> Rules<'a> {
             Kind::MachineSet => self.moves(),
             Kind::MachinePool => self.pool(),
             Kind::Machine => self.machine(),
-            Kind::Other => self.when("Ready", Health::Degraded),
+            Kind::Other => self.when("Ready", Verdict::Degraded),
         }
     }
 
     /// The worst claim stays; of equal ones the first.
-    fn claim(&mut self, health: Health, why: Why) {
-        if health > self.found.health {
-            self.found = Judgement { health, why };
+    fn claim(&mut self, verdict: Verdict, why: Why) {
+        if verdict > self.found.verdict {
+            self.found = Judgement { verdict, why };
         }
     }
 
@@ -138,10 +138,10 @@ impl<'a> Rules<'a> {
     }
 
     /// A positive condition: `False` is `fault`, `Unknown` is unknown.
-    fn when(&mut self, type_: &str, fault: Health) {
+    fn when(&mut self, type_: &str, fault: Verdict) {
         match self.find(type_) {
             Some((at, c)) if c.status == Status::False => self.claim(fault, Why::Condition(at)),
-            Some((at, c)) if c.status == Status::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+            Some((at, c)) if c.status == Status::Unknown => self.claim(Verdict::Unknown, Why::Condition(at)),
             _ => {}
         }
     }
@@ -149,28 +149,28 @@ impl<'a> Rules<'a> {
     /// A positive condition that is excused while it has not been false for long.
     fn when_lasting(&mut self, type_: &str) {
         let lasting = self.find(type_).is_some_and(|(_, c)| self.passed_s(c.since_s) > COMING_UP_S);
-        self.when(type_, if lasting { Health::Degraded } else { Health::Progressing });
+        self.when(type_, if lasting { Verdict::Degraded } else { Verdict::Progressing });
     }
 
     fn not_reported(&mut self) {
         let fresh = self.passed_s(self.row.created_s) <= FIRST_REPORT_S && self.now_s != 0;
-        self.claim(if fresh { Health::Progressing } else { Health::Unknown }, Why::NotReported);
+        self.claim(if fresh { Verdict::Progressing } else { Verdict::Unknown }, Why::NotReported);
     }
 
     fn deleting(&mut self) {
         let condition = self.find("Deleting").filter(|(_, c)| c.status == Status::True);
         let why = condition.map_or(Why::Deleting, |(at, _)| Why::Condition(at));
-        self.claim(Health::Progressing, why);
+        self.claim(Verdict::Progressing, why);
         if let Some((at, ready)) = self.find("Ready")
             && [DELAY_CAUSE, OVERDUE].iter().any(|text| ready.message.contains(text))
         {
-            self.claim(Health::Blocked, Why::Condition(at));
+            self.claim(Verdict::Blocked, Why::Condition(at));
         }
         if let Some((at, c)) = condition
             && (c.reason.as_ref() == "InternalError"
                 || self.passed_s(self.row.deleting_since_s) > BLOCKED_AFTER_S)
         {
-            self.claim(Health::Degraded, Why::Condition(at));
+            self.claim(Verdict::Degraded, Why::Condition(at));
         }
     }
 
@@ -181,15 +181,17 @@ impl<'a> Rules<'a> {
         let settled = matches!(self.row.phase.as_ref(), "" | "Provisioned" | "Running" | "Failed");
         for (at, c) in self.row.conditions.iter().enumerate() {
             let moving = LEGACY_MOVES.contains(&c.reason.as_ref());
-            let health = match (c.status, c.severity) {
+            let verdict = match (c.status, c.severity) {
                 (Status::True, _) => continue,
-                (Status::Unknown, _) => Health::Unknown,
-                (Status::False, Severity::Error) => Health::Degraded,
-                (Status::False, Severity::Info) => Health::Progressing,
-                (Status::False, Severity::Warning | Severity::None) if settled && !moving => Health::Degraded,
-                (Status::False, Severity::Warning | Severity::None) => Health::Progressing,
+                (Status::Unknown, _) => Verdict::Unknown,
+                (Status::False, Severity::Error) => Verdict::Degraded,
+                (Status::False, Severity::Info) => Verdict::Progressing,
+                (Status::False, Severity::Warning | Severity::None) if settled && !moving => {
+                    Verdict::Degraded
+                }
+                (Status::False, Severity::Warning | Severity::None) => Verdict::Progressing,
             };
-            self.claim(health, Why::Condition(at));
+            self.claim(verdict, Why::Condition(at));
         }
     }
 
@@ -198,30 +200,30 @@ impl<'a> Rules<'a> {
         let up = facts.control_plane_initialized && facts.infrastructure_provisioned;
         if !up {
             let late = self.passed_s(self.row.created_s) > COMING_UP_S;
-            let health = if late { Health::Degraded } else { Health::Progressing };
+            let verdict = if late { Verdict::Degraded } else { Verdict::Progressing };
             let first = ["InfrastructureReady", "ControlPlaneInitialized", "Available"]
                 .iter()
                 .find_map(|t| self.find(t).filter(|(_, c)| c.status != Status::True));
-            self.claim(health, first.map_or(Why::NotReported, |(at, _)| Why::Condition(at)));
+            self.claim(verdict, first.map_or(Why::NotReported, |(at, _)| Why::Condition(at)));
             return self.topology();
         }
         if let Some((at, c)) = self.find("RemoteConnectionProbe")
             && c.status != Status::True
         {
             // What the controllers say about the workload is then an echo of not knowing.
-            self.claim(Health::Unknown, Why::Condition(at));
+            self.claim(Verdict::Unknown, Why::Condition(at));
         } else {
-            self.when("ControlPlaneAvailable", Health::Degraded);
+            self.when("ControlPlaneAvailable", Verdict::Degraded);
             self.when_lasting("WorkersAvailable");
         }
-        self.when("InfrastructureReady", Health::Degraded);
+        self.when("InfrastructureReady", Verdict::Degraded);
         self.topology();
         self.moves();
-        if self.found.health <= Health::Progressing {
+        if self.found.verdict <= Verdict::Progressing {
             self.when_lasting("Available");
         }
         for type_ in ["ControlPlaneMachinesUpToDate", "WorkerMachinesUpToDate"] {
-            self.when(type_, Health::Progressing);
+            self.when(type_, Verdict::Progressing);
         }
     }
 
@@ -231,12 +233,12 @@ impl<'a> Rules<'a> {
         let Some((at, c)) = self.find("TopologyReconciled").filter(|(_, c)| c.status != Status::True) else {
             return;
         };
-        let health = match c.reason.as_ref() {
-            "ReconcileFailed" | "ClusterClassNotReconciled" => Health::Blocked,
-            reason if reason.ends_with("UpgradeDeferred") => Health::Blocked,
-            _ => Health::Progressing,
+        let verdict = match c.reason.as_ref() {
+            "ReconcileFailed" | "ClusterClassNotReconciled" => Verdict::Blocked,
+            reason if reason.ends_with("UpgradeDeferred") => Verdict::Blocked,
+            _ => Verdict::Progressing,
         };
-        self.claim(health, Why::Condition(at));
+        self.claim(verdict, Why::Condition(at));
     }
 
     fn control_plane(&mut self) {
@@ -246,23 +248,23 @@ impl<'a> Rules<'a> {
             let late = self.passed_s(self.row.created_s) > COMING_UP_S;
             let at = self.find("Initialized").or(self.find("Available"));
             self.claim(
-                if late { Health::Degraded } else { Health::Progressing },
+                if late { Verdict::Degraded } else { Verdict::Progressing },
                 at.map_or(Why::NotReported, |(at, _)| Why::Condition(at)),
             );
             return self.moves();
         }
         let moving = with_role(Role::Move).any(|t| self.status(t) == Some(Status::True));
-        self.when("Available", Health::Degraded);
-        self.when("CertificatesAvailable", Health::Degraded);
+        self.when("Available", Verdict::Degraded);
+        self.when("CertificatesAvailable", Verdict::Degraded);
         for type_ in ["EtcdClusterHealthy", "ControlPlaneComponentsHealthy"] {
             match self.find(type_) {
                 // A machine that comes or goes is unhealthy for a while; what lasts shows on the Machine.
                 Some((at, c))
                     if moving && c.status != Status::True && c.reason.as_ref() != "ConnectionDown" =>
                 {
-                    self.claim(Health::Progressing, Why::Condition(at));
+                    self.claim(Verdict::Progressing, Why::Condition(at));
                 }
-                _ => self.when(type_, Health::Degraded),
+                _ => self.when(type_, Verdict::Degraded),
             }
         }
         self.moves();
@@ -271,7 +273,7 @@ impl<'a> Rules<'a> {
     fn deployment(&mut self) {
         match self.find("MachinesReady") {
             // Machines that nobody sees count as not available upstream; here they stay unknown.
-            Some((at, c)) if c.status == Status::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+            Some((at, c)) if c.status == Status::Unknown => self.claim(Verdict::Unknown, Why::Condition(at)),
             _ => self.when_lasting("Available"),
         }
         self.moves();
@@ -282,13 +284,13 @@ impl<'a> Rules<'a> {
             let Some((at, c)) = self.find(type_) else { continue };
             match c.status {
                 Status::False => {}
-                Status::Unknown => self.claim(Health::Unknown, Why::Condition(at)),
+                Status::Unknown => self.claim(Verdict::Unknown, Why::Condition(at)),
                 Status::True => {
                     let blocked = c.message.contains(BLOCKED_BECAUSE)
                         && (needs_somebody(&c.message) || self.passed_s(c.since_s) > BLOCKED_AFTER_S);
                     let failed = c.reason.as_ref() == "InPlaceUpdateFailed";
-                    let health = if blocked || failed { Health::Blocked } else { Health::Progressing };
-                    self.claim(health, Why::Condition(at));
+                    let verdict = if blocked || failed { Verdict::Blocked } else { Verdict::Progressing };
+                    self.claim(verdict, Why::Condition(at));
                 }
             }
         }
@@ -296,10 +298,10 @@ impl<'a> Rules<'a> {
             match self.find(type_) {
                 // The Machines themselves tell progress from fault.
                 Some((at, c)) if c.status == Status::False => {
-                    self.claim(Health::Progressing, Why::Condition(at));
+                    self.claim(Verdict::Progressing, Why::Condition(at));
                 }
                 Some((at, c)) if c.status == Status::Unknown && self.row.kind == Kind::MachineSet => {
-                    self.claim(Health::Progressing, Why::Condition(at));
+                    self.claim(Verdict::Progressing, Why::Condition(at));
                 }
                 _ => {}
             }
@@ -309,17 +311,17 @@ impl<'a> Rules<'a> {
     /// A MachinePool has no conditions but `Paused` at v1.14.0: phase and counters speak.
     fn pool(&mut self) {
         match self.row.phase.as_ref() {
-            "Failed" => self.claim(Health::Degraded, Why::Phase),
+            "Failed" => self.claim(Verdict::Degraded, Why::Phase),
             "Running" => {}
             "" | "Unknown" => self.not_reported(),
-            _ => self.claim(Health::Progressing, Why::Phase),
+            _ => self.claim(Verdict::Progressing, Why::Phase),
         }
     }
 
     fn machine(&mut self) {
         if let Some((at, c)) = self.find("OwnerRemediated").filter(|(_, c)| c.status == Status::False) {
             let stuck = c.reason.as_ref() == "CannotBeRemediated";
-            self.claim(if stuck { Health::Blocked } else { Health::Degraded }, Why::Condition(at));
+            self.claim(if stuck { Verdict::Blocked } else { Verdict::Degraded }, Why::Condition(at));
         }
         self.moves();
         for type_ in MACHINE_READY_PARTS.iter().chain(&CONTROL_PLANE_GATES) {
@@ -329,31 +331,31 @@ impl<'a> Rules<'a> {
                 self.claim(self.part(c), Why::Condition(at));
             }
         }
-        if self.found.health == Health::Ok {
+        if self.found.verdict == Verdict::Ok {
             // Gates that are not in the table above.
             self.when_lasting("Ready");
         }
         for type_ in ["Available", "UpToDate"] {
             if let Some((at, _)) = self.find(type_).filter(|(_, c)| c.status != Status::True) {
-                self.claim(Health::Progressing, Why::Condition(at));
+                self.claim(Verdict::Progressing, Why::Condition(at));
             }
         }
     }
 
     /// A part of a Machine that is not there: late, broken or out of sight?
-    fn part(&self, c: &Condition) -> Health {
+    fn part(&self, c: &Condition) -> Verdict {
         let row = self.row;
         let has_node = row.machine().is_some_and(|m| m.node.is_some());
         let young = self.passed_s(row.created_s) <= COMING_UP_S;
         let since_start = c.since_s <= row.created_s.saturating_add(COMING_UP_S);
         if BROKEN.contains(&c.reason.as_ref()) {
-            Health::Degraded
+            Verdict::Degraded
         } else if young && (!has_node || since_start) {
-            Health::Progressing
+            Verdict::Progressing
         } else if c.status == Status::Unknown && has_node {
-            Health::Unknown
+            Verdict::Unknown
         } else {
-            Health::Degraded
+            Verdict::Degraded
         }
     }
 
@@ -361,7 +363,7 @@ impl<'a> Rules<'a> {
         let Some(c) = self.row.counters() else { return };
         let Some(desired) = c.desired else { return };
         if [c.current, c.ready, c.available, c.up_to_date].into_iter().flatten().any(|n| n != desired) {
-            self.claim(Health::Progressing, Why::Counters);
+            self.claim(Verdict::Progressing, Why::Counters);
         }
     }
 }

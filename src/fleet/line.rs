@@ -5,7 +5,7 @@ use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
 use super::{Fleet, moment};
 use crate::api::condition::Status;
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 
 /// Things to say next to a name, in the order of their weight.
@@ -51,7 +51,7 @@ pub struct Line<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     /// With everything under it.
-    pub health: Health,
+    pub verdict: Verdict,
     /// Of what has replicas; a Cluster has the two below instead.
     pub counters: Option<Counters>,
     pub control_plane: Option<Counters>,
@@ -80,7 +80,7 @@ impl Fleet {
                     Group::Workers => "Workers",
                     Group::Other => "Other",
                 };
-                Some(Line { name, ..blank(item, Health::Ok) })
+                Some(Line { name, ..blank(item, Verdict::Ok) })
             }
             Item::Reference { of, which } => {
                 let reference = self.reference(of, which)?;
@@ -89,7 +89,7 @@ impl Fleet {
                     namespace: &row.namespace,
                     name: reference.name.as_deref().unwrap_or(&row.name),
                     status: mirrored(row, which),
-                    ..blank(item, self.reference_health(of, which))
+                    ..blank(item, self.reference_verdict(of, which))
                 })
             }
         }
@@ -111,7 +111,7 @@ impl Fleet {
             created: moment(row.created_s),
             status: status_of(row),
             tags: tags(row),
-            ..blank(Item::Row(id), self.health(id))
+            ..blank(Item::Row(id), self.verdict(id))
         }
     }
 
@@ -150,13 +150,13 @@ impl Fleet {
     }
 }
 
-fn blank<'a>(item: Item, health: Health) -> Line<'a> {
+fn blank<'a>(item: Item, verdict: Verdict) -> Line<'a> {
     Line {
         item,
         kind: "",
         namespace: "",
         name: "",
-        health,
+        verdict,
         counters: None,
         control_plane: None,
         workers: None,

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-pub use crate::status::health::Health;
+pub use crate::status::verdict::Verdict;
 pub use cause::Hop;
 pub use cell::{Cell, Reader};
 pub use conditions::conditions_of;
@@ -261,24 +261,24 @@ impl Fleet {
         self.row(cluster).map_or(&[], |row| self.index.members(row, kind))
     }
 
-    /// The health of one object with everything under it: never better than its worst part.
+    /// The verdict of one object with everything under it: never better than its worst part.
     #[must_use]
-    pub fn health(&self, id: RowId) -> Health {
-        self.index.health(id)
+    pub fn verdict(&self, id: RowId) -> Verdict {
+        self.index.verdict(id)
     }
 
-    /// The health of the object taken alone.
+    /// The verdict of the object taken alone.
     #[must_use]
-    pub fn own_health(&self, id: RowId) -> Health {
-        self.index.own_health(id)
+    pub fn own_verdict(&self, id: RowId) -> Verdict {
+        self.index.own_verdict(id)
     }
 
-    /// How many clusters have which health, in the order of [`Health::ALL`].
+    /// How many clusters have which verdict, in the order of [`Verdict::ALL`].
     #[must_use]
     pub fn cluster_counts(&self) -> [usize; 5] {
         let mut counts = [0; 5];
         for id in self.clusters() {
-            counts[self.health(*id) as usize] += 1;
+            counts[self.verdict(*id) as usize] += 1;
         }
         counts
     }

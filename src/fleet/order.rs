@@ -10,7 +10,7 @@ use frizbee::{Config, Matcher, Matching};
 use super::row::{Kind, Row, RowId};
 use super::{Cell, Fleet, Reader};
 use crate::api::columns::Column;
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 
 /// Longer queries are cut: nobody types them, and matching is quadratic in them.
 const QUERY_CHARS_MAX: usize = 128;
@@ -18,7 +18,7 @@ const QUERY_CHARS_MAX: usize = 128;
 /// How the words of a query are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Match {
-    /// Each word stands somewhere in the row's text: names, kind, version, phase, health, tags.
+    /// Each word stands somewhere in the row's text: names, kind, version, phase, verdict, tags.
     #[default]
     Substring,
     /// The letters of each word stand in this order in namespace and name; best matches first.
@@ -32,7 +32,7 @@ pub enum By {
     #[default]
     Name,
     /// Worst first.
-    Health,
+    Verdict,
     /// One of upstream's columns, as [`Cell::order`] has it.
     Column(&'static Column),
 }
@@ -54,13 +54,13 @@ pub struct Query {
     pub sort: Sort,
 }
 
-/// The least health shown; `Ok` (the default) shows everything.
+/// The least verdict shown; `Ok` (the default) shows everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Floor(pub Health);
+pub struct Floor(pub Verdict);
 
 impl Default for Floor {
     fn default() -> Self {
-        Self(Health::Ok)
+        Self(Verdict::Ok)
     }
 }
 
@@ -70,7 +70,7 @@ pub struct Candidate {
     pub id: RowId,
     pub row: Arc<Row>,
     /// With everything under it.
-    pub health: Health,
+    pub verdict: Verdict,
 }
 
 /// Rows to choose from: pointers, safe to move to another thread.
@@ -87,7 +87,7 @@ impl Fleet {
             _ => clusters.iter().flat_map(|c| self.members(*c, kind)).copied().collect(),
         };
         let candidate =
-            |id: RowId| self.row(id).map(|row| Candidate { id, row: row.clone(), health: self.health(id) });
+            |id: RowId| self.row(id).map(|row| Candidate { id, row: row.clone(), verdict: self.verdict(id) });
         Candidates(ids.into_iter().filter_map(candidate).collect())
     }
 
@@ -102,7 +102,7 @@ impl Candidates {
     /// The ids that match, in order.
     #[must_use]
     pub fn select(mut self, query: &Query) -> Vec<RowId> {
-        self.0.retain(|c| c.health >= query.at_least.0);
+        self.0.retain(|c| c.verdict >= query.at_least.0);
         let words: String = query.text.chars().take(QUERY_CHARS_MAX).collect();
         if words.trim().is_empty() {
             let order = Order::of(query.sort);
@@ -151,7 +151,7 @@ fn haystack(c: &Candidate, how: Match, text: &mut String) {
         &c.row.cluster,
         &c.row.version,
         &c.row.phase,
-        c.health.word(),
+        c.verdict.word(),
         machine.and_then(|m| m.node.as_deref()).unwrap_or_default(),
         machine.and_then(|m| m.failure_domain.as_deref()).unwrap_or_default(),
         facts.map_or("", |f| &f.class),
@@ -188,7 +188,7 @@ impl Order {
         let names = || compare_names(&a.row, &b.row);
         let first = match self.sort.by {
             By::Name => names(),
-            By::Health => b.health.cmp(&a.health),
+            By::Verdict => b.verdict.cmp(&a.verdict),
             By::Column(_) => self.cell(&a.row).order(self.cell(&b.row)),
         };
         (if self.sort.reverse { first.reverse() } else { first }).then_with(names)

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use super::Fleet;
 use super::row::{Kind, Reference, Row, RowId, Uid};
 use crate::api::condition::Status;
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 
 /// Headings and stand-ins that are not rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,7 +79,7 @@ pub struct Node {
     pub size: u32,
     pub depth: u16,
     /// With everything under it.
-    pub health: Health,
+    pub verdict: Verdict,
 }
 
 /// What to put in besides the objects that own each other.
@@ -162,19 +162,19 @@ impl Fleet {
         }
     }
 
-    /// Health of a referenced object as far as the referring object mirrors it.
+    /// Verdict of a referenced object as far as the referring object mirrors it.
     #[must_use]
-    pub fn reference_health(&self, of: RowId, which: Relative) -> Health {
+    pub fn reference_verdict(&self, of: RowId, which: Relative) -> Verdict {
         let type_ = match which {
             Relative::ControlPlane => "ControlPlaneAvailable",
             Relative::Infrastructure => "InfrastructureReady",
             Relative::Bootstrap => "BootstrapConfigReady",
         };
-        let Some(row) = self.row(of) else { return Health::Unknown };
+        let Some(row) = self.row(of) else { return Verdict::Unknown };
         match row.condition(type_).map(|c| c.status) {
-            Some(Status::True) => Health::Ok,
-            Some(Status::False) => self.own_health(of).max(Health::Progressing).min(Health::Degraded),
-            _ => Health::Unknown,
+            Some(Status::True) => Verdict::Ok,
+            Some(Status::False) => self.own_verdict(of).max(Verdict::Progressing).min(Verdict::Degraded),
+            _ => Verdict::Unknown,
         }
     }
 }
@@ -192,7 +192,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn cluster(&mut self, row: &Row) {
         let id = self.cluster;
-        let root = self.open(Item::Row(id), None, self.fleet.own_health(id));
+        let root = self.open(Item::Row(id), None, self.fleet.own_verdict(id));
         self.references(row, root, &[Relative::Infrastructure]);
         self.control_plane(root);
         self.workers(root);
@@ -215,7 +215,7 @@ impl Builder<'_> {
             let at = self.open(
                 item,
                 Some(root),
-                self.fleet.reference_health(self.cluster, Relative::ControlPlane),
+                self.fleet.reference_verdict(self.cluster, Relative::ControlPlane),
             );
             self.all(&stray, at);
             self.close(at);
@@ -223,7 +223,7 @@ impl Builder<'_> {
             let at = self.open(
                 Item::Group { of: self.cluster, group: Group::ControlPlane },
                 Some(root),
-                Health::Ok,
+                Verdict::Ok,
             );
             self.all(&stray, at);
             self.close(at);
@@ -245,7 +245,7 @@ impl Builder<'_> {
         let fleet = self.fleet;
         let deployments = fleet.members(self.cluster, Kind::MachineDeployment);
         let pools = fleet.members(self.cluster, Kind::MachinePool);
-        let at = self.open(Item::Group { of: self.cluster, group: Group::Workers }, Some(root), Health::Ok);
+        let at = self.open(Item::Group { of: self.cluster, group: Group::Workers }, Some(root), Verdict::Ok);
         for id in deployments.iter().chain(pools) {
             self.subtree(*id, at);
         }
@@ -254,7 +254,7 @@ impl Builder<'_> {
         let loose = self.loose(Kind::Machine, self.machines);
         if !loose.is_empty() {
             let other =
-                self.open(Item::Group { of: self.cluster, group: Group::Other }, Some(at), Health::Ok);
+                self.open(Item::Group { of: self.cluster, group: Group::Other }, Some(at), Verdict::Ok);
             self.all(&loose, other);
             self.close(other);
         }
@@ -288,7 +288,7 @@ impl Builder<'_> {
     fn subtree(&mut self, id: RowId, parent: usize) {
         let fleet = self.fleet;
         let Some(row) = fleet.row(id) else { return };
-        let at = self.open(Item::Row(id), Some(parent), fleet.own_health(id));
+        let at = self.open(Item::Row(id), Some(parent), fleet.own_verdict(id));
         match row.kind {
             Kind::Machine => {
                 self.machines += 1;
@@ -312,26 +312,26 @@ impl Builder<'_> {
         for which in which {
             if self.fleet.reference(of, *which).is_some() {
                 let item = Item::Reference { of, which: *which };
-                let at = self.open(item, Some(parent), self.fleet.reference_health(of, *which));
-                // What a reference says is already in its parent's health.
+                let at = self.open(item, Some(parent), self.fleet.reference_verdict(of, *which));
+                // What a reference says is already in its parent's verdict.
                 self.nodes[at].size = 1;
             }
         }
     }
 
-    fn open(&mut self, item: Item, parent: Option<usize>, health: Health) -> usize {
+    fn open(&mut self, item: Item, parent: Option<usize>, verdict: Verdict) -> usize {
         let at = self.nodes.len();
         let depth = parent.map_or(0, |p| self.nodes[p].depth + 1);
         let parent = u32::try_from(parent.unwrap_or(at)).unwrap_or(u32::MAX);
-        self.nodes.push(Node { item, parent, size: 1, depth, health });
+        self.nodes.push(Node { item, parent, size: 1, depth, verdict });
         at
     }
 
     fn close(&mut self, at: usize) {
         self.nodes[at].size = u32::try_from(self.nodes.len() - at).unwrap_or(u32::MAX);
         let parent = self.nodes[at].parent as usize;
-        let health = self.nodes[at].health;
-        let above = &mut self.nodes[parent].health;
-        *above = (*above).max(health);
+        let verdict = self.nodes[at].verdict;
+        let above = &mut self.nodes[parent].verdict;
+        *above = (*above).max(verdict);
     }
 }

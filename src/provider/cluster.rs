@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::conditions::{Verdict, paused, ready, set};
+use super::conditions::{DevCondition, paused, ready, set};
 use super::world::World;
 use crate::api::cluster::{Cluster, Endpoint};
 use crate::api::dev::{DevCluster, InfrastructureInitialization};
@@ -84,8 +84,8 @@ impl DevClusters {
             return Ok(after);
         }
         if dev.spec.backend.in_memory.is_none() {
-            let part = Verdict::new(condition::LOAD_BALANCER_AVAILABLE, false, "NotAvailable")
-                .saying(ONLY_IN_MEMORY);
+            let part = DevCondition::new(condition::LOAD_BALANCER_AVAILABLE, false, "NotAvailable")
+                .with_message(ONLY_IN_MEMORY);
             set(&mut status.conditions, &part, generation, now);
             set(&mut status.conditions, &ready(&[part]), generation, now);
             return Ok(after);
@@ -117,7 +117,7 @@ impl DevClusters {
     }
 }
 
-fn pause(dev: &DevCluster, cluster: &Cluster) -> Verdict {
+fn pause(dev: &DevCluster, cluster: &Cluster) -> DevCondition {
     let annotated = crate::api::key::annotation(dev, annotation::PAUSED).is_some();
     paused("DevCluster", cluster.spec.paused == Some(true), annotated)
 }

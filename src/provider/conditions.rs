@@ -9,37 +9,42 @@ use crate::time::{Timestamp, to_k8s};
 
 /// The content of a condition; the list keeps the time of its last transition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct DevCondition {
     pub type_: &'static str,
     pub holds: bool,
     pub reason: &'static str,
     pub message: String,
 }
 
-impl Verdict {
+impl DevCondition {
     #[must_use]
     pub fn new(type_: &'static str, holds: bool, reason: &'static str) -> Self {
         Self { type_, holds, reason, message: String::new() }
     }
 
     #[must_use]
-    pub fn saying(self, message: impl Into<String>) -> Self {
+    pub fn with_message(self, message: impl Into<String>) -> Self {
         Self { message: message.into(), ..self }
     }
 }
 
 /// Sets one condition; the list is sorted again when anything changed.
-pub fn set(conditions: &mut Vec<Condition>, verdict: &Verdict, generation: Option<i64>, now: Timestamp) {
-    let status = if verdict.holds { "True" } else { "False" };
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    condition: &DevCondition,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let status = if condition.holds { "True" } else { "False" };
     let mut fresh = Condition {
-        type_: verdict.type_.to_owned(),
+        type_: condition.type_.to_owned(),
         status: status.to_owned(),
-        reason: verdict.reason.to_owned(),
-        message: verdict.message.clone(),
+        reason: condition.reason.to_owned(),
+        message: condition.message.clone(),
         observed_generation: generation,
         last_transition_time: to_k8s(now),
     };
-    let known = conditions.iter_mut().find(|c| c.type_ == verdict.type_);
+    let known = conditions.iter_mut().find(|c| c.type_ == condition.type_);
     match known {
         Some(known) => {
             if known.status == status {
@@ -67,23 +72,23 @@ fn rank(type_: &str) -> (u8, &str) {
 /// `Ready` as the sum of others, in the order given: one line for each that does not hold, with its
 /// message or else its reason.
 #[must_use]
-pub fn ready(parts: &[Verdict]) -> Verdict {
+pub fn ready(parts: &[DevCondition]) -> DevCondition {
     let lines: Vec<String> = parts.iter().filter(|part| !part.holds).map(line).collect();
     if lines.is_empty() {
-        Verdict::new(READY, true, "Ready")
+        DevCondition::new(READY, true, "Ready")
     } else {
-        Verdict::new(READY, false, "NotReady").saying(lines.join("\n"))
+        DevCondition::new(READY, false, "NotReady").with_message(lines.join("\n"))
     }
 }
 
-fn line(part: &Verdict) -> String {
+fn line(part: &DevCondition) -> String {
     let text = if part.message.is_empty() { part.reason } else { part.message.as_str() };
     format!("* {}: {text}", part.type_)
 }
 
 /// `Paused`, from the Cluster and the object's own annotation.
 #[must_use]
-pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> Verdict {
+pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> DevCondition {
     let causes = [
         (cluster_paused, "Cluster spec.paused is set to true".to_owned()),
         (annotated, format!("{kind} has the cluster.x-k8s.io/paused annotation")),
@@ -91,9 +96,9 @@ pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> Verdict {
     let message: Vec<String> =
         causes.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text).collect();
     if message.is_empty() {
-        Verdict::new(PAUSED, false, "NotPaused")
+        DevCondition::new(PAUSED, false, "NotPaused")
     } else {
-        Verdict::new(PAUSED, true, "Paused").saying(message.join(", "))
+        DevCondition::new(PAUSED, true, "Paused").with_message(message.join(", "))
     }
 }
 
@@ -104,8 +109,8 @@ mod tests {
     #[test]
     fn ready_prints_reasons_where_there_is_no_message() {
         let parts = [
-            Verdict::new("VMProvisioned", false, "WaitingForBootstrapData"),
-            Verdict::new("NodeProvisioned", false, "WaitingForVMProvisioned"),
+            DevCondition::new("VMProvisioned", false, "WaitingForBootstrapData"),
+            DevCondition::new("NodeProvisioned", false, "WaitingForVMProvisioned"),
         ];
         let summary = ready(&parts);
         assert_eq!(
@@ -119,14 +124,14 @@ mod tests {
     fn the_turn_is_kept_until_the_status_turns() {
         let at = |s: i64| Timestamp::from_timestamp(s, 0).expect("a moment");
         let mut list = Vec::new();
-        set(&mut list, &Verdict::new("VMProvisioned", false, "A"), Some(1), at(1));
-        set(&mut list, &Verdict::new("VMProvisioned", false, "B"), Some(1), at(2));
+        set(&mut list, &DevCondition::new("VMProvisioned", false, "A"), Some(1), at(1));
+        set(&mut list, &DevCondition::new("VMProvisioned", false, "B"), Some(1), at(2));
         assert_eq!((list[0].last_transition_time.clone(), list[0].reason.as_str()), (to_k8s(at(1)), "B"));
-        set(&mut list, &Verdict::new("VMProvisioned", true, "C"), Some(1), at(3));
+        set(&mut list, &DevCondition::new("VMProvisioned", true, "C"), Some(1), at(3));
         assert_eq!(list[0].last_transition_time, to_k8s(at(3)));
         set(&mut list, &paused("DevMachine", false, false), Some(1), at(3));
         set(&mut list, &ready(&[]), Some(1), at(3));
-        set(&mut list, &Verdict::new("APIServerProvisioned", true, "C"), Some(1), at(3));
+        set(&mut list, &DevCondition::new("APIServerProvisioned", true, "C"), Some(1), at(3));
         let order: Vec<&str> = list.iter().map(|c| c.type_.as_str()).collect();
         assert_eq!(order, ["Ready", "APIServerProvisioned", "VMProvisioned", "Paused"]);
     }

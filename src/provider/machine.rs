@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::boot::{Boot, Delays, Phase};
-use super::conditions::{Verdict, paused, ready, set};
+use super::conditions::{DevCondition, paused, ready, set};
 use super::etcd::Member;
 use super::tenants::TenantSpec;
 use super::world::{SimMachine, World};
@@ -52,7 +52,7 @@ struct Scope {
 }
 
 impl Scope {
-    fn pause(&self) -> Verdict {
+    fn pause(&self) -> DevCondition {
         let annotated = annotation_of(self.dev.as_ref(), annotation::PAUSED).is_some();
         paused("DevMachine", self.cluster.spec.paused == Some(true), annotated)
     }
@@ -147,18 +147,21 @@ impl DevMachines {
         if pause.holds {
             return (after, Outcome::Done);
         }
-        let (verdicts, outcome) = match &scope.dev.spec.backend.in_memory {
+        let (conditions, outcome) = match &scope.dev.spec.backend.in_memory {
             None => (
-                vec![Verdict::new("ContainerProvisioned", false, "NotProvisioned").saying(ONLY_IN_MEMORY)],
+                vec![
+                    DevCondition::new("ContainerProvisioned", false, "NotProvisioned")
+                        .with_message(ONLY_IN_MEMORY),
+                ],
                 Outcome::Done,
             ),
             Some(spec) => self.in_memory(scope, spec, &mut after),
         };
         let status = after.status.get_or_insert_default();
-        for verdict in &verdicts {
-            set(&mut status.conditions, verdict, generation, now);
+        for condition in &conditions {
+            set(&mut status.conditions, condition, generation, now);
         }
-        set(&mut status.conditions, &ready(&verdicts), generation, now);
+        set(&mut status.conditions, &ready(&conditions), generation, now);
         (after, outcome)
     }
 
@@ -167,17 +170,17 @@ impl DevMachines {
         scope: &Scope,
         spec: &InMemoryMachine,
         after: &mut DevMachine,
-    ) -> (Vec<Verdict>, Outcome) {
+    ) -> (Vec<DevCondition>, Outcome) {
         let phases = Phase::of(is_control_plane(&scope.machine));
         if let Some(missing) = missing_prerequisite(scope) {
-            return (phases.iter().map(|phase| verdict(*phase, None, missing)).collect(), Outcome::Done);
+            return (phases.iter().map(|phase| condition(*phase, None, missing)).collect(), Outcome::Done);
         }
         let Some(seen) = self.power_on(scope, spec) else { return (Vec::new(), Outcome::Done) };
         fill(after, scope, &seen);
-        let verdicts =
-            phases.iter().map(|phase| verdict(*phase, Some(&seen.boot), WAITING_FOR_TIMEOUT)).collect();
+        let conditions =
+            phases.iter().map(|phase| condition(*phase, Some(&seen.boot), WAITING_FOR_TIMEOUT)).collect();
         let wait = seen.boot.next_due().map(|(due, _)| (due - self.clock.now()).to_std().unwrap_or_default());
-        (verdicts, wait.map_or(Outcome::Done, Outcome::RequeueAfter))
+        (conditions, wait.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     async fn delete(&self, key: &ObjectKey, dev: &DevMachine) -> Result<Outcome, ReconcileError> {
@@ -226,7 +229,7 @@ fn missing_prerequisite(scope: &Scope) -> Option<&'static str> {
 }
 
 /// The condition of one phase. `reason` is for the phase that is being waited for.
-fn verdict(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> Verdict {
+fn condition(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> DevCondition {
     let type_ = match phase {
         Phase::Vm => condition::VM_PROVISIONED,
         Phase::Node => condition::NODE_PROVISIONED,
@@ -235,7 +238,7 @@ fn verdict(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> Verdict {
     };
     let up = |phase: Phase| boot.is_some_and(|b| b.since(phase).is_some());
     if up(phase) {
-        return Verdict::new(type_, true, "Provisioned");
+        return DevCondition::new(type_, true, "Provisioned");
     }
     let reason = match phase {
         Phase::Vm => reason,
@@ -243,7 +246,7 @@ fn verdict(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> Verdict {
         Phase::Etcd | Phase::ApiServer if !up(Phase::Node) => "WaitingForNodeProvisioned",
         _ => WAITING_FOR_TIMEOUT,
     };
-    Verdict::new(type_, false, reason)
+    DevCondition::new(type_, false, reason)
 }
 
 /// The status of the object of a machine that is on.
@@ -317,7 +320,7 @@ fn addresses(name: &str, uid: &str) -> Vec<(&'static str, String)> {
 fn phases_up(dev: &DevMachine) -> Vec<(Phase, Timestamp)> {
     let Some(status) = &dev.status else { return Vec::new() };
     let since = |phase: Phase| {
-        let known = find(&status.conditions, verdict(phase, None, "").type_)?;
+        let known = find(&status.conditions, condition(phase, None, "").type_)?;
         (known.status == "True").then(|| (phase, from_k8s(&known.last_transition_time)))
     };
     Phase::ALL.into_iter().filter_map(since).collect()

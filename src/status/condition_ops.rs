@@ -4,7 +4,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::verdict::Verdict;
+use super::new_condition::NewCondition;
 use crate::api::condition::{self, Status};
 use crate::api::condition_types::rank;
 use crate::time::{Timestamp, from_k8s, to_k8s};
@@ -27,8 +27,8 @@ pub fn condition(type_: &str, status: Status, reason: &str, message: impl Into<S
 
 /// `Unknown` because something broke on our side: reason `InternalError`, the message points to the log.
 #[must_use]
-pub fn internal_error(type_: &str) -> Verdict<'_> {
-    Verdict::new(type_, Status::Unknown, "InternalError", CHECK_LOGS)
+pub fn internal_error(type_: &str) -> NewCondition<'_> {
+    NewCondition::new(type_, Status::Unknown, "InternalError", CHECK_LOGS)
 }
 
 /// The moment that means "no transition time yet".
@@ -53,7 +53,7 @@ impl Draft {
         Self { list: stored.into(), generation, now, changed: false }
     }
 
-    pub fn set<'a>(&mut self, new: impl Into<Verdict<'a>>) {
+    pub fn set<'a>(&mut self, new: impl Into<NewCondition<'a>>) {
         self.changed |= put(&mut self.list, new.into(), self.generation, self.now);
     }
 
@@ -87,7 +87,7 @@ impl Draft {
 /// Source: `Set` in `setter.go`.
 pub fn set<'a>(
     list: &mut Vec<Condition>,
-    new: impl Into<Verdict<'a>>,
+    new: impl Into<NewCondition<'a>>,
     generation: Option<i64>,
     now: Timestamp,
 ) {
@@ -97,7 +97,7 @@ pub fn set<'a>(
 }
 
 /// [`set`] without the order. Says whether anything changed.
-fn put(list: &mut Vec<Condition>, new: Verdict<'_>, generation: Option<i64>, now: Timestamp) -> bool {
+fn put(list: &mut Vec<Condition>, new: NewCondition<'_>, generation: Option<i64>, now: Timestamp) -> bool {
     let old = list.iter_mut().find(|c| c.type_ == new.type_);
     let kept = old.as_ref().filter(|old| old.status == new.status);
     if kept.is_some_and(|old| {
@@ -155,14 +155,14 @@ pub fn paused(kind: &str, cluster_paused: bool, annotated: bool) -> Condition {
 
 /// The `Paused` condition of an object that is not paused, of whatever kind.
 #[must_use]
-pub fn not_paused() -> Verdict<'static> {
-    Verdict::new("Paused", Status::False, "NotPaused", "")
+pub fn not_paused() -> NewCondition<'static> {
+    NewCondition::new("Paused", Status::False, "NotPaused", "")
 }
 
 /// The `Deleting` condition of an object that is not being deleted.
 #[must_use]
-pub fn not_deleting() -> Verdict<'static> {
-    Verdict::new("Deleting", Status::False, "NotDeleting", "")
+pub fn not_deleting() -> NewCondition<'static> {
+    NewCondition::new("Deleting", Status::False, "NotDeleting", "")
 }
 
 #[cfg(test)]

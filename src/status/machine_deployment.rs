@@ -10,7 +10,7 @@ use super::amount::{Round, literal, scaled};
 use super::condition_ops::{Draft, internal_error, not_deleting, not_paused};
 use super::machine_set::{deleting_text, missing_text, with_stale};
 use super::machines::{self, Member};
-use super::verdict::Verdict;
+use super::new_condition::NewCondition;
 use super::wording::BLOCKED_BECAUSE;
 use super::{selector, versions};
 use crate::api::condition::Status;
@@ -107,8 +107,8 @@ fn judge(draft: &mut Draft, observed: &Observed, status: &MachineDeploymentStatu
     draft.set(deleting(observed, &all, now));
 }
 
-fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Verdict<'static> {
-    let unknown = |reason, message| Verdict::new("Available", Status::Unknown, reason, message);
+fn available(observed: &Observed, status: &MachineDeploymentStatus) -> NewCondition<'static> {
+    let unknown = |reason, message| NewCondition::new("Available", Status::Unknown, reason, message);
     if observed.sets.is_none() {
         return internal_error("Available");
     }
@@ -120,7 +120,7 @@ fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Verdict<'
     };
     let needed = desired.saturating_sub(max_unavailable(&observed.deployment));
     if available >= needed {
-        return Verdict::new("Available", Status::True, "Available", "");
+        return NewCondition::new("Available", Status::True, "Available", "");
     }
     let mut message = format!("{available} available replicas, at least {needed} required");
     if strategy(&observed.deployment).is_some_and(|s| s.type_ == "RollingUpdate") {
@@ -132,16 +132,16 @@ fn available(observed: &Observed, status: &MachineDeploymentStatus) -> Verdict<'
     if is_deleting(&observed.deployment) {
         "Deletion in progress".clone_into(&mut message);
     }
-    Verdict::new("Available", Status::False, "NotAvailable", message)
+    NewCondition::new("Available", Status::False, "NotAvailable", message)
 }
 
 /// Wanted Machines while scaling: none while deleting. `Err` is the condition to report instead.
-fn desired(observed: &Observed, type_: &'static str) -> Result<i32, Verdict<'static>> {
+fn desired(observed: &Observed, type_: &'static str) -> Result<i32, NewCondition<'static>> {
     if observed.sets.is_none() {
         return Err(internal_error(type_));
     }
     match observed.deployment.spec.replicas {
-        None => Err(Verdict::new(
+        None => Err(NewCondition::new(
             type_,
             Status::Unknown,
             "WaitingForReplicasSet",
@@ -152,7 +152,7 @@ fn desired(observed: &Observed, type_: &'static str) -> Result<i32, Verdict<'sta
     }
 }
 
-fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
+fn scaling_up(observed: &Observed, current: i32) -> NewCondition<'static> {
     let desired = match desired(observed, "ScalingUp") {
         Ok(desired) => desired,
         Err(unknown) => return unknown,
@@ -167,7 +167,7 @@ fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
         (Status::True, "ScalingUp", format!("Scaling up from {current} to {desired} replicas{because}"))
     };
     message.push_str(&missing);
-    Verdict::new("ScalingUp", status, reason, message)
+    NewCondition::new("ScalingUp", status, reason, message)
 }
 
 fn scaling_down(
@@ -175,18 +175,18 @@ fn scaling_down(
     current: i32,
     machines: &[Member<'_>],
     now: Timestamp,
-) -> Verdict<'static> {
+) -> NewCondition<'static> {
     match desired(observed, "ScalingDown") {
         Err(unknown) => unknown,
         Ok(desired) if current > desired => {
             let message = format!("Scaling down from {current} to {desired} replicas");
-            Verdict::new("ScalingDown", Status::True, "ScalingDown", with_stale(message, machines, now))
+            NewCondition::new("ScalingDown", Status::True, "ScalingDown", with_stale(message, machines, now))
         }
-        Ok(_) => Verdict::new("ScalingDown", Status::False, "NotScalingDown", ""),
+        Ok(_) => NewCondition::new("ScalingDown", Status::False, "NotScalingDown", ""),
     }
 }
 
-fn deleting(observed: &Observed, machines: &[Member<'_>], now: Timestamp) -> Verdict<'static> {
+fn deleting(observed: &Observed, machines: &[Member<'_>], now: Timestamp) -> NewCondition<'static> {
     let Some(sets) = &observed.sets else { return internal_error("Deleting") };
     if !is_deleting(&observed.deployment) {
         return not_deleting();
@@ -196,7 +196,7 @@ fn deleting(observed: &Observed, machines: &[Member<'_>], now: Timestamp) -> Ver
     } else {
         deleting_text(machines, now)
     };
-    Verdict::new("Deleting", Status::True, "Deleting", message)
+    NewCondition::new("Deleting", Status::True, "Deleting", message)
 }
 
 fn strategy(deployment: &MachineDeployment) -> Option<&DeploymentStrategy> {

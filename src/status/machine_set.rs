@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::condition_ops::{Draft, internal_error, not_deleting, not_paused};
 use super::machines::{self, Member};
+use super::new_condition::NewCondition;
 use super::selector;
-use super::verdict::Verdict;
 use super::wording::{BLOCKED_BECAUSE, DO_NOT_EXIST, DOES_NOT_EXIST};
 use crate::api::condition::Status;
 use crate::api::key::annotation;
@@ -95,11 +95,11 @@ fn desired(set: &MachineSet) -> Option<i32> {
     set.spec.replicas.map(|replicas| if is_deleting(set) { 0 } else { replicas })
 }
 
-fn waiting_for_replicas(type_: &str) -> Verdict<'_> {
-    Verdict::new(type_, Status::Unknown, "WaitingForReplicasSet", "Waiting for spec.replicas set")
+fn waiting_for_replicas(type_: &str) -> NewCondition<'_> {
+    NewCondition::new(type_, Status::Unknown, "WaitingForReplicasSet", "Waiting for spec.replicas set")
 }
 
-fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
+fn scaling_up(observed: &Observed, current: i32) -> NewCondition<'static> {
     let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingUp") };
     let missing = missing_text(&observed.missing_templates);
     if current >= desired {
@@ -109,7 +109,7 @@ fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
         } else {
             String::new()
         };
-        return Verdict::new("ScalingUp", Status::False, "NotScalingUp", message);
+        return NewCondition::new("ScalingUp", Status::False, "NotScalingUp", message);
     }
     let mut message = format!("Scaling up from {current} to {desired} replicas");
     let blockers: Vec<&str> = observed
@@ -126,24 +126,24 @@ fn scaling_up(observed: &Observed, current: i32) -> Verdict<'static> {
             message.push_str(blocker);
         }
     }
-    Verdict::new("ScalingUp", Status::True, "ScalingUp", message)
+    NewCondition::new("ScalingUp", Status::True, "ScalingUp", message)
 }
 
-fn scaling_down(observed: &Observed, all: &[Member<'_>], now: Timestamp) -> Verdict<'static> {
+fn scaling_down(observed: &Observed, all: &[Member<'_>], now: Timestamp) -> NewCondition<'static> {
     let Some(desired) = desired(&observed.set) else { return waiting_for_replicas("ScalingDown") };
     let current = number(all.iter().filter(|m| !is_pending_acknowledge(m.machine)).count());
     if current <= desired {
-        return Verdict::new("ScalingDown", Status::False, "NotScalingDown", "");
+        return NewCondition::new("ScalingDown", Status::False, "NotScalingDown", "");
     }
     let message = format!("Scaling down from {current} to {desired} replicas");
-    Verdict::new("ScalingDown", Status::True, "ScalingDown", with_stale(message, all, now))
+    NewCondition::new("ScalingDown", Status::True, "ScalingDown", with_stale(message, all, now))
 }
 
-fn deleting(observed: &Observed, all: &[Member<'_>], now: Timestamp) -> Verdict<'static> {
+fn deleting(observed: &Observed, all: &[Member<'_>], now: Timestamp) -> NewCondition<'static> {
     if !is_deleting(&observed.set) {
         return not_deleting();
     }
-    Verdict::new("Deleting", Status::True, "Deleting", deleting_text(all, now))
+    NewCondition::new("Deleting", Status::True, "Deleting", deleting_text(all, now))
 }
 
 /// `Deleting N Machines` with stale deletions, or `Deletion completed`.

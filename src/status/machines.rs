@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::merge::{Aggregate, Reasons, Source};
-use super::verdict::Verdict;
+use super::new_condition::NewCondition;
 use super::versions;
 use super::wording::{DELAY_CAUSE, OVERDUE, join_limited};
 use crate::api::condition::{Conditioned as _, Status, find};
@@ -164,12 +164,12 @@ fn running_version(machine: &Machine) -> &str {
 
 /// `RollingOut`: Machines whose `UpToDate` is false, with the distinct reasons, versions first.
 #[must_use]
-pub fn rolling_out(machines: &[Member<'_>]) -> Verdict<'static> {
+pub fn rolling_out(machines: &[Member<'_>]) -> NewCondition<'static> {
     const TYPE: &str = "RollingOut";
     let outdated: Vec<&Condition> =
         machines.iter().filter_map(|m| m.up_to_date).filter(|c| c.status == "False").collect();
     if outdated.is_empty() {
-        return Verdict::new(TYPE, Status::False, "NotRollingOut", "");
+        return NewCondition::new(TYPE, Status::False, "NotRollingOut", "");
     }
     let texts: BTreeSet<&str> =
         outdated.iter().map(|c| c.message.as_str()).filter(|text| !text.is_empty()).collect();
@@ -183,7 +183,7 @@ pub fn rolling_out(machines: &[Member<'_>]) -> Verdict<'static> {
         message.push('\n');
         message.push_str(line);
     }
-    Verdict::new(TYPE, Status::True, TYPE, message)
+    NewCondition::new(TYPE, Status::True, TYPE, message)
 }
 
 /// How many of these conditions are there and true.
@@ -194,14 +194,14 @@ pub fn count_true<'a>(conditions: impl IntoIterator<Item = Option<&'a Condition>
 
 /// The aggregate of `Ready` as the condition `target`; no Machines is true, `NoReplicas`.
 #[must_use]
-pub fn ready<'a>(target: &'a str, machines: &[Member<'_>]) -> Verdict<'a> {
+pub fn ready<'a>(target: &'a str, machines: &[Member<'_>]) -> NewCondition<'a> {
     aggregate(target, "Ready", Reasons::READY, machines)
 }
 
 /// The aggregate of `UpToDate` as the condition `target`, over Machines that have it or are older
 /// than ten seconds.
 #[must_use]
-pub fn up_to_date<'a>(target: &'a str, machines: &[Member<'_>], now: Timestamp) -> Verdict<'a> {
+pub fn up_to_date<'a>(target: &'a str, machines: &[Member<'_>], now: Timestamp) -> NewCondition<'a> {
     let old_enough = |m: &Member<'_>| created(m.machine).is_some_and(|at| now - at > UP_TO_DATE_GRACE);
     let considered: Vec<Member<'_>> =
         machines.iter().copied().filter(|m| m.up_to_date.is_some() || old_enough(m)).collect();
@@ -213,9 +213,9 @@ fn aggregate<'a>(
     source_type: &'a str,
     reasons: Reasons,
     machines: &[Member<'_>],
-) -> Verdict<'a> {
+) -> NewCondition<'a> {
     if machines.is_empty() {
-        return Verdict::new(target, Status::True, "NoReplicas", "");
+        return NewCondition::new(target, Status::True, "NoReplicas", "");
     }
     Aggregate { source_type, target, polarity: Polarity::Positive, reasons }.of(machines)
 }
@@ -225,7 +225,7 @@ fn aggregate<'a>(
 pub fn remediating<'a, 'm: 'a>(
     machines: impl IntoIterator<Item = &'a Member<'m>>,
     owner: &str,
-) -> Verdict<'static> {
+) -> NewCondition<'static> {
     let unhealthy: Vec<Member<'_>> = machines.into_iter().copied().filter(Member::is_unhealthy).collect();
     let queue: Vec<Member<'_>> = unhealthy.iter().copied().filter(Member::is_to_be_remediated).collect();
     if !queue.is_empty() {
@@ -236,7 +236,7 @@ pub fn remediating<'a, 'm: 'a>(
             reasons: Reasons { issue: "Remediating", unknown: "Remediating", info: "Remediating" },
         };
         let message = owner_remediated.of(&queue).message;
-        return Verdict::new("Remediating", Status::True, "Remediating", message);
+        return NewCondition::new("Remediating", Status::True, "Remediating", message);
     }
     let mut names: Vec<&str> = unhealthy.iter().map(|m| name(m.machine)).collect();
     names.sort_unstable();
@@ -246,7 +246,7 @@ pub fn remediating<'a, 'm: 'a>(
         [one] => format!("Machine {one} is not healthy (not to be remediated{suffix})"),
         many => format!("Machines {} are not healthy (not to be remediated{suffix})", join_limited(many, 3)),
     };
-    Verdict::new("Remediating", Status::False, "NotRemediating", message)
+    NewCondition::new("Remediating", Status::False, "NotRemediating", message)
 }
 
 /// A sentence about Machines whose deletion takes more than fifteen minutes, with the likely causes

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::condition_ops::{UNSTAMPED, condition, internal_error};
-use super::verdict::Verdict;
+use super::new_condition::NewCondition;
 use super::wording::{join_limited, plural};
 use crate::api::condition::{Status, find};
 use crate::api::condition_types::Polarity;
@@ -106,7 +106,7 @@ impl<'a> Summary<'a> {
     /// The summary of `conditions`. One that cannot be built (the target in its own scope, or nothing in
     /// scope) is `Unknown` / `InternalError`, as every caller upstream makes of it.
     #[must_use]
-    pub fn of(&self, conditions: &[Condition]) -> Verdict<'static> {
+    pub fn of(&self, conditions: &[Condition]) -> NewCondition<'static> {
         let mut worst = None;
         let mut notable = Vec::new();
         for c in self.in_scope(conditions) {
@@ -126,7 +126,7 @@ impl<'a> Summary<'a> {
             Some(transform) => transform(lines),
             None => lines,
         };
-        Verdict::new(self.target, status, self.reasons.of(worst), lines.join("\n"))
+        NewCondition::new(self.target, status, self.reasons.of(worst), lines.join("\n"))
     }
 
     /// The target is not in its own scope; each override is there once, and only for types that the
@@ -219,7 +219,7 @@ impl<'a> Aggregate<'a> {
     /// whatever order its cache gave. No sources is `Unknown` / `InternalError`: callers say what an
     /// empty set means before they ask.
     #[must_use]
-    pub fn of<S: Source>(&self, sources: &[S]) -> Verdict<'a> {
+    pub fn of<S: Source>(&self, sources: &[S]) -> NewCondition<'a> {
         let weigh = |c: Option<&Condition>| c.map_or(Priority::Unknown, |c| priority(c, self.polarity));
         let weights = sources.iter().map(|source| weigh(source.condition(self.source_type)));
         let Some(worst) = weights.min() else { return internal_error(self.target) };
@@ -237,7 +237,7 @@ impl<'a> Aggregate<'a> {
         }
         reports.sort_by_key(|r| (r.priority, r.at, r.source.name(), r.source.kind()));
         let status = result_status(worst, self.polarity);
-        Verdict::new(self.target, status, self.reasons.of(worst), aggregate_message(&reports))
+        NewCondition::new(self.target, status, self.reasons.of(worst), aggregate_message(&reports))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::condition_ops::internal_error;
 use super::contract::{External, NO_REASON_REPORTED, Provided};
-use super::verdict::Verdict;
+use super::new_condition::NewCondition;
 use crate::api::condition::Status;
 
 /// How one provider object is mirrored into a condition of its owner.
@@ -28,8 +28,8 @@ impl<'a> Mirrored<'a> {
     /// The condition for `external`. [`External::NotSet`] is an internal error here: kinds that allow it
     /// say what it means before they ask.
     #[must_use]
-    pub fn of(&self, external: &'a External) -> Verdict<'a> {
-        let no = |reason, message: String| Verdict::new(self.target, Status::False, reason, message);
+    pub fn of(&self, external: &'a External) -> NewCondition<'a> {
+        let no = |reason, message: String| NewCondition::new(self.target, Status::False, reason, message);
         match external {
             External::Found(provided) => self.of_found(provided),
             External::NotFound { kind } => match (self.owner_deleting, self.initialized) {
@@ -42,20 +42,22 @@ impl<'a> Mirrored<'a> {
     }
 
     /// With the transition time of the provider's condition.
-    fn of_found(&self, provided: &'a Provided) -> Verdict<'a> {
+    fn of_found(&self, provided: &'a Provided) -> NewCondition<'a> {
         match provided.condition(self.source_type) {
-            Err(error) => Verdict::new(self.target, Status::Unknown, "InvalidConditionReported", error),
+            Err(error) => NewCondition::new(self.target, Status::Unknown, "InvalidConditionReported", error),
             Ok(Some(found)) => {
-                let mut said = Verdict { type_: self.target.into(), ..found.into() };
+                let mut said = NewCondition { type_: self.target.into(), ..found.into() };
                 if found.reason == NO_REASON_REPORTED && found.status == "True" {
                     said.reason = self.source_type.into();
                 }
                 said
             }
-            Ok(None) if self.initialized => Verdict::new(self.target, Status::True, self.source_type, ""),
+            Ok(None) if self.initialized => {
+                NewCondition::new(self.target, Status::True, self.source_type, "")
+            }
             Ok(None) => {
                 let message = format!("{} {} is false", provided.kind, self.field);
-                Verdict::new(self.target, Status::False, self.not_yet, message)
+                NewCondition::new(self.target, Status::False, self.not_yet, message)
             }
         }
     }

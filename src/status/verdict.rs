@@ -1,70 +1,63 @@
-//! A condition as it is judged: words that may be borrowed until somebody stores them, so that judging
-//! what is known already costs nothing. Owns the shape; storing is `condition_ops`, merging is `merge`.
+//! The one severity scale of screens, counters and exit codes. Owns the words and their order; must
+//! not know how they are drawn.
 
-use std::borrow::Cow;
+use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-
-use super::condition_ops::UNSTAMPED;
-use crate::api::condition::Status;
-
-/// What is said of one condition type. Generation and, as a rule, transition time come when it is stored.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Verdict<'a> {
-    pub type_: Cow<'a, str>,
-    pub status: Cow<'a, str>,
-    pub reason: Cow<'a, str>,
-    pub message: Cow<'a, str>,
-    /// When the status turned; [`UNSTAMPED`] when that is for the one who stores it to say.
-    pub since: Time,
+/// How an object or a cluster is doing. Ordered from best to worst, so that the worst of many is
+/// their maximum; *unknown* is worse than any known progress and better than a known fault.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing to do and nothing wrong.
+    Ok,
+    /// On its way: creating, scaling, rolling out, deleting.
+    Progressing,
+    /// Could not be read, or was not reported.
+    #[default]
+    Unknown,
+    /// Works, or half works, with something wrong.
+    Degraded,
+    /// Will not get further without somebody doing something.
+    Blocked,
 }
 
-impl<'a> Verdict<'a> {
+impl Verdict {
+    pub const ALL: [Self; 5] = [Self::Ok, Self::Progressing, Self::Unknown, Self::Degraded, Self::Blocked];
+
     #[must_use]
-    pub fn new(type_: &'a str, status: Status, reason: &'a str, message: impl Into<Cow<'a, str>>) -> Self {
-        Self {
-            type_: type_.into(),
-            status: status.as_str().into(),
-            reason: reason.into(),
-            message: message.into(),
-            since: UNSTAMPED,
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Progressing => "progressing",
+            Self::Unknown => "unknown",
+            Self::Degraded => "degraded",
+            Self::Blocked => "blocked",
         }
+    }
+
+    /// The worst of many; `Ok` when there are none.
+    #[must_use]
+    pub fn worst(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().max().unwrap_or(Self::Ok)
     }
 }
 
-impl<'a> From<&'a Condition> for Verdict<'a> {
-    fn from(stored: &'a Condition) -> Self {
-        Self {
-            type_: stored.type_.as_str().into(),
-            status: stored.status.as_str().into(),
-            reason: stored.reason.as_str().into(),
-            message: stored.message.as_str().into(),
-            since: stored.last_transition_time.clone(),
-        }
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
     }
 }
 
-impl From<Condition> for Verdict<'_> {
-    fn from(stored: Condition) -> Self {
-        Self {
-            type_: stored.type_.into(),
-            status: stored.status.into(),
-            reason: stored.reason.into(),
-            message: stored.message.into(),
-            since: stored.last_transition_time,
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl From<Verdict<'_>> for Condition {
-    fn from(said: Verdict<'_>) -> Self {
-        Self {
-            type_: said.type_.into_owned(),
-            status: said.status.into_owned(),
-            reason: said.reason.into_owned(),
-            message: said.message.into_owned(),
-            last_transition_time: said.since,
-            observed_generation: None,
-        }
+    #[test]
+    fn unknown_is_neither_green_nor_red() {
+        assert_eq!(Verdict::worst([Verdict::Ok, Verdict::Unknown, Verdict::Progressing]), Verdict::Unknown);
+        assert_eq!(Verdict::worst([Verdict::Unknown, Verdict::Degraded]), Verdict::Degraded);
+        assert_eq!(Verdict::worst([]), Verdict::Ok);
     }
 }

@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::theme::{Glyphs, Scope, Theme};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::text;
 use crate::time::Timestamp;
 
@@ -78,21 +78,21 @@ impl<'a> Paint<'a> {
 
     /// Glyph of a verdict.
     #[must_use]
-    pub fn verdict_glyph(&self, health: Health) -> &'static str {
+    pub fn verdict_glyph(&self, verdict: Verdict) -> &'static str {
         let g = self.glyphs();
-        match health {
-            Health::Ok => g.ok,
-            Health::Progressing => g.progressing,
-            Health::Unknown => g.unknown,
-            Health::Degraded => g.degraded,
-            Health::Blocked => g.blocked,
+        match verdict {
+            Verdict::Ok => g.ok,
+            Verdict::Progressing => g.progressing,
+            Verdict::Unknown => g.unknown,
+            Verdict::Degraded => g.degraded,
+            Verdict::Blocked => g.blocked,
         }
     }
 
     /// Glyph and word of a verdict.
     #[must_use]
-    pub fn verdict(&self, health: Health) -> Span<'static> {
-        self.span(verdict_scope(health), format!("{} {}", self.verdict_glyph(health), health.word()))
+    pub fn verdict(&self, verdict: Verdict) -> Span<'static> {
+        self.span(verdict_scope(verdict), format!("{} {}", self.verdict_glyph(verdict), verdict.word()))
     }
 
     /// A horizontal rule over the width of `area`.
@@ -106,13 +106,13 @@ impl<'a> Paint<'a> {
 
 /// The scope of a verdict.
 #[must_use]
-pub fn verdict_scope(health: Health) -> Scope {
-    match health {
-        Health::Ok => Scope::Ok,
-        Health::Progressing => Scope::Progressing,
-        Health::Unknown => Scope::Unknown,
-        Health::Degraded => Scope::Degraded,
-        Health::Blocked => Scope::Blocked,
+pub fn verdict_scope(verdict: Verdict) -> Scope {
+    match verdict {
+        Verdict::Ok => Scope::Ok,
+        Verdict::Progressing => Scope::Progressing,
+        Verdict::Unknown => Scope::Unknown,
+        Verdict::Degraded => Scope::Degraded,
+        Verdict::Blocked => Scope::Blocked,
     }
 }
 

@@ -14,7 +14,7 @@ use capstan::cli::{describe, get, wait};
 use capstan::client::write::Part;
 use capstan::client::{Connection, Mode, Precondition, Writer, in_process};
 use capstan::fleet::watch::{self, Scope};
-use capstan::fleet::{FeedState, Fleet, Health, Kind, SourceId};
+use capstan::fleet::{FeedState, Fleet, Kind, SourceId, Verdict};
 use capstan::rng::Rng;
 use capstan::sim::load;
 use capstan::sim::scenario::Scenario;
@@ -150,7 +150,7 @@ async fn get_and_describe_read_a_server_that_has_only_v1beta1() {
     assert!(yaml.contains("severity: Error"), "as the server has it: {yaml}");
     let args = describe_args("describe cluster old");
     let tree = describe::describe(&server, &args, "default", now(), Style::default()).await.expect("a tree");
-    assert_eq!(tree.health, Health::Degraded, "by its older Ready");
+    assert_eq!(tree.verdict, Verdict::Degraded, "by its older Ready");
     let document = tree.document;
     assert!(document.contains("Cluster default/old *"), "{document}");
     assert!(document.trim_end().ends_with("* by deprecated v1beta1 conditions"), "{document}");
@@ -171,8 +171,8 @@ async fn describe_shows_the_tree_and_the_verdict() {
     let document =
         describe::describe(&server, &args, &namespace, now(), Style::default()).await.expect("JSON");
     let value: serde_json::Value = serde_json::from_str(&document.document).expect("JSON");
-    assert_eq!(value["verdict"], document.health.word());
-    assert_eq!(document.health, tree.health);
+    assert_eq!(value["verdict"], document.verdict.word());
+    assert_eq!(document.verdict, tree.verdict);
     let args = describe_args("describe cluster nobody");
     let error =
         describe::describe(&server, &args, "default", now(), Style::default()).await.expect_err("none");
@@ -215,7 +215,7 @@ async fn a_fleet_over_the_real_server_is_complete_and_live() {
     assert_eq!(fleet.clusters().len(), CLUSTERS);
     let machines: usize = fleet.clusters().iter().map(|c| fleet.members(*c, Kind::Machine).len()).sum();
     assert!(machines >= 60, "{machines}");
-    assert!(fleet.clusters().iter().all(|c| fleet.health(*c) != Health::Unknown));
+    assert!(fleet.clusters().iter().all(|c| fleet.verdict(*c) != Verdict::Unknown));
 
     // A label on a Cluster arrives by watch.
     let row = fleet.row(fleet.clusters()[0]).expect("a row").clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capstan::api::key::Gvk;
 use capstan::api::machine_set::MachineSet;
 use capstan::fleet::decode::{Decoder, Slim};
-use capstan::fleet::{Health, Judgement, SourceId, Why, judge};
+use capstan::fleet::{Judgement, SourceId, Verdict, Why, judge};
 use capstan::observe::dump::Dump;
 use capstan::observe::dump::document::Document;
 use capstan::plan::machine_set::preflight::{ControlPlane, Preflight, failures};
@@ -20,7 +20,7 @@ fn now() -> Timestamp {
     parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
 }
 
-fn verdict(object: &Value) -> (Health, Option<String>) {
+fn verdict(object: &Value) -> (Verdict, Option<String>) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let api_version = text(&object["apiVersion"]);
     let (group, version) = api_version.split_once('/').expect("a group");
@@ -34,10 +34,10 @@ fn verdict(object: &Value) -> (Health, Option<String>) {
     };
     let slim: Slim = serde_json::from_value(object.clone()).expect("any object decodes");
     let row = Decoder::for_kind(SourceId(0), gvk, Arc::default()).row(&slim);
-    let Judgement { health, why } = judge(&row, u32::try_from(now().timestamp()).expect("in range"));
+    let Judgement { verdict, why } = judge(&row, u32::try_from(now().timestamp()).expect("in range"));
     let condition =
         if let Why::Condition(at) = why { Some(row.conditions[at].type_.to_string()) } else { None };
-    (health, condition)
+    (verdict, condition)
 }
 
 /// The object with the status that capstan's rules make of all of `objects`.
@@ -72,8 +72,8 @@ fn machine_template() -> Value {
         "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "DevMachineTemplate", "name": "gone"}}})
 }
 
-fn blocked_by(type_: &str) -> (Health, Option<String>) {
-    (Health::Blocked, Some(type_.to_owned()))
+fn blocked_by(type_: &str) -> (Verdict, Option<String>) {
+    (Verdict::Blocked, Some(type_.to_owned()))
 }
 
 #[test]
@@ -150,14 +150,14 @@ fn a_version_skew_needs_somebody_and_a_control_plane_that_moves_does_not() {
     }
     let sentences = failures(&preflight("v1.34.0", &["v1.33.0", "v1.34.0"]));
     assert_eq!(sentences.len(), 1, "the control plane moves: {sentences:?}");
-    assert_eq!(verdict(&held_back(sentences)), (Health::Progressing, Some("ScalingUp".to_owned())));
+    assert_eq!(verdict(&held_back(sentences)), (Verdict::Progressing, Some("ScalingUp".to_owned())));
 }
 
 #[test]
 fn a_missing_pod_is_not_a_missing_template() {
     let sentence = "control plane waits: Machine m reports EtcdPodHealthy is false (Pod does not exist)";
-    let (health, _) = verdict(&held_back(vec![sentence.to_owned()]));
-    assert_eq!(health, Health::Progressing);
+    let (verdict, _) = verdict(&held_back(vec![sentence.to_owned()]));
+    assert_eq!(verdict, Verdict::Progressing);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_deletion_that_takes_long_is_blocked() {
     machine["status"] = json!({"conditions": [{"type": "Deleting", "status": "True", "reason": "DrainingNode",
         "message": "Drain not completed yet", "lastTransitionTime": "2026-11-20T09:30:00Z"}]});
     for (since, expected) in
-        [("2026-11-20T09:50:00Z", Health::Progressing), ("2026-11-20T09:40:00Z", Health::Blocked)]
+        [("2026-11-20T09:50:00Z", Verdict::Progressing), ("2026-11-20T09:40:00Z", Verdict::Blocked)]
     {
         machine["metadata"]["deletionTimestamp"] = json!(since);
         let cluster = object(CORE, "Cluster", "c", json!({}));

@@ -24,7 +24,7 @@ use crate::client::catalog::{Catalog, Missing};
 use crate::client::read::{get_value, list_values};
 use crate::client::{Connection, explain};
 use crate::fleet::decode::{Decoder, Slim};
-use crate::fleet::{Delta, Fleet, Health, Reference, Relative, Row, RowId, SourceId, TreeOptions};
+use crate::fleet::{Delta, Fleet, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict};
 use crate::time::Timestamp;
 
 pub use layout::Options;
@@ -42,7 +42,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     pub document: String,
-    pub health: Health,
+    pub verdict: Verdict,
     pub remarks: Vec<String>,
 }
 
@@ -58,12 +58,12 @@ pub async fn describe(
     style: Style,
 ) -> anyhow::Result<Description> {
     let snapshot = Reader::new(connection, namespace).read(&args.name, now).await?;
-    let health = snapshot.fleet.health(snapshot.cluster);
+    let verdict = snapshot.fleet.verdict(snapshot.cluster);
     let document = match args.output {
         DescribeOutputArg::Tree => draw::table(&layout::tree(&snapshot, Options::default()), style.color),
         DescribeOutputArg::Json => style.block(output::json(&as_json(&snapshot))?),
     };
-    Ok(Description { document, health, remarks: snapshot.gaps })
+    Ok(Description { document, verdict, remarks: snapshot.gaps })
 }
 
 struct Reader<'a> {
@@ -221,7 +221,7 @@ fn as_json(snapshot: &Snapshot) -> Value {
         .collect();
     let tree = fleet.tree(cluster, &TreeOptions { references: true, ..TreeOptions::default() });
     json!({
-        "verdict": fleet.health(cluster).word(),
+        "verdict": fleet.verdict(cluster).word(),
         "summary": fleet.what_is_wrong(cluster),
         "cause": cause,
         "tree": if tree.nodes.is_empty() { Value::Null } else { node_json(fleet, &tree, 0) },
@@ -231,7 +231,7 @@ fn as_json(snapshot: &Snapshot) -> Value {
 
 fn node_json(fleet: &Fleet, tree: &crate::fleet::Tree, at: usize) -> Value {
     let node = &tree.nodes[at];
-    let mut value = json!({"verdict": node.health.word()});
+    let mut value = json!({"verdict": node.verdict.word()});
     if let Some(line) = fleet.line(node.item) {
         value["name"] = line.name.into();
         for (key, text) in [

@@ -103,30 +103,30 @@ fn old_servers_are_read_as_far_as_they_go() {
     let row = row_of(&old);
     assert!(row.legacy);
     assert_eq!(row.conditions[0].reason.as_ref(), "NoReasonReported");
-    assert_eq!(judge(&row, seconds(now())).health, Health::Degraded);
+    assert_eq!(judge(&row, seconds(now())).verdict, Verdict::Degraded);
 }
 
 #[test]
 fn severities_of_older_conditions_tell_a_fault_from_progress() {
-    let health = |severity: &str, reason: &str, phase: &str| {
+    let verdict = |severity: &str, reason: &str, phase: &str| {
         let row = row_of(&json!({
             "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine",
             "metadata": {"name": "m", "namespace": "default", "uid": "1", "creationTimestamp": LONG_AGO},
             "status": {"phase": phase,
                 "conditions": [{"type": "Ready", "status": "False", "severity": severity, "reason": reason}]}}));
-        judge(&row, seconds(now())).health
+        judge(&row, seconds(now())).verdict
     };
     for (severity, reason, phase, expected) in [
-        ("Error", "BootstrapFailed", "Provisioning", Health::Degraded),
-        ("Error", "ScalingUp", "Running", Health::Degraded),
-        ("Warning", "NodeConditionsFailed", "Running", Health::Degraded),
-        ("Warning", "NodeConditionsFailed", "Provisioning", Health::Progressing),
-        ("Warning", "RollingUpdateInProgress", "Running", Health::Progressing),
-        ("Warning", "ScalingUp", "", Health::Progressing),
-        ("Info", "WaitingForInfrastructure", "Running", Health::Progressing),
-        ("", "Unsaid", "Running", Health::Degraded),
+        ("Error", "BootstrapFailed", "Provisioning", Verdict::Degraded),
+        ("Error", "ScalingUp", "Running", Verdict::Degraded),
+        ("Warning", "NodeConditionsFailed", "Running", Verdict::Degraded),
+        ("Warning", "NodeConditionsFailed", "Provisioning", Verdict::Progressing),
+        ("Warning", "RollingUpdateInProgress", "Running", Verdict::Progressing),
+        ("Warning", "ScalingUp", "", Verdict::Progressing),
+        ("Info", "WaitingForInfrastructure", "Running", Verdict::Progressing),
+        ("", "Unsaid", "Running", Verdict::Degraded),
     ] {
-        assert_eq!(health(severity, reason, phase), expected, "{severity} {reason} {phase}");
+        assert_eq!(verdict(severity, reason, phase), expected, "{severity} {reason} {phase}");
     }
 }
 

@@ -2,9 +2,9 @@
 
 mod chaos;
 mod feeds;
-mod health;
 mod picture;
 mod samples;
+mod verdicts;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -212,7 +212,7 @@ pub(in crate::fleet) fn small_cluster(name: &str) -> Vec<Value> {
     all
 }
 
-/// Everything a person would see, as text: trees with health, and the cause of each cluster.
+/// Everything a person would see, as text: trees with verdict, and the cause of each cluster.
 pub(in crate::fleet) fn picture(fleet: &Fleet, options: &TreeOptions) -> String {
     let mut text = String::new();
     for cluster in fleet.clusters() {
@@ -220,7 +220,7 @@ pub(in crate::fleet) fn picture(fleet: &Fleet, options: &TreeOptions) -> String 
         for node in &tree.nodes {
             let line = fleet.line(node.item).expect("every node has a line");
             let indent = "  ".repeat(node.depth.into());
-            let _ = write!(text, "{indent}{}", node.health);
+            let _ = write!(text, "{indent}{}", node.verdict);
             for part in [line.kind, line.name, line.version, line.phase] {
                 if !part.is_empty() {
                     let _ = write!(text, " {part}");

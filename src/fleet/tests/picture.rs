@@ -92,12 +92,12 @@ fn a_top_line_never_looks_better_than_what_is_under_it() {
     let cluster = fleet.clusters()[0];
     let tree = fleet.tree(cluster, &TreeOptions::default());
     for (at, node) in tree.nodes.iter().enumerate() {
-        assert!(tree.nodes[node.parent as usize].health >= node.health);
+        assert!(tree.nodes[node.parent as usize].verdict >= node.verdict);
         if let Item::Row(id) = node.item {
-            assert_eq!(node.health, fleet.health(id), "node {at}");
+            assert_eq!(node.verdict, fleet.verdict(id), "node {at}");
         }
     }
-    assert_eq!(fleet.health(cluster), Health::Degraded);
+    assert_eq!(fleet.verdict(cluster), Verdict::Degraded);
     let names: Vec<&str> =
         fleet.cause(cluster).iter().map(|h| fleet.row(h.id).expect("there").name.as_ref()).collect();
     assert_eq!(names, ["a", "a-md", "a-md-1", "a-md-1-9"]);
@@ -155,14 +155,14 @@ fn filters_and_orders() {
             .map(|id| fleet.row(*id).expect("there").name.to_string())
             .collect()
     };
-    let worst_first = Sort { by: By::Health, reverse: false };
+    let worst_first = Sort { by: By::Verdict, reverse: false };
     let query = |text: &str| Query { text: text.to_owned(), ..Query::default() };
     assert_eq!(names(Kind::Cluster, &Query { sort: worst_first, ..Query::default() }), ["alpha", "beta"]);
     assert_eq!(names(Kind::Cluster, &query("!alpha")), ["beta"]);
     assert_eq!(names(Kind::Machine, &query("beta cp-1")), ["beta-cp-1"]);
     assert_eq!(names(Kind::Machine, &query("beta ok md")), ["beta-md-1-0", "beta-md-1-1"]);
     assert_eq!(
-        names(Kind::Cluster, &Query { at_least: Floor(Health::Degraded), ..Query::default() }),
+        names(Kind::Cluster, &Query { at_least: Floor(Verdict::Degraded), ..Query::default() }),
         ["alpha"]
     );
     let fuzzy = Query { text: "bcp2".to_owned(), matching: Match::Fuzzy, ..Query::default() };

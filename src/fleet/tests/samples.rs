@@ -15,15 +15,19 @@ pub(super) fn sample(file: &str) -> Option<Vec<Value>> {
     Some(serde_saphyr::from_multiple(&text).expect("valid YAML"))
 }
 
-/// Health of each cluster of a sample file, and its cause in a few words.
-fn verdicts(file: &str) -> Option<Vec<(String, Health, String)>> {
+/// Verdict of each cluster of a sample file, and its cause in a few words.
+fn verdicts(file: &str) -> Option<Vec<(String, Verdict, String)>> {
     let fleet = fleet_of(&sample(file)?);
     println!("{}", picture(&fleet, &TreeOptions::default()));
     let clusters = fleet.clusters().iter();
     Some(
         clusters
             .map(|id| {
-                (fleet.row(*id).expect("there").name.to_string(), fleet.health(*id), fleet.what_is_wrong(*id))
+                (
+                    fleet.row(*id).expect("there").name.to_string(),
+                    fleet.verdict(*id),
+                    fleet.what_is_wrong(*id),
+                )
             })
             .collect(),
     )
@@ -32,24 +36,24 @@ fn verdicts(file: &str) -> Option<Vec<(String, Health, String)>> {
 #[test]
 fn healthy() {
     let Some(all) = verdicts("01-healthy-ha.yaml") else { return };
-    assert_eq!(all, [("prod-eu".to_owned(), Health::Ok, String::new())]);
+    assert_eq!(all, [("prod-eu".to_owned(), Verdict::Ok, String::new())]);
 }
 
 #[test]
 fn rollout() {
     let Some(all) = verdicts("02-md-rollout.yaml") else { return };
-    assert_eq!(all[0].1, Health::Progressing);
+    assert_eq!(all[0].1, Verdict::Progressing);
 }
 
 #[test]
 fn broken() {
     let Some(all) = verdicts("03-broken.yaml") else { return };
-    assert_eq!(all[0].1, Health::Blocked);
-    assert_eq!(all[1].1, Health::Unknown);
+    assert_eq!(all[0].1, Verdict::Blocked);
+    assert_eq!(all[1].1, Verdict::Unknown);
 }
 
 #[test]
 fn in_place() {
     let Some(all) = verdicts("04-classy-in-place.yaml") else { return };
-    assert_eq!(all[0].1, Health::Progressing);
+    assert_eq!(all[0].1, Verdict::Progressing);
 }

@@ -8,11 +8,11 @@ use crate::status::condition_ops::{Draft, internal_error};
 use crate::status::contract::External;
 use crate::status::machines::Member;
 use crate::status::mirrored::Mirrored;
-use crate::status::verdict::Verdict;
+use crate::status::new_condition::NewCondition;
 
 /// A Cluster with stand-alone control plane Machines has no object to mirror: upstream calls that an
 /// internal error for ever, and so do we.
-pub(super) fn available<'a>(o: &'a Observed, flags: &ClusterInitialization) -> Verdict<'a> {
+pub(super) fn available<'a>(o: &'a Observed, flags: &ClusterInitialization) -> NewCondition<'a> {
     const TYPE: &str = "ControlPlaneAvailable";
     if o.control_plane == External::NotSet && o.has_topology() {
         return waiting_for_topology(TYPE, Status::False, o.is_deleting());
@@ -34,13 +34,13 @@ pub(super) fn initialized(
     o: &Observed,
     census: Option<&Census<'_>>,
     draft: &Draft,
-) -> Option<Verdict<'static>> {
+) -> Option<NewCondition<'static>> {
     const TYPE: &str = "ControlPlaneInitialized";
     if draft.find(TYPE).is_some_and(|c| c.status == "True") {
         return None;
     }
-    let yes = || Verdict::new(TYPE, Status::True, "Initialized", "");
-    let no = |message: &'static str| Verdict::new(TYPE, Status::False, "NotInitialized", message);
+    let yes = || NewCondition::new(TYPE, Status::True, "Initialized", "");
+    let no = |message: &'static str| NewCondition::new(TYPE, Status::False, "NotInitialized", message);
     Some(match &o.control_plane {
         External::NotSet if o.has_topology() => waiting_for_topology(TYPE, Status::Unknown, o.is_deleting()),
         External::NotSet => {
@@ -59,7 +59,7 @@ pub(super) fn initialized(
         External::NotFound { kind } | External::Unreadable { kind, .. }
             if o.infrastructure.is_not_found() =>
         {
-            Verdict::new(TYPE, Status::Unknown, "ObjectDoesNotExist", format!("{kind} does not exist"))
+            NewCondition::new(TYPE, Status::Unknown, "ObjectDoesNotExist", format!("{kind} does not exist"))
         }
         External::NotFound { .. } | External::Unreadable { .. } => internal_error(TYPE),
     })

@@ -11,7 +11,7 @@ use crate::api::condition::Status;
 use crate::api::key::annotation;
 use crate::status::condition_ops::{CHECK_LOGS, not_deleting};
 use crate::status::contract::External;
-use crate::status::verdict::Verdict;
+use crate::status::new_condition::NewCondition;
 use crate::status::wording::join_limited;
 
 /// Set when every extension has agreed to the deletion.
@@ -84,7 +84,7 @@ fn names<'a, K: Resource + 'a>(objects: impl Iterator<Item = &'a K>) -> Vec<Stri
     names
 }
 
-pub(super) fn condition(o: &Observed) -> Verdict<'static> {
+pub(super) fn condition(o: &Observed) -> NewCondition<'static> {
     let (reason, message) = match stage(o) {
         Stage::NotDeleting => return not_deleting(),
         Stage::BeforeDeleteHook => {
@@ -103,5 +103,5 @@ pub(super) fn condition(o: &Observed) -> Verdict<'static> {
         }
         Stage::Completed => ("DeletionCompleted", "Deletion completed".to_owned()),
     };
-    Verdict::new("Deleting", Status::True, reason, message)
+    NewCondition::new("Deleting", Status::True, reason, message)
 }

@@ -12,7 +12,7 @@ use crate::status::condition_ops::{Draft, internal_error};
 use crate::status::contract::External;
 use crate::status::machines;
 use crate::status::merge::{Aggregate, Reasons, Reporter};
-use crate::status::verdict::Verdict;
+use crate::status::new_condition::NewCondition;
 use crate::time::Timestamp;
 
 /// Every condition that is judged by descendants, and by nothing else when they are not known.
@@ -51,11 +51,11 @@ pub(super) fn judge(draft: &mut Draft, o: &Observed, census: Option<&Census<'_>>
     draft.set(machines::remediating(census.without_pools(), ""));
 }
 
-fn workers_available(o: &Observed) -> Verdict<'static> {
+fn workers_available(o: &Observed) -> NewCondition<'static> {
     const TYPE: &str = "WorkersAvailable";
     let sources: Vec<Reporter<'_>> = deployments(o).collect();
     if sources.is_empty() {
-        return Verdict::new(TYPE, Status::True, "NoWorkers", "");
+        return NewCondition::new(TYPE, Status::True, "NoWorkers", "");
     }
     let rule = Aggregate {
         source_type: "Available",
@@ -96,7 +96,7 @@ fn moving(
     control_plane: Option<Reporter<'_>>,
     rule: &Aggregate<'static>,
     with_sets: bool,
-) -> Verdict<'static> {
+) -> NewCondition<'static> {
     if matches!(o.control_plane, External::Unreadable { .. }) {
         return internal_error(rule.target);
     }
@@ -108,7 +108,7 @@ fn moving(
         sources.extend(own.map(|set| reporter("MachineSet", set.metadata.name.as_deref(), set.conditions())));
     }
     if sources.is_empty() {
-        return Verdict::new(rule.target, Status::False, rule.reasons.info, "");
+        return NewCondition::new(rule.target, Status::False, rule.reasons.info, "");
     }
     rule.of(&sources)
 }

@@ -24,7 +24,7 @@ use super::contract::External;
 use super::machine::Probe;
 use super::machines::{Member, is_control_plane, is_pool_machine};
 use super::mirrored::Mirrored;
-use super::verdict::Verdict;
+use super::new_condition::NewCondition;
 use crate::api::cluster::{Cluster, ClusterInitialization, ClusterStatus, Endpoint};
 use crate::api::condition::Status;
 use crate::api::key::group_of;
@@ -259,25 +259,25 @@ fn phase<'a>(o: &Observed, flags: &ClusterInitialization, stored: Option<&'a str
 }
 
 /// `None`: what is there stays.
-fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Option<Verdict<'static>> {
+fn remote_connection_probe(o: &Observed, draft: &Draft, now: Timestamp) -> Option<NewCondition<'static>> {
     const TYPE: &str = "RemoteConnectionProbe";
     if o.probe.not_established_yet {
         let first = draft.find(TYPE).is_none();
         return first.then(|| {
-            Verdict::new(TYPE, Status::False, "ProbeFailed", "Remote connection not established yet")
+            NewCondition::new(TYPE, Status::False, "ProbeFailed", "Remote connection not established yet")
         });
     }
-    let failed = |message: String| Verdict::new(TYPE, Status::False, "ProbeFailed", message);
+    let failed = |message: String| NewCondition::new(TYPE, Status::False, "ProbeFailed", message);
     Some(match o.probe.last_success {
         None => failed("Remote connection probe failed".to_owned()),
         Some(at) if now - at > CONNECTION_GRACE => {
             failed(format!("Remote connection probe failed, probe last succeeded at {}", rfc3339(at)))
         }
-        Some(_) => Verdict::new(TYPE, Status::True, "ProbeSucceeded", ""),
+        Some(_) => NewCondition::new(TYPE, Status::True, "ProbeSucceeded", ""),
     })
 }
 
-fn infrastructure_ready<'a>(o: &'a Observed, flags: &ClusterInitialization) -> Verdict<'a> {
+fn infrastructure_ready<'a>(o: &'a Observed, flags: &ClusterInitialization) -> NewCondition<'a> {
     const TYPE: &str = "InfrastructureReady";
     if o.infrastructure == External::NotSet && o.has_topology() {
         return waiting_for_topology(TYPE, Status::False, o.is_deleting());
@@ -294,7 +294,7 @@ fn infrastructure_ready<'a>(o: &'a Observed, flags: &ClusterInitialization) -> V
     .of(&o.infrastructure)
 }
 
-fn waiting_for_topology(type_: &str, status: Status, deleting: bool) -> Verdict<'_> {
+fn waiting_for_topology(type_: &str, status: Status, deleting: bool) -> NewCondition<'_> {
     let message = if deleting { "" } else { "Waiting for cluster topology to be reconciled" };
-    Verdict::new(type_, status, "ObjectDoesNotExist", message)
+    NewCondition::new(type_, status, "ObjectDoesNotExist", message)
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Observed;
 use crate::status::merge::{Priority, Reasons, Summary};
-use crate::status::verdict::Verdict;
+use crate::status::new_condition::NewCondition;
 
 const TYPES: [&str; 6] = [
     "Deleting",
@@ -18,7 +18,7 @@ const TYPES: [&str; 6] = [
     "TopologyReconciled",
 ];
 
-pub(super) fn available(o: &Observed, conditions: &[Condition]) -> Verdict<'static> {
+pub(super) fn available(o: &Observed, conditions: &[Condition]) -> NewCondition<'static> {
     let deleting = o.is_deleting();
     let exceptions = |c: &Condition| excused(c, deleting);
     let own = &o.cluster.spec.availability_gates;

@@ -21,7 +21,7 @@ const FIRST_LIST: TimeDelta = TimeDelta::minutes(2);
 
 /// Something that is healthy, known not to be, or too fresh to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum ComponentHealth {
     Healthy,
     NotHealthy,
     NotReportedYet,
@@ -35,11 +35,11 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, verdict: Verdict) {
-        match verdict {
-            Verdict::Healthy => self.healthy += 1,
-            Verdict::NotHealthy => self.not_healthy += 1,
-            Verdict::NotReportedYet => self.not_reported_yet += 1,
+    fn add(&mut self, health: ComponentHealth) {
+        match health {
+            ComponentHealth::Healthy => self.healthy += 1,
+            ComponentHealth::NotHealthy => self.not_healthy += 1,
+            ComponentHealth::NotReportedYet => self.not_reported_yet += 1,
         }
     }
 
@@ -155,14 +155,14 @@ fn count_components(observed: &Observed, managed: bool, now: Timestamp) -> Tally
     tally
 }
 
-fn judge(machine: &OwnedMachine, types: &[&str], now: Timestamp) -> Verdict {
+fn judge(machine: &OwnedMachine, types: &[&str], now: Timestamp) -> ComponentHealth {
     if types.iter().all(|t| machine.is_true(t)) {
-        return Verdict::Healthy;
+        return ComponentHealth::Healthy;
     }
     let not_true = types.iter().filter_map(|t| machine.condition(t)).filter(|c| c.status != "True");
     match not_true.map(|c| from_k8s(&c.last_transition_time)).min() {
-        Some(since) if now - since > FLAP => Verdict::NotHealthy,
-        _ => Verdict::NotReportedYet,
+        Some(since) if now - since > FLAP => ComponentHealth::NotHealthy,
+        _ => ComponentHealth::NotReportedYet,
     }
 }
 
@@ -181,13 +181,14 @@ fn count_members(observed: &Observed, members: &[Member], now: Timestamp) -> Etc
             etcd.voters += 1;
         }
         if member.name.is_empty() {
-            etcd.tally.add(Verdict::Healthy);
+            etcd.tally.add(ComponentHealth::Healthy);
             continue;
         }
         let host = observed.machines.iter().find(|m| m.node_name() == Some(member.name.as_str()));
-        let verdict =
-            host.or_else(|| unclaimed.take()).map_or(Verdict::NotHealthy, |m| judge(m, &[ETCD_MEMBER], now));
-        etcd.tally.add(verdict);
+        let health = host
+            .or_else(|| unclaimed.take())
+            .map_or(ComponentHealth::NotHealthy, |m| judge(m, &[ETCD_MEMBER], now));
+        etcd.tally.add(health);
     }
     etcd
 }

@@ -21,7 +21,7 @@ use super::contract::{External, Provided};
 use super::drain::volumes::Storage;
 use super::drain::{Evictions, Tenants};
 use super::mirrored::Mirrored;
-use super::verdict::Verdict;
+use super::new_condition::NewCondition;
 use crate::api::cluster::Cluster;
 use crate::api::condition::Status;
 use crate::api::condition::{Conditioned as _, find};
@@ -368,10 +368,10 @@ fn learn_expiry(status: &mut MachineStatus, o: &Observed) {
     }
 }
 
-fn bootstrap_config_ready<'a>(o: &'a Observed, status: &MachineStatus) -> Verdict<'a> {
+fn bootstrap_config_ready<'a>(o: &'a Observed, status: &MachineStatus) -> NewCondition<'a> {
     const TYPE: &str = "BootstrapConfigReady";
     if o.machine.spec.bootstrap.config_ref.is_none() {
-        return Verdict::new(TYPE, Status::True, "DataSecretProvided", "");
+        return NewCondition::new(TYPE, Status::True, "DataSecretProvided", "");
     }
     let created = status.initialization.as_ref().and_then(|i| i.bootstrap_data_secret_created) == Some(true);
     let rule = Mirrored {
@@ -386,13 +386,13 @@ fn bootstrap_config_ready<'a>(o: &'a Observed, status: &MachineStatus) -> Verdic
     match &o.bootstrap {
         // Unlike infrastructure, a bootstrap object that vanished early was not needed any more.
         External::NotFound { kind } if !o.is_deleting() => {
-            Verdict::new(TYPE, Status::False, "ObjectDoesNotExist", format!("{kind} does not exist"))
+            NewCondition::new(TYPE, Status::False, "ObjectDoesNotExist", format!("{kind} does not exist"))
         }
         external => rule.of(external),
     }
 }
 
-fn infrastructure_ready<'a>(o: &'a Observed, status: &MachineStatus) -> Verdict<'a> {
+fn infrastructure_ready<'a>(o: &'a Observed, status: &MachineStatus) -> NewCondition<'a> {
     Mirrored {
         target: "InfrastructureReady",
         source_type: "Ready",

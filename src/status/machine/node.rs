@@ -12,7 +12,7 @@ use super::{
 use crate::api::condition::Status;
 use crate::api::machine::MachineStatus;
 use crate::status::condition_ops::{CHECK_LOGS, Draft, UNSTAMPED};
-use crate::status::verdict::Verdict;
+use crate::status::new_condition::NewCondition;
 use crate::time::{Timestamp, rfc3339};
 
 const READY: &str = "NodeReady";
@@ -23,7 +23,7 @@ pub(super) fn judge(draft: &mut Draft, o: &Observed, status: &MachineStatus, now
     match known(draft, o, status, now) {
         Known::Same(status, reason, message) => {
             for type_ in [READY, HEALTHY] {
-                draft.set(Verdict::new(type_, status, reason, message.clone()));
+                draft.set(NewCondition::new(type_, status, reason, message.clone()));
             }
         }
         Known::Reported(node) => {
@@ -105,10 +105,10 @@ fn reported<'a>(node: &'a Node, type_: &str) -> Option<&'a NodeCondition> {
     node.status.as_ref()?.conditions.as_ref()?.iter().rfind(|c| c.type_ == type_)
 }
 
-fn ready(node: &Node) -> Verdict<'_> {
+fn ready(node: &Node) -> NewCondition<'_> {
     let Some(found) = reported(node, "Ready") else {
         let message = "* Node.Ready: Condition not yet reported";
-        return Verdict::new(READY, Status::Unknown, "NodeReadyUnknown", message);
+        return NewCondition::new(READY, Status::Unknown, "NodeReadyUnknown", message);
     };
     let (status, reason) = match found.status.as_str() {
         "True" => (Status::True, "NodeReady"),
@@ -122,10 +122,10 @@ fn ready(node: &Node) -> Verdict<'_> {
         format!("* Node.Ready: {text}")
     };
     let since = found.last_transition_time.clone().unwrap_or(UNSTAMPED);
-    Verdict { since, ..Verdict::new(READY, status, reason, message) }
+    NewCondition { since, ..NewCondition::new(READY, status, reason, message) }
 }
 
-fn healthy(node: &Node) -> Verdict<'_> {
+fn healthy(node: &Node) -> NewCondition<'_> {
     let mut lines = Vec::new();
     let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let (mut failures, mut unknowns) = (0, 0);
@@ -157,5 +157,5 @@ fn healthy(node: &Node) -> Verdict<'_> {
         (0, _) => (Status::Unknown, "NodeHealthyUnknown"),
         _ => (Status::False, "NodeNotHealthy"),
     };
-    Verdict::new(HEALTHY, status, reason, lines.join("\n"))
+    NewCondition::new(HEALTHY, status, reason, lines.join("\n"))
 }

@@ -14,13 +14,13 @@ use crate::status::condition_ops::{Draft, condition};
 use crate::status::machine_template;
 use crate::status::machines::{SLOW_DRAIN, STALE_DELETION, drain_causes};
 use crate::status::merge::{Priority, Reasons, Summary};
-use crate::status::verdict::Verdict;
+use crate::status::new_condition::NewCondition;
 use crate::status::wording::{DELAY_CAUSE, OVERDUE};
 use crate::time::{Timestamp, from_k8s};
 
-pub(super) fn updating(o: &Observed) -> Verdict<'static> {
+pub(super) fn updating(o: &Observed) -> NewCondition<'static> {
     if !o.is_updating_in_place() {
-        return Verdict::new("Updating", Status::False, "NotUpdating", "");
+        return NewCondition::new("Updating", Status::False, "NotUpdating", "");
     }
     let (reason, message) = match &o.update {
         Some(Update::Running(words)) if !words.is_empty() => {
@@ -35,7 +35,7 @@ pub(super) fn updating(o: &Observed) -> Verdict<'static> {
             "UpdateMachine hook failed: please check controller logs for errors".to_owned(),
         ),
     };
-    Verdict::new("Updating", Status::True, reason, message)
+    NewCondition::new("Updating", Status::True, reason, message)
 }
 
 /// `None` for Machines that are not workers of a MachineDeployment: others judge those, or nobody does.
@@ -44,10 +44,10 @@ pub(super) fn up_to_date(
     status: &MachineStatus,
     draft: &Draft,
     now: Timestamp,
-) -> Option<Verdict<'static>> {
+) -> Option<NewCondition<'static>> {
     const TYPE: &str = "UpToDate";
     let (set, deployment) = o.deployment.as_ref()?;
-    let no = |reason, message: String| Some(Verdict::new(TYPE, Status::False, reason, message));
+    let no = |reason, message: String| Some(NewCondition::new(TYPE, Status::False, reason, message));
     let differences = machine_template::differences(&set.spec.template.spec, &deployment.spec.template.spec);
     let mut lines: Vec<String> = differences.iter().map(|d| format!("* {}", d.condition)).collect();
     let after = deployment.spec.rollout.as_ref().and_then(|r| r.after.as_ref()).map(from_k8s);
@@ -68,7 +68,7 @@ pub(super) fn up_to_date(
     if !kubelet.is_empty() && kubelet != wanted {
         return no("Updating", format!("* Node.status.nodeInfo.kubeletVersion {kubelet}, {wanted} required"));
     }
-    Some(Verdict::new(TYPE, Status::True, "UpToDate", ""))
+    Some(NewCondition::new(TYPE, Status::True, "UpToDate", ""))
 }
 
 /// A Machine is not ready while one of these is true.
@@ -79,7 +79,7 @@ pub(super) fn ready(
     status: &MachineStatus,
     conditions: &[Condition],
     now: Timestamp,
-) -> Verdict<'static> {
+) -> NewCondition<'static> {
     let deleting = o.is_deleting();
     let exceptions = |c: &Condition| excused(c, deleting);
     let types: Vec<&str> = NOT_WHILE.into_iter().chain(MACHINE_READY_PARTS).collect();
@@ -158,16 +158,16 @@ pub(super) fn group_control_plane_lines(lines: Vec<String>) -> Vec<String> {
     grouped
 }
 
-pub(super) fn available(o: &Observed, conditions: &[Condition], now: Timestamp) -> Verdict<'static> {
+pub(super) fn available(o: &Observed, conditions: &[Condition], now: Timestamp) -> NewCondition<'static> {
     const TYPE: &str = "Available";
     let Some(ready) = find(conditions, "Ready").filter(|c| c.status == "True") else {
-        return Verdict::new(TYPE, Status::False, "NotReady", "");
+        return NewCondition::new(TYPE, Status::False, "NotReady", "");
     };
     let since = from_k8s(&ready.last_transition_time);
     let wait = TimeDelta::seconds(i64::from(o.machine.spec.min_ready_seconds.unwrap_or(0)));
     if now - since >= wait {
-        Verdict::new(TYPE, Status::True, "Available", "")
+        NewCondition::new(TYPE, Status::True, "Available", "")
     } else {
-        Verdict::new(TYPE, Status::False, "WaitingForMinReadySeconds", "")
+        NewCondition::new(TYPE, Status::False, "WaitingForMinReadySeconds", "")
     }
 }

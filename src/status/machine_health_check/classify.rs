@@ -18,7 +18,7 @@ const NODE_STARTUP_S: i32 = 600;
 
 /// What a check makes of one Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TargetHealth {
     Healthy,
     Unhealthy {
         reason: &'static str,
@@ -32,7 +32,7 @@ pub enum Verdict {
     Untouched,
 }
 
-impl Verdict {
+impl TargetHealth {
     /// `HealthCheckSucceeded`; `None` leaves the stored one.
     #[must_use]
     pub fn condition(&self) -> Option<Condition> {
@@ -68,15 +68,15 @@ impl Findings {
     }
 }
 
-/// The verdict on one target.
+/// Judges one target.
 #[must_use]
-pub fn classify(o: &Observed, target: &Target, now: Timestamp) -> Verdict {
+pub fn classify(o: &Observed, target: &Target, now: Timestamp) -> TargetHealth {
     if annotation_of(&target.machine, annotation::REMEDIATE_MACHINE).is_some() {
         let message = format!(
             "Health check failed: marked for remediation via {} annotation",
             annotation::REMEDIATE_MACHINE
         );
-        return Verdict::Unhealthy { reason: "HasRemediateAnnotation", message };
+        return TargetHealth::Unhealthy { reason: "HasRemediateAnnotation", message };
     }
     let mut findings = Findings::default();
     if is_evaluated(o, target) {
@@ -87,13 +87,13 @@ pub fn classify(o: &Observed, target: &Target, now: Timestamp) -> Verdict {
         return unhealthy;
     }
     if let Some(next_check) = findings.next_check {
-        return Verdict::Pending { next_check };
+        return TargetHealth::Pending { next_check };
     }
     let deleting = target.machine.metadata.deletion_timestamp.is_some();
     if !deleting && matches!(target.node, TargetNode::Found(_)) {
-        Verdict::Healthy
+        TargetHealth::Healthy
     } else {
-        Verdict::Untouched
+        TargetHealth::Untouched
     }
 }
 
@@ -102,7 +102,7 @@ fn is_evaluated(o: &Observed, target: &Target) -> bool {
     (holds("ControlPlaneInitialized") || is_control_plane(&target.machine)) && holds("InfrastructureReady")
 }
 
-fn unhealthy(findings: &Findings) -> Option<Verdict> {
+fn unhealthy(findings: &Findings) -> Option<TargetHealth> {
     let reason = match (findings.machine.is_empty(), findings.node.first()) {
         (true, None) => return None,
         (false, _) => "UnhealthyMachine",
@@ -110,7 +110,7 @@ fn unhealthy(findings: &Findings) -> Option<Verdict> {
     };
     let of_node = findings.node.iter().map(|(_, message)| message);
     let lines: Vec<String> = findings.machine.iter().chain(of_node).map(|m| format!("  * {m}")).collect();
-    Some(Verdict::Unhealthy { reason, message: format!("Health check failed:\n{}", lines.join("\n")) })
+    Some(TargetHealth::Unhealthy { reason, message: format!("Health check failed:\n{}", lines.join("\n")) })
 }
 
 fn machine_checks(o: &Observed, target: &Target, now: Timestamp, findings: &mut Findings) {

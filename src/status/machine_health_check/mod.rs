@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-pub use self::classify::{Verdict, classify};
+pub use self::classify::{TargetHealth, classify};
 use super::amount::{Round, literal, scaled};
 use super::condition_ops::{CHECK_LOGS, Draft, condition, not_paused};
 use super::{machines, selector};
@@ -83,7 +83,7 @@ pub struct Outcome {
     pub status: MachineHealthCheckStatus,
     /// In the order of names.
     pub marks: Vec<Mark>,
-    /// When time alone will change a verdict.
+    /// When time alone will change the health of a Machine.
     pub recheck: Option<TimeDelta>,
     /// Why the pass ended early: no Machine is marked.
     pub failure: Option<String>,
@@ -125,12 +125,12 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
     let mut judged: Vec<Judged<'_>> = o
         .targets
         .iter()
-        .map(|target| Judged { machine: &target.machine, verdict: classify(o, target, now) })
+        .map(|target| Judged { machine: &target.machine, health: classify(o, target, now) })
         .collect();
     judged.sort_by_key(|j| machines::name(j.machine));
-    let count = |wanted: fn(&Verdict) -> bool| judged.iter().filter(|j| wanted(&j.verdict)).count();
-    let healthy = count(|v| *v == Verdict::Healthy);
-    let unhealthy = count(|v| matches!(v, Verdict::Unhealthy { .. }));
+    let count = |wanted: fn(&TargetHealth) -> bool| judged.iter().filter(|j| wanted(&j.health)).count();
+    let healthy = count(|v| *v == TargetHealth::Healthy);
+    let unhealthy = count(|v| matches!(v, TargetHealth::Unhealthy { .. }));
     status.expected_machines = Some(int(judged.len()));
     status.current_healthy = Some(int(healthy));
     status.targets = judged.iter().map(|j| machines::name(j.machine).to_owned()).collect();
@@ -145,7 +145,7 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
         Err(failure) => Outcome { status, failure: Some(failure), ..Outcome::default() },
         Ok(allowance) => {
             let marks = marks(o, &judged, allowance.allowed());
-            let recheck = judged.iter().filter_map(|j| j.verdict.recheck()).min();
+            let recheck = judged.iter().filter_map(|j| j.health.recheck()).min();
             Outcome { status, complete: !marks.iter().any(Mark::has_failed), marks, recheck, failure: None }
         }
     }
@@ -162,7 +162,7 @@ impl Mark {
 
 struct Judged<'a> {
     machine: &'a Machine,
-    verdict: Verdict,
+    health: TargetHealth,
 }
 
 /// How many may be unhealthy, and what to say when there are more.
@@ -241,8 +241,8 @@ fn marks(o: &Observed, judged: &[Judged<'_>], allowed: bool) -> Vec<Mark> {
     let mut marks = Vec::new();
     let mut stopped = false;
     for j in judged {
-        let Some(result) = j.verdict.condition() else { continue };
-        let healthy = j.verdict == Verdict::Healthy;
+        let Some(result) = j.health.condition() else { continue };
+        let healthy = j.health == TargetHealth::Healthy;
         let mark = match (&o.external, allowed) {
             (_, false) => Some(marked(j, vec![result], true)),
             (None, true) if healthy => Some(marked(j, vec![result], true)),

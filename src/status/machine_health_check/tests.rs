@@ -57,12 +57,12 @@ fn observed(spec: Value, targets: Vec<Target>) -> Observed {
     Observed { check: check(spec), cluster: cluster(), targets, connected: true, external: None }
 }
 
-fn verdict(o: &Observed) -> String {
+fn health(o: &Observed) -> String {
     match classify(o, &o.targets[0], now()) {
-        Verdict::Healthy => "healthy".to_owned(),
-        Verdict::Untouched => "untouched".to_owned(),
-        Verdict::Pending { next_check } => format!("pending {}", next_check.num_seconds()),
-        Verdict::Unhealthy { reason, message } => format!("{reason} {message}"),
+        TargetHealth::Healthy => "healthy".to_owned(),
+        TargetHealth::Untouched => "untouched".to_owned(),
+        TargetHealth::Pending { next_check } => format!("pending {}", next_check.num_seconds()),
+        TargetHealth::Unhealthy { reason, message } => format!("{reason} {message}"),
     }
 }
 
@@ -88,7 +88,7 @@ fn a_node_condition_counts_after_its_timeout() {
         ),
         (-60, "pending 360"),
     ] {
-        assert_eq!(verdict(&observed(node_checks(), vec![lasting(since)])), expected, "{since}");
+        assert_eq!(health(&observed(node_checks(), vec![lasting(since)])), expected, "{since}");
     }
 }
 
@@ -100,13 +100,13 @@ fn machine_conditions_come_first_and_name_the_reason() {
     let mut target = lasting(301);
     *target.machine.conditions_mut() = vec![object(said("Ready", "False", &ago(61)))];
     assert_eq!(
-        verdict(&observed(spec.clone(), vec![target.clone()])),
+        health(&observed(spec.clone(), vec![target.clone()])),
         "UnhealthyMachine Health check failed:\n  * Condition Ready on Machine is reporting status False with reason Why \
          for more than 1m0s\n  * Condition Ready on Node is reporting status Unknown with reason Why for more than 5m0s"
     );
     target.node = node(json!([]));
     *target.machine.conditions_mut() = vec![object(said("Ready", "False", &ago(59)))];
-    assert_eq!(verdict(&observed(spec, vec![target])), "pending 1");
+    assert_eq!(health(&observed(spec, vec![target])), "pending 1");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_machine_without_node_has_ten_minutes_from_the_last_thing_it_waits_for() {
         let mut machine = machine("a");
         machine.status = None;
         *machine.conditions_mut() = vec![object(said("InfrastructureReady", "True", &ago(since)))];
-        verdict(&observed(json!({ "checks": checks }), vec![Target { machine, node: TargetNode::None }]))
+        health(&observed(json!({ "checks": checks }), vec![Target { machine, node: TargetNode::None }]))
     };
     let late = "NodeStartupTimeout Health check failed:\n  * Node failed to report startup in";
     assert_eq!(waiting(600, json!({})), "pending 0");
@@ -129,31 +129,31 @@ fn a_machine_without_node_has_ten_minutes_from_the_last_thing_it_waits_for() {
 fn special_machines_have_their_own_verdicts() {
     let gone = Target { machine: machine("a"), node: TargetNode::Gone };
     assert_eq!(
-        verdict(&observed(json!({}), vec![gone])),
+        health(&observed(json!({}), vec![gone])),
         "NodeDeleted Health check failed:\n  * Node node-a has been deleted"
     );
     let marked = annotated(with_node("a"), "cluster.x-k8s.io/remediate-machine");
     assert_eq!(
-        verdict(&observed(json!({}), vec![marked])),
+        health(&observed(json!({}), vec![marked])),
         "HasRemediateAnnotation Health check failed: marked for remediation via cluster.x-k8s.io/remediate-machine annotation"
     );
     let mut leaving = with_node("a");
     leaving.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
-    assert_eq!(verdict(&observed(json!({}), vec![leaving])), "untouched");
-    assert_eq!(verdict(&observed(json!({}), vec![with_node("a")])), "healthy");
+    assert_eq!(health(&observed(json!({}), vec![leaving])), "untouched");
+    assert_eq!(health(&observed(json!({}), vec![with_node("a")])), "healthy");
 }
 
 #[test]
 fn nothing_is_checked_before_the_cluster_is_up() {
     let mut o = observed(node_checks(), vec![lasting(1000)]);
     o.cluster.conditions_mut().retain(|c| c.type_ != "InfrastructureReady");
-    assert_eq!(verdict(&o), "healthy", "a Machine with a Node passes unchecked, as upstream has it");
+    assert_eq!(health(&o), "healthy", "a Machine with a Node passes unchecked, as upstream has it");
     let mut o = observed(json!({}), vec![Target { machine: machine("a"), node: TargetNode::None }]);
     o.cluster.conditions_mut().retain(|c| c.type_ != "ControlPlaneInitialized");
-    assert_eq!(verdict(&o), "untouched");
+    assert_eq!(health(&o), "untouched");
     let labels = o.targets[0].machine.metadata.labels.get_or_insert_default();
     labels.insert("cluster.x-k8s.io/control-plane".to_owned(), String::new());
-    assert!(verdict(&o).starts_with("NodeStartupTimeout"), "control plane Machines are always checked");
+    assert!(health(&o).starts_with("NodeStartupTimeout"), "control plane Machines are always checked");
 }
 
 /// `healthy` good Machines, then `bad` ones marked by hand.

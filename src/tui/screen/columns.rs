@@ -8,7 +8,7 @@ use ratatui::text::Line;
 use super::parts::{AGE_WIDTH, Part, Printed, parts};
 use crate::api::columns::Type;
 use crate::fleet::{Cell, Kind, Row, Tone};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
 use crate::tui::widget::{counters, table};
@@ -226,8 +226,8 @@ impl Columns {
 
 /// The verdict, with a mark when it comes from conditions of the older kind.
 #[must_use]
-pub fn verdict(health: Health, legacy: bool, paint: &Paint<'_>) -> Line<'static> {
-    let mut line = Line::from(paint.verdict(health));
+pub fn verdict(verdict: Verdict, legacy: bool, paint: &Paint<'_>) -> Line<'static> {
+    let mut line = Line::from(paint.verdict(verdict));
     if legacy {
         line.push_span(paint.span(Scope::Muted, format!(" {}", paint.glyphs().footnote)));
     }

@@ -9,7 +9,7 @@ use super::parts::{counter, counters_of};
 use super::{Context, foot};
 use crate::api::columns::Column;
 use crate::fleet::{By, Feed, FeedState, Fleet, Item, Kind, Match, Query, Row, RowId, Sort, SourceId, Uid};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
@@ -33,7 +33,7 @@ pub struct FleetScreen {
 
 impl Default for FleetScreen {
     fn default() -> Self {
-        let sort = Sort { by: By::Health, reverse: false };
+        let sort = Sort { by: By::Verdict, reverse: false };
         Self {
             query: Query { matching: Match::Substring, sort, ..Query::default() },
             cursor: Cursor::default(),
@@ -68,8 +68,8 @@ impl FleetScreen {
 
     /// Shows everything, or only what is not well. Answers which.
     pub fn toggle_faults(&mut self) -> bool {
-        let only = self.query.at_least.0 == Health::Ok;
-        self.query.at_least.0 = if only { Health::Unknown } else { Health::Ok };
+        let only = self.query.at_least.0 == Verdict::Ok;
+        self.query.at_least.0 = if only { Verdict::Unknown } else { Verdict::Ok };
         self.seen = None;
         only
     }
@@ -82,7 +82,7 @@ impl FleetScreen {
 
     #[must_use]
     pub fn shows_faults_only(&self) -> bool {
-        self.query.at_least.0 != Health::Ok
+        self.query.at_least.0 != Verdict::Ok
     }
 
     #[must_use]
@@ -161,7 +161,7 @@ impl FleetScreen {
     fn sorted(&self) -> Option<(Id, bool)> {
         let id = match self.query.sort.by {
             By::Name => Id::Name,
-            By::Health => Id::Verdict,
+            By::Verdict => Id::Verdict,
             By::Column(column) => {
                 counter(column).map_or(Id::Printed(column.name), |(prefix, _)| Id::Counters(prefix))
             }
@@ -183,7 +183,7 @@ impl FleetScreen {
             let room = usize::from(column.width);
             let cell = match column.id {
                 Id::Name => self.name(fleet, row, room, paint),
-                Id::Verdict => verdict(fleet.health(id), row.legacy, paint),
+                Id::Verdict => verdict(fleet.verdict(id), row.legacy, paint),
                 Id::Versions => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
                 Id::Why => Line::from(paint.span(Scope::Text, paint.cut(&fleet.what_is_wrong(id), room))),
                 Id::Counters(_) | Id::Printed(_) => self.columns.cell(column.id, row, room, paint),
@@ -231,7 +231,7 @@ impl FleetScreen {
 /// Words for what clusters can be ordered by, in the order in which `sort-next` goes through them: ours, then upstream's
 /// columns.
 pub fn sorts(wide: bool) -> impl Iterator<Item = (String, By)> {
-    let ours = [("status".to_owned(), By::Health), ("name".to_owned(), By::Name)];
+    let ours = [("status".to_owned(), By::Verdict), ("name".to_owned(), By::Name)];
     let word = |column: &Column| column.name.to_lowercase().replace(' ', "-");
     let columns = Kind::Cluster.columns().iter().filter(move |column| wide || !column.wide);
     ours.into_iter().chain(columns.map(move |column| (word(column), By::Column(column))))

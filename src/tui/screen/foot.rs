@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::plan_text;
 use crate::fleet::{FeedState, Fleet, Item, Kind};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::text;
 use crate::tui::layout::Layout;
 use crate::tui::paint::{Paint, put, verdict_scope};
@@ -112,7 +112,7 @@ pub fn explanation(fleet: &Fleet) -> String {
 pub fn plan_of(item: Option<Item>, fleet: &Fleet, plans: &Plans) -> Option<String> {
     let Some(Item::Row(id)) = item.filter(|_| plans.is_current()) else { return None };
     let row = fleet.row(id)?;
-    if row.kind == Kind::Machine && fleet.own_health(id) != Health::Ok {
+    if row.kind == Kind::Machine && fleet.own_verdict(id) != Verdict::Ok {
         return None;
     }
     plan_text::brief(plans.of_row(row)?)
@@ -128,7 +128,7 @@ fn sentence(
 ) -> Vec<Line<'static>> {
     let Some(line) = fleet.line(item) else { return Vec::new() };
     let mut head = vec![
-        paint.span(verdict_scope(line.health), format!("{} ", paint.verdict_glyph(line.health))),
+        paint.span(verdict_scope(line.verdict), format!("{} ", paint.verdict_glyph(line.verdict))),
         paint
             .span(Scope::Muted, if line.kind.is_empty() { String::new() } else { format!("{} ", line.kind) }),
         paint.span(Scope::Strong, paint.cut_name(line.name, width / 2)),
@@ -151,18 +151,18 @@ fn sentence(
     }
     let second = match plan {
         Some(plan) => Line::from(paint.span(Scope::Text, paint.cut(&plan, width))),
-        None => why(item, fleet, paint, width, line.health),
+        None => why(item, fleet, paint, width, line.verdict),
     };
     vec![Line::from(head), second]
 }
 
-fn why(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize, health: Health) -> Line<'static> {
+fn why(item: Item, fleet: &Fleet, paint: &Paint<'_>, width: usize, verdict: Verdict) -> Line<'static> {
     let Item::Row(id) = item else {
         let status = fleet.line(item).and_then(|l| l.status.map(|c| format!("{} {}", c.reason, c.message)));
         return Line::from(paint.span(Scope::Text, paint.cut(&flat(&status.unwrap_or_default()), width)));
     };
     let chain = fleet.cause(id);
-    let (Some(leaf), false) = (chain.last(), health == Health::Ok) else { return Line::default() };
+    let (Some(leaf), false) = (chain.last(), verdict == Verdict::Ok) else { return Line::default() };
     let names: Vec<String> =
         chain.iter().skip(1).filter_map(|hop| fleet.row(hop.id).map(|row| row.name.to_string())).collect();
     let crumb = format!(" {} ", paint.glyphs().crumb);

@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use super::Screen;
 use super::fleet::sorts;
 use crate::fleet::{FeedState, Fleet};
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 use crate::tui::layout::Layout;
 use crate::tui::model::{Model, Session};
@@ -41,12 +41,13 @@ fn identity(session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> 
 fn standing(fleet: &Fleet, session: &Session, paint: &Paint<'_>, room: usize) -> Line<'static> {
     let mut spans = Vec::new();
     let counts = fleet.cluster_counts();
-    for health in [Health::Blocked, Health::Degraded, Health::Unknown, Health::Progressing, Health::Ok] {
-        let count = counts[health as usize];
+    for verdict in [Verdict::Blocked, Verdict::Degraded, Verdict::Unknown, Verdict::Progressing, Verdict::Ok]
+    {
+        let count = counts[verdict as usize];
         if count > 0 {
-            let word = if room >= 100 { format!(" {}", health.word()) } else { String::new() };
-            let text = format!("{} {count}{word}", paint.verdict_glyph(health));
-            spans.push(paint.span(verdict_scope(health), text));
+            let word = if room >= 100 { format!(" {}", verdict.word()) } else { String::new() };
+            let text = format!("{} {count}{word}", paint.verdict_glyph(verdict));
+            spans.push(paint.span(verdict_scope(verdict), text));
             spans.push(Span::raw("  "));
         }
     }

@@ -11,7 +11,7 @@ use super::{Context, foot};
 use crate::fleet::{
     Changes, Fleet, Item, ItemKey, Kind, Node, Query, RowId, SourceId, Tree, TreeOptions, Uid,
 };
-use crate::status::health::Health;
+use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Cursor, Motion};
 use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
@@ -355,7 +355,7 @@ impl TreeScreen {
             let room = usize::from(column.width);
             let cell = match (column.id, shown) {
                 (Id::Name | Id::Versions, _) => continue,
-                (Id::Verdict, _) => verdict(row.node.health, shown.is_some_and(|row| row.legacy), paint),
+                (Id::Verdict, _) => verdict(row.node.verdict, shown.is_some_and(|row| row.legacy), paint),
                 (Id::Why, _) => Line::from(paint.span(Scope::Text, paint.cut(&why(fleet, row), room))),
                 (Id::Counters(_) | Id::Printed(_), Some(shown)) => {
                     self.columns.cell(column.id, shown, room, paint)
@@ -380,7 +380,7 @@ struct Shown<'a> {
 /// What is wrong with the object itself, or what goes on with it: its tags.
 fn why(fleet: &Fleet, row: &Shown<'_>) -> String {
     let own = match row.node.item {
-        Item::Row(id) if fleet.own_health(id) != Health::Ok => {
+        Item::Row(id) if fleet.own_verdict(id) != Verdict::Ok => {
             fleet.details(id).map(|details| details.why).unwrap_or_default()
         }
         Item::Reference { .. } => row.line.status.map(|c| c.reason.to_string()).unwrap_or_default(),

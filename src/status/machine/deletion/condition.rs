@@ -9,12 +9,12 @@ use crate::api::condition::Status;
 use crate::api::machine::{DeletionProgress, MachineStatus};
 use crate::status::condition_ops::{CHECK_LOGS, not_deleting};
 use crate::status::drain::{self, volumes};
-use crate::status::verdict::Verdict;
+use crate::status::new_condition::NewCondition;
 use crate::time::{Timestamp, from_k8s, rfc3339, to_k8s};
 
 /// The condition at `stage`, reading failed writes from `o`.
 #[must_use]
-pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> Verdict<'static> {
+pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -> NewCondition<'static> {
     let started = |at: Option<Time>| rfc3339(at.as_ref().map_or(now, from_k8s));
     let drain_start = || started(progress(o).node_drain_start_time);
     let detach_start = || started(progress(o).wait_for_node_volume_detach_start_time);
@@ -48,7 +48,7 @@ pub(in super::super) fn condition(o: &Observed, stage: &Stage, now: Timestamp) -
         Stage::Node if node_resists(o, now) => ("DeletingNode", look_into_logs("Error deleting Node")),
         Stage::Node | Stage::Completed => ("DeletionCompleted", "Deletion completed".to_owned()),
     };
-    Verdict::new("Deleting", Status::True, reason, message)
+    NewCondition::new("Deleting", Status::True, reason, message)
 }
 
 fn waiting_for_hooks(stage: &str, hooks: &[String]) -> String {

@@ -153,7 +153,7 @@ fn io_error(kind: ErrorKind) -> io::Error {
 }
 
 /// How a call goes on.
-enum Verdict {
+enum CallOutcome {
     Do,
     /// Do a part, then fail.
     Part(ErrorKind),
@@ -173,7 +173,7 @@ impl Inner {
     }
 
     /// Counts the call and finds out whether it fails.
-    fn verdict(&mut self, boot: u64, call: Call) -> io::Result<Verdict> {
+    fn outcome(&mut self, boot: u64, call: Call) -> io::Result<CallOutcome> {
         if self.is_dead(boot) {
             return Err(io_error(ErrorKind::Other));
         }
@@ -193,14 +193,14 @@ impl Inner {
             !now
         });
         match effect {
-            None => Ok(Verdict::Do),
+            None => Ok(CallOutcome::Do),
             Some(Effect::Error) => Err(io_error(ErrorKind::Other)),
-            Some(Effect::Torn) => Ok(Verdict::Part(ErrorKind::Other)),
-            Some(Effect::NoRoom) => Ok(Verdict::Part(ErrorKind::StorageFull)),
+            Some(Effect::Torn) => Ok(CallOutcome::Part(ErrorKind::Other)),
+            Some(Effect::NoRoom) => Ok(CallOutcome::Part(ErrorKind::StorageFull)),
             Some(effect) => {
                 self.powered = effect != Effect::PowerOff;
                 self.killed = effect == Effect::Killed;
-                Ok(Verdict::Part(ErrorKind::Other))
+                Ok(CallOutcome::Part(ErrorKind::Other))
             }
         }
     }
@@ -209,11 +209,11 @@ impl Inner {
         self.files.values().map(|file| file.used.len()).sum()
     }
 
-    fn write(&mut self, inode: Inode, offset: usize, data: &[u8], verdict: Verdict) -> io::Result<()> {
+    fn write(&mut self, inode: Inode, offset: usize, data: &[u8], outcome: CallOutcome) -> io::Result<()> {
         let (sector, free) = (self.sector, self.room.saturating_sub(self.used()));
         let last = (offset + data.len()).div_ceil(sector);
         let (mut result, mut parts) = (Ok(()), (offset / sector..last).collect::<Vec<_>>());
-        if let Verdict::Part(kind) = verdict {
+        if let CallOutcome::Part(kind) = outcome {
             // A short write leaves the first sectors, a torn one any of them.
             let torn = self.rng.below(2) == 0;
             let upto = parts.len() - usize::try_from(self.rng.below(parts.len() as u64 + 1)).unwrap();
@@ -244,31 +244,31 @@ impl Inner {
         result
     }
 
-    fn sync(&mut self, inode: Inode, verdict: io::Result<Verdict>) -> io::Result<()> {
+    fn sync(&mut self, inode: Inode, outcome: io::Result<CallOutcome>) -> io::Result<()> {
         let (sector, lies, forgets) = (self.sector, self.lies, self.rng.below(4) > 0);
         let Some(file) = self.files.get_mut(&inode) else { return Err(io_error(ErrorKind::Other)) };
-        match verdict {
-            Ok(Verdict::Do) if lies => return Ok(()),
-            Ok(Verdict::Do) => file.store_all(sector),
+        match outcome {
+            Ok(CallOutcome::Do) if lies => return Ok(()),
+            Ok(CallOutcome::Do) => file.store_all(sector),
             // Nothing failed: power went, or the process did. What is stored comes out later.
             _ if !self.powered || self.killed => {}
             _ if forgets => file.store_some(sector, &self.rng),
             _ => {}
         }
-        if !matches!(verdict, Ok(Verdict::Do)) {
+        if !matches!(outcome, Ok(CallOutcome::Do)) {
             file.distrusted_by = Some(self.boot);
         }
-        match verdict {
-            Ok(Verdict::Do) => Ok(()),
-            Ok(Verdict::Part(kind)) => Err(io_error(kind)),
+        match outcome {
+            Ok(CallOutcome::Do) => Ok(()),
+            Ok(CallOutcome::Part(kind)) => Err(io_error(kind)),
             Err(error) => Err(error),
         }
     }
 
-    fn sync_names(&mut self, verdict: io::Result<Verdict>) -> io::Result<()> {
-        match verdict {
-            Ok(Verdict::Do) if self.lies => Ok(()),
-            Ok(Verdict::Do) => {
+    fn sync_names(&mut self, outcome: io::Result<CallOutcome>) -> io::Result<()> {
+        match outcome {
+            Ok(CallOutcome::Do) if self.lies => Ok(()),
+            Ok(CallOutcome::Do) => {
                 self.stored_names =
                     self.pending_names.pop().unwrap_or(std::mem::take(&mut self.stored_names));
                 self.pending_names.clear();
@@ -414,13 +414,13 @@ impl SimFolder {
 impl Folder for SimFolder {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
         let mut inner = self.disk.0.lock();
-        if let Verdict::Part(kind) = inner.verdict(self.boot, Call::Open)? {
+        if let CallOutcome::Part(kind) = inner.outcome(self.boot, Call::Open)? {
             return Err(io_error(kind));
         }
         let inode = *inner.names.get(CURRENT).ok_or_else(|| io_error(ErrorKind::NotFound))?;
         inner.check_trust(inode, Call::Open);
-        let verdict = inner.verdict(self.boot, Call::Sync);
-        inner.sync(inode, verdict).map_err(io::Error::other)?;
+        let outcome = inner.outcome(self.boot, Call::Sync);
+        inner.sync(inode, outcome).map_err(io::Error::other)?;
         let lies = inner.lies;
         if let Some(file) = inner.files.get_mut(&inode)
             && !lies
@@ -433,37 +433,37 @@ impl Folder for SimFolder {
 
     fn create(&self) -> io::Result<Box<dyn StorageBackend>> {
         let mut inner = self.disk.0.lock();
-        let verdict = inner.verdict(self.boot, Call::Create)?;
+        let outcome = inner.outcome(self.boot, Call::Create)?;
         inner.inodes += 1;
         let inode = inner.inodes;
         inner.files.insert(inode, SimFile::default());
         inner.rename(|names| {
             names.insert(FRESH, inode);
         });
-        match verdict {
-            Verdict::Do => Ok(self.backend(inode)),
-            Verdict::Part(kind) => Err(io_error(kind)),
+        match outcome {
+            CallOutcome::Do => Ok(self.backend(inode)),
+            CallOutcome::Part(kind) => Err(io_error(kind)),
         }
     }
 
     fn replace(&self) -> io::Result<()> {
         let mut inner = self.disk.0.lock();
-        let verdict = inner.verdict(self.boot, Call::Rename)?;
+        let outcome = inner.outcome(self.boot, Call::Rename)?;
         inner.rename(|names| {
             if let Some(inode) = names.remove(FRESH) {
                 names.insert(CURRENT, inode);
             }
         });
-        match verdict {
-            Verdict::Do => Ok(()),
-            Verdict::Part(kind) => Err(io_error(kind)),
+        match outcome {
+            CallOutcome::Do => Ok(()),
+            CallOutcome::Part(kind) => Err(io_error(kind)),
         }
     }
 
     fn sync(&self) -> io::Result<()> {
         let mut inner = self.disk.0.lock();
-        let verdict = inner.verdict(self.boot, Call::SyncFolder);
-        inner.sync_names(verdict)
+        let outcome = inner.outcome(self.boot, Call::SyncFolder);
+        inner.sync_names(outcome)
     }
 
     fn discard(&self) {
@@ -512,7 +512,7 @@ impl StorageBackend for SimBackend {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut inner = self.disk.0.lock();
-        if let Verdict::Part(kind) = inner.verdict(self.boot, Call::Read)? {
+        if let CallOutcome::Part(kind) = inner.outcome(self.boot, Call::Read)? {
             return Err(io_error(kind));
         }
         let start = usize::try_from(offset).unwrap();
@@ -527,19 +527,19 @@ impl StorageBackend for SimBackend {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut inner = self.disk.0.lock();
-        let verdict = inner.verdict(self.boot, Call::Resize)?;
+        let outcome = inner.outcome(self.boot, Call::Resize)?;
         let sector = inner.sector;
         let length = usize::try_from(len).unwrap();
-        let done = matches!(verdict, Verdict::Do) || inner.rng.below(2) == 0;
+        let done = matches!(outcome, CallOutcome::Do) || inner.rng.below(2) == 0;
         let file = inner.files.get_mut(&self.inode).ok_or_else(|| io_error(ErrorKind::Other))?;
         if done {
             resize(&mut file.cached, length);
             file.pending.push(Pending::Length(length));
             file.used.retain(|part| part * sector < length);
         }
-        match verdict {
-            Verdict::Do => Ok(()),
-            Verdict::Part(kind) => Err(io_error(kind)),
+        match outcome {
+            CallOutcome::Do => Ok(()),
+            CallOutcome::Part(kind) => Err(io_error(kind)),
         }
     }
 
@@ -549,14 +549,14 @@ impl StorageBackend for SimBackend {
             return Err(io_error(ErrorKind::Other));
         }
         inner.check_trust(self.inode, Call::Sync);
-        let verdict = inner.verdict(self.boot, Call::Sync);
-        inner.sync(self.inode, verdict)
+        let outcome = inner.outcome(self.boot, Call::Sync);
+        inner.sync(self.inode, outcome)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut inner = self.disk.0.lock();
-        let verdict = inner.verdict(self.boot, Call::Write)?;
+        let outcome = inner.outcome(self.boot, Call::Write)?;
         inner.check_trust(self.inode, Call::Write);
-        inner.write(self.inode, usize::try_from(offset).unwrap(), data, verdict)
+        inner.write(self.inode, usize::try_from(offset).unwrap(), data, outcome)
     }
 }

@@ -42,7 +42,7 @@ struct Clue {
 }
 
 /// What becomes of one key.
-enum Verdict {
+enum KeyState {
     Current(Entry),
     /// There is no evidence that it is current, and none that it is not.
     Perhaps(Entry),
@@ -184,7 +184,7 @@ impl Evidence {
             || self.revisions.range(since + 1..=last).count() as u64 == last - since
     }
 
-    fn verdict(&self, key: &Key, clue: &Clue) -> Verdict {
+    fn state(&self, key: &Key, clue: &Clue) -> KeyState {
         let covering = self.commits.iter().find(|commit| !holds(&commit.lost, key.as_bytes()));
         let absent_at = covering.and_then(|commit| commit.revision);
         let (seen, at) = match (&clue.seen, absent_at) {
@@ -193,9 +193,9 @@ impl Evidence {
         };
         let stray = clue.stray.as_ref().filter(|stray| stray.entry.modified > at);
         let gone = match (clue.broken, clue.changed) {
-            (Some(_), _) => Verdict::Lost,
-            (None, Some(changed)) if changed > at => Verdict::LostOrDeleted,
-            _ => Verdict::Deleted,
+            (Some(_), _) => KeyState::Lost,
+            (None, Some(changed)) if changed > at => KeyState::LostOrDeleted,
+            _ => KeyState::Deleted,
         };
         let Some(entry) = stray.map(|stray| &stray.entry).or(seen) else { return gone };
         let since = if stray.is_some() { entry.modified } else { at.max(entry.modified) };
@@ -204,11 +204,11 @@ impl Evidence {
         if is_superseded {
             gone
         } else if stray.is_some_and(|stray| !stray.is_summed) {
-            Verdict::Unproved(entry.clone())
+            KeyState::Unproved(entry.clone())
         } else if clue.broken == Some(entry.modified) || self.is_followed(since) {
-            Verdict::Current(entry.clone())
+            KeyState::Current(entry.clone())
         } else {
-            Verdict::Perhaps(entry.clone())
+            KeyState::Perhaps(entry.clone())
         }
     }
 
@@ -227,16 +227,16 @@ impl Evidence {
                 }
                 salvage.objects.remove(key);
             }
-            match self.verdict(key, clue) {
-                Verdict::Current(entry) => salvage.objects.insert(entry),
-                Verdict::Perhaps(entry) => perhaps.push(entry),
-                Verdict::Unproved(entry) => {
+            match self.state(key, clue) {
+                KeyState::Current(entry) => salvage.objects.insert(entry),
+                KeyState::Perhaps(entry) => perhaps.push(entry),
+                KeyState::Unproved(entry) => {
                     salvage.uncertain.push(entry.key.clone());
                     salvage.objects.insert(entry);
                 }
-                Verdict::Lost => salvage.lost.push(key.clone()),
-                Verdict::LostOrDeleted => salvage.lost_or_deleted.push(key.clone()),
-                Verdict::Deleted => {}
+                KeyState::Lost => salvage.lost.push(key.clone()),
+                KeyState::LostOrDeleted => salvage.lost_or_deleted.push(key.clone()),
+                KeyState::Deleted => {}
             }
         }
         let length = self.commits.first().and_then(|commit| commit.length);
