@@ -10,7 +10,7 @@ use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
 use crate::recompute::Computed;
 use crate::recompute::diff::{Difference, Told, differences};
-use crate::status::wording::plural;
+use crate::status::conditions::wording::plural;
 use crate::text;
 
 /// The longest name that others are lined up with.

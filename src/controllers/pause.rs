@@ -9,7 +9,7 @@ use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned, find};
 use crate::api::names::annotation;
 use crate::client::{Object, WriteError};
-use crate::status::condition_ops;
+use crate::status::conditions::setter;
 
 /// May the run go on?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ where
     let cluster_paused = cluster.is_some_and(|c| c.spec.paused == Some(true));
     let annotated =
         object.meta().annotations.as_ref().is_some_and(|all| all.contains_key(annotation::PAUSED));
-    let desired = condition_ops::paused(&K::kind(&()), cluster_paused, annotated);
+    let desired = setter::paused(&K::kind(&()), cluster_paused, annotated);
     let generation = object.meta().generation;
     let paused = desired.status == "True";
     let stored = find(object.conditions(), "Paused");
@@ -60,7 +60,7 @@ where
         return Ok(if paused { Pause::Stop } else { Pause::Running });
     }
     let mut after = object.clone();
-    condition_ops::set(after.conditions_mut(), desired, generation, context.clock.now());
+    setter::set(after.conditions_mut(), desired, generation, context.clock.now());
     match write(context, object, &after, &["Paused"]).await? {
         Outcome::Written | Outcome::Unchanged | Outcome::Gone => Ok(Pause::Stop),
     }

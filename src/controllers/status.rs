@@ -10,7 +10,7 @@ use crate::api::key::ObjectRef;
 use crate::api::merge::merge_diff;
 use crate::client::write::Part;
 use crate::client::{Mode, Object, Precondition, WriteError, get};
-use crate::status::condition_patch::ConditionPatch;
+use crate::status::conditions::patch::ConditionPatch;
 
 /// Conflicts that are answered by reading again.
 const ATTEMPTS: usize = 5;

@@ -8,11 +8,11 @@
 use super::row::{Condition, Facts, Kind, Row, Severity};
 use crate::api::condition::Status;
 use crate::api::condition_types::{CONTROL_PLANE_GATES, MACHINE_READY_PARTS, Role, with_role};
-use crate::status::verdict::Verdict;
-use crate::status::wording::{
+use crate::status::conditions::wording::{
     BLOCKED_BECAUSE, DELAY_CAUSE, DO_NOT_EXIST, DOES_NOT_EXIST, KUBEADM_VERSION_SKEW,
     KUBERNETES_VERSION_SKEW, OVERDUE,
 };
+use crate::status::verdict::Verdict;
 
 /// So long after its creation a Machine or a Cluster counts as coming up, and an availability that
 /// is missing counts as on its way. Twice upstream's default `nodeStartupTimeoutSeconds`.

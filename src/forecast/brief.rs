@@ -3,7 +3,7 @@
 
 use super::course::NAMES;
 use super::{Held, NextStep, ObjectPlan, State};
-use crate::status::wording::plural;
+use crate::status::conditions::wording::plural;
 
 /// Different steps that are named.
 const PARTS_MAX: usize = 5;

@@ -14,7 +14,7 @@ use crate::api::reference::NodeRef;
 use crate::observe::assumed_members;
 use crate::plan::control_plane::{Act, Decision, NewMachine, Observed, Workload, decide};
 use crate::plan::{Write, deployment};
-use crate::status::condition_ops::{self, condition};
+use crate::status::conditions::setter::{self, condition};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::ETCD_MEMBER;
 use crate::time::{Timestamp, to_k8s};
@@ -106,7 +106,7 @@ fn come_up(machine: &mut Machine, types: &[&str], moment: Timestamp) {
     for type_ in types {
         if find(&status.conditions, type_).is_none_or(|c| c.status != "True") {
             let up = condition(type_, Status::True, "Assumed", "");
-            condition_ops::set(&mut status.conditions, up, None, moment);
+            setter::set(&mut status.conditions, up, None, moment);
         }
     }
 }

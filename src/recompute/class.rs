@@ -15,7 +15,7 @@ use crate::api::names::CORE_GROUP;
 use crate::api::names::annotation::PAUSED;
 use crate::observe::dump::Dump;
 use crate::status::cluster_class::{Observed, OutdatedRef, conditions};
-use crate::status::condition_ops::{self, paused};
+use crate::status::conditions::setter::{self, paused};
 use crate::time::Timestamp;
 
 pub(super) const VERSIONS: &str = "RefVersionsUpToDate";
@@ -114,7 +114,7 @@ pub(super) fn class_status(dump: &Dump, key: &ObjectKey, class: &Value, now: Tim
         _ => Map::new(),
     };
     if meta["annotations"].get(PAUSED).is_some() {
-        condition_ops::set(&mut list, paused("ClusterClass", false, true), generation, now);
+        setter::set(&mut list, paused("ClusterClass", false, true), generation, now);
     } else {
         let (versions, variables) = (knows_versions(dump, class), !asks_extensions(class));
         let outdated = if versions { outdated(dump, &key.namespace, class) } else { None };
@@ -122,7 +122,7 @@ pub(super) fn class_status(dump: &Dump, key: &ObjectKey, class: &Value, now: Tim
         let told = conditions(&observed, now);
         let known = |c: &Condition| (c.type_ != VERSIONS || versions) && (c.type_ != VARIABLES || variables);
         for condition in told.into_iter().filter(known) {
-            condition_ops::set(&mut list, condition, generation, now);
+            setter::set(&mut list, condition, generation, now);
         }
         if variables {
             status.remove("variables");

@@ -27,8 +27,8 @@ use crate::api::merge;
 use crate::api::names;
 use crate::observe::dump::{Dump, Kind};
 use crate::plan::control_plane::Decision;
-use crate::status::condition_ops::{self, Draft};
-use crate::status::condition_patch::ConditionPatch;
+use crate::status::conditions::patch::ConditionPatch;
+use crate::status::conditions::setter::{self, Draft};
 use crate::status::{
     bootstrap, cluster, control_plane, dev, machine, machine_deployment, machine_health_check, machine_pool,
     machine_set,
@@ -196,9 +196,9 @@ fn held<K: Clone + Conditioned + kube::Resource>(
         return None;
     }
     let mut after = object.clone();
-    let paused = condition_ops::paused(kind.name(), by_cluster, annotated);
+    let paused = setter::paused(kind.name(), by_cluster, annotated);
     let generation = object.meta().generation;
-    condition_ops::set(after.conditions_mut(), paused, generation, now);
+    setter::set(after.conditions_mut(), paused, generation, now);
     Some(after)
 }
 
@@ -227,7 +227,7 @@ fn cluster_of(dump: &Dump, key: &ObjectKey, object: &Cluster, now: Timestamp) ->
         status.observed_generation = object.metadata.generation;
     }
     if let Some(topology) = topology_reconciled(dump, key, object) {
-        condition_ops::set(&mut status.conditions, topology, object.metadata.generation, now);
+        setter::set(&mut status.conditions, topology, object.metadata.generation, now);
     }
     Outcome::New(Cluster { status: Some(status), ..object.clone() })
 }

@@ -14,9 +14,9 @@ use crate::api::machine::Machine;
 use crate::api::names::annotation::PAUSED;
 use crate::api::reference::ContractRef;
 use crate::observe::dump::{Dump, Kind, last_seen, told_update};
+use crate::status::conditions::wording::plural;
 use crate::status::control_plane::machine::{COMPONENTS, LABELS_AND_TAINTS};
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
-use crate::status::wording::plural;
 use crate::time::Timestamp;
 
 const ETCD: &str = "what etcd answers is not in a dump";

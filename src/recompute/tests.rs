@@ -7,7 +7,7 @@ use super::{all, kept};
 use crate::observe::dump::document::{Document, Origin};
 use crate::observe::dump::text::parse;
 use crate::observe::dump::{Dump, Kind};
-use crate::status::witness;
+use crate::status::tests::witness;
 use crate::time::{Timestamp, parse_rfc3339};
 
 fn now() -> Timestamp {

@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::merge::{Aggregate, Reasons, Source};
-use super::new_condition::NewCondition;
 use super::versions;
-use super::wording::{DELAY_CAUSE, OVERDUE, join_limited};
 use crate::api::condition::{Conditioned as _, Status, find};
 use crate::api::condition_types::Polarity;
 use crate::api::key::annotation as annotation_of;
 use crate::api::machine::Machine;
 use crate::api::machine_set::VersionCount;
 use crate::api::names::{annotation, label};
+use crate::status::conditions::merge::{Aggregate, Reasons, Source};
+use crate::status::conditions::new_condition::NewCondition;
+use crate::status::conditions::wording::{DELAY_CAUSE, OVERDUE, join_limited};
 use crate::time::{Timestamp, from_k8s};
 
 /// A deletion that takes longer is reported as stale.

@@ -8,10 +8,10 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::amount::{Round, literal, scaled};
-use super::condition_ops::condition;
 use super::machines::{Member, name};
 use crate::api::condition::{Conditioned as _, Status, find};
 use crate::api::machine::Machine;
+use crate::status::conditions::setter::condition;
 use crate::time::{Timestamp, parse_rfc3339, rfc3339};
 
 /// Value of `controlplane.cluster.x-k8s.io/remediation-in-progress` and `…/remediation-for`.
@@ -191,7 +191,7 @@ mod tests {
             change(&mut o);
             let marks = worker_marks(&o);
             let expected = ("False", reason, message);
-            crate::status::witness::expect_one(
+            crate::status::tests::witness::expect_one(
                 "Machine by MachineSet",
                 &marks[0].1,
                 "OwnerRemediated",

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
 use crate::forecast::{Forecast, Held, Look, NextStep, ObjectPlan, Seen, State};
-use crate::status::wording::plural;
+use crate::status::conditions::wording::plural;
 use crate::text::{self, truncate, width};
 use crate::time::{age, human_duration, parse_rfc3339};
 

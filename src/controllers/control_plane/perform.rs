@@ -15,7 +15,7 @@ use crate::controllers::{Context, apply, finalizer, status};
 use crate::engine::ReconcileError;
 use crate::plan::control_plane::{Act, Decision, NewMachine, Observed, Sync, Template};
 use crate::plan::{self, Reason, Write};
-use crate::status::condition_ops;
+use crate::status::conditions::setter;
 use crate::status::contract::reference_to;
 use crate::status::etcd::Member;
 use crate::workload::{Addon, WorkloadError};
@@ -216,9 +216,9 @@ impl Performer<'_> {
         match new {
             Some(condition) => {
                 let generation = before.metadata.generation;
-                condition_ops::set(list, condition.clone(), generation, self.context.clock.now());
+                setter::set(list, condition.clone(), generation, self.context.clock.now());
             }
-            None => condition_ops::remove(list, type_),
+            None => setter::remove(list, type_),
         }
         status::write(self.context, &*before, &after, &[type_]).await?;
         Ok(())

@@ -24,7 +24,7 @@ use crate::engine::watches::Watches;
 use crate::engine::{Engine, Trigger};
 use crate::plan::sweep::Candidate;
 use crate::status::contract::External;
-use crate::status::definition;
+use crate::status::contract::definition;
 use reader::{Listener, Listeners};
 use tracked::Tracked;
 

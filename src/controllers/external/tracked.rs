@@ -8,8 +8,8 @@ use super::reader::{Listener, Listeners, Reader};
 use crate::api::key::{Gvk, ObjectKey};
 use crate::client::{Cache, Definition};
 use crate::engine::watches::{Watch, Watches};
+use crate::status::contract::definition;
 use crate::status::contract::{Contract, External};
-use crate::status::definition;
 
 pub(super) struct Tracked {
     group: String,

@@ -150,7 +150,7 @@ fn outdented<'a>(lines: impl Iterator<Item = &'a str>) -> String {
 mod tests {
     use super::*;
     use crate::api::condition::Status;
-    use crate::status::condition_ops::condition;
+    use crate::status::conditions::setter::condition;
 
     #[test]
     fn a_part_of_a_sum_is_found_again() {

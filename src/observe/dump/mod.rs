@@ -35,8 +35,8 @@ use crate::api::machine_set::MachineSet;
 use crate::api::names::{self, VERSION};
 use crate::api::reference::ContractRef;
 use crate::observe::{Objects, Source};
+use crate::status::contract::definition::contract_of;
 use crate::status::contract::{Contract, External, Provided};
-use crate::status::definition::contract_of;
 use document::{Document, Origin, key_of};
 use workload::Workload;
 

@@ -19,9 +19,9 @@ use crate::api::names::{SECRET_TYPE, label};
 use crate::api::version;
 use crate::plan::{Write, ownership};
 use crate::status::bootstrap::{Certificates, Failure, Observed, SecretValue};
+use crate::status::conditions::wording::plural;
 use crate::status::contract::External;
 use crate::status::control_plane::certificates::Purpose;
-use crate::status::wording::plural;
 
 /// User data for `kubeadm init`.
 pub(super) fn init(o: &Observed) -> Result<String, Failure> {

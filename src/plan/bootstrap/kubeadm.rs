@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::api::cluster::Cluster;
 use crate::api::kubeadm::{ClusterConfiguration, InitConfiguration, JoinConfiguration};
 use crate::api::version;
-use crate::status::wording::go_duration;
+use crate::status::conditions::wording::go_duration;
 
 /// A form of the kubeadm configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,7 +30,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use self::blocked::Blocked;
 pub use self::step::{Act, NewMachine, Step, Sync, Why};
 use crate::plan::Plan;
-use crate::status::condition_ops;
+use crate::status::conditions::setter;
 use crate::status::control_plane::scaling::PreflightFindings;
 use crate::status::control_plane::{Inspection, Pass, inspect};
 pub use crate::status::control_plane::{Kubeconfig, Observed, Template, Workload};
@@ -204,5 +204,5 @@ fn paused_condition(observed: &Observed) -> Condition {
         .as_ref()
         .is_some_and(|a| a.contains_key(crate::api::names::annotation::PAUSED));
     let cluster_paused = observed.cluster.spec.paused == Some(true);
-    condition_ops::paused("KubeadmControlPlane", cluster_paused, annotated)
+    setter::paused("KubeadmControlPlane", cluster_paused, annotated)
 }

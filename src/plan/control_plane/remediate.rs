@@ -10,12 +10,12 @@ use super::preflight::{self, components_survive, quorum_survives};
 use super::{Act, Blocked, Flow, Pending, Why, Workload, leader};
 use crate::api::condition::Status;
 use crate::api::names::annotation;
-use crate::status::condition_ops::{Draft, condition};
+use crate::status::conditions::setter::{Draft, condition};
+use crate::status::conditions::wording::go_duration;
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER, LABELS_AND_TAINTS};
 use crate::status::etcd::Change;
 use crate::status::remediation::RemediationData;
-use crate::status::wording::go_duration;
 use crate::time::Timestamp;
 
 /// `remediation.minHealthyPeriodSeconds` when unset.

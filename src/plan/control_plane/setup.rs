@@ -9,7 +9,7 @@ use super::{
 };
 use crate::api::condition::Status;
 use crate::plan::version;
-use crate::status::condition_ops::condition;
+use crate::status::conditions::setter::condition;
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 
 /// Half a year: with less left, the kubeconfig's client certificate is renewed.

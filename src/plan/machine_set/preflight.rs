@@ -10,8 +10,8 @@ use crate::api::machine_set::MachineSet;
 use crate::api::names;
 use crate::api::reference::ContractRef;
 use crate::api::version::{compare, tolerant};
+use crate::status::conditions::wording::{KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW, plural};
 use crate::status::contract::{External, Provided};
-use crate::status::wording::{KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW, plural};
 
 /// What the checks look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

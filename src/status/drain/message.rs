@@ -3,7 +3,7 @@
 
 use super::{Drain, Evicted, Evictions};
 use crate::api::key::ObjectKey;
-use crate::status::wording::join_limited;
+use crate::status::conditions::wording::join_limited;
 
 /// Refusals that are shown; those after them are counted.
 const REFUSALS_SHOWN: usize = 5;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 
 use super::{Fate, Grounds, fates};
-use crate::status::wording::join_limited;
+use crate::status::conditions::wording::join_limited;
 use crate::time::Timestamp;
 
 /// Names of a kind that are shown; those after them are counted.

@@ -11,13 +11,13 @@ use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::Value;
 
-use super::condition_ops::condition;
-use super::control_plane::OwnedMachine;
 use crate::api::condition as conditions;
 use crate::api::condition::Status;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::names::annotation;
 use crate::api::reference::ContractRef;
+use crate::status::conditions::setter::condition;
+use crate::status::control_plane::OwnedMachine;
 use crate::time::{Timestamp, from_k8s};
 
 /// One field that is not as wanted.

@@ -444,7 +444,7 @@ fn remediation_is_held_back_by_name() {
         });
         let expected = ("False", reason, message);
         let of = "Machine by KubeadmControlPlane";
-        crate::status::witness::expect_one(of, &marks.expect("a mark"), "OwnerRemediated", expected);
+        crate::status::tests::witness::expect_one(of, &marks.expect("a mark"), "OwnerRemediated", expected);
     };
     expect(&unhealthy(&|_| {}), "MachineDeleting", "Machine is deleting");
     let odd = unhealthy(&|o| {

@@ -9,7 +9,7 @@ use super::world::World;
 use crate::api::condition::Status;
 use crate::api::control_plane::ControlPlaneStrategy;
 use crate::api::names::annotation;
-use crate::status::condition_ops::{self, condition};
+use crate::status::conditions::setter::{self, condition};
 use crate::status::control_plane::fixtures::of;
 use crate::time::to_k8s;
 
@@ -151,7 +151,7 @@ fn an_unhealthy_machine_is_replaced_and_the_replacement_remembers() {
     let now = world.now;
     for type_ in ["HealthCheckSucceeded", "OwnerRemediated"] {
         let list = &mut world.machine(&bad).machine.status.as_mut().unwrap().conditions;
-        condition_ops::set(list, condition(type_, Status::False, "Test", ""), None, now);
+        setter::set(list, condition(type_, Status::False, "Test", ""), None, now);
     }
     world.settle();
     assert_healthy(&world, 3);

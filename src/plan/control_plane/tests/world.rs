@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::{Act, Decision, NewMachine, Observed, Step, Workload, decide};
 use crate::api::condition::Status;
 use crate::api::names::annotation;
-use crate::status::condition_ops::{self, condition};
+use crate::status::conditions::setter::{self, condition};
 use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::fixtures::{self, of};
 use crate::status::control_plane::{Kubeconfig, OwnedMachine, Reached, status};
@@ -255,7 +255,7 @@ impl World {
             }
             Act::UnmarkMachine { machine, condition } => {
                 let list = &mut self.machine(machine).machine.status.as_mut().unwrap().conditions;
-                condition_ops::remove(list, condition);
+                setter::remove(list, condition);
             }
             Act::Annotate { key, value } => {
                 let annotations = self.observed.control_plane.metadata.annotations.get_or_insert_default();
@@ -308,7 +308,7 @@ impl World {
 
 fn set(machine: &mut OwnedMachine, new: Condition, now: Timestamp) {
     let list = &mut machine.machine.status.get_or_insert_default().conditions;
-    condition_ops::set(list, new, None, now);
+    setter::set(list, new, None, now);
 }
 
 /// The Machine controller: ready once all gates are.

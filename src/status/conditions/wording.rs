@@ -1,0 +1,100 @@
+//! How lists, plurals and durations are written in messages, and the fragments of messages that other code
+//! looks for. Owns spelling; must not know conditions.
+//! Source: cluster-api `util/log/log.go`; Go's `time.Duration.String`, v1.14.0 and Go 1.25.
+
+use chrono::TimeDelta;
+
+/// Between a move and the list of what it waits for.
+pub const BLOCKED_BECAUSE: &str = "is blocked because";
+/// At the end of a line about an object that is referred to, and about several.
+pub const DOES_NOT_EXIST: &str = "does not exist";
+pub const DO_NOT_EXIST: &str = "do not exist";
+/// In a sentence about a deletion that takes longer than [`crate::status::machines::STALE_DELETION`].
+pub const OVERDUE: &str = "since more than 15m";
+/// Before the likely causes of a slow drain.
+pub const DELAY_CAUSE: &str = "delay likely due to";
+
+/// Preflight checks of a MachineSet whose failure only a person ends: another version has to be set.
+pub const KUBERNETES_VERSION_SKEW: &str = "KubernetesVersionSkew";
+pub const KUBEADM_VERSION_SKEW: &str = "KubeadmVersionSkew";
+
+/// Items joined with `, `; when there are more than `limit`, the first ones and `... (N more)`.
+#[must_use]
+pub fn join_limited<S: AsRef<str>>(items: &[S], limit: usize) -> String {
+    let mut shown: Vec<String> = items.iter().take(limit).map(|s| s.as_ref().to_owned()).collect();
+    if items.len() > limit {
+        shown.push(format!("... ({} more)", items.len() - limit));
+    }
+    shown.join(", ")
+}
+
+/// The plural of a kind. Every Cluster API kind takes an `s`; kinds of others that end in a sibilant
+/// or in a consonant and `y` follow English.
+#[must_use]
+pub fn plural(kind: &str) -> String {
+    let consonant_y = kind.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']));
+    match consonant_y {
+        Some(stem) => format!("{stem}ies"),
+        None if kind.ends_with(['s', 'x', 'z']) || kind.ends_with("ch") || kind.ends_with("sh") => {
+            format!("{kind}es")
+        }
+        None => format!("{kind}s"),
+    }
+}
+
+/// A duration as Go prints it: `0s`, `45s`, `1.5s`, `5m0s`, `1h0m0s`.
+#[must_use]
+pub fn go_duration(duration: TimeDelta) -> String {
+    let millis = duration.num_milliseconds();
+    if millis < 0 {
+        return format!("-{}", go_duration(-duration));
+    }
+    let (hours, minutes) = (millis / 3_600_000, millis / 60_000 % 60);
+    let (seconds, fraction) = (millis / 1000 % 60, millis % 1000);
+    let seconds = if fraction == 0 {
+        format!("{seconds}s")
+    } else {
+        let digits = format!("{fraction:03}");
+        format!("{seconds}.{}s", digits.trim_end_matches('0'))
+    };
+    match (hours, minutes) {
+        (0, 0) if millis > 0 && millis < 1000 => format!("{millis}ms"),
+        (0, 0) => seconds,
+        (0, m) => format!("{m}m{seconds}"),
+        (h, m) => format!("{h}h{m}m{seconds}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_stop_at_the_limit() {
+        assert_eq!(join_limited(&["a", "b", "c"], 3), "a, b, c");
+        assert_eq!(join_limited(&["a", "b", "c", "d", "e"], 3), "a, b, c, ... (2 more)");
+    }
+
+    #[test]
+    fn kinds_have_plurals() {
+        for (kind, expected) in
+            [("Machine", "Machines"), ("Policy", "Policies"), ("Box", "Boxes"), ("Relay", "Relays")]
+        {
+            assert_eq!(plural(kind), expected);
+        }
+    }
+
+    #[test]
+    fn durations_read_like_go() {
+        for (millis, expected) in [
+            (0, "0s"),
+            (45_000, "45s"),
+            (1500, "1.5s"),
+            (300_000, "5m0s"),
+            (3_600_000, "1h0m0s"),
+            (20, "20ms"),
+        ] {
+            assert_eq!(go_duration(TimeDelta::milliseconds(millis)), expected);
+        }
+    }
+}
