@@ -6,6 +6,7 @@ use capstan::apiserver::object::label_selector::LabelSelector;
 use capstan::apiserver::patch::{JSON_PATCH, MERGE_PATCH, Patch, STRATEGIC_PATCH};
 use capstan::apiserver::registry::list;
 use capstan::apiserver::request::content::{self, DEPTH_MAX};
+use capstan::tui::terminal::{Decoder, Input};
 use serde_json::{Value, json};
 
 const KINDS: [(&str, &str); 6] = [
@@ -90,4 +91,22 @@ pub fn continue_tokens(text: &str) {
         Ok((_, after)) => assert!(after.starts_with(PREFIX)),
         Err(failure) => refused(&failure),
     }
+}
+
+/// What a terminal may send: in one piece or byte by byte it means the same, and after a silence a key is a key again.
+pub fn terminal_input(data: &[u8]) {
+    let read = |pieces: std::slice::Chunks<'_, u8>| {
+        let (mut decoder, mut inputs) = (Decoder::default(), Vec::new());
+        pieces.for_each(|piece| decoder.feed(piece, &mut inputs));
+        if decoder.patience().is_some() {
+            decoder.silence(&mut inputs);
+        }
+        assert_eq!(decoder.patience(), None, "a silence ends whatever has begun");
+        decoder.feed(b"j", &mut inputs);
+        inputs
+    };
+    let inputs = read(data.chunks(data.len().max(1)));
+    assert_eq!(inputs, read(data.chunks(1)));
+    assert!(matches!(inputs.last(), Some(Input::Key(_))), "{inputs:?}");
+    assert!(inputs.len() <= 2 * data.len() + 1);
 }

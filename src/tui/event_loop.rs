@@ -7,7 +7,6 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use crossterm::event::Event;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -69,9 +68,10 @@ pub async fn run(
 ) -> Result<Exit, TerminalError> {
     let (tell_written, written) = mpsc::channel(QUEUE);
     let (tell_outcome, outcomes) = mpsc::channel(QUEUE);
+    // Before the terminal is ours, so that no signal finds it raw and ends us by default.
+    let signals = listen().map_err(|source| TerminalError::Io { what: "listen to signals for", source })?;
     let mut screen = Terminal::take(tell_written)?;
     let inputs = InputThread::start().map_err(|source| TerminalError::Io { what: "read", source })?;
-    let signals = listen().map_err(|source| TerminalError::Io { what: "listen to signals for", source })?;
     let look = &model.look;
     let loading = Loading { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() };
     let mut runner = Runner::new(doors, loading, tell_outcome);
@@ -241,11 +241,9 @@ impl Inbox {
 
 fn of_input(input: Input) -> Next {
     match input {
-        Input::Event(Event::Key(key)) => Next::Msg(Msg::Key(key)),
-        Input::Event(Event::Mouse(mouse)) => Next::Msg(Msg::Mouse(mouse)),
-        Input::Event(Event::Paste(text)) => Next::Msg(Msg::Paste(text)),
-        Input::Event(Event::Resize(width, height)) => Next::Msg(Msg::Resize { width, height }),
-        Input::Event(Event::FocusGained | Event::FocusLost) => Next::Msg(Msg::Tick),
+        Input::Key(key) => Next::Msg(Msg::Key(key)),
+        Input::Mouse(mouse) => Next::Msg(Msg::Mouse(mouse)),
+        Input::Paste(text) => Next::Msg(Msg::Paste(text)),
         Input::Hangup => Next::Hangup,
     }
 }
@@ -270,6 +268,8 @@ fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
         (SignalKind::interrupt(), Signal::Terminate(libc::SIGINT)),
         (SignalKind::terminate(), Signal::Terminate(libc::SIGTERM)),
         (SignalKind::quit(), Signal::Terminate(libc::SIGQUIT)),
+        (SignalKind::user_defined1(), Signal::Terminate(libc::SIGUSR1)),
+        (SignalKind::user_defined2(), Signal::Terminate(libc::SIGUSR2)),
         (SignalKind::hangup(), Signal::Hangup),
         (SignalKind::from_raw(libc::SIGTSTP), Signal::Suspend),
         (SignalKind::from_raw(libc::SIGCONT), Signal::Continue),

@@ -25,7 +25,7 @@ pub enum Msg {
 /// Signals that the program answers itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGINT, SIGTERM, SIGQUIT from outside; in raw mode ctrl-c is a key.
+    /// SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2 from outside; in raw mode ctrl-c is a key.
     Terminate(i32),
     /// SIGHUP, or the terminal is gone.
     Hangup,

@@ -1,4 +1,4 @@
-//! Random and twisted input to everything that reads what a client sends: the entry points of the fuzz
+//! Random and twisted input to everything that reads what a client or a terminal sends: the entry points of the fuzz
 //! targets (`fuzz/`), with fewer cases (`PROPTEST_CASES` sets how many).
 
 use base64::Engine as _;
@@ -89,5 +89,13 @@ proptest! {
         entry::continue_tokens(&BASE64.encode(&nearly));
         let token = serde_json::json!({ "v": "meta.k8s.io/v1", "rv": rv, "start": format!("{start}\0") });
         entry::continue_tokens(&BASE64.encode(token.to_string()));
+    }
+
+    #[test]
+    fn terminal_input_is_keys_or_nothing(
+        bytes in prop::collection::vec(any::<u8>(), 0..200), nearly in "(\x1b[\\[\\]OP_^X]?[0-9;?<>]{0,6}[a-zA-Z~\x07\\\\]?){0,20}",
+    ) {
+        entry::terminal_input(&bytes);
+        entry::terminal_input(nearly.as_bytes());
     }
 }

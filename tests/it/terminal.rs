@@ -236,7 +236,7 @@ fn every_frame_is_one_bracket() {
 
 #[test]
 fn signals_end_it_and_restore_the_terminal() {
-    for number in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+    for number in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
         let mut s = Pty::start("sample");
         let before = s.modes();
         s.shows("prod-eu-1");
@@ -246,6 +246,31 @@ fn signals_end_it_and_restore_the_terminal() {
         s.shows(&expected);
         s.is_given_back(&before);
     }
+}
+
+/// A late answer of the terminal came between the keys: its letters opened the prompt or moved the cursor.
+#[test]
+fn replies_of_the_terminal_are_not_typed() {
+    let mut s = Pty::start("sample");
+    s.shows("prod-eu-1");
+    for reply in [
+        "\x1b]11;rgb:0000/0000/0000\x1b\\",
+        "\x1b_Gi=1;OK\x1b\\",
+        "\x1bP>|XTerm:q(390)\x07",
+        "\x1b[>41;390;0c",
+    ] {
+        let (begin, end) = reply.split_at(reply.len() / 2);
+        s.press(begin);
+        s.press(end);
+    }
+    s.press("/");
+    s.shows(" /");
+    s.press("us");
+    s.until("the filter with nothing else in it", |s| s.text().lines().any(|line| line.trim() == "/us"));
+    s.press("\x1b");
+    s.until("the filter to close", |s| !s.text().contains("/us"));
+    s.press("q");
+    s.shows("left by quit");
 }
 
 #[test]

@@ -1,22 +1,18 @@
 //! Keys from the terminal, read by a thread of their own, so that a terminal that hangs up can
-//! never hold the loop: crossterm's reader spins when reading fails.
+//! never hold the loop. Owns the waiting and the reading; what the bytes mean is in [`super::decode`].
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use crossterm::event::{self, Event};
 use tokio::sync::mpsc;
 
-/// What the terminal sent.
-#[derive(Debug)]
-pub enum Input {
-    Event(Event),
-    /// The terminal is gone.
-    Hangup,
-}
+use super::decode::{Decoder, Input};
 
-/// How many events may wait; a paste is one event.
-pub const INPUT_QUEUE: usize = 256;
+/// How many inputs may wait; a paste is one.
+const INPUT_QUEUE: usize = 256;
+const READ_BYTES: usize = 4_096;
 
 /// The reading half of a terminal. The thread ends with the process or the terminal.
 pub struct InputThread;
@@ -36,23 +32,38 @@ impl InputThread {
 }
 
 fn read_inputs(tell: &mpsc::Sender<Input>) -> io::Result<()> {
+    // Not `Stdin`, which reads ahead: bytes in its buffer would not wake the poll.
+    let mut terminal = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut decoder = Decoder::default();
+    let mut bytes = [0; READ_BYTES];
+    let mut inputs = Vec::new();
     loop {
-        wait_for_bytes()?;
-        while event::poll(Duration::ZERO)? {
-            if tell.blocking_send(Input::Event(event::read()?)).is_err() {
+        if wait_for_bytes(decoder.patience())? {
+            match terminal.read(&mut bytes) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::BrokenPipe)),
+                Ok(count) => decoder.feed(&bytes[..count], &mut inputs),
+                Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+                Err(error) => return Err(error),
+            }
+        } else {
+            decoder.silence(&mut inputs);
+        }
+        for input in inputs.drain(..) {
+            if tell.blocking_send(input).is_err() {
                 return Ok(());
             }
         }
     }
 }
 
-/// Blocks until standard input can be read.
-fn wait_for_bytes() -> io::Result<()> {
+/// Blocks until standard input can be read, or for as long as `patience`: then false.
+fn wait_for_bytes(patience: Option<Duration>) -> io::Result<bool> {
+    let timeout_ms = patience.map_or(-1, |p| i32::try_from(p.as_millis()).unwrap_or(i32::MAX));
     let mut descriptor = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
     loop {
         // SAFETY: one valid entry, and the count says one.
         #[allow(unsafe_code, reason = "libc has the only poll that reports a hang-up")]
-        let ready = unsafe { libc::poll(&raw mut descriptor, 1, -1) };
+        let ready = unsafe { libc::poll(&raw mut descriptor, 1, timeout_ms) };
         if ready < 0 {
             let error = io::Error::last_os_error();
             if error.kind() == io::ErrorKind::Interrupted {
@@ -63,6 +74,6 @@ fn wait_for_bytes() -> io::Result<()> {
         if descriptor.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
             return Err(io::Error::from(io::ErrorKind::BrokenPipe));
         }
-        return Ok(());
+        return Ok(ready > 0);
     }
 }

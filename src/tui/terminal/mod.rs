@@ -1,8 +1,10 @@
 //! The terminal: raw mode and alternate screen as a guard, frames as bytes, suspend and restore.
 //! Owns every byte that is written to the tty. Must not know what is drawn.
 
+mod decode;
 mod encode;
 mod input;
+mod sequence;
 mod writer;
 
 use std::io::{self, IsTerminal as _, Write as _};
@@ -13,8 +15,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
 
+pub use decode::{Decoder, Input};
 pub use encode::encode;
-pub use input::{Input, InputThread};
+pub use input::InputThread;
 pub use writer::{FrameWriter, Written};
 
 /// Everything we may have switched on, off again, in an order that leaves no trace: end of a frame,
