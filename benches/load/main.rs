@@ -3,6 +3,8 @@
 //!   cargo bench --bench load                 everything (minutes)
 //!   cargo bench --bench load -- server       only the API server
 //!   cargo bench --bench load -- dashboard    only the dashboard
+//!   cargo bench --bench load -- engine       only the engine over simulated machines
+//!   cargo bench --bench load -- plan         only `capstan plan`
 //!
 //! Without `--bench` (as `cargo test` runs it) sizes are tiny: it then proves that the script works and
 //! measures nothing. All traffic stays on loopback, bounded in count and time.
@@ -16,6 +18,8 @@
 )]
 
 mod dashboard;
+mod engine;
+mod plan;
 mod process;
 mod server;
 mod table;
@@ -36,9 +40,15 @@ struct Sizes {
     /// Machines of the large fleet.
     many: usize,
     fleets: &'static [usize],
+    /// Workers that the engine brings up.
+    workers: u64,
+    /// Machines of the fleet that is planned.
+    planned: usize,
     idle: Duration,
     repeats: usize,
 }
+
+const PARTS: [&str; 4] = ["server", "dashboard", "engine", "plan"];
 
 const FULL: Sizes = Sizes {
     machines: 10_000,
@@ -51,6 +61,8 @@ const FULL: Sizes = Sizes {
     definitions: 20,
     many: 100_000,
     fleets: &[5_000, 100_000],
+    workers: 2_000,
+    planned: 50_000,
     idle: Duration::from_secs(10),
     repeats: 5,
 };
@@ -65,6 +77,8 @@ const TINY: Sizes = Sizes {
     definitions: 1,
     many: 60,
     fleets: &[20],
+    workers: 4,
+    planned: 20,
     idle: Duration::from_millis(200),
     repeats: 1,
 };
@@ -73,11 +87,17 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let named = |part: &str| words.iter().any(|w| w == part);
     let sizes = if named("--bench") { FULL } else { TINY };
-    let wanted = |part: &str| named(part) || !(named("server") || named("dashboard"));
+    let wanted = |part: &str| named(part) || !PARTS.iter().any(|part| named(part));
     let mut table = table::Table::default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     if wanted("server") {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         runtime.block_on(server::measure(&sizes, &mut table));
+    }
+    if wanted("engine") {
+        runtime.block_on(engine::measure(&sizes, &mut table));
+    }
+    if wanted("plan") {
+        plan::measure(&sizes, &mut table);
     }
     if wanted("dashboard") {
         for machines in sizes.fleets {

@@ -13,7 +13,7 @@ use kube::{Client, Config};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use tempfile::TempDir;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_capstan");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_capstan");
 const PATIENCE: Duration = Duration::from_secs(300);
 /// A screen that did not change for this long has everything.
 const QUIET: Duration = Duration::from_millis(1500);
@@ -48,8 +48,12 @@ impl Server {
         self.folder.path().join("kubeconfig")
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn resident_mb(&self) -> u64 {
-        resident_mb(self.child.id())
+        resident_mb(self.pid())
     }
 
     pub async fn client(&self) -> Client {
