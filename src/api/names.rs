@@ -17,6 +17,8 @@ pub const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 pub mod label {
     pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
     pub const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+    /// On a Node, as label and as taint.
+    pub const NODE_ROLE_CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
     pub const CONTROL_PLANE_NAME: &str = "cluster.x-k8s.io/control-plane-name";
     pub const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";
     pub const SET_NAME: &str = "cluster.x-k8s.io/set-name";

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::external::{Reader, referring};
 use super::machine::probe;
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_key_of, log_blockers, status as status_write};
+use super::{Context, apply, cluster_key_of, keys, log_blockers, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::finalizer;
@@ -17,6 +17,7 @@ use crate::observe;
 use crate::plan::cluster as planned;
 use crate::plan::ownership::has_finalizer;
 use crate::status::cluster as judged;
+use crate::workload::Announcement;
 
 pub struct Clusters {
     context: Context,
@@ -42,7 +43,7 @@ impl Controller for Clusters {
 
     fn triggers(&self) -> Vec<Trigger> {
         let caches = &self.context.caches;
-        let clusters = caches.clusters.clone();
+        let (clusters, all) = (caches.clusters.clone(), caches.clusters.clone());
         vec![
             Trigger::own(&caches.clusters),
             by_label(&caches.machine_deployments),
@@ -51,7 +52,14 @@ impl Controller for Clusters {
             by_label(&caches.machines),
             // Before an object is adopted it has neither owner nor label, so the references are searched.
             caches.externals.trigger(Reader::Cluster, move |turned| referring(&clusters, turned, references)),
-            Trigger::announced(self.context.workload.changes(), |key| vec![key.clone()]),
+            Trigger::announced(self.context.workload.changes(), Announcement::Missed, move |announcement| {
+                match announcement {
+                    Announcement::Cluster(key) => vec![key.clone()],
+                    // A Cluster is judged by its connection and by its Machines, not by Nodes.
+                    Announcement::Node { .. } => Vec::new(),
+                    Announcement::Missed => keys(&all.list()),
+                }
+            }),
         ]
     }
 

@@ -129,24 +129,23 @@ impl Trigger {
         })
     }
 
-    /// On every key another part announces, such as the workload clusters whose state changed.
-    pub fn announced(
-        mut receiver: tokio::sync::broadcast::Receiver<ObjectKey>,
-        keys: impl Fn(&ObjectKey) -> Vec<ObjectKey> + Send + Sync + 'static,
+    /// On everything that another part announces, such as changes in workload clusters. `missed` stands for
+    /// announcements that came too fast to be read.
+    pub fn announced<A: Clone + Send + Sync + 'static>(
+        mut receiver: tokio::sync::broadcast::Receiver<A>,
+        missed: A,
+        keys: impl Fn(&A) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
         use tokio::sync::broadcast::error::RecvError;
         Self(Box::new(move |enqueue| {
             tokio::spawn(async move {
                 loop {
-                    match receiver.recv().await {
-                        Ok(key) => keys(&key).into_iter().for_each(|key| enqueue(key)),
-                        Err(RecvError::Lagged(missed)) => {
-                            tracing::warn!(
-                                "{missed} announcements were missed; a later one makes up for them"
-                            );
-                        }
+                    let announcement = match receiver.recv().await {
+                        Ok(announcement) => announcement,
+                        Err(RecvError::Lagged(_)) => missed.clone(),
                         Err(RecvError::Closed) => return,
-                    }
+                    };
+                    keys(&announcement).into_iter().for_each(|key| enqueue(key));
                 }
             });
         }))
@@ -162,4 +161,34 @@ pub fn owners<K: Live>(object: &K, group: &str, kind: &str) -> Vec<ObjectKey> {
         .filter(|r| refers_to(r, group, kind))
         .map(|r| ObjectKey::new(namespace.clone(), r.name.clone()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tokio::sync::broadcast;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn announcements_that_came_too_fast_wake_everything() {
+        let (sender, receiver) = broadcast::channel(2);
+        let all = || vec![ObjectKey::new("ns", "a"), ObjectKey::new("ns", "b")];
+        let trigger = Trigger::announced(receiver, None, move |name: &Option<&'static str>| {
+            name.map_or_else(all, |name| vec![ObjectKey::new("ns", name)])
+        });
+        for name in ["1", "2", "3"] {
+            sender.send(Some(name)).expect("a listener");
+        }
+        drop(sender);
+        let woken = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&woken);
+        (trigger.0)(Arc::new(move |key: ObjectKey| seen.lock().push(key.name)));
+        while Arc::strong_count(&woken) > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(*woken.lock(), ["a", "b", "2", "3"]);
+    }
 }

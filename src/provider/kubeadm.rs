@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::api::names::label::NODE_ROLE_CONTROL_PLANE;
 use crate::time::{Timestamp, to_k8s};
 
-pub const CONTROL_PLANE_ROLE: &str = "node-role.kubernetes.io/control-plane";
 const KUBE_SYSTEM: &str = "kube-system";
 /// The image that upstream's fake gives CoreDNS.
 pub const CORE_DNS_IMAGE: &str = "registry.k8s.io/coredns/coredns:v1.10.1";
@@ -39,8 +39,8 @@ pub fn node(facts: &NodeFacts<'_>) -> Node {
     ]);
     let mut taints = None;
     if facts.control_plane {
-        labels.insert(CONTROL_PLANE_ROLE.to_owned(), String::new());
-        let (key, effect) = (CONTROL_PLANE_ROLE.to_owned(), "NoSchedule".to_owned());
+        labels.insert(NODE_ROLE_CONTROL_PLANE.to_owned(), String::new());
+        let (key, effect) = (NODE_ROLE_CONTROL_PLANE.to_owned(), "NoSchedule".to_owned());
         taints = Some(vec![Taint { key, effect, ..Taint::default() }]);
     }
     let conditions =

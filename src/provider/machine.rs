@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use super::boot::{Boot, Delays, Phase};
 use super::conditions::{DevCondition, paused, ready, set};
 use super::etcd::Member;
+use super::sim_cluster::SimMachine;
 use super::tenants::TenantSpec;
-use super::world::{SimMachine, World};
+use super::world::World;
 use super::{HOLD_ANNOTATION, PODS_ANNOTATION, cluster::ONLY_IN_MEMORY};
 use crate::api::cluster::Cluster;
 use crate::api::condition::{self as conditions, find};
@@ -22,6 +23,7 @@ use crate::client::{Cache, Mode, Precondition, Writer};
 use crate::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
 use crate::rng::Rng;
 use crate::time::{Clock, Timestamp, from_k8s};
+use crate::workload::Announcement;
 
 const FINALIZER: &str = "devmachine.infrastructure.cluster.x-k8s.io";
 /// All phases are over; upstream skips its delays when it sees this after a restart.
@@ -92,24 +94,21 @@ impl DevMachines {
         let (hold, version) = (held_at(&scope.dev), scope.machine.spec.version.clone().unwrap_or_default());
         let name = scope.key.name.as_str();
         let up_to_date = self.world.read(&scope.cluster_key, |sim, _| {
-            sim.machines.get(name).map(|machine| machine.boot.hold == hold && machine.version == version)
+            sim.machine(name).map(|machine| machine.boot.hold == hold && machine.version == version)
         });
         match up_to_date.flatten() {
             None => self.restore(scope, spec),
             Some(true) => {}
-            Some(false) => self.world.change(&scope.cluster_key, |sim| {
-                if let Some(machine) = sim.machines.get_mut(name) {
-                    machine.boot.hold = hold;
-                    machine.version = version;
-                }
-            }),
+            Some(false) => {
+                self.world.change(&scope.cluster_key, |sim| sim.set_machine_facts(name, hold, version))
+            }
         }
         self.look(scope)
     }
 
     fn look(&self, scope: &Scope) -> Option<Seen> {
         let look = self.world.read(&scope.cluster_key, |sim, _| {
-            let machine = sim.machines.get(&scope.key.name)?;
+            let machine = sim.machine(&scope.key.name)?;
             let member = sim.etcd.member(&scope.key.name).cloned();
             Some(Seen { boot: machine.boot.clone(), member, addresses: machine.addresses.clone() })
         });
@@ -371,8 +370,14 @@ impl Controller for DevMachines {
                 new.filter(|_| wakes).map(|c| of_cluster(&by_cluster, &ObjectKey::of(c))).unwrap_or_default()
             }),
             // Only control planes have something to note that others may change: member and leader.
-            Trigger::announced(self.world.subscribe(), move |cluster| {
-                let mut members = by_world.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
+            Trigger::announced(self.world.subscribe(), Announcement::Missed, move |announcement| {
+                let mut members = match announcement {
+                    Announcement::Cluster(key) => {
+                        by_world.labelled(&key.namespace, label::CLUSTER_NAME, &key.name)
+                    }
+                    Announcement::Node { .. } => Vec::new(),
+                    Announcement::Missed => by_world.list(),
+                };
                 members.retain(|dev| {
                     dev.metadata.labels.iter().flatten().any(|(l, _)| l == label::CONTROL_PLANE)
                 });

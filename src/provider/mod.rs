@@ -11,6 +11,7 @@ mod etcd;
 pub mod faults;
 mod kubeadm;
 mod machine;
+mod sim_cluster;
 mod tenants;
 mod workload;
 mod world;

@@ -112,6 +112,14 @@ struct Volume {
     detaches: Option<Timestamp>,
 }
 
+/// What ended by itself.
+#[derive(Debug, Default)]
+pub struct Ended {
+    pub pods: Vec<ObjectKey>,
+    /// Nodes on which something ended, or began to.
+    pub nodes: BTreeSet<String>,
+}
+
 /// All pods and volumes of one cluster that the annotation asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenants {
@@ -163,27 +171,27 @@ impl Tenants {
         Some(Eviction::Started)
     }
 
-    /// Lets end what is due; `is_alive` says whether the kubelet of a node still works. Gives back the
-    /// pods that are gone, and whether anything happened.
+    /// Lets end what is due; `is_alive`: does the kubelet of a node still work?
     pub fn advance(
         &mut self,
         now: Timestamp,
         nodes: &BTreeMap<String, Arc<Node>>,
         is_alive: impl Fn(&str) -> bool,
-    ) -> (Vec<ObjectKey>, bool) {
-        let mut happened = false;
+    ) -> Ended {
+        let mut ended = Ended::default();
         for tenant in self.pods.values_mut().filter(|t| t.ends.is_none()) {
             let cordoned = nodes.get(&tenant.node).and_then(|n| n.spec.as_ref()?.unschedulable) == Some(true);
             if let (true, Some(seconds)) = (cordoned, tenant.spec.completion_seconds) {
                 tenant.ends = Some(now + scaled(seconds, self.time_scale));
-                happened = true;
+                ended.nodes.insert(tenant.node.clone());
             }
         }
         let is_due = |t: &Tenant| is_alive(&t.node) && t.ends.is_some_and(|ends| ends <= now);
         let due = self.pods.iter().filter(|(_, tenant)| is_due(tenant));
-        let gone: Vec<ObjectKey> = due.map(|(key, _)| key.clone()).collect();
-        for key in &gone {
+        ended.pods = due.map(|(key, _)| key.clone()).collect();
+        for key in &ended.pods {
             let Some(tenant) = self.pods.remove(key) else { continue };
+            ended.nodes.insert(tenant.node.clone());
             let Some(claim) = &tenant.spec.claim else { continue };
             let claim = ObjectKey::new(key.namespace.clone(), format!("{claim}-{}", tenant.node));
             let detaches = tenant.ends.unwrap_or(now) + scaled(tenant.spec.detach_seconds, self.time_scale);
@@ -191,10 +199,10 @@ impl Tenants {
             used.for_each(|volume| volume.detaches = Some(detaches));
         }
         for volume in self.volumes.values_mut().filter(|v| v.detaches.is_some_and(|at| at <= now)) {
-            (volume.node, volume.detaches, happened) = (None, None, true);
+            ended.nodes.extend(volume.node.take());
+            volume.detaches = None;
         }
-        happened |= !gone.is_empty();
-        (gone, happened)
+        ended
     }
 
     /// When something ends next, after `now`.

@@ -10,11 +10,11 @@ use serde_json::json;
 use super::World;
 use super::boot::{Boot, Delays};
 use super::faults::Fault;
-use super::world::SimMachine;
+use super::sim_cluster::SimMachine;
 use crate::api::key::ObjectKey;
 use crate::rng::Rng;
 use crate::time::{Clock, TimeSource, Timestamp};
-use crate::workload::{Eviction, PodScope, Workload, WorkloadError};
+use crate::workload::{Announcement, Eviction, PodScope, Workload, WorkloadError};
 
 #[derive(Clone)]
 struct Hand(Arc<Mutex<Timestamp>>);
@@ -50,7 +50,7 @@ fn world(names: &[&str]) -> (World, Hand) {
                 member_id: at as u64 + 1,
                 tenants: Vec::new(),
             };
-            sim.machines.insert((*name).to_owned(), machine);
+            sim.put_machine(name, machine);
         });
     }
     (world, hand)
@@ -79,7 +79,10 @@ async fn patches_stay_and_changes_are_announced() {
     let patch = json!({"metadata": {"labels": {"x": "y"}}, "spec": {"unschedulable": true}});
     let node = world.patch_node(&cluster(), "a", &patch).await.expect("patched");
     assert_eq!(node.spec.and_then(|s| s.unschedulable), Some(true));
-    assert_eq!(changes.try_recv().expect("announced"), cluster());
+    let Announcement::Node { cluster: of, node } = changes.try_recv().expect("announced") else {
+        panic!("of a node");
+    };
+    assert_eq!((of, node.name.as_str(), node.is_control_plane), (cluster(), "a", true));
     world.patch_node(&cluster(), "a", &patch).await.expect("patched");
     assert!(changes.try_recv().is_err(), "the same again is no change");
     let missing = world.patch_node(&cluster(), "z", &patch).await;
@@ -169,7 +172,7 @@ fn busy(pods: serde_json::Value) -> (World, Hand) {
             member_id: 9,
             tenants: super::tenants::TenantSpec::parse(&pods.to_string()).expect("pods"),
         };
-        sim.machines.insert("w".to_owned(), machine);
+        sim.put_machine("w", machine);
     });
     (world, hand)
 }

@@ -18,8 +18,9 @@ use super::world::World;
 use crate::api::key::ObjectKey;
 use crate::api::merge;
 use crate::time::Timestamp;
-use crate::workload::nodes::provider_id;
-use crate::workload::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+use crate::workload::{
+    Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError,
+};
 
 /// How long an eviction takes to answer under [`Fault::SlowEvictions`].
 const SLOW_EVICTION: Duration = Duration::from_secs(6);
@@ -30,12 +31,12 @@ impl Workload for World {
         self.link(cluster)
     }
 
-    fn changes(&self) -> broadcast::Receiver<ObjectKey> {
+    fn changes(&self) -> broadcast::Receiver<Announcement> {
         self.subscribe()
     }
 
     async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
-        self.ask(cluster, |sim| Ok(sim.nodes.keys().filter_map(|name| sim.seen_node(name)).collect()))
+        self.ask(cluster, |sim| Ok(sim.seen_nodes()))
     }
 
     async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError> {
@@ -43,10 +44,7 @@ impl Workload for World {
     }
 
     async fn nodes_with(&self, cluster: &ObjectKey, id: &str) -> Result<Vec<Arc<Node>>, WorkloadError> {
-        self.ask(cluster, |sim| {
-            let found = sim.nodes.iter().filter(|(_, node)| provider_id(node) == Some(id));
-            Ok(found.filter_map(|(name, _)| sim.seen_node(name)).collect())
-        })
+        self.ask(cluster, |sim| Ok(sim.seen_nodes_with(id)))
     }
 
     async fn patch_node(
@@ -55,18 +53,12 @@ impl Workload for World {
         name: &str,
         patch: &Value,
     ) -> Result<Node, WorkloadError> {
-        self.tell(cluster, |sim| {
-            let node =
-                sim.nodes.get_mut(name).ok_or_else(|| WorkloadError::NotFound(format!("Node {name}")))?;
-            *node = Arc::new(patched(node.as_ref(), patch)?);
-            let seen = sim.seen_node(name).map(Arc::unwrap_or_clone);
-            seen.ok_or_else(|| WorkloadError::NotFound(format!("Node {name}")))
-        })
+        self.tell(cluster, |sim| sim.patch_node(name, patch))
     }
 
     async fn delete_node(&self, cluster: &ObjectKey, name: &str) -> Result<(), WorkloadError> {
         self.tell(cluster, |sim| {
-            sim.nodes.remove(name);
+            sim.remove_node(name);
             Ok(())
         })
     }
@@ -108,13 +100,7 @@ impl Workload for World {
             tokio::time::sleep(SLOW_EVICTION).await;
         }
         let now = self.now();
-        self.tell(cluster, |sim| {
-            let Some(found) = sim.pods.get_mut(pod) else { return Ok(Eviction::Gone) };
-            Ok(sim.tenants.evict(found, grace_period_s, now).unwrap_or_else(|| {
-                sim.pods.remove(pod);
-                Eviction::Started
-            }))
-        })
+        self.tell(cluster, |sim| Ok(sim.evict(pod, grace_period_s, now)))
     }
 
     async fn bootstrap_token(
@@ -182,7 +168,10 @@ impl Workload for World {
 }
 
 /// A merge patch on a typed object.
-fn patched<T: Serialize + DeserializeOwned>(object: &T, patch: &Value) -> Result<T, WorkloadError> {
+pub(super) fn patched<T: Serialize + DeserializeOwned>(
+    object: &T,
+    patch: &Value,
+) -> Result<T, WorkloadError> {
     let refused =
         |error: serde_json::Error| WorkloadError::Refused(format!("the patch does not fit: {error}"));
     let mut value = serde_json::to_value(object).map_err(refused)?;

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use super::nodes::provider_id;
 use super::probe::{Live, Prober, Slot};
 use super::token;
-use super::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+use super::{Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectKey;
 use crate::client::write::Part;
@@ -33,7 +33,7 @@ pub struct KubeWorkloads(Arc<Inner>);
 
 struct Inner {
     slots: Mutex<BTreeMap<ObjectKey, Kept>>,
-    changes: broadcast::Sender<ObjectKey>,
+    changes: broadcast::Sender<Announcement>,
     management: Writer,
     clock: Clock,
     rng: Rng,
@@ -217,7 +217,7 @@ impl Workload for KubeWorkloads {
         self.0.slots.lock().get(cluster).map(|kept| kept.slot.lock().connection.clone()).unwrap_or_default()
     }
 
-    fn changes(&self) -> broadcast::Receiver<ObjectKey> {
+    fn changes(&self) -> broadcast::Receiver<Announcement> {
         self.0.changes.subscribe()
     }
 

@@ -19,6 +19,7 @@ mod probe;
 pub mod router;
 mod token;
 
+pub use nodes::NodeIdentity;
 pub use router::Router;
 
 /// Everything the controllers ask of workload clusters. `cluster` is the key of the Cluster object.
@@ -27,8 +28,8 @@ pub trait Workload: Send + Sync + 'static {
     /// How the connection is: data, no request.
     fn connection(&self, cluster: &ObjectKey) -> Connection;
 
-    /// Keys of clusters in which something changed: nodes, pods, members, or the connection itself.
-    fn changes(&self) -> broadcast::Receiver<ObjectKey>;
+    /// What changes from now on.
+    fn changes(&self) -> broadcast::Receiver<Announcement>;
 
     /// All of them.
     async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError>;
@@ -109,6 +110,17 @@ pub trait Workload: Send + Sync + 'static {
         addon: Addon,
         image: &str,
     ) -> Result<(), WorkloadError>;
+}
+
+/// A change in a workload cluster that controllers may have to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// The connection, etcd or the settings of this Cluster: every object of it may look different.
+    Cluster(ObjectKey),
+    /// A Node, or what runs on it: came, changed or went.
+    Node { cluster: ObjectKey, node: NodeIdentity },
+    /// Announcements were missed: anything may have changed.
+    Missed,
 }
 
 /// Add-ons that kubeadm installs and the control plane keeps in step with the version.

@@ -8,11 +8,33 @@ use k8s_openapi::api::core::v1::Node;
 use parking_lot::Mutex;
 
 use crate::api::key::ObjectKey;
+use crate::api::names::label::NODE_ROLE_CONTROL_PLANE;
 use crate::client::{Cache, Change};
 
 /// Names of Nodes by provider ID: every Machine asks for its own, so that looking through all of them
 /// would cost the square of their number.
 type Names = BTreeMap<String, BTreeSet<String>>;
+
+/// What identifies a Node to the controllers that look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeIdentity {
+    pub name: String,
+    pub provider_id: Option<String>,
+    /// It has, or just had, the label of control plane Nodes.
+    pub is_control_plane: bool,
+}
+
+impl NodeIdentity {
+    #[must_use]
+    pub fn of(node: &Node) -> Self {
+        let labels = node.metadata.labels.as_ref();
+        Self {
+            name: node.metadata.name.clone().unwrap_or_default(),
+            provider_id: provider_id(node).map(str::to_owned),
+            is_control_plane: labels.is_some_and(|labels| labels.contains_key(NODE_ROLE_CONTROL_PLANE)),
+        }
+    }
+}
 
 /// Cheap to clone; all clones read the same Nodes.
 #[derive(Clone)]

@@ -5,16 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Node, Secret};
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
-use super::nodes::Nodes;
-use super::{Connection, FAILURES_MAX};
+use super::nodes::{NodeIdentity, Nodes};
+use super::{Announcement, Connection, FAILURES_MAX};
 use crate::api::key::ObjectKey;
 use crate::client::errors::{Cause, classify};
-use crate::client::{Client, Writer, connect, explain, get};
+use crate::client::{Change, Client, Writer, connect, explain, get};
 use crate::rng::Rng;
 use crate::time::{Clock, Timestamp};
 
@@ -44,7 +44,7 @@ pub struct Prober {
     pub cluster: ObjectKey,
     pub management: Writer,
     pub slot: Arc<Mutex<Slot>>,
-    pub changes: broadcast::Sender<ObjectKey>,
+    pub changes: broadcast::Sender<Announcement>,
     pub clock: Clock,
     pub rng: Rng,
     pub read_only: bool,
@@ -97,8 +97,11 @@ impl Prober {
     async fn keep(&self, client: Client) -> Lost {
         let nodes = Nodes::default();
         let (changes, cluster) = (self.changes.clone(), self.cluster.clone());
-        // Nobody listening is fine.
-        nodes.cache.on_change(move |_| drop(changes.send(cluster.clone())));
+        nodes.cache.on_change(move |change: &Change<'_, Node>| {
+            let Some(node) = turned(change) else { return };
+            // It is fine when there is no listener.
+            let _ = changes.send(Announcement::Node { cluster: cluster.clone(), node });
+        });
         let mut feed = JoinSet::new();
         feed.spawn(nodes.cache.clone().follow(client.clone(), self.rng.clone()));
         self.slot.lock().live = Some(Live { writer: self.management.on(client.clone()), nodes });
@@ -159,9 +162,16 @@ impl Prober {
     }
 
     fn announce(&self) {
-        // Nobody listening is fine.
-        let _ = self.changes.send(self.cluster.clone());
+        // It is fine when there is no listener.
+        let _ = self.changes.send(Announcement::Cluster(self.cluster.clone()));
     }
+}
+
+/// The Node that changed. One that loses the label of control planes still counts as one of them.
+fn turned(change: &Change<'_, Node>) -> Option<NodeIdentity> {
+    let mut node = NodeIdentity::of(change.new.or(change.old)?);
+    node.is_control_plane |= change.old.is_some_and(|old| NodeIdentity::of(old).is_control_plane);
+    Some(node)
 }
 
 /// One cheap request with a limit in time.

@@ -10,7 +10,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::Value;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use super::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+use super::{Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
 use crate::api::cluster::Cluster;
 use crate::api::dev::DevCluster;
 use crate::api::key::ObjectKey;
@@ -25,7 +25,7 @@ pub struct Router {
     simulated: Arc<dyn Workload>,
     real: Arc<dyn Workload>,
     is_simulated: IsSimulated,
-    changes: broadcast::Sender<ObjectKey>,
+    changes: broadcast::Sender<Announcement>,
 }
 
 impl Router {
@@ -55,14 +55,15 @@ pub fn by_infrastructure(clusters: Cache<Cluster>, dev_clusters: Cache<DevCluste
     })
 }
 
-async fn forward(mut source: broadcast::Receiver<ObjectKey>, changes: broadcast::Sender<ObjectKey>) {
+async fn forward(mut source: broadcast::Receiver<Announcement>, changes: broadcast::Sender<Announcement>) {
     loop {
-        match source.recv().await {
-            // Nobody listening is fine.
-            Ok(key) => drop(changes.send(key)),
-            Err(RecvError::Lagged(missed)) => tracing::warn!("{missed} workload announcements were missed"),
+        let announcement = match source.recv().await {
+            Ok(announcement) => announcement,
+            Err(RecvError::Lagged(_)) => Announcement::Missed,
             Err(RecvError::Closed) => return,
-        }
+        };
+        // It is fine when there is no listener.
+        let _ = changes.send(announcement);
     }
 }
 
@@ -72,7 +73,7 @@ impl Workload for Router {
         self.of(cluster).connection(cluster)
     }
 
-    fn changes(&self) -> broadcast::Receiver<ObjectKey> {
+    fn changes(&self) -> broadcast::Receiver<Announcement> {
         self.changes.subscribe()
     }
 

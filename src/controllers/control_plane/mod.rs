@@ -21,6 +21,7 @@ use crate::api::reference::ContractRef;
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::control_plane::{Act, Decision, decide};
 use crate::status::control_plane::{OWNED, OWNED_ON_MACHINES, status};
+use crate::workload::Announcement;
 
 const KIND: &str = "KubeadmControlPlane";
 
@@ -113,7 +114,7 @@ impl Controller for ControlPlaneController {
         let caches = &self.context.caches;
         let by_cluster = caches.clusters.clone();
         let by_label = caches.clusters.clone();
-        let (control_planes, all) = (caches.control_planes.clone(), caches.control_planes.clone());
+        let [control_planes, all, every] = std::array::from_fn(|_| caches.control_planes.clone());
         vec![
             Trigger::own(&caches.control_planes),
             Trigger::owned_by(&caches.machines, CONTROL_PLANE_GROUP, KIND),
@@ -137,8 +138,14 @@ impl Controller for ControlPlaneController {
                 Some(_) => Vec::new(),
                 None => keys(&all.list()),
             }),
-            Trigger::announced(self.context.workload.changes(), move |cluster| {
-                by_cluster.get(cluster).and_then(|c| key_of(&c)).into_iter().collect()
+            Trigger::announced(self.context.workload.changes(), Announcement::Missed, move |announcement| {
+                match announcement {
+                    Announcement::Node { node, .. } if !node.is_control_plane => Vec::new(),
+                    Announcement::Cluster(cluster) | Announcement::Node { cluster, .. } => {
+                        by_cluster.get(cluster).and_then(|c| key_of(&c)).into_iter().collect()
+                    }
+                    Announcement::Missed => keys(&every.list()),
+                }
             }),
         ]
     }

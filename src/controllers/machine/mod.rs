@@ -12,17 +12,19 @@ use async_trait::async_trait;
 pub use self::observe::probe;
 use super::external::{Reader, owners, referring};
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_turned, status as status_write};
+use super::{Context, apply, cluster_turned, keys, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef, cluster_label};
 use crate::api::machine::Machine;
 use crate::api::names::{CORE_GROUP, finalizer, label};
 use crate::api::reference::ContractRef;
+use crate::client::Cache;
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::plan::ownership::has_finalizer;
 use crate::plan::{Plan, machine as planned};
 use crate::status::machine::{self as judged, Observed};
 use crate::time::Timestamp;
+use crate::workload::Announcement;
 
 pub struct Machines {
     context: Context,
@@ -89,6 +91,28 @@ fn references(machine: &Machine) -> [Option<&ContractRef>; 2] {
     [Some(&machine.spec.infrastructure_ref), machine.spec.bootstrap.config_ref.as_ref()]
 }
 
+fn of_cluster(machines: &Cache<Machine>, cluster: &ObjectKey) -> Vec<Arc<Machine>> {
+    machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name)
+}
+
+/// The Machines that look different after a change in a workload cluster.
+/// Source: `nodeToMachine`, `machine_controller.go`, v1.14.0.
+fn concerned(machines: &Cache<Machine>, announcement: &Announcement) -> Vec<Arc<Machine>> {
+    match announcement {
+        Announcement::Cluster(cluster) => of_cluster(machines, cluster),
+        Announcement::Node { cluster, node } => {
+            let mut found = of_cluster(machines, cluster);
+            found.retain(|machine| {
+                let has_id = node.provider_id.is_some() && machine.spec.provider_id == node.provider_id;
+                let recorded = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
+                has_id || recorded.is_some_and(|recorded| recorded.name == node.name)
+            });
+            found
+        }
+        Announcement::Missed => machines.list(),
+    }
+}
+
 /// When a plan wants to be looked at again.
 fn outcome(plan: &Plan) -> Outcome {
     let recheck = plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter);
@@ -103,14 +127,7 @@ impl Controller for Machines {
 
     fn triggers(&self) -> Vec<Trigger> {
         let caches = &self.context.caches;
-        let of_cluster = |machines: crate::client::Cache<Machine>| {
-            move |cluster: &ObjectKey| -> Vec<ObjectKey> {
-                let found = machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
-                found.iter().map(|m| ObjectKey::of(m.as_ref())).collect()
-            }
-        };
-        let (on_cluster, on_workload) =
-            (of_cluster(caches.machines.clone()), of_cluster(caches.machines.clone()));
+        let (by_cluster, by_announcement) = (caches.machines.clone(), caches.machines.clone());
         let (of_deployment, referrers) = (caches.machines.clone(), caches.machines.clone());
         vec![
             Trigger::own(&caches.machines),
@@ -119,7 +136,7 @@ impl Controller for Machines {
                 None => referring(&referrers, turned, references),
             }),
             Trigger::on(&caches.clusters, move |old, new| match cluster_turned(old, new) {
-                Some(key) => on_cluster(&key),
+                Some(key) => keys(&of_cluster(&by_cluster, &key)),
                 None => Vec::new(),
             }),
             // A MachineSet follows its MachineDeployment, and Machines are compared with both.
@@ -133,7 +150,9 @@ impl Controller for Machines {
                 let found = of_deployment.labelled(&key.namespace, label::DEPLOYMENT_NAME, &key.name);
                 found.iter().map(|m| ObjectKey::of(m.as_ref())).collect()
             }),
-            Trigger::announced(self.context.workload.changes(), on_workload),
+            Trigger::announced(self.context.workload.changes(), Announcement::Missed, move |announcement| {
+                keys(&concerned(&by_announcement, announcement))
+            }),
         ]
     }
 
@@ -164,5 +183,54 @@ impl Controller for Machines {
 
     fn concurrency(&self) -> usize {
         100
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::workload::NodeIdentity;
+
+    fn machine(cluster: &str, name: &str, provider_id: Option<&str>, node: Option<&str>) -> Machine {
+        serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": name, "namespace": "ns", "labels": {label::CLUSTER_NAME: cluster}},
+            "spec": {"clusterName": cluster, "providerID": provider_id, "bootstrap": {},
+                     "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": name}},
+            "status": {"nodeRef": node.map(|name| json!({"name": name}))},
+        }))
+        .expect("a Machine")
+    }
+
+    #[test]
+    fn a_node_concerns_its_own_machine_and_no_other() {
+        let machines = Cache::new();
+        for (cluster, name, provider_id, node) in [
+            ("c", "by-id", Some("p://1"), None),
+            ("c", "by-name", Some("p://2"), Some("n1")),
+            ("c", "without", None, None),
+            ("other", "elsewhere", Some("p://1"), Some("n1")),
+        ] {
+            machines.upsert(machine(cluster, name, provider_id, node));
+        }
+        let names = |announcement: &Announcement| -> Vec<String> {
+            let found = concerned(&machines, announcement);
+            found.iter().filter_map(|machine| machine.metadata.name.clone()).collect()
+        };
+        let cluster = ObjectKey::new("ns", "c");
+        let node = |name: &str, id: Option<&str>| Announcement::Node {
+            cluster: cluster.clone(),
+            node: NodeIdentity {
+                name: name.to_owned(),
+                provider_id: id.map(str::to_owned),
+                is_control_plane: false,
+            },
+        };
+        assert_eq!(names(&node("n1", Some("p://1"))), ["by-id", "by-name"]);
+        assert_eq!(names(&node("n9", None)), Vec::<String>::new(), "two that have no ID are not the same");
+        assert_eq!(names(&Announcement::Cluster(cluster.clone())).len(), 3);
+        assert_eq!(names(&Announcement::Missed).len(), 4);
     }
 }

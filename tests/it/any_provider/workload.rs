@@ -6,7 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use capstan::api::key::ObjectKey;
 use capstan::time::{Clock, Timestamp};
-use capstan::workload::{Addon, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+use capstan::workload::{
+    Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError,
+};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -18,7 +20,7 @@ use tokio::sync::broadcast;
 pub struct Yard {
     clock: Clock,
     nodes: Mutex<BTreeMap<String, Arc<Node>>>,
-    changes: broadcast::Sender<ObjectKey>,
+    changes: broadcast::Sender<Announcement>,
 }
 
 impl Yard {
@@ -46,13 +48,13 @@ impl Yard {
         let node: Node = serde_json::from_value(node).expect("a Node");
         if self.nodes.lock().insert(name.to_owned(), Arc::new(node)).is_none() {
             // Nobody listening is fine.
-            let _ = self.changes.send(cluster.clone());
+            let _ = self.changes.send(Announcement::Cluster(cluster.clone()));
         }
     }
 
     pub fn leave(&self, cluster: &ObjectKey, name: &str) {
         if self.nodes.lock().remove(name).is_some() {
-            let _ = self.changes.send(cluster.clone());
+            let _ = self.changes.send(Announcement::Cluster(cluster.clone()));
         }
     }
 
@@ -68,7 +70,7 @@ impl Workload for Yard {
         Connection { last_probe: now, last_probe_success: now, consecutive_failures: 0, connected: true }
     }
 
-    fn changes(&self) -> broadcast::Receiver<ObjectKey> {
+    fn changes(&self) -> broadcast::Receiver<Announcement> {
         self.changes.subscribe()
     }
 

@@ -7,9 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::machine::{COMPONENTS, LABELS_AND_TAINTS, OwnedMachine};
 use crate::api::condition::Status;
+use crate::api::names::label::NODE_ROLE_CONTROL_PLANE as ROLE;
 use crate::status::conditions::setter::{CHECK_LOGS, condition};
 
-const ROLE: &str = "node-role.kubernetes.io/control-plane";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// Names of the static pods, in the order of [`COMPONENTS`].
 const POD_NAMES: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];

@@ -1,0 +1,440 @@
+//! One simulated cluster: machines, nodes, pods, etcd, the connection. Owns how they advance with time, and the
+//! record of what changed meanwhile; must not know API objects' conditions, nor who asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Taint};
+use serde_json::Value;
+
+use super::boot::{Boot, Phase};
+use super::etcd::Etcd;
+use super::faults::{Fault, Faults};
+use super::kubeadm::{self, NodeFacts};
+use super::tenants::{TenantSpec, Tenants};
+use super::workload::patched;
+use crate::api::key::ObjectKey;
+use crate::time::Timestamp;
+use crate::workload::nodes::{NodeIdentity, provider_id};
+use crate::workload::{Addon, Announcement, Connection, Eviction, FAILURES_MAX, WorkloadError};
+
+/// Between probes of a connected cluster, and between attempts to connect.
+/// Source: `controllers/clustercache`, v1.14.0.
+const PROBE_INTERVAL: TimeDelta = TimeDelta::seconds(10);
+const CONNECT_INTERVAL: TimeDelta = TimeDelta::seconds(30);
+/// After so long without a successful probe a controller's judgement changes (grace periods of 50 s and
+/// 5 min), so it is woken; a little later, because it compares with "longer than".
+const GRACE_ENDS: [TimeDelta; 2] = [TimeDelta::seconds(51), TimeDelta::seconds(301)];
+
+/// One workload cluster as it really is.
+#[derive(Debug)]
+pub struct SimCluster {
+    machines: BTreeMap<String, SimMachine>,
+    nodes: BTreeMap<String, Arc<Node>>,
+    /// Names of nodes by provider ID: every Machine asks for its own.
+    provider_ids: BTreeMap<String, BTreeSet<String>>,
+    /// By namespace and name.
+    pub pods: BTreeMap<ObjectKey, Pod>,
+    /// What is known of pods that the annotation asked for.
+    pub tenants: Tenants,
+    pub etcd: Etcd,
+    pub kubeadm_config: Option<ConfigMap>,
+    pub addons: BTreeMap<Addon, String>,
+    /// Ends of join tokens, by their public half.
+    pub join_tokens: BTreeMap<String, Timestamp>,
+    pub faults: Faults,
+    /// No machine gets further before: looking at all of them for every question would cost too much.
+    next_boot: Option<Timestamp>,
+    /// Machines whose API server is up: asked for before every answer.
+    serving: BTreeSet<String>,
+    link: Link,
+    changes: Changes,
+}
+
+/// What changed since it was announced last.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The connection, etcd, settings.
+    shared: bool,
+    nodes: BTreeMap<String, NodeIdentity>,
+}
+
+impl Changes {
+    #[must_use]
+    pub fn announcements(self, cluster: &ObjectKey) -> Vec<Announcement> {
+        let shared = self.shared.then(|| Announcement::Cluster(cluster.clone()));
+        let nodes = self.nodes.into_values();
+        let nodes = nodes.map(|node| Announcement::Node { cluster: cluster.clone(), node });
+        shared.into_iter().chain(nodes).collect()
+    }
+}
+
+/// What all machines of a cluster share, to be compared before and after an edit.
+#[derive(PartialEq)]
+pub struct Shared {
+    etcd: Etcd,
+    kubeadm_config: Option<ConfigMap>,
+    addons: BTreeMap<Addon, String>,
+    faults: Faults,
+}
+
+/// One machine, by the name of its DevMachine, which is also its node's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimMachine {
+    pub boot: Boot,
+    pub provider_id: String,
+    /// The Machine's version; what the kubelet reports is fixed when the node appears.
+    pub version: String,
+    pub control_plane: bool,
+    /// Type and address.
+    pub addresses: Vec<(&'static str, String)>,
+    pub member_id: u64,
+    /// Pods that start with its node.
+    pub tenants: Vec<TenantSpec>,
+}
+
+/// The connection from the engine to the cluster's API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// Never up; first tried at.
+    Never(Timestamp),
+    /// Since.
+    Up(Timestamp),
+    /// Last seen at.
+    Down(Timestamp),
+}
+
+impl SimCluster {
+    #[must_use]
+    pub fn new(now: Timestamp, time_scale: f64) -> Self {
+        Self {
+            machines: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            provider_ids: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            tenants: Tenants::new(time_scale),
+            etcd: Etcd::default(),
+            kubeadm_config: None,
+            addons: BTreeMap::new(),
+            join_tokens: BTreeMap::new(),
+            faults: Faults::new(),
+            next_boot: None,
+            serving: BTreeSet::new(),
+            link: Link::Never(now),
+            changes: Changes { shared: true, ..Changes::default() },
+        }
+    }
+
+    #[must_use]
+    pub fn machine(&self, name: &str) -> Option<&SimMachine> {
+        self.machines.get(name)
+    }
+
+    /// Adds a machine; it boots from then on.
+    pub fn put_machine(&mut self, name: &str, machine: SimMachine) {
+        self.next_boot = Some(Timestamp::MIN_UTC);
+        self.machines.insert(name.to_owned(), machine);
+    }
+
+    /// What may change of a machine: the phase that it does not get past, and its version.
+    pub fn set_machine_facts(&mut self, name: &str, hold: Option<Phase>, version: String) {
+        let Some(machine) = self.machines.get_mut(name) else { return };
+        (machine.boot.hold, machine.version) = (hold, version);
+        self.next_boot = Some(Timestamp::MIN_UTC);
+    }
+
+    fn put_node(&mut self, name: &str, node: Arc<Node>) {
+        if let Some(id) = provider_id(&node) {
+            self.provider_ids.entry(id.to_owned()).or_default().insert(name.to_owned());
+        }
+        self.nodes.insert(name.to_owned(), node);
+        self.note_node(name);
+    }
+
+    /// Takes a node away. One that is already gone is fine.
+    pub fn remove_node(&mut self, name: &str) {
+        self.note_node(name);
+        let Some(node) = self.nodes.remove(name) else { return };
+        if let Some(id) = provider_id(&node)
+            && let Some(names) = self.provider_ids.get_mut(id)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.provider_ids.remove(id);
+            }
+        }
+    }
+
+    /// Merges `patch` into a node; the node as it is then seen.
+    ///
+    /// # Errors
+    /// [`WorkloadError::NotFound`], or the patch does not fit.
+    pub fn patch_node(&mut self, name: &str, patch: &Value) -> Result<Node, WorkloadError> {
+        let missing = || WorkloadError::NotFound(format!("Node {name}"));
+        let before = self.nodes.get(name).ok_or_else(missing)?;
+        let after: Node = patched(before.as_ref(), patch)?;
+        if after != **before {
+            self.remove_node(name);
+            self.put_node(name, Arc::new(after));
+        }
+        self.seen_node(name).map(Arc::unwrap_or_clone).ok_or_else(missing)
+    }
+
+    /// Every node as it is seen, by name.
+    #[must_use]
+    pub fn seen_nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.keys().filter_map(|name| self.seen_node(name)).collect()
+    }
+
+    /// Those with a provider ID, as they are seen.
+    #[must_use]
+    pub fn seen_nodes_with(&self, id: &str) -> Vec<Arc<Node>> {
+        let names = self.provider_ids.get(id).into_iter().flatten();
+        names.filter_map(|name| self.seen_node(name)).collect()
+    }
+
+    /// Asks a pod to go.
+    pub fn evict(&mut self, pod: &ObjectKey, grace_period_s: Option<u32>, now: Timestamp) -> Eviction {
+        let Some(found) = self.pods.get_mut(pod) else { return Eviction::Gone };
+        let answer = self.tenants.evict(found, grace_period_s, now);
+        if let Some(node) = found.spec.as_ref().and_then(|spec| spec.node_name.clone()) {
+            self.note_node(&node);
+        }
+        answer.unwrap_or_else(|| {
+            self.pods.remove(pod);
+            Eviction::Started
+        })
+    }
+
+    /// What all machines share, as it is now.
+    #[must_use]
+    pub fn shared(&self) -> Shared {
+        Shared {
+            etcd: self.etcd.clone(),
+            kubeadm_config: self.kubeadm_config.clone(),
+            addons: self.addons.clone(),
+            faults: self.faults.clone(),
+        }
+    }
+
+    /// Notes that what all machines share is no longer as `before`.
+    pub fn note_shared(&mut self, before: &Shared) {
+        self.changes.shared |= self.shared() != *before;
+    }
+
+    fn note_node(&mut self, name: &str) {
+        if let Some(node) = self.nodes.get(name) {
+            let now = NodeIdentity::of(node);
+            let noted = self.changes.nodes.entry(name.to_owned()).or_insert_with(|| now.clone());
+            noted.is_control_plane |= now.is_control_plane;
+        }
+    }
+
+    /// What changed since the last call.
+    pub fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Does anything answer at the endpoint?
+    fn serves(&self) -> bool {
+        !self.faults.contains_key(&Fault::Unreachable) && !self.serving.is_empty()
+    }
+
+    /// Lets everything happen that is due.
+    pub fn advance(&mut self, now: Timestamp) {
+        if self.next_boot.is_some_and(|at| at <= now) {
+            self.boot(now);
+        }
+        let silent = |node: &str| self.faults.contains_key(&Fault::NodeSilent(node.to_owned()));
+        let ended = self.tenants.advance(now, &self.nodes, |node| !silent(node));
+        ended.pods.iter().for_each(|key| drop(self.pods.remove(key)));
+        ended.nodes.iter().for_each(|node| self.note_node(node));
+        self.update_link(now);
+    }
+
+    /// Lets machines boot as far as they are.
+    fn boot(&mut self, now: Timestamp) {
+        let due = |machine: &SimMachine| machine.boot.next_due().map(|(at, _)| at);
+        let is_due = |machine: &SimMachine| due(machine).is_some_and(|at| at <= now);
+        let booting = self.machines.iter().filter(|(_, machine)| is_due(machine));
+        let names: Vec<String> = booting.map(|(name, _)| name.clone()).collect();
+        for name in &names {
+            while let Some(phase) = self.machines.get_mut(name).and_then(|m| m.boot.advance(now)) {
+                self.came_up(name, phase);
+            }
+        }
+        self.next_boot = self.machines.values().filter_map(due).min();
+    }
+
+    /// What a finished phase leaves behind.
+    fn came_up(&mut self, name: &str, phase: Phase) {
+        let Some(machine) = self.machines.get(name) else { return };
+        let Some(at) = machine.boot.since(phase) else { return };
+        match phase {
+            Phase::Vm => {}
+            Phase::Node => {
+                let node = kubeadm::node(&NodeFacts {
+                    name,
+                    provider_id: &machine.provider_id,
+                    version: &machine.version,
+                    addresses: &machine.addresses,
+                    control_plane: machine.control_plane,
+                    at,
+                });
+                let pods = self.tenants.settle(name, &machine.tenants, at);
+                self.put_node(name, Arc::new(node));
+                self.pods.extend(pods.into_iter().map(|pod| (ObjectKey::of(&pod), pod)));
+            }
+            Phase::Etcd => {
+                self.changes.shared = true;
+                self.etcd.start(name, machine.member_id);
+                self.add_pod("etcd", name, at);
+            }
+            Phase::ApiServer => {
+                let version = machine.version.clone();
+                self.changes.shared = true;
+                self.serving.insert(name.to_owned());
+                for component in ["kube-apiserver", "kube-scheduler", "kube-controller-manager"] {
+                    self.add_pod(component, name, at);
+                }
+                self.kubeadm_config.get_or_insert_with(|| kubeadm::config_map(at));
+                self.addons.entry(Addon::KubeProxy).or_insert_with(|| kubeadm::kube_proxy_image(&version));
+                self.addons.entry(Addon::CoreDns).or_insert_with(|| kubeadm::CORE_DNS_IMAGE.to_owned());
+            }
+        }
+    }
+
+    fn add_pod(&mut self, component: &str, node: &str, at: Timestamp) {
+        let pod = kubeadm::static_pod(component, node, at);
+        self.pods.insert(ObjectKey::of(&pod), pod);
+    }
+
+    /// Takes a machine and all that runs on it away, in upstream's order: node, etcd, API server,
+    /// scheduler, controller manager, machine.
+    pub fn remove_machine(&mut self, name: &str, now: Timestamp) {
+        let Some(machine) = self.machines.remove(name) else { return };
+        self.changes.shared |= machine.control_plane;
+        self.remove_node(name);
+        self.serving.remove(name);
+        self.etcd.stop(name);
+        self.tenants.leave(name);
+        self.pods.retain(|_, pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) != Some(name));
+        self.update_link(now);
+    }
+
+    fn update_link(&mut self, now: Timestamp) {
+        let next = match (self.link, self.serves()) {
+            (Link::Never(_) | Link::Down(_), true) => Link::Up(now),
+            (Link::Up(_), false) => Link::Down(now),
+            (same, _) => same,
+        };
+        self.changes.shared |= std::mem::replace(&mut self.link, next) != next;
+    }
+
+    /// As a prober would report it at `now`.
+    pub fn connection(&self, now: Timestamp) -> Connection {
+        match self.link {
+            Link::Never(since) => {
+                let attempts = whole_intervals(now - since, CONNECT_INTERVAL) + 1;
+                Connection {
+                    last_probe: Some(since + CONNECT_INTERVAL * (attempts - 1)),
+                    last_probe_success: None,
+                    consecutive_failures: u32::try_from(attempts).unwrap_or(0),
+                    connected: false,
+                }
+            }
+            Link::Up(since) => {
+                let last = since + PROBE_INTERVAL * whole_intervals(now - since, PROBE_INTERVAL);
+                Connection {
+                    last_probe: Some(last),
+                    last_probe_success: Some(last),
+                    consecutive_failures: 0,
+                    connected: true,
+                }
+            }
+            Link::Down(since) => {
+                let failures = whole_intervals(now - since, PROBE_INTERVAL);
+                Connection {
+                    last_probe: Some(since + PROBE_INTERVAL * failures),
+                    last_probe_success: Some(since),
+                    consecutive_failures: u32::try_from(failures).unwrap_or(0),
+                    connected: u32::try_from(failures).is_ok_and(|f| f < FAILURES_MAX),
+                }
+            }
+        }
+    }
+
+    /// Can its API server be asked at `now`?
+    pub fn reachable(&self, now: Timestamp) -> Result<(), WorkloadError> {
+        match self.connection(now) {
+            connection if !connection.connected => Err(WorkloadError::NotConnected),
+            _ if !self.serves() => {
+                Err(WorkloadError::Unreachable("the API server does not answer".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The next moment after `now` at which a controller should look again although nothing happened.
+    pub fn next_moment(&self, now: Timestamp) -> Option<Timestamp> {
+        [self.next_judgement(now), self.tenants.next_moment(now)].into_iter().flatten().min()
+    }
+
+    /// Of those who judge a lost connection.
+    fn next_judgement(&self, now: Timestamp) -> Option<Timestamp> {
+        let since = match self.link {
+            Link::Never(since) => {
+                since + CONNECT_INTERVAL * (i32::try_from(FAILURES_MAX).unwrap_or(5) - 1) - GRACE_ENDS[0]
+            }
+            Link::Down(since) => since,
+            Link::Up(_) => return None,
+        };
+        GRACE_ENDS.iter().map(|grace| since + *grace).filter(|at| *at > now).min()
+    }
+
+    /// A node as faults let it be seen.
+    #[must_use]
+    pub fn seen_node(&self, name: &str) -> Option<Arc<Node>> {
+        let mut seen = Arc::clone(self.nodes.get(name)?);
+        let attached = self.tenants.attached_to(name);
+        if !attached.is_empty() {
+            let node = Arc::make_mut(&mut seen);
+            node.status.get_or_insert_default().volumes_attached = Some(attached);
+        }
+        if let Some(since) = self.faults.get(&Fault::NodeNotReady(name.to_owned())) {
+            turn_ready(Arc::make_mut(&mut seen), "False", *since);
+        }
+        if let Some(since) = self.faults.get(&Fault::NodeSilent(name.to_owned())) {
+            let node = Arc::make_mut(&mut seen);
+            turn_ready(node, "Unknown", *since);
+            let (key, effect) = ("node.kubernetes.io/unreachable".to_owned(), "NoExecute".to_owned());
+            let taint = Taint { key, effect, ..Taint::default() };
+            node.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
+        }
+        Some(seen)
+    }
+
+    /// A machine as an earlier process left it: what was up is up, at once.
+    pub fn restore_machine(&mut self, name: &str, machine: SimMachine, up: &[(Phase, Timestamp)]) {
+        self.put_machine(name, machine);
+        for (phase, at) in up {
+            if let Some(machine) = self.machines.get_mut(name) {
+                machine.boot.restore(*phase, *at);
+            }
+            self.came_up(name, *phase);
+        }
+    }
+}
+
+fn turn_ready(node: &mut Node, status: &str, at: Timestamp) {
+    let conditions = node.status.as_mut().and_then(|s| s.conditions.as_mut());
+    if let Some(ready) = conditions.and_then(|c| c.iter_mut().find(|c| c.type_ == "Ready")) {
+        *ready = kubeadm::node_condition("Ready", status, at);
+    }
+}
+
+/// Whole intervals in a span, at least 0.
+fn whole_intervals(span: TimeDelta, interval: TimeDelta) -> i32 {
+    i32::try_from((span.num_milliseconds() / interval.num_milliseconds()).max(0)).unwrap_or(i32::MAX)
+}
