@@ -70,7 +70,7 @@ const CHANGEABLE: [&str; 49] = [
 ];
 
 const CONFIG: &str = "kubeadmConfigSpec.clusterConfiguration";
-/// Validity of a certificate authority that says nothing else.
+/// Validity of a certificate authority that leaves it open.
 const CA_DAYS: i64 = 3650;
 
 pub(super) fn default(_: &Request<'_>, plane: &mut Value) -> Result<(), Denial> {

@@ -1,4 +1,4 @@
-//! What rules have to say about an object, collected: causes of a refusal and warnings. Must not know
+//! What rules find wrong with an object, collected: causes of a refusal and warnings. Must not know
 //! a kind.
 
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! What Cluster API's webhooks do, in code: the defaults its controllers rely on, and the rules for
 //! create, update, delete and scale. Owns those rules per kind; must not know a server, a store or a
-//! schema. Rules that look at other objects say which ([`Admission::needs`]) and get them passed in. The API
+//! schema. Rules that look at other objects name them ([`Admission::needs`]) and get them passed in. The API
 //! server is given them as [`Webhooks`]; actions and commands ask the same ones before they send anything.
 //!
 //! Every feature gate counts as open. `docs/admission.md` lists all defaults and rules.

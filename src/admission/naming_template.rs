@@ -64,7 +64,7 @@ fn render(template: &str, variables: &[(&str, &str)]) -> Result<String, String> 
     }
 }
 
-/// What Go says about what stands between the braces; `start` is the byte behind the opening ones.
+/// Go's message about the text between the braces; `start` is the byte behind the opening ones.
 fn complaint(action: &str, start: usize, variables: &[(&str, &str)]) -> String {
     let path = variable(action);
     let steps: Vec<&str> = path.split('.').skip(1).collect();

@@ -87,7 +87,7 @@ pub(super) fn check_health_limits(health: &Value, field: &str, out: &mut Finding
     check_int_or_percent(limit, &field, out);
 }
 
-/// A health check inside a topology or a class counts when it says anything but whether it is on.
+/// A health check inside a topology or a class counts when it sets any field but whether it is on.
 pub(super) fn has_health_check(health: &Value) -> bool {
     is_defined(&health["checks"]) || is_defined(&health["remediation"])
 }

@@ -8,7 +8,7 @@ pub enum ReplicaRefusal {
     EvenWithStackedEtcd,
 }
 
-/// Everything that speaks against this number of replicas.
+/// Every reason against this number of replicas.
 /// Source: `controlplane/kubeadm/webhooks/admission/kubeadmcontrolplane.go` (`validateKubeadmControlPlaneSpec`), v1.14.0.
 pub fn replica_refusals(replicas: i64, stacked_etcd: bool) -> impl Iterator<Item = ReplicaRefusal> {
     let not_positive = (replicas <= 0).then_some(ReplicaRefusal::NotPositive);

@@ -34,7 +34,7 @@ pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(key).and_then(Value::as_str)
 }
 
-/// Is anything set in here? What upstream's `IsDefined` of a struct tells: empty objects and empty
+/// Is anything set in here? As upstream's `IsDefined` of a struct: empty objects and empty
 /// texts are as good as missing.
 pub(super) fn is_defined(value: &Value) -> bool {
     match value {

@@ -40,7 +40,7 @@ impl Need {
 /// What was found for one need.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// No such kind is served, so nothing can be said about its objects.
+    /// No such kind is served, so its objects are not known.
     NotServed,
     /// In key order; at most one when a name was asked for.
     Objects(Vec<Value>),
@@ -97,7 +97,7 @@ pub struct Refusal {
 pub enum Why {
     /// The object is not valid: 422 with these causes.
     Invalid { group: &'static str, kind: String, name: String, causes: Vec<Cause> },
-    /// 403 with one sentence that says nothing about the object.
+    /// 403 with one sentence, without the object's name.
     Denied(String),
     /// 403 about the object: the kind stands where others have a resource, as upstream.
     Forbidden { group: String, kind: String, name: String, why: String },

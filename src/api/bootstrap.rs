@@ -82,7 +82,7 @@ impl Serialize for KubeadmConfigSpec {
     }
 }
 
-/// An absent spec counts as empty: upstream's clients leave it out when there is nothing to say.
+/// An absent spec counts as empty: upstream's clients leave an empty one out.
 impl<'de> Deserialize<'de> for KubeadmConfigSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Absent;

@@ -134,7 +134,7 @@ pub struct Etcd {
     pub local: Option<LocalEtcd>,
 }
 
-/// Etcd that somebody else runs.
+/// Etcd that runs outside of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalEtcd {

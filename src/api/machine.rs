@@ -191,7 +191,7 @@ pub struct MachineInitialization {
     pub infrastructure_provisioned: Option<bool>,
 }
 
-/// What the Node says about its system.
+/// The Node's report about its system.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeInfo {

@@ -109,7 +109,7 @@ pub struct UnhealthyNodeCondition {
     pub type_: String,
 }
 
-/// Who replaces an unhealthy machine, and when nobody should.
+/// Which controller replaces an unhealthy machine, and when none should.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]

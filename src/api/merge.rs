@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// The patch that turns `before` into `after`, or nothing when they are equal.
 ///
 /// Shape: `null` removes a key; a list is replaced as a whole. Limit of the format: a `null` inside
-/// `after` cannot be told from a removal, so it removes.
+/// `after` cannot be distinguished from a removal, so it removes.
 #[must_use]
 pub fn merge_diff(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {

@@ -98,7 +98,7 @@ pub fn skips_minor(from: &Version, to: &Version) -> bool {
     compare_release(to, &Version::new(from.major, from.minor.saturating_add(2), 0)) != Ordering::Less
 }
 
-/// Feature gate `ControlPlaneKubeletLocalMode` is switched on for this version where nobody set it: 1.31 up
+/// Feature gate `ControlPlaneKubeletLocalMode` is switched on for this version unless it was set: 1.31 up
 /// to, but not including, 1.36.
 /// Source: `desiredstate/desired_state.go` `DefaultFeatureGates`.
 #[must_use]

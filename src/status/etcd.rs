@@ -21,7 +21,7 @@ pub enum Membership {
     NotAsked,
     /// No etcd pod could be reached; innermost cause.
     NoClient(String),
-    /// There is no Node that could host a member: nobody to ask.
+    /// There is no Node that could host a member, so there is no member to ask.
     NoNodes,
     /// A member was reached but did not list the members; innermost cause.
     ListFailed(String),
@@ -29,7 +29,7 @@ pub enum Membership {
     AlarmsFailed(String),
     /// The members have no leader, so there is no quorum to trust.
     NoLeader,
-    /// Nobody can ask, and what the Machines' stored conditions say is believed: these members follow
+    /// No member can be asked, and the Machines' stored conditions are taken as they are: these members follow
     /// from it, and the conditions stay.
     Assumed(Members),
     Known(Members),
@@ -39,7 +39,7 @@ pub enum Membership {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     pub list: Vec<Member>,
-    /// Id of the leader; `None` when nobody knows.
+    /// Id of the leader; `None` when it is not known.
     pub leader: Option<u64>,
 }
 
@@ -120,7 +120,7 @@ impl Projection {
         projection
     }
 
-    /// Quorum holds with the healthy voters alone, and nobody is still learning.
+    /// Quorum holds with the healthy voters alone, and there is no learner.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         self.learners == 0 && self.voters.saturating_sub(self.unhealthy) >= quorum(self.voters)

@@ -1,4 +1,4 @@
-//! What a set of Machines says together: readiness, up-to-dateness, remediation, stale deletions.
+//! Conditions of several Machines together: readiness, up-to-dateness, remediation, stale deletions.
 //! Owns the conditions that MachineSets, MachineDeployments, control planes and Clusters share; must
 //! not know which of them asks.
 //! Source: cluster-api `core/reconcilers/{machineset,machinedeployment,cluster}/*_status.go`, v1.14.0.

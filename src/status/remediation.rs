@@ -1,4 +1,4 @@
-//! What owners say while they remediate: the note that a control plane leaves on itself and on a
+//! What owners record while they remediate: the note that a control plane leaves on itself and on a
 //! replacement, and the `OwnerRemediated` condition that a MachineSet writes. Must not delete anything.
 //! Source: KCP `remediation.go` (`RemediationData`); `machineset_controller.go`
 //! (`reconcileUnhealthyMachines`), v1.14.0.

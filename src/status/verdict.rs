@@ -19,7 +19,7 @@ pub enum Verdict {
     Unknown,
     /// Works, or half works, with something wrong.
     Degraded,
-    /// Will not get further without somebody doing something.
+    /// Does not get further until a person acts.
     Blocked,
 }
 

@@ -1,4 +1,4 @@
-//! What refusals say, what may be scaled and deleted, and what switches rules off.
+//! The sentences of refusals, what may be scaled and deleted, and what switches rules off.
 
 use super::*;
 

@@ -33,7 +33,7 @@ use schema::Schemas;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spec {
     Required,
-    /// And so is `metadata`, which upstream says of this kind alone.
+    /// And so is `metadata`, which upstream requires for this kind alone.
     RequiredWithMetadata,
     Optional,
 }
@@ -117,7 +117,7 @@ fn root_schema(kind: &str, mut properties: Value, spec: Spec) -> Option<JSONSche
     serde_json::from_value(schema).ok()
 }
 
-/// What `kubectl explain` says about a kind.
+/// The text of `kubectl explain` for a kind.
 fn description(kind: &str) -> &'static str {
     match kind {
         "Cluster" => {

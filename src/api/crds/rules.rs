@@ -49,7 +49,7 @@ pub(super) fn add(schema: &mut Value) {
     }
 }
 
-/// Only where the schema says something: a field that is kept as it is has no rules.
+/// Only where the schema describes the field: one that is kept as it is has no rules.
 fn set(schema: &mut Value, rule: &str, message: &str) {
     if let Some(map) = schema.as_object_mut().filter(|map: &&mut Map<_, _>| map.contains_key("type")) {
         map.insert(RULES.to_owned(), json!([{ "rule": rule, "message": message }]));

@@ -92,7 +92,7 @@ impl Schemas {
     }
 }
 
-/// What upstream's schemas say about the Kubernetes types that our kinds embed, beyond their fields.
+/// What upstream's schemas demand of the Kubernetes types that our kinds embed, beyond their fields.
 fn kubernetes_rules(type_: &str) -> Value {
     const MAP_TYPE: &str = "x-kubernetes-map-type";
     match type_ {

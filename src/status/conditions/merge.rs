@@ -91,7 +91,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// Conditions that somebody asked to count, too, each with the polarity they gave it.
+    /// Further conditions that count, too, each with its polarity.
     pub fn add_gates(&mut self, gates: &'a [ReadinessGate]) {
         for gate in gates {
             // Listed twice: the last place counts.
@@ -168,7 +168,7 @@ fn line(c: &Condition) -> String {
     }
 }
 
-/// Somebody whose condition takes part in an aggregate. Most have nothing to tell, so that their names
+/// An object whose condition takes part in an aggregate. Most add nothing to the message, so that their names
 /// are never asked for.
 pub trait Source {
     fn kind(&self) -> &str;
@@ -216,7 +216,7 @@ pub struct Aggregate<'a> {
 
 impl<'a> Aggregate<'a> {
     /// The aggregate over `sources`. Equal transition times follow the names, where upstream follows
-    /// whatever order its cache gave. No sources is `Unknown` / `InternalError`: callers say what an
+    /// whatever order its cache gave. No sources is `Unknown` / `InternalError`: callers state what an
     /// empty set means before they ask.
     #[must_use]
     pub fn of<S: Source>(&self, sources: &[S]) -> NewCondition<'a> {
@@ -241,7 +241,7 @@ impl<'a> Aggregate<'a> {
     }
 }
 
-/// What one object tells, input of `aggregate_message`.
+/// What one object adds, input of `aggregate_message`.
 #[derive(Clone, Copy)]
 struct Report<'a> {
     priority: Priority,

@@ -1,4 +1,4 @@
-//! A condition as it is judged: words that may be borrowed until somebody stores them, so that judging
+//! A condition as it is judged: words that may be borrowed until they are stored, so that judging
 //! what is known already costs nothing. Owns the shape; storing is `setter`, merging is `merge`.
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ pub struct NewCondition<'a> {
     pub status: Cow<'a, str>,
     pub reason: Cow<'a, str>,
     pub message: Cow<'a, str>,
-    /// When the status turned; [`UNSTAMPED`] when that is for the one who stores it to say.
+    /// When the status turned; [`UNSTAMPED`] when the code that stores it decides that.
     pub since: Time,
 }
 

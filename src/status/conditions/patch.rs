@@ -56,10 +56,10 @@ impl ConditionPatch {
     }
 
     /// `latest` with the changes laid over it, sorted when there are any. Of types in `owned` this writer wins; of others
-    /// only when nobody else touched them, or when the others came to the same state.
+    /// only when no other writer touched them, or when the others came to the same state.
     ///
     /// # Errors
-    /// The first type that somebody else changed differently.
+    /// The first type that another writer changed differently.
     pub fn apply(&self, latest: &[Condition], owned: &[&str]) -> Result<Vec<Condition>, Conflict> {
         let mut list = latest.to_vec();
         if self.is_empty() {

@@ -9,7 +9,7 @@ use crate::api::condition_types::rank;
 use crate::status::conditions::new_condition::{NewCondition, UNSTAMPED};
 use crate::time::{Timestamp, from_k8s, to_k8s};
 
-/// What upstream says when the details are only in its log.
+/// Upstream's message when the details are only in its log.
 pub const CHECK_LOGS: &str = "Please check controller logs for errors";
 
 /// A condition without a transition time: [`set`] stamps it when the status turns.
@@ -63,7 +63,7 @@ impl Draft {
         condition::find(&self.list, type_)
     }
 
-    /// What is said so far, in no particular order.
+    /// The messages so far, in no particular order.
     #[must_use]
     pub fn list(&self) -> &[Condition] {
         &self.list

@@ -19,7 +19,7 @@ pub enum Contract {
 }
 
 impl Contract {
-    /// `new` under v1beta2, `old` under v1beta1; the first of the two when nobody said.
+    /// `new` under v1beta2, `old` under v1beta1; the first of the two when neither is named.
     pub(super) fn choose<T>(
         self,
         new: impl FnOnce() -> Option<T>,

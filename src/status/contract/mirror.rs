@@ -20,7 +20,7 @@ pub struct Mirrored<'a> {
     /// The field the flag comes from, for the message.
     pub field: &'a str,
     pub owner_deleting: bool,
-    /// What to say of an object that was there and is gone: ` has been deleted while ...`.
+    /// The message about an object that was there and is gone: ` has been deleted while ...`.
     pub gone: &'a str,
 }
 

@@ -1,6 +1,6 @@
 //! What a provider's object promises: the fields and conditions Cluster API reads from infrastructure,
 //! bootstrap and control plane objects of kinds it does not know. Owns the paths; must not know any
-//! provider. Which contract an object follows says `definition`.
+//! provider. `definition` finds which contract an object follows.
 //! Source: cluster-api `internal/contract/*.go`, `util/conditions/getter.go`, v1.14.0.
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct Provided {
     contract: Contract,
     /// The whole object.
     content: Arc<Value>,
-    /// As `content` has them, read once however often somebody asks.
+    /// As `content` has them, read once however often they are used.
     conditions: Arc<Result<Vec<Condition>, String>>,
     deleting: bool,
     provisioned: Milestone,
@@ -57,7 +57,7 @@ pub struct Provided {
 enum Milestone {
     Ahead,
     Reached,
-    /// It is there and is no boolean. A null is there.
+    /// The field exists and its value is not a boolean. A null counts as such a value.
     Malformed,
 }
 
@@ -103,7 +103,7 @@ impl External {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// The same reference when nobody followed it.
+    /// The same reference when it was not followed.
     #[must_use]
     pub fn unread(self) -> Self {
         match self {
@@ -204,26 +204,26 @@ impl Provided {
         self.control_plane_initialized == Milestone::Reached
     }
 
-    /// Control plane: the field that says whether it is initialized is there and is no boolean.
+    /// Control plane: the value of its `initialized` field is not a boolean.
     #[must_use]
     pub fn initialized_is_malformed(&self) -> bool {
         self.control_plane_initialized == Milestone::Malformed
     }
 
-    /// Infrastructure: the field that says whether it is provisioned is there and is no boolean.
+    /// Infrastructure: the value of its `provisioned` field is not a boolean.
     #[must_use]
     pub fn provisioned_is_malformed(&self) -> bool {
         self.provisioned == Milestone::Malformed
     }
 
-    /// Bootstrap: the field that says whether the data secret exists is there and is no boolean.
+    /// Bootstrap: the value of its `dataSecretCreated` field is not a boolean.
     #[must_use]
     pub fn data_secret_created_is_malformed(&self) -> bool {
         self.data_secret_created == Milestone::Malformed
     }
 
     /// Control plane: Machines that are available. Contract v1beta1 counts what is missing of the
-    /// `desired` ones instead, so that nothing can be said before their number is known.
+    /// `desired` ones instead, so that there is no count before their number is known.
     #[must_use]
     pub fn available_replicas(&self, desired: Option<i32>) -> Option<i32> {
         let unavailable =
@@ -243,7 +243,7 @@ impl Provided {
     /// Control plane: `status.versions`, lowest first; `None` when it lists none.
     ///
     /// # Errors
-    /// What is wrong with the list: an entry that is no version, an order that is not ascending, a
+    /// What is wrong with the list: an entry that is not a version, an order that is not ascending, a
     /// negative count.
     pub fn versions(&self) -> Result<Option<Vec<VersionCount>>, String> {
         let listed = &self.content["status"]["versions"];

@@ -1,4 +1,4 @@
-//! What the `Deleting` condition says of a drain. Owns its wording.
+//! The message of the `Deleting` condition during a drain. Owns its wording.
 //! Source: `drain.go` (`ConditionMessage`), v1.14.0.
 
 use super::{Drain, Evicted, Evictions};

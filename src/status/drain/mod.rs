@@ -21,7 +21,7 @@ use crate::time::{Timestamp, from_k8s};
 
 pub use message::{head, refusals};
 
-/// Pods on a Node with this label say themselves how they leave it.
+/// Pods with this label define how they leave their Node.
 const DRAIN_LABEL: &str = "cluster.x-k8s.io/drain";
 /// On pods that the kubelet made from its own files.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -43,7 +43,7 @@ pub enum Evicted {
 /// The evictions asked for in one round.
 pub type Evictions = BTreeMap<ObjectKey, Evicted>;
 
-/// What runs on a Node, and what says how it leaves.
+/// What runs on a Node, and the rules by which it leaves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenants {
     pub pods: Vec<Pod>,
@@ -90,7 +90,7 @@ enum Fate {
 }
 
 impl Fate {
-    /// Pods of a higher order come later; `None` for those that nobody waits for.
+    /// Pods of a higher order come later; `None` for those that are not waited for.
     fn order(self) -> Option<i32> {
         match self {
             Self::Skip => None,
@@ -110,7 +110,7 @@ pub fn is_unreachable(node: &Node) -> bool {
 /// Sorts the pods on a Node. `evictions` is what happened in this round, if it already ran.
 ///
 /// # Errors
-/// Why it cannot be told how the pods leave.
+/// Why it is not known how the pods leave.
 pub fn classify(grounds: Grounds<'_>, evictions: &Evictions, now: Timestamp) -> Result<Drain, String> {
     let pods = fates(grounds, now)?;
     let first = pods.iter().filter_map(|(_, _, fate)| fate.order()).min();

@@ -1,4 +1,4 @@
-//! Which MachineDrainRules speak for a Machine, and what the first of them says of a pod.
+//! Which MachineDrainRules match a Machine, and the behaviour of the first that matches a pod.
 //! Source: `drain.go` (`getMatchingMachineDrainRules`), `filters.go` (`machineDrainRulesFilter`),
 //! `core/webhooks/admission/machinedrainrules.go`, v1.14.0.
 
@@ -17,7 +17,7 @@ use crate::status::selector::{check, selects};
 /// The rules for this Machine, by name.
 ///
 /// # Errors
-/// A selector that cannot be read, in any rule: also in one that would not speak for this Machine.
+/// A selector that cannot be read, in any rule: also in one that would not match this Machine.
 pub(super) fn applicable<'a>(
     rules: &'a [Arc<MachineDrainRule>],
     machine: &Machine,
@@ -53,10 +53,10 @@ fn name(rule: &MachineDrainRule) -> &str {
     rule.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// What the first rule that speaks for the pod says; without one it is evicted in order 0.
+/// The behaviour of the first rule that matches the pod; without one it is evicted in order 0.
 ///
 /// # Errors
-/// It says something unknown.
+/// Its behaviour is unknown.
 pub(super) fn fate(
     rules: &[&MachineDrainRule],
     pod: &Pod,

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// Names of a kind that are shown; those after them are counted.
 const SHOWN: usize = 5;
 
-/// What a workload cluster says of storage.
+/// The storage objects of a workload cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Storage {
     /// Of all Nodes; an error when they could not be read.
@@ -113,7 +113,7 @@ impl Attached {
     }
 }
 
-/// How a Node's status calls a volume; only volumes of CSI drivers can be told.
+/// A volume's name in a Node's status; only volumes of CSI drivers can be recognised.
 fn name_on_node(volume: &PersistentVolume) -> Option<String> {
     let csi = volume.spec.as_ref()?.csi.as_ref()?;
     Some(format!("kubernetes.io/csi/{}^{}", csi.driver, csi.volume_handle))

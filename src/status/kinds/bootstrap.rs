@@ -394,7 +394,7 @@ mod tests {
         o.cluster = provisioned();
         o.machine.spec.bootstrap.data_secret_name = Some("old".to_owned());
         assert_eq!(status(&o, Timestamp::default()).data_secret_name.as_deref(), Some("old"));
-        // Half of what was known is no more than nothing.
+        // Half of a lock is as good as none.
         for status in [
             json!({"dataSecretName": "other"}),
             json!({"initialization": {"dataSecretCreated": true}, "dataSecretName": ""}),

@@ -18,7 +18,7 @@ pub struct Observed {
     pub generation: Option<i64>,
     /// Why the variables of runtime extensions could not be discovered.
     pub discovery_failure: Option<String>,
-    /// References to templates in a version that is not the newest; `None`: that could not be told.
+    /// References to templates in a version that is not the newest; `None`: not known.
     pub outdated: Option<Vec<OutdatedRef>>,
 }
 

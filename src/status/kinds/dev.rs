@@ -45,7 +45,7 @@ pub struct Observed {
 }
 
 /// The status of a DevCluster that is not paused. It has no condition but `Paused`, and is provisioned as
-/// soon as its controller has looked at it; while it is deleted nothing more is said.
+/// soon as its controller has looked at it; while it is deleted its status stays as it is.
 #[must_use]
 pub fn cluster_status(cluster: &DevCluster, now: Timestamp) -> DevClusterStatus {
     let mut status = cluster.status.clone().unwrap_or_default();

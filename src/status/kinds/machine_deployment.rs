@@ -38,7 +38,7 @@ pub struct Observed {
     pub deployment: MachineDeployment,
     /// Those it controls. `None`: they could not be listed, or a template could not be read.
     pub sets: Option<Vec<Arc<MachineSet>>>,
-    /// All that its selector matches, whoever owns them.
+    /// All that its selector matches, whatever owns them.
     pub machines: Vec<Arc<Machine>>,
     /// Kinds of templates that it refers to and that do not exist, bootstrap first.
     pub missing_templates: Vec<String>,
@@ -209,7 +209,7 @@ pub fn is_rolling_update(deployment: &MachineDeployment) -> bool {
     strategy(deployment).is_none_or(|s| s.type_ == "RollingUpdate")
 }
 
-/// Machines replaced only when somebody deletes them.
+/// Machines replaced only when a person deletes them.
 #[must_use]
 pub fn is_on_delete(deployment: &MachineDeployment) -> bool {
     strategy(deployment).is_some_and(|s| s.type_ == "OnDelete")

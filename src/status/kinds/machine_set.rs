@@ -90,7 +90,7 @@ fn is_deleting(set: &MachineSet) -> bool {
     set.metadata.deletion_timestamp.is_some()
 }
 
-/// Wanted Machines: none while deleting, `None` when the spec does not say.
+/// Wanted Machines: none while deleting, `None` when the spec leaves it open.
 fn desired(set: &MachineSet) -> Option<i32> {
     set.spec.replicas.map(|replicas| if is_deleting(set) { 0 } else { replicas })
 }

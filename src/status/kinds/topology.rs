@@ -133,7 +133,7 @@ fn is_upgrading(o: &Observed) -> bool {
         || o.after_upgrade_is_pending
 }
 
-/// Only what people deferred is left: that is said in the reason.
+/// Only what people deferred is left: the reason shows that.
 fn upgrade_reason(o: &Observed) -> &'static str {
     let busy = !o.blocking_hooks.is_empty() || o.control_plane.starting || o.control_plane.upgrading;
     let only_deferred = |workers: &Workers| {

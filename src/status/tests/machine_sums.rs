@@ -1,4 +1,4 @@
-//! Test support: what MachineSets and MachineDeployments say of their Machines in the same words, as one
+//! Test support: the conditions that MachineSets and MachineDeployments have in common about their Machines, as one
 //! table for both. Must not know how either is observed.
 
 use std::sync::Arc;

@@ -19,7 +19,7 @@ fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("an object")
 }
 
-/// What chance says of one object: a digit for each thing that may differ.
+/// One object as chance made it: a digit for each thing that may differ.
 type Rolls = [u8; 10];
 
 fn pick<'a>(roll: u8, from: &[&'a str]) -> &'a str {

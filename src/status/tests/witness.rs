@@ -1,4 +1,4 @@
-//! Test support: the only way in which a rule table says what condition it has just seen, so that
+//! Test support: the only way in which a rule table records which condition it has just seen, so that
 //! `reasons` can count what tables really hold. Owns the words between the two; must not know any rule.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -169,7 +169,7 @@ fn infrastructure_fields(template: &ContractRef, machine: &OwnedMachine) -> Vec<
         .collect()
 }
 
-/// What a Machine says of an update of its own, besides its spec.
+/// What a Machine records of an update of its own, besides its spec.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     pub conditions: &'a [Condition],

@@ -1,4 +1,4 @@
-//! Tables for drains: which pods go how and when, and what is said of it.
+//! Tables for drains: which pods go how and when, and the message.
 
 mod properties;
 mod volumes;

@@ -67,7 +67,7 @@ proptest! {
         case.tenants.pods.reverse();
         case.tenants.rules = Ok(rules.into_iter().rev().collect());
         let reversed = case.drain();
-        // Which of several mistakes is told may differ.
+        // Which of several mistakes is reported may differ.
         prop_assert_eq!(straight.is_err(), reversed.is_err());
         if let (Ok(straight), Ok(reversed)) = (straight, reversed) {
             prop_assert_eq!(straight.message("T"), reversed.message("T"));

@@ -1,4 +1,4 @@
-//! Tables for volumes: what is attached, what of it is waited for, and what is said of it.
+//! Tables for volumes: what is attached, what of it is waited for, and the message.
 
 use super::super::volumes::{Held, Storage, attached};
 use super::*;

@@ -1,4 +1,4 @@
-//! `status.controlPlane` and `status.workers` of a Cluster: machines counted through whoever owns them.
+//! `status.controlPlane` and `status.workers` of a Cluster: Machines counted through their owners.
 //! Source: `setControlPlaneReplicas`, `setWorkersReplicas` in `cluster_controller_status.go`, v1.14.0.
 
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ pub(super) fn fill(status: &mut ClusterStatus, o: &Observed, census: Option<&Cen
     status.workers = Some(ReplicaCounts { upgrade_plan: stored.upgrade_plan, ..counted });
 }
 
-/// What the control plane object says. A field it does not have keeps the stored value; versions are
+/// The counters of the control plane object. A field it does not have keeps the stored value; versions are
 /// only kept when the list is invalid.
 fn reported(control_plane: &Provided, stored: &ReplicaCounts) -> ReplicaCounts {
     let desired = control_plane.count(&["spec", "replicas"]).or(stored.desired_replicas);
@@ -76,7 +76,7 @@ fn workers(o: &Observed, machines: &[Member<'_>]) -> ReplicaCounts {
     sum.finish()
 }
 
-/// A sum that stays absent until somebody contributes.
+/// A sum that stays absent until an owner contributes.
 #[derive(Default)]
 struct Sum<'a> {
     counts: ReplicaCounts,

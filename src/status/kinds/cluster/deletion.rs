@@ -23,7 +23,7 @@ pub enum Stage {
     NotDeleting,
     /// A runtime extension has not agreed yet.
     BeforeDeleteHook,
-    /// What is left cannot be told: it could not be listed.
+    /// What is left is not known: it could not be listed.
     CannotTell,
     /// One line per kind with objects left.
     Workers(Vec<String>),

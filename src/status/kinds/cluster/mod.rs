@@ -144,7 +144,7 @@ impl Observed {
         (self.looks() && !self.descendants_failed).then_some(&self.descendants)
     }
 
-    /// Before a topology has made both references, nobody looks for descendants, nor for the one object
+    /// Before a topology has made both references, descendants are not looked for, nor is the one object
     /// that is referred to already.
     #[must_use]
     pub fn looks(&self) -> bool {
@@ -153,7 +153,7 @@ impl Observed {
         !self.has_topology() || generated || self.is_deleting()
     }
 
-    /// The same without what nobody looks at.
+    /// The same without what is not looked at.
     fn as_looked_at(&self) -> Cow<'_, Self> {
         if self.looks() {
             return Cow::Borrowed(self);
@@ -165,7 +165,7 @@ impl Observed {
         })
     }
 
-    /// Is `object` owned by this Cluster (not through somebody else)? By group, kind and name.
+    /// Is `object` owned by this Cluster (not through another object)? By group, kind and name.
     #[must_use]
     pub fn owns<K: kube::Resource>(&self, object: &K) -> bool {
         let name = self.cluster.metadata.name.as_deref().unwrap_or_default();

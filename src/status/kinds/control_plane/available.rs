@@ -19,7 +19,7 @@ const FLAP: TimeDelta = TimeDelta::seconds(10);
 /// Etcd may take this long after initialization to list its members.
 const FIRST_LIST: TimeDelta = TimeDelta::minutes(2);
 
-/// Something that is healthy, known not to be, or too fresh to tell.
+/// Something that is healthy, known not to be, or too fresh to judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ComponentHealth {
     Healthy,
@@ -169,7 +169,7 @@ fn judge(machine: &OwnedMachine, types: &[&str], now: Timestamp) -> ComponentHea
 fn count_members(observed: &Observed, members: &[Member], now: Timestamp) -> Etcd {
     let mut etcd = Etcd { members: members.len(), ..Etcd::default() };
     let mut provisioning = observed.machines.iter().filter(|m| m.node_name().is_none());
-    // Only a single Machine on its way can be told to host a member that nobody claims.
+    // A member without a Machine belongs to the only Machine on its way, if there is just one.
     let mut unclaimed = match (provisioning.next(), provisioning.next()) {
         (Some(only), None) => Some(only),
         _ => None,

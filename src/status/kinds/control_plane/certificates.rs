@@ -1,4 +1,4 @@
-//! Which key pairs a cluster needs, which of them exist, and the condition that says so. Must not
+//! Which key pairs a cluster needs, which of them exist, and the condition about it. Must not
 //! read or make keys.
 //! Source: cluster-api `util/secret/certificates.go`, KCP `reconcileClusterCertificates`, v1.14.0.
 

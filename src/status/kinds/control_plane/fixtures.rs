@@ -185,7 +185,7 @@ pub fn member(id: u64, name: &str) -> Member {
     Member { id, name: name.to_owned(), ..Member::default() }
 }
 
-/// What a workload cluster with these Machines would say; the first one leads.
+/// The state of a workload cluster with these Machines; the first one leads.
 pub fn reached(machines: &[OwnedMachine]) -> Reached {
     let nodes: Vec<String> = machines.iter().filter_map(|m| m.node_name().map(str::to_owned)).collect();
     Reached {

@@ -38,7 +38,7 @@ pub struct Inspection {
     pub control_plane: Vec<Condition>,
     /// Etcd members as this inspection saw them; `None` when it did not get that far.
     pub members: Option<Vec<Member>>,
-    /// Members and Machines belong together, as far as anybody can tell.
+    /// Members and Machines belong together, as far as is known.
     pub members_match: bool,
     /// Why nothing may be changed on the strength of this inspection.
     pub failure: Option<String>,
@@ -58,7 +58,7 @@ impl Observed {
 }
 
 /// Conditions of Machines and control plane from what was observed. Pure; never fails: what could not
-/// be looked at becomes `Unknown`, and `failure` says that nothing may be changed.
+/// be looked at becomes `Unknown`, and with `failure` nothing may be changed.
 #[must_use]
 pub fn inspect(observed: &Observed, now: Timestamp) -> Inspection {
     let mut pass = Pass::new(observed, now);
@@ -188,7 +188,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Stored conditions of the Machines are believed, and summed up anew.
+    /// Stored conditions of the Machines are taken as they are, and summed up anew.
     fn assumed(&mut self, membership: &Membership) {
         let observed = self.observed;
         let components = self.aggregate(observed.component_conditions(), COMPONENTS, "control plane", &[]);
@@ -201,7 +201,7 @@ impl<'a> Pass<'a> {
             let hosts = |m: &OwnedMachine| {
                 m.node_name().is_none_or(|node| members.iter().any(|member| member.name == node))
             };
-            // Nodes tell how long a Machine has been without its member; without them, what was told stays.
+            // The age of a Node is how long a Machine has been without its member; without Nodes the stored condition stays.
             self.members_match = observed.machines.iter().filter(|m| !m.is_deleting()).all(hosts)
                 || !condition::find(observed.conditions(), "Available")
                     .is_some_and(|told| told.message == MEMBERS_DO_NOT_MATCH);
@@ -312,7 +312,7 @@ fn member_condition(machine: &OwnedMachine, membership: &Membership) -> Vec<Cond
         Membership::NoClient(cause) => unknown(format!("Failed to connect to etcd: {cause}")),
         Membership::ListFailed(cause) => unknown(format!("Failed to get etcd members: {cause}")),
         Membership::AlarmsFailed(cause) => unknown(format!("Failed to get etcd alarms: {cause}")),
-        // Upstream takes nobody to ask for an empty answer.
+        // Without a member to ask, upstream takes the answer as empty.
         Membership::NoNodes => {
             let name = machine.name();
             vec![not_healthy(format!(

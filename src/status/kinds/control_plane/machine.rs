@@ -68,7 +68,7 @@ impl OwnedMachine {
         self.machine.metadata.deletion_timestamp.as_ref().map(from_k8s)
     }
 
-    /// The epoch when the server did not say.
+    /// The epoch when the server left it open.
     #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.machine.metadata.creation_timestamp.as_ref().map(from_k8s).unwrap_or_default()

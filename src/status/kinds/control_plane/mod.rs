@@ -70,7 +70,7 @@ pub struct Observed {
     pub machines: Vec<OwnedMachine>,
     /// Control plane Machines of the cluster without any controller: to be adopted.
     pub orphans: Vec<OwnedMachine>,
-    /// Names of control plane Machines that somebody else controls.
+    /// Names of control plane Machines that another object controls.
     pub foreign: Vec<String>,
     /// Names of the cluster's other Machines and MachinePools: they go before the control plane does.
     pub worker_machines: Vec<String>,
@@ -108,12 +108,12 @@ pub enum Kubeconfig {
     Unreadable(String),
 }
 
-/// What the workload cluster said in this pass.
+/// The workload cluster as it was read in this pass.
 #[derive(Clone, Debug)]
 pub enum Workload {
     /// Not asked: there is nothing to reach yet.
     NotAsked,
-    /// Out of reach for this reader (a forecast, a dump): the Machines' stored conditions are believed,
+    /// Out of reach for this reader (a forecast, a dump): the Machines' stored conditions are taken as they are,
     /// and this is the member list that follows from them.
     Assumed(Membership),
     /// No connection.

@@ -1,5 +1,5 @@
 //! The status of a control plane: every condition and counter, computed last in a pass. Owns their
-//! order. Must not decide anything; it is told what the plan found.
+//! order. Must not decide anything; what the plan found is an argument.
 //! Source: KCP `status.go` (`updateStatus`), v1.14.0.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -106,7 +106,7 @@ fn available_now(
 struct Failed;
 
 /// It was before, or the workload cluster has a kubeadm configuration: the first Machine is up. Not
-/// believed while the only Machine is on its way out or to be replaced. No connection is not a failure.
+/// used while the only Machine is on its way out or to be replaced. No connection is not a failure.
 fn initialized(observed: &Observed) -> Result<bool, Failed> {
     if observed.is_initialized() {
         return Ok(true);

@@ -79,7 +79,7 @@ pub struct Observed {
     pub failed: Option<Failed>,
     /// The `Deleting` condition to repeat, for a reader who cannot see what the deletion waits for.
     pub told_deletion: Option<Condition>,
-    /// What an in-place update said in this run; `None` when it was not asked.
+    /// The answer of an in-place update in this run; `None` when it was not asked.
     pub update: Option<Update>,
 }
 
@@ -136,7 +136,7 @@ pub enum TenantsReading {
     Failed(String),
 }
 
-/// What a workload cluster says of storage, if it was asked.
+/// The storage of a workload cluster, if it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum StorageReading {
     #[default]

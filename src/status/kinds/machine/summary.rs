@@ -38,7 +38,7 @@ pub(super) fn updating(o: &Observed) -> NewCondition<'static> {
     NewCondition::new("Updating", Status::True, reason, message)
 }
 
-/// `None` for Machines that are not workers of a MachineDeployment: others judge those, or nobody does.
+/// `None` for Machines that are not workers of a MachineDeployment: their control plane judges them, or no controller does.
 pub(super) fn up_to_date(
     o: &Observed,
     status: &MachineStatus,

@@ -13,7 +13,7 @@ use crate::status::conditions::wording::go_duration;
 use crate::status::machines::is_control_plane;
 use crate::time::{Timestamp, from_k8s};
 
-/// How long a Machine may take to get a Node, when the check does not say.
+/// How long a Machine may take to get a Node, when the check leaves it open.
 const NODE_STARTUP_S: i32 = 600;
 
 /// What a check makes of one Machine.
@@ -24,11 +24,11 @@ pub enum TargetHealth {
         reason: &'static str,
         message: String,
     },
-    /// Something lasts, but not long enough yet; what is said of the Machine stays.
+    /// Something lasts, but not long enough yet; the Machine's condition stays.
     Pending {
         next_check: TimeDelta,
     },
-    /// It has no Node, or is on its way out: nothing is said.
+    /// It has no Node, or is on its way out: no condition is written.
     Untouched,
 }
 

@@ -63,7 +63,7 @@ pub enum TargetNode {
     Found(Box<Node>),
 }
 
-/// Remediation by somebody else's controller, through a request made from a template.
+/// Remediation by an external controller, through a request made from a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalRemediation {
     /// Of the template: `Kind`, and `namespace/name`.
@@ -100,7 +100,7 @@ pub struct Mark {
     pub persisted: bool,
 }
 
-/// Does `check` watch `machine`? Machines that are paused or excepted are nobody's target.
+/// Does `check` watch `machine`? Machines that are paused or excepted are not targets.
 #[must_use]
 pub fn is_target(check: &MachineHealthCheck, machine: &Machine) -> bool {
     let excepted = [annotation::PAUSED, annotation::SKIP_REMEDIATION];
@@ -165,7 +165,7 @@ struct Judged<'a> {
     health: TargetHealth,
 }
 
-/// How many may be unhealthy, and what to say when there are more.
+/// How many may be unhealthy, and the message when there are more.
 struct Allowance {
     /// May be negative, or more than there are targets.
     left: i32,

@@ -2,7 +2,7 @@
 //! Machines are up to date. Must not know how the infrastructure counts.
 //! Source: cluster-api `core/reconcilers/machinepool/machinepool_controller_{status,phases,noderef}.go`, v1.14.0.
 //!
-//! As upstream writes no condition but `Paused`, there is no other here; the phase follows counters of
+//! Upstream writes only the condition `Paused`, and so does this module; the phase follows counters of
 //! the deprecated status, which are kept for it.
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ fn initialize(status: &mut MachinePoolStatus, o: &Observed) {
 }
 
 /// The provider IDs of the pool after this pass. Those of a ready infrastructure replace the pool's own,
-/// and start the older counters anew; without any while there are replicas, they are not believed.
+/// and start the older counters anew; without any while there are replicas, they are not used.
 fn follow(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provided) -> Vec<String> {
     let own = &o.pool.spec.provider_id_list;
     if !is_provisioned(status) {
@@ -225,7 +225,7 @@ fn is_available(node: &Node, wait: TimeDelta, now: Timestamp) -> bool {
     ready(node).is_some_and(|c| wait.is_zero() || since(c).is_some_and(|since| since + wait < now))
 }
 
-/// Where the infrastructure makes Machines they are counted; where it does not, it is believed.
+/// Where the infrastructure makes Machines they are counted; where it does not, its own counters are used.
 fn count(status: &mut MachinePoolStatus, o: &Observed, infrastructure: &Provided) {
     if infrastructure.text(&["status", "infrastructureMachineKind"]).is_some() {
         let all = machines::members(&o.machines);

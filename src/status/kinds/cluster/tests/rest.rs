@@ -1,4 +1,4 @@
-//! The plain rows: what a Cluster says of its providers, Machines and MachineDeployments when nothing
+//! The plain rows: a Cluster's conditions about its providers, Machines and MachineDeployments when nothing
 //! is odd, and when one of them is.
 
 use std::sync::Arc;

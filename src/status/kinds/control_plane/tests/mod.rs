@@ -1,4 +1,4 @@
-//! Tables: what an inspection finds, when a control plane is available, what its conditions say.
+//! Tables: what an inspection finds, when a control plane is available, what its conditions are.
 
 mod rows;
 
@@ -200,7 +200,7 @@ fn a_leaving_machine_says_so() {
     assert_eq!(on(&o, "m1", "EtcdPodHealthy"), leaving);
     assert_eq!(on(&o, "m1", "EtcdMemberHealthy"), leaving);
     assert_eq!(on(&o, "m1", "NodeKubeadmLabelsAndTaintsSet"), "True/Set", "its Node is still there");
-    // Its member is gone already: that is what is said.
+    // Its member is gone already: that is the message.
     members(&mut o).remove(0);
     assert_eq!(
         on(&o, "m1", "EtcdMemberHealthy"),
@@ -351,7 +351,7 @@ fn initialization_is_found_out_and_kept() {
         said(&conditions, "Available"),
         "False/NotAvailable Waiting for etcd to report the list of members"
     );
-    // Not believed while the only Machine leaves.
+    // Not used while the only Machine leaves.
     o.machines.truncate(1);
     o.machines[0].machine.metadata.deletion_timestamp = Some(to_k8s(fixtures::now()));
     let new = status(&o, &Pass::default(), fixtures::now());

@@ -23,7 +23,7 @@ fn on_machine(change: impl FnOnce(&mut Observed), type_: &str, expected: Triple<
     witness::expect("Machine by KubeadmControlPlane", &found.machines["m1"], type_, expected);
 }
 
-/// What an inspection says of the control plane.
+/// The conditions of the control plane after an inspection.
 #[track_caller]
 fn on_plane(change: impl FnOnce(&mut Observed), type_: &str, expected: Triple<'_>) {
     let mut o = fixtures::three();
@@ -38,7 +38,7 @@ fn whole(change: impl FnOnce(&mut Observed), type_: &str, expected: Triple<'_>) 
     witness::expect("KubeadmControlPlane", &report(change), type_, expected);
 }
 
-/// What the status says of Machines that were not inspected.
+/// The status where Machines were not inspected.
 #[track_caller]
 fn stored(change: impl FnOnce(&mut Observed), type_: &str, expected: Triple<'_>) {
     let mut o = fixtures::three();
@@ -123,7 +123,7 @@ fn components_of_a_machine() {
     on_machine(|o| members(o)[0].alarms.push("NOSPACE".into()), MEMBER, alarm);
 }
 
-/// A reader of files believes the stored conditions of members, and leaves them.
+/// A reader of files takes the stored conditions of members as they are.
 #[test]
 fn assumed_members_change_nothing() {
     let assume = |o: &mut Observed| {
@@ -143,7 +143,7 @@ fn assumed_members_change_nothing() {
     assert!(found.members_match && found.members.is_some_and(|members| members.len() == 3));
 }
 
-/// Without Nodes nobody can tell a Machine that just came from one that lost its member.
+/// Without Nodes a Machine that just came looks like one that lost its member.
 #[test]
 fn whether_assumed_members_match_stays_as_told() {
     let mut o = fixtures::three();

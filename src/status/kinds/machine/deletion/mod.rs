@@ -23,7 +23,7 @@ use crate::time::{Timestamp, from_k8s};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     NotDeleting,
-    /// Whether the Node may be deleted cannot be told, or the drain's start could not be stored.
+    /// Whether the Node may be deleted is not known, or the drain's start could not be stored.
     CannotTell(String),
     /// Somebody's annotations hold the drain; full keys, sorted.
     PreDrainHooks(Vec<String>),
@@ -33,7 +33,7 @@ pub enum Stage {
     DrainFailed(String),
     /// `None` while it is not known what is attached to the Node.
     VolumeDetach(Option<Held>),
-    /// Why it cannot be told what is attached.
+    /// Why the attached volumes are not known.
     VolumesUnknown(String),
     /// Somebody's annotations hold the infrastructure; full keys, sorted.
     PreTerminateHooks(Vec<String>),
@@ -53,7 +53,7 @@ pub struct Course {
     pub detaches: bool,
 }
 
-/// What must be read before the stage can be told.
+/// What must be read before the stage is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Tenants,
@@ -230,7 +230,7 @@ fn volumes(o: &Observed, now: Timestamp) -> Option<Stage> {
 /// matter either.
 ///
 /// # Errors
-/// Why it cannot be told.
+/// Why it is not known.
 pub fn node_deletion_allowed(o: &Observed) -> Result<bool, String> {
     if o.cluster.metadata.deletion_timestamp.is_some() || o.node_name().is_none() {
         return Ok(false);
@@ -297,7 +297,7 @@ fn volume_wait_applies(o: &Observed, now: Timestamp) -> bool {
         && !expired(progress.wait_for_node_volume_detach_start_time.as_ref(), limit, now)
 }
 
-/// The Node could not be deleted, or nobody is there to ask, and that is to be tried again.
+/// The Node could not be deleted, or the workload cluster could not be reached, and that is to be tried again.
 pub(super) fn node_resists(o: &Observed, now: Timestamp) -> bool {
     (o.failed == Some(Failed::DeleteNode) || *leaving_node(o) == NodeReading::NotConnected)
         && !node_deletion_expired(o, now)
