@@ -29,12 +29,6 @@ pub struct Precondition {
 }
 
 impl Precondition {
-    /// The same object, whatever happened to it since.
-    #[must_use]
-    pub fn same_uid<K: kube::Resource>(object: &K) -> Self {
-        Self { uid: object.meta().uid.clone(), resource_version: None }
-    }
-
     /// The same object, unchanged since it was read.
     #[must_use]
     pub fn unchanged<K: kube::Resource>(object: &K) -> Self {

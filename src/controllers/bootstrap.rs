@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use super::certificates::text_of;
 use super::external::Reader;
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_turned, keys, log_blockers, status as status_write};
+use super::{Context, apply, cluster_turned, keys_of, log_blockers, status as status_write};
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
@@ -19,7 +19,7 @@ use crate::api::names::label;
 use crate::client::{self, Client, get};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::observe::Source as _;
-use crate::plan::bootstrap::{self as planned, LOCK_DATA, STORE_DATA, join_token, lock_reference, token_id};
+use crate::plan::bootstrap::{self as planned, LOCK_DATA, join_token, lock_reference, token_id};
 use crate::status::bootstrap::{
     self as judged, Certificates, Lock, Observed, SecretValue, Stage, Token, stage,
 };
@@ -44,14 +44,15 @@ impl KubeadmConfigs {
     ) -> Result<Outcome, ReconcileError> {
         let context = &self.context;
         let mut observed = self.observe(config, machine, cluster).await?;
-        let planned::Planned { plan, failure } = planned::plan(&observed, context.clock.now());
-        log_blockers(&ObjectRef::of(config), &plan.blockers);
-        let applied = apply::apply(context, &plan.steps).await;
-        if let Some(latest) = applied.latest(&ObjectRef::of(config)) {
+        let planned::Planned { plan, failure, stores_data } = planned::plan(&observed, context.clock.now());
+        let about = ObjectRef::of(config);
+        log_blockers(&about, &plan.blockers);
+        let applied = apply::apply(context, &about, &plan.steps).await;
+        if let Some(latest) = applied.latest(&about) {
             observed.config = latest;
         }
         observed.failure = failure;
-        observed.stored = applied.failure.is_none() && plan.steps.iter().any(|s| s.reason.rule == STORE_DATA);
+        observed.stored = applied.failure.is_none() && stores_data;
         let before = observed.config.clone();
         let mut status = judged::status(&observed, context.clock.now());
         if applied.failure.is_none() && observed.failure.is_none() {
@@ -214,7 +215,7 @@ impl Controller for KubeadmConfigs {
             }),
             Trigger::on(&caches.clusters, move |old, new| {
                 let Some(key) = cluster_turned(old, new) else { return Vec::new() };
-                keys(&configs.labelled(&key.namespace, label::CLUSTER_NAME, &key.name))
+                keys_of(&configs.labelled(&key.namespace, label::CLUSTER_NAME, &key.name))
             }),
         ]
     }

@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose, SerialNumber};
 
 use crate::api::names::{SECRET_TYPE, label};
+use crate::plan::keys::KeySettings;
 use crate::status::control_plane::certificates::Purpose;
 use crate::time::Timestamp;
 
@@ -45,14 +46,6 @@ impl std::fmt::Debug for PemPair {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("PemPair(key not shown)")
     }
-}
-
-/// What `clusterConfiguration` says about keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeySettings {
-    /// `RSA-2048`, `RSA-3072`, `RSA-4096`, `ECDSA-P256` or `ECDSA-P384`; empty means RSA-2048.
-    pub algorithm: String,
-    pub ca_validity_days: Option<i64>,
 }
 
 /// New material for `purpose`.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::external::{Reader, referring};
 use super::machine::probe;
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_key_of, keys, log_blockers, status as status_write};
+use super::{Context, apply, cluster_key_of, keys_of, log_blockers, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::finalizer;
@@ -14,8 +14,8 @@ use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::observe;
-use crate::plan::cluster as planned;
 use crate::plan::ownership::has_finalizer;
+use crate::plan::{Shown, cluster as planned};
 use crate::status::cluster as judged;
 use crate::workload::Announcement;
 
@@ -57,7 +57,7 @@ impl Controller for Clusters {
                     Announcement::Cluster(key) => vec![key.clone()],
                     // A Cluster is judged by its connection and by its Machines, not by Nodes.
                     Announcement::Node { .. } => Vec::new(),
-                    Announcement::Missed => keys(&all.list()),
+                    Announcement::Missed => keys_of(&all.list()),
                 }
             }),
         ]
@@ -70,24 +70,22 @@ impl Controller for Clusters {
         let probe = probe(&context.workload.connection(key));
         let mut observed = observe::cluster(&context.caches, &cluster, probe);
         let plan = planned::plan(&observed);
+        let about = ObjectRef::of(cluster.as_ref());
         if cluster.metadata.deletion_timestamp.is_none()
             && !has_finalizer(cluster.as_ref(), finalizer::CLUSTER)
         {
-            apply::apply(context, &plan.steps).await.into_result()?;
+            apply::apply(context, &about, &plan.steps).await.into_result()?;
             return Ok(Outcome::Done);
         }
         if pause::check(context, cluster.as_ref(), Some(&cluster)).await? == Pause::Stop {
             return Ok(Outcome::Done);
         }
-        log_blockers(&ObjectRef::of(cluster.as_ref()), &plan.blockers);
-        // A child that cannot be deleted holds up neither the others nor anything else.
-        let (children, rest): (Vec<_>, Vec<_>) =
-            plan.steps.into_iter().partition(|step| step.reason.rule == planned::DELETIONS[0]);
-        let applied = apply::apply(context, &rest).await.and(apply::apply_each(context, &children).await);
-        if let Some(latest) = applied.latest(&ObjectRef::of(cluster.as_ref())) {
+        log_blockers(&about, &plan.blockers);
+        let applied = apply::apply(context, &about, &plan.steps).await;
+        if let Some(latest) = applied.latest(&about) {
             observed.cluster = latest;
         }
-        observed.failed = applied.failure.as_ref().is_some_and(|f| planned::DELETIONS.contains(&f.rule));
+        observed.failed = applied.failure.as_ref().is_some_and(|f| f.shown == Some(Shown::ClusterDeletion));
         let before = observed.cluster.clone();
         let mut status = judged::status(&observed, context.clock.now());
         if applied.failure.is_none() && judged::is_complete(&observed) {
@@ -97,7 +95,7 @@ impl Controller for Clusters {
         if status_write::write(context, &before, &after, &judged::OWNED).await?
             == status_write::Outcome::Written
         {
-            apply::apply(context, &planned::milestones(&before, &after)).await.into_result()?;
+            apply::apply(context, &about, &planned::milestones(&before, &after)).await.into_result()?;
         }
         applied.into_result()?;
         Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))

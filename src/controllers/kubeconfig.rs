@@ -127,7 +127,8 @@ fn kube_config(text: &str) -> Option<serde_json::Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::certificates::{self, KeySettings};
+    use crate::controllers::certificates;
+    use crate::plan::keys::KeySettings;
     use crate::status::control_plane::certificates::Purpose;
     use crate::time::parse_rfc3339;
 

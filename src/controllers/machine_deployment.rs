@@ -58,9 +58,9 @@ impl MachineDeployments {
             suffix: context.rng.suffix(RANDOM_BYTES),
         };
         let plan = plan(&observed, now);
-        let applied = apply::apply(context, &plan.steps).await;
-        let before: MachineDeployment =
-            applied.latest(&ObjectRef::of(deployment)).unwrap_or_else(|| deployment.clone());
+        let about = ObjectRef::of(deployment);
+        let applied = apply::apply(context, &about, &plan.steps).await;
+        let before: MachineDeployment = applied.latest(&about).unwrap_or_else(|| deployment.clone());
         let failed = applied.failure.is_some() || templates.unreadable.is_some();
         let facts = observe::machine_deployment(&context.caches, &before, sets, &templates);
         let mut status = judged::status(&facts, now);
@@ -70,7 +70,7 @@ impl MachineDeployments {
         let after = MachineDeployment { status: Some(status), ..before.clone() };
         status_write::write(context, &before, &after, OWNED).await?;
         applied.into_result()?;
-        log_blockers(&ObjectRef::of(deployment), &plan.blockers);
+        log_blockers(&about, &plan.blockers);
         Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 

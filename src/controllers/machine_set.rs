@@ -10,7 +10,7 @@ use super::adoption::adopt;
 use super::external::Reader;
 use super::{Context, apply, cluster_key_of, finalizer, status as status_write, sweep, template, workers};
 use crate::api::cluster::Cluster;
-use crate::api::key::{ObjectKey, controller_of, label as label_of};
+use crate::api::key::{ObjectKey, ObjectRef, controller_of, label as label_of};
 use crate::api::machine::Machine;
 use crate::api::machine_set::{MachineSet, MachineSetStatus};
 use crate::api::name_template::RANDOM_BYTES;
@@ -58,12 +58,13 @@ impl MachineSets {
         let observed = observe::machine_set(&context.caches, set, cluster, machines, &templates, suffixes);
         let now = context.clock.now();
         let plan = plan(&observed, now);
-        let applied = apply::apply(context, &plan.steps).await;
+        let applied = apply::apply(context, &ObjectRef::of(set), &plan.steps).await;
+        let preflight = preflight_messages(&observed);
         let facts = judged::Observed {
             set: set.clone(),
             machines: Some(observed.machines),
             missing_templates: templates.missing,
-            preflight: preflight_messages(&plan),
+            preflight,
         };
         let mut status = judged::status(&facts, now);
         let missing = !facts.missing_templates.is_empty() && observe::needs_templates(&context.caches, set);

@@ -32,6 +32,7 @@ pub mod cluster;
 pub mod control_plane;
 pub mod external;
 pub mod finalizer;
+mod keys;
 pub mod kubeconfig;
 pub mod machine;
 pub mod machine_deployment;
@@ -160,7 +161,7 @@ fn log_blockers(about: &ObjectRef, blockers: &[Blocker]) {
     }
 }
 
-fn keys<K: Object>(objects: &[Arc<K>]) -> Vec<ObjectKey> {
+fn keys_of<K: Object>(objects: &[Arc<K>]) -> Vec<ObjectKey> {
     objects.iter().map(|object| ObjectKey::of(object.as_ref())).collect()
 }
 

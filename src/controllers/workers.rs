@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::external::{Reader, referring};
-use super::{Caches, Context, keys, pause};
+use super::{Caches, Context, keys_of, pause};
 use crate::api::cluster::Cluster;
 use crate::api::condition::Conditioned;
 use crate::api::key::ObjectKey;
@@ -69,7 +69,7 @@ pub fn triggers<K: Workers>(caches: &Caches, workers: &Cache<K>) -> Vec<Trigger>
 
 /// Everything of a Cluster.
 pub fn of<K: Workers>(workers: &Cache<K>, cluster: &ObjectKey) -> Vec<ObjectKey> {
-    keys(&workers.select(&cluster.namespace, |w| w.cluster_name() == cluster.name))
+    keys_of(&workers.select(&cluster.namespace, |w| w.cluster_name() == cluster.name))
 }
 
 /// The templates of infrastructure and bootstrap.

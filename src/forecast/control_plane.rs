@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use chrono::TimeDelta;
+use serde_json::json;
 
 use super::evidence::About;
 use super::half_read::Parts;
 use super::paused::paused;
-use super::step::control_plane_steps;
+use super::step::steps;
 use super::{Held, Look, ObjectPlan, course};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{ObjectKey, cluster_label};
 use crate::api::names::CONTROL_PLANE_GROUP;
 use crate::observe::dump::Dump;
-use crate::plan::control_plane::{Act, Decision, Observed, Workload, decide};
+use crate::plan::control_plane::{Decision, Observed, Template, Workload, decide};
 use crate::plan::evidence::{Evidence, Subject};
+use crate::plan::ownership::owner;
 use crate::plan::{Blocker, Reason};
 use crate::time::{Timestamp, from_k8s};
 
@@ -50,11 +52,10 @@ pub(super) fn plan(
     observed.name_suffix = course::placeholder(1);
     plan.assumptions = assumptions(dump, key, &observed);
     parts.assume(dump, &mut plan);
-    let mut decision = decide(observed, now);
-    if template_is_assumed(dump, object) {
-        decision.plan.steps.retain(|step| step.act != Act::OwnTemplate);
+    if dump.left_out(Some(&object.spec.machine_template.spec.infrastructure_ref)) {
+        assume_owned(&mut observed);
     }
-    fill(plan, &about, &decision, now)
+    fill(plan, &about, &decide(observed, now), now)
 }
 
 fn stated_cluster(object: &KubeadmControlPlane) -> Option<&str> {
@@ -95,7 +96,7 @@ fn held(blocker: &Blocker, about: &About<'_>, now: Timestamp) -> Held {
 }
 
 fn fill(mut plan: ObjectPlan, about: &About<'_>, decision: &Decision, now: Timestamp) -> ObjectPlan {
-    plan.next = control_plane_steps(&decision.plan.steps);
+    plan.next = steps(&decision.plan.steps, &|_| None);
     plan.blockers = decision.plan.blockers.iter().map(|b| held(b, about, now)).collect();
     plan.next_look = Look::of(&decision.plan, now);
     let mut plan = plan.judged();
@@ -116,8 +117,11 @@ fn fill(mut plan: ObjectPlan, about: &About<'_>, decision: &Decision, now: Times
     plan
 }
 
-fn template_is_assumed(dump: &Dump, object: &KubeadmControlPlane) -> bool {
-    dump.left_out(Some(&object.spec.machine_template.spec.infrastructure_ref))
+/// A template that was not read counts as one that the Cluster owns already.
+fn assume_owned(observed: &mut Observed) {
+    if let Template::Found(template) = &mut observed.template {
+        template["metadata"]["ownerReferences"] = json!([owner(&observed.cluster, false)]);
+    }
 }
 
 /// What the plan takes for true that is not among the objects.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use chrono::TimeDelta;
+use serde_json::Value;
 
 use super::step::{self, NextStep};
 use super::{ObjectPlan, State};
@@ -12,8 +13,8 @@ use crate::api::machine::{Machine, MachineStatus};
 use crate::api::machine_set::MachineSet;
 use crate::api::reference::NodeRef;
 use crate::observe::assumed_members;
-use crate::plan::control_plane::{Act, Decision, NewMachine, Observed, Workload, decide};
-use crate::plan::{Write, deployment};
+use crate::plan::control_plane::{Decision, Observed, Workload, decide};
+use crate::plan::{Step, Write, deployment};
 use crate::status::conditions::setter::{self, condition};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::ETCD_MEMBER;
@@ -42,17 +43,17 @@ pub(super) fn of_control_plane(first: &Decision, plan: &ObjectPlan, now: Timesta
     for pass in 1..PASSES_MAX {
         let moment = later(now, pass);
         for step in &steps {
-            made += usize::from(carried_out(&mut observed, &step.act, moment));
+            made += usize::from(carried_out(&mut observed, step, moment));
         }
         settle(&mut observed, moment);
         observed.name_suffix = placeholder(made);
         let decision = decide(observed.clone(), moment);
         steps = decision.plan.steps;
-        steps.retain(|step| matches!(step.act, Act::CreateMachine(_) | Act::DeleteMachine { .. }));
+        steps.retain(Step::is_about_machines);
         if steps.is_empty() {
             break;
         }
-        all.extend(step::control_plane_steps(&steps));
+        all.extend(step::steps(&steps, &|_| None));
     }
     all
 }
@@ -63,27 +64,35 @@ fn later(now: Timestamp, pass: usize) -> Timestamp {
 }
 
 /// Was a Machine made?
-fn carried_out(observed: &mut Observed, act: &Act, moment: Timestamp) -> bool {
-    match act {
-        Act::CreateMachine(new) => observed.machines.push(owned(new, moment)),
-        Act::DeleteMachine { machine } => observed.machines.retain(|m| m.name() != machine),
-        Act::Adopt { machine } => {
-            let adopted = observed.orphans.iter().position(|m| m.name() == machine);
-            observed.machines.extend(adopted.map(|at| observed.orphans.remove(at)));
+fn carried_out(observed: &mut Observed, step: &Step, moment: Timestamp) -> bool {
+    let mut parts: Vec<&Value> = Vec::new();
+    for write in &step.writes {
+        match write {
+            Write::Create { content, .. } => parts.push(content),
+            Write::Delete { object } => observed.machines.retain(|m| m.name() != object.key.name),
+            Write::Patch { object, .. } => {
+                let adopted = observed.orphans.iter().position(|m| m.name() == object.key.name);
+                observed.machines.extend(adopted.map(|at| observed.orphans.remove(at)));
+            }
+            _ => {}
         }
-        _ => {}
     }
-    matches!(act, Act::CreateMachine(_))
+    let made = owned(&parts, moment);
+    let is_made = made.is_some();
+    observed.machines.extend(made);
+    is_made
 }
 
-fn owned(new: &NewMachine, moment: Timestamp) -> OwnedMachine {
-    let mut machine = new.machine.clone();
+/// The Machine among what one step creates, with the two objects behind it.
+fn owned(parts: &[&Value], moment: Timestamp) -> Option<OwnedMachine> {
+    let part = |is_it: &dyn Fn(&str) -> bool| {
+        parts.iter().find(|part| part["kind"].as_str().is_some_and(is_it)).map(|part| (*part).clone())
+    };
+    let mut machine: Machine = serde_json::from_value(part(&|kind| kind == "Machine")?).ok()?;
     machine.metadata.creation_timestamp = Some(to_k8s(moment));
-    OwnedMachine {
-        machine,
-        bootstrap: Some(new.bootstrap.clone()),
-        infrastructure: Some(new.infrastructure.clone()),
-    }
+    let bootstrap = part(&|kind| kind == "KubeadmConfig").and_then(|c| serde_json::from_value(c).ok());
+    let infrastructure = part(&|kind| kind != "Machine" && kind != "KubeadmConfig");
+    Some(OwnedMachine { machine, bootstrap, infrastructure })
 }
 
 /// What leaves is gone, and what comes up is up; what is unhealthy stays so.
@@ -122,12 +131,12 @@ pub(super) fn of_deployment(
     for pass in 1..PASSES_MAX {
         let moment = later(now, pass);
         for step in &steps {
-            written(&mut observed, &step.write);
+            step.writes.iter().for_each(|write| written(&mut observed, write));
         }
         observed.sets.iter_mut().for_each(|set| full(Arc::make_mut(set)));
         counted(&mut observed);
         let mut next = deployment::plan(&observed, moment).steps;
-        next.retain(|step| is_about_replicas(&step.write));
+        next.retain(|step| step.writes.iter().any(is_about_replicas));
         if next.is_empty() || next == steps {
             break;
         }

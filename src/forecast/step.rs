@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::key::ObjectRef;
-use crate::plan::control_plane::{self, Act};
 use crate::plan::{self, Reason, Write};
 
 /// One thing that is done next.
@@ -33,28 +32,35 @@ impl NextStep {
 /// The steps of a plan. Events are left out, and what is made for a new Machine goes with it.
 /// `replicas` knows how many a MachineSet has now, by name.
 pub(super) fn steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
-    let makes_machine =
-        steps.iter().any(|step| matches!(&step.write, Write::Create { object, .. } if is_machine(object)));
+    let writes = || steps.iter().flat_map(|step| &step.writes);
+    let makes_machine = writes().any(|w| matches!(w, Write::Create { object, .. } if is_machine(object)));
     let mut all: Vec<NextStep> = Vec::new();
     for step in steps {
-        let action = match &step.write {
-            Write::Event { .. } => continue,
-            Write::Create { object, .. } if makes_machine && !is_machine(object) => continue,
-            Write::Create { object, .. } => format!("create {}", named(object)),
-            Write::Delete { object } => format!("delete {}", named(object)),
-            Write::Patch { object, body } => patched(object, body, replicas),
-            Write::PatchStatus { object, .. } => format!("update the status of {}", named(object)),
-            Write::Workload { call, .. } => call.to_string(),
+        let actions = match &step.title {
+            Some(title) => vec![title.clone()],
+            None => step.writes.iter().filter_map(|write| action(write, makes_machine, replicas)).collect(),
         };
-        let is_bookkeeping = is_bookkeeping(&step.write);
-        push(&mut all, NextStep { is_bookkeeping, ..NextStep::new(action, &step.reason) });
+        for action in actions {
+            let is_bookkeeping = step.is_bookkeeping;
+            push(&mut all, NextStep { is_bookkeeping, ..NextStep::new(action, &step.reason) });
+        }
     }
     all
 }
 
-fn is_bookkeeping(write: &Write) -> bool {
-    let Write::Patch { body, .. } = write else { return false };
-    body.as_object().is_some_and(|body| body.keys().all(|key| key == "metadata"))
+/// `None` for what needs no line of its own.
+fn action(write: &Write, makes_machine: bool, replicas: &dyn Fn(&str) -> Option<i32>) -> Option<String> {
+    Some(match write {
+        Write::Event { .. } => return None,
+        Write::Create { object, .. } if makes_machine && !is_machine(object) => return None,
+        Write::Create { object, .. } => format!("create {}", named(object)),
+        Write::Delete { object } => format!("delete {}", named(object)),
+        Write::Patch { object, body } => patched(object, body, replicas),
+        Write::PatchStatus { object, .. } => format!("update the status of {}", named(object)),
+        Write::MachineCondition { machine, type_, .. } => format!("update {type_} of {}", named(machine)),
+        Write::Workload { call, .. } => call.to_string(),
+        Write::Keys { call, .. } => call.to_string(),
+    })
 }
 
 /// A step like the one before only raises its count.
@@ -96,17 +102,4 @@ fn fields(body: &Value) -> Vec<String> {
         }
     }
     names
-}
-
-/// The steps of a control plane's plan.
-pub(super) fn control_plane_steps(steps: &[control_plane::Step]) -> Vec<NextStep> {
-    let mut all = Vec::new();
-    for step in steps {
-        let is_bookkeeping = matches!(
-            step.act,
-            Act::OwnTemplate | Act::AdoptKubeconfig | Act::Annotate { .. } | Act::RemoveFinalizer
-        );
-        push(&mut all, NextStep { is_bookkeeping, ..NextStep::new(step.act.to_string(), &step.reason) });
-    }
-    all
 }

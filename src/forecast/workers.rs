@@ -81,8 +81,8 @@ pub fn carry_out(dump: &mut Dump, key: &ObjectKey, now: Timestamp) {
         return;
     }
     let decided = planned_deployment::plan(&observed(dump, key, &object), now);
-    for step in decided.steps {
-        let changed = match step.write {
+    for write in decided.steps.into_iter().flat_map(|step| step.writes) {
+        let changed = match write {
             Write::Create { object, content } if object.gvk.kind == "MachineSet" => Some(content),
             Write::Patch { object, body } if object.gvk.kind == "MachineSet" => {
                 let stored = dump.raw(CORE_GROUP, "MachineSet", &object.key).cloned();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::evidence::Evidence;
-use super::{Plan, Rule, Step, Write, ownership, provider};
+use super::{OnFailure, Plan, Rule, Shown, Step, Write, ownership, provider};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectRef;
 use crate::api::names::finalizer;
@@ -23,9 +23,6 @@ use crate::status::contract::{External, Provided};
 const DESCENDANTS_RETRY: Duration = Duration::from_secs(5);
 /// Between two looks at a connection that has begun to fail.
 const PROBE_RETRY: Duration = Duration::from_secs(10);
-
-/// Rules whose failure shows in the `Deleting` condition.
-pub const DELETIONS: [&str; 3] = ["delete-descendant", "delete-control-plane", "delete-infrastructure"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Why {
@@ -53,9 +50,9 @@ impl Rule for Why {
             Self::Endpoint { .. } => "copy-endpoint",
             Self::Reached { .. } => "report-milestone",
             Self::Phase { .. } => "report-phase",
-            Self::DeleteDescendant => DELETIONS[0],
-            Self::DeleteControlPlane { .. } => DELETIONS[1],
-            Self::DeleteInfrastructure { .. } => DELETIONS[2],
+            Self::DeleteDescendant => "delete-descendant",
+            Self::DeleteControlPlane { .. } => "delete-control-plane",
+            Self::DeleteInfrastructure { .. } => "delete-infrastructure",
             Self::Completed => "deletion-completed",
             Self::DescendantsUnknown => "descendants-unknown",
             Self::WaitingForHook => "waiting-for-hook",
@@ -73,6 +70,19 @@ impl Rule for Why {
             Self::WaitingForTopology => Evidence::own("TopologyReconciled"),
             Self::WaitingForControlPlane { .. } => Evidence::own("ControlPlaneInitialized"),
             _ => Vec::new(),
+        }
+    }
+
+    fn on_failure(&self) -> OnFailure {
+        let deletes = matches!(
+            self,
+            Self::DeleteDescendant | Self::DeleteControlPlane { .. } | Self::DeleteInfrastructure { .. }
+        );
+        OnFailure {
+            // A child that cannot be deleted holds up neither the others nor anything else.
+            is_independent: *self == Self::DeleteDescendant,
+            shown: deletes.then_some(Shown::ClusterDeletion),
+            ..OnFailure::default()
         }
     }
 }
@@ -348,7 +358,7 @@ mod tests {
         o.cluster.spec.topology = Some(object(json!({"classRef": {"name": "k"}, "version": "v1.34.1"})));
         let adopts = ["adopt-provider-object", "adopt-provider-object"];
         check(&o, &adopts, &["waiting-for-infrastructure", "waiting-for-control-plane"]);
-        let Write::Patch { body, .. } = &plan(&o).steps[0].write else { unreachable!("a patch") };
+        let Write::Patch { body, .. } = &plan(&o).steps[0].writes[0] else { unreachable!("a patch") };
         assert_eq!(body["metadata"]["ownerReferences"][0]["controller"], true);
         o.cluster.spec.control_plane_ref = None;
         o.control_plane = External::NotSet;

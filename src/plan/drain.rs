@@ -8,12 +8,11 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
 use super::evidence::Evidence;
-use super::{Plan, Rule, WorkloadCall, Write};
+use super::{OnFailure, Plan, Rule, Shown, WorkloadCall, Write};
 use crate::api::key::ObjectKey;
 use crate::status::drain::{Drain, is_unreachable};
+use crate::status::machine::Failed;
 
-/// The rule whose failure ends a drain for this run.
-pub const CORDON: &str = "cordon";
 /// Between two rounds of a drain.
 const RETRY: Duration = Duration::from_secs(20);
 /// Nobody is there to terminate the pods of an unreachable Node: they need not be given time.
@@ -29,7 +28,7 @@ enum Why {
 impl Rule for Why {
     fn name(&self) -> &'static str {
         match self {
-            Self::Cordon => CORDON,
+            Self::Cordon => "cordon",
             Self::Evict => "drain",
             Self::Waiting(_) => "draining",
         }
@@ -40,6 +39,12 @@ impl Rule for Why {
             Self::Waiting(_) => Evidence::own("Deleting"),
             Self::Cordon | Self::Evict => Vec::new(),
         }
+    }
+
+    /// Evictions do not fail, they have outcomes.
+    fn on_failure(&self) -> OnFailure {
+        let shown = matches!(self, Self::Cordon).then_some(Shown::MachineDeletion(Failed::Cordon));
+        OnFailure { shown, ..OnFailure::default() }
     }
 }
 

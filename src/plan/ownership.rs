@@ -41,6 +41,17 @@ pub fn add_owner(metadata: &mut ObjectMeta, new: OwnerReference) {
     *owners = with_owner(std::mem::take(owners), new);
 }
 
+/// The patch that makes `new` the controller of an orphan; refused when the orphan changed meanwhile.
+#[must_use]
+pub fn take_over<K: Resource<DynamicType = ()>>(new: &impl Resource<DynamicType = ()>, orphan: &K) -> Write {
+    let owners = orphan.meta().owner_references.clone().unwrap_or_default();
+    let mut body = json!({"metadata": {"ownerReferences": with_owner(owners, owner(new, true))}});
+    if let Some(version) = &orphan.meta().resource_version {
+        body["metadata"]["resourceVersion"] = json!(version);
+    }
+    Write::Patch { object: ObjectRef::of(orphan), body }
+}
+
 /// The patch that gives a provider object its owner and its cluster label; `None` when it has both.
 /// References for which `dropped` says yes are taken away.
 ///

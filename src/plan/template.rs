@@ -1,5 +1,5 @@
-//! Objects cloned from a template object: infrastructure machines and bootstrap configurations. Pure;
-//! must not know who owns the clone or why it is made.
+//! Template objects: what is cloned from them (infrastructure machines and bootstrap configurations), and that
+//! they belong to their Cluster. Pure; must not know who owns the clone or why it is made.
 //! Source: cluster-api `controllers/external/util.go` (`GenerateTemplate`), v1.14.0.
 
 use std::collections::BTreeMap;
@@ -7,8 +7,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
 
+use super::Write;
+use super::ownership::{owner, with_owner};
+use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, group_of};
 use crate::api::names::{annotation, label};
+use crate::status::contract::reference_to;
 
 /// What the clone gets besides the template's content.
 #[derive(Clone, Debug)]
@@ -55,6 +59,25 @@ pub fn clone_of(template: &Value, clone: &Clone<'_>) -> Value {
         object.insert("spec".to_owned(), inner["spec"].clone());
     }
     Value::Object(object)
+}
+
+/// The patch that makes the Cluster an owner of a template, as `clusterctl move` needs it; `None` when it is one.
+/// Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`reconcileExternalTemplateReference`),
+/// v1.14.0.
+#[must_use]
+pub fn own(cluster: &Cluster, template: &Value) -> Option<Write> {
+    let owners: Vec<OwnerReference> =
+        serde_json::from_value(template["metadata"]["ownerReferences"].clone()).unwrap_or_default();
+    let wanted = owner(cluster, false);
+    if owners.iter().any(|o| o.uid == wanted.uid) {
+        return None;
+    }
+    let mut body = json!({"metadata": {"ownerReferences": with_owner(owners, wanted)}});
+    // A list is replaced as a whole: without the version, somebody else's owner could be lost.
+    if let Some(version) = template["metadata"]["resourceVersion"].as_str() {
+        body["metadata"]["resourceVersion"] = json!(version);
+    }
+    Some(Write::Patch { object: reference_to(template), body })
 }
 
 /// `Kind.group` of the template, as in the cloned-from annotation.

@@ -4,13 +4,14 @@
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find};
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::{ObjectKey, annotation};
+use crate::api::key::ObjectKey;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
-use crate::api::names::{self, label};
+use crate::api::names::label;
 use crate::observe::dump::Dump;
 use crate::observe::{self, Member, Templates, namespace};
 use crate::plan::control_plane::{Decision, decide};
+use crate::plan::machine_set::makes_machines;
 use crate::plan::machine_set::preflight::check;
 use crate::status::{cluster, machine_deployment, machine_set};
 use crate::time::Timestamp;
@@ -47,7 +48,7 @@ pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set:
     labels.insert(label::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
     let machines: Vec<_> =
         observe::machines_of_set(dump, &set).into_iter().map(Member::into_object).collect();
-    let preflight = match makes(&set, machines.len()) {
+    let preflight = match makes_machines(&set, machines.len()) {
         true if dump.left_out(cluster.spec.control_plane_ref.as_ref()) => Ok(told_preflight(&set)),
         true => check(&observe::preflight(dump, &set, cluster)),
         false => Ok(Vec::new()),
@@ -59,14 +60,6 @@ pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set:
     let preflight = preflight.unwrap_or_else(|why| vec![why]);
     let missing_templates = templates.missing;
     Some((machine_set::Observed { set, machines: Some(machines), missing_templates, preflight }, complete))
-}
-
-/// Machines are wanted, and nothing keeps the set itself from making them.
-fn makes(set: &MachineSet, current: usize) -> bool {
-    let wanted = usize::try_from(set.spec.replicas.unwrap_or(0)).unwrap_or(0);
-    current < wanted
-        && set.metadata.deletion_timestamp.is_none()
-        && annotation(set, names::annotation::DISABLE_MACHINE_CREATE) != Some("true")
 }
 
 /// The checks that failed when the set was last looked at, from its stored condition.

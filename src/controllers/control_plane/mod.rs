@@ -1,9 +1,7 @@
-//! The KubeadmControlPlane controller: observe, decide, perform, report. Must not decide anything
+//! The KubeadmControlPlane controller: observe, decide, apply, report. Must not decide anything
 //! itself; `plan::control_plane` does.
 
 mod observe;
-mod perform;
-mod secrets;
 
 use std::sync::Arc;
 
@@ -11,15 +9,15 @@ use async_trait::async_trait;
 
 use super::external::{Reader, referring};
 use super::status::{Outcome as Reported, write};
-use super::{Context, cluster_key_of, keys, pause, sweep};
+use super::{Context, apply, cluster_key_of, keys_of, log_blockers, pause, sweep};
 use crate::api::cluster::Cluster;
 use crate::api::condition::Condition;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::{ObjectKey, refers_to};
+use crate::api::key::{ObjectKey, ObjectRef, refers_to};
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP, finalizer, label};
 use crate::api::reference::ContractRef;
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
-use crate::plan::control_plane::{Act, Decision, decide};
+use crate::plan::control_plane::{Decision, decide};
 use crate::status::control_plane::{OWNED, OWNED_ON_MACHINES, status};
 use crate::workload::Announcement;
 
@@ -48,8 +46,10 @@ impl ControlPlaneController {
         let observed = observe::observe(context, object, cluster).await?;
         let mut decision = decide(observed, context.clock.now());
         self.report_machines(object, &decision).await?;
-        let performed = perform::perform(context, &decision).await;
-        if decision.plan.steps.iter().any(|s| s.act == Act::RemoveFinalizer) {
+        let about = ObjectRef::of(&**object);
+        log_blockers(&about, &decision.plan.blockers);
+        let performed = apply::apply(context, &about, &decision.plan.steps).await.into_result();
+        if decision.plan.is_last {
             return performed.map(|()| Outcome::Done);
         }
         if performed.is_err() {
@@ -136,7 +136,7 @@ impl Controller for ControlPlaneController {
             }),
             caches.externals.trigger(Reader::KubeadmControlPlaneHosts, move |turned| match turned.object() {
                 Some(_) => Vec::new(),
-                None => keys(&all.list()),
+                None => keys_of(&all.list()),
             }),
             Trigger::announced(self.context.workload.changes(), Announcement::Missed, move |announcement| {
                 match announcement {
@@ -144,7 +144,7 @@ impl Controller for ControlPlaneController {
                     Announcement::Cluster(cluster) | Announcement::Node { cluster, .. } => {
                         by_cluster.get(cluster).and_then(|c| key_of(&c)).into_iter().collect()
                     }
-                    Announcement::Missed => keys(&every.list()),
+                    Announcement::Missed => keys_of(&every.list()),
                 }
             }),
         ]

@@ -9,7 +9,7 @@ use super::ProviderObject;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::reference::ContractRef;
 use crate::client::{Cache, Change, Live, Object};
-use crate::controllers::keys;
+use crate::controllers::keys_of;
 use crate::engine::controller;
 
 /// On whose behalf a kind is watched. One controller may be several readers, with a trigger each.
@@ -73,7 +73,7 @@ pub fn referring<K: Object>(
         Some(key) => cache.select(&key.namespace, |object| refer(object, Some(&key.name))),
         None => cache.list().into_iter().filter(|object| refer(object, None)).collect(),
     };
-    keys(&found)
+    keys_of(&found)
 }
 
 /// Keys of the owners, of this group and kind, of the object that turned.

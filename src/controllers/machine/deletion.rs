@@ -5,10 +5,11 @@
 use super::Machines;
 use crate::api::key::ObjectRef;
 use crate::controllers::apply::{self, Failure};
+use crate::controllers::log_blockers;
 use crate::engine::{Outcome, ReconcileError};
-use crate::plan::machine as planned;
+use crate::plan::{Shown, machine as planned};
+use crate::status::machine::Observed;
 use crate::status::machine::deletion::{Course, Stage, Wanted, course};
-use crate::status::machine::{Failed, Observed};
 
 /// Reading what runs on the Node, evicting it, reading what is attached, going on.
 const TURNS_MAX: usize = 6;
@@ -44,27 +45,31 @@ impl Machines {
     /// One plan, performed.
     async fn turn(&self, observed: &mut Observed) -> Left {
         let plan = planned::leave(observed, self.now());
-        self.log(observed, &plan);
+        let about = ObjectRef::of(&observed.machine);
+        log_blockers(&about, &plan.blockers);
         let stage = course(observed, self.now()).stage;
-        let applied = apply::apply(&self.context, &plan.steps).await;
-        if let Some(latest) = applied.latest(&ObjectRef::of(&observed.machine)) {
+        let applied = apply::apply(&self.context, &about, &plan.steps).await;
+        if let Some(latest) = applied.latest(&about) {
             observed.machine = latest;
         }
         observed.evictions.extend(applied.evictions);
         let failure = match applied.failure {
-            Some(failure) => Some(self.note(observed, failure).await),
+            Some(failure) => Some(self.note(&about, observed, failure).await),
             None => planned::error(&stage).map(ReconcileError::failed),
         };
         Left { next: super::outcome(&plan), failure }
     }
 
     /// Remembers what failed and complains about it.
-    async fn note(&self, observed: &mut Observed, failure: Failure) -> ReconcileError {
-        observed.failed = failed(failure.rule);
+    async fn note(&self, about: &ObjectRef, observed: &mut Observed, failure: Failure) -> ReconcileError {
+        observed.failed = match failure.shown {
+            Some(Shown::MachineDeletion(failed)) => Some(failed),
+            Some(Shown::ClusterDeletion) | None => None,
+        };
         if let Some(failed) = observed.failed {
             let complaint = planned::complaint(observed, failed, &failure.error.to_string());
             // Events that cannot be stored are logged there.
-            apply::apply(&self.context, &complaint).await;
+            apply::apply(&self.context, about, &complaint).await;
         }
         failure.error
     }
@@ -73,16 +78,4 @@ impl Machines {
 /// The evictions of this turn were the end of the drain.
 fn is_drained(before: &Course, after: &Course) -> bool {
     matches!(before.stage, Stage::Drain(Some(_))) && !matches!(after.stage, Stage::Drain(_))
-}
-
-/// Which write of a deletion a rule stands for.
-fn failed(rule: &str) -> Option<Failed> {
-    match rule {
-        planned::RECORD_DRAIN_START => Some(Failed::RecordDrainStart),
-        crate::plan::drain::CORDON => Some(Failed::Cordon),
-        planned::DELETE_INFRASTRUCTURE => Some(Failed::DeleteInfrastructure),
-        planned::DELETE_BOOTSTRAP => Some(Failed::DeleteBootstrap),
-        planned::DELETE_NODE => Some(Failed::DeleteNode),
-        _ => None,
-    }
 }

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 pub use self::observe::probe;
 use super::external::{Reader, owners, referring};
 use super::pause::{self, Pause};
-use super::{Context, apply, cluster_turned, keys, status as status_write};
+use super::{Context, apply, cluster_turned, keys_of, log_blockers, status as status_write};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef, cluster_label};
 use crate::api::machine::Machine;
@@ -44,9 +44,10 @@ impl Machines {
         let context = &self.context;
         let mut observed = self.observe(machine, cluster).await;
         let plan = planned::plan(&observed, self.now());
-        self.log(&observed, &plan);
-        let applied = apply::apply(context, &plan.steps).await;
-        if let Some(latest) = applied.latest(&ObjectRef::of(machine)) {
+        let about = ObjectRef::of(machine);
+        log_blockers(&about, &plan.blockers);
+        let applied = apply::apply(context, &about, &plan.steps).await;
+        if let Some(latest) = applied.latest(&about) {
             observed.machine = latest;
         }
         let mut next = outcome(&plan);
@@ -58,12 +59,6 @@ impl Machines {
         }
         self.report(&observed, failure.is_none()).await?;
         failure.map_or(Ok(next), Err)
-    }
-
-    fn log(&self, observed: &Observed, plan: &Plan) {
-        for blocker in &plan.blockers {
-            tracing::debug!(rule = blocker.reason.rule, "{}: {blocker}", ObjectRef::of(&observed.machine));
-        }
     }
 
     /// Writes the status. A run that did not end well has not observed its generation.
@@ -136,7 +131,7 @@ impl Controller for Machines {
                 None => referring(&referrers, turned, references),
             }),
             Trigger::on(&caches.clusters, move |old, new| match cluster_turned(old, new) {
-                Some(key) => keys(&of_cluster(&by_cluster, &key)),
+                Some(key) => keys_of(&of_cluster(&by_cluster, &key)),
                 None => Vec::new(),
             }),
             // A MachineSet follows its MachineDeployment, and Machines are compared with both.
@@ -151,7 +146,7 @@ impl Controller for Machines {
                 found.iter().map(|m| ObjectKey::of(m.as_ref())).collect()
             }),
             Trigger::announced(self.context.workload.changes(), Announcement::Missed, move |announcement| {
-                keys(&concerned(&by_announcement, announcement))
+                keys_of(&concerned(&by_announcement, announcement))
             }),
         ]
     }
@@ -172,7 +167,8 @@ impl Controller for Machines {
         {
             let observed = self.observe(&machine, &cluster).await;
             let plan = planned::plan(&observed, self.now());
-            apply::apply(&self.context, &plan.steps).await.into_result()?;
+            let about = ObjectRef::of(machine.as_ref());
+            apply::apply(&self.context, &about, &plan.steps).await.into_result()?;
             return Ok(Outcome::Done);
         }
         if pause::check(&self.context, machine.as_ref(), Some(&cluster)).await? == Pause::Stop {

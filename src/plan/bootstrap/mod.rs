@@ -25,7 +25,6 @@ use crate::status::bootstrap::{Certificates, Failure, Lock, Observed, Stage, Tok
 use crate::time::Timestamp;
 use cloud_init::Deed;
 use discovery::Told;
-pub use why::STORE_DATA;
 use why::Why;
 
 /// Life of a join token.
@@ -39,6 +38,8 @@ const ENDPOINT_RETRY: Duration = Duration::from_secs(10);
 pub struct Planned {
     pub plan: Plan,
     pub failure: Option<Failure>,
+    /// When every step succeeds, the bootstrap data is stored.
+    pub stores_data: bool,
 }
 
 /// The plan for a KubeadmConfig that is not paused and whose Machine and Cluster exist. Nothing is done
@@ -116,7 +117,7 @@ fn init(o: &Observed, planned: &mut Planned) {
         });
         plan.step(Write::Create { object, content }, Why::TakeLock);
     }
-    store(o, Deed::Init, &text, plan);
+    store(o, Deed::Init, &text, planned);
 }
 
 fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned) {
@@ -156,8 +157,8 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
         let body = json!({"spec": {"joinConfiguration": join}});
         plan.step(Write::Patch { object, body }, Why::Discovery);
     }
-    store(o, Deed::Join, &text, plan);
-    plan.recheck_within(TOKEN_CHECK);
+    store(o, Deed::Join, &text, planned);
+    planned.plan.recheck_within(TOKEN_CHECK);
 }
 
 /// The join token of a machine that has not joined yet is kept alive.
@@ -235,10 +236,11 @@ fn fail(planned: &mut Planned, why: Why, failure: Failure) {
     planned.failure = Some(failure);
 }
 
-fn store(o: &Observed, deed: Deed, text: &str, plan: &mut Plan) {
+fn store(o: &Observed, deed: Deed, text: &str, planned: &mut Planned) {
     let what = match deed {
         Deed::Init => "init",
         Deed::Join => "join",
     };
-    plan.step(data::secret_write(o, text), Why::StoreData { what });
+    planned.plan.step(data::secret_write(o, text), Why::StoreData { what });
+    planned.stores_data = true;
 }

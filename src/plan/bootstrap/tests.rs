@@ -74,7 +74,7 @@ fn check(o: &Observed, steps: &[&str], blockers: &[&str]) -> Vec<Step> {
 
 /// The user data in the last step, read back.
 fn user_data(steps: &[Step]) -> Value {
-    let Some(Step { write: Write::Create { content, .. }, .. }) = steps.last() else {
+    let Some([Write::Create { content, .. }]) = steps.last().map(|step| step.writes.as_slice()) else {
         unreachable!("a secret")
     };
     let encoded = content["data"]["value"].as_str().unwrap_or_default();
@@ -91,7 +91,7 @@ fn file(data: &Value, path: &str) -> String {
 #[test]
 fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
     let mut o = observed(true, false);
-    let data = user_data(&check(&o, &["take-init-lock", STORE_DATA], &[]));
+    let data = user_data(&check(&o, &["take-init-lock", "store-bootstrap-data"], &[]));
     assert_eq!(file(&data, "/etc/kubernetes/pki/ca.key"), "KEY");
     assert_eq!(file(&data, "/etc/v"), "at v1.34.1");
     let config = file(&data, "/run/kubeadm/kubeadm.yaml");
@@ -101,7 +101,7 @@ fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
         assert!(config.contains(text), "{text} in {config}");
     }
     o.lock = Lock::Mine;
-    check(&o, &[STORE_DATA], &[]);
+    check(&o, &["store-bootstrap-data"], &[]);
     o.lock = Lock::HeldBy { machine: "n".to_owned(), exists: true };
     check(&o, &[], &["init-locked"]);
     o.lock = Lock::HeldBy { machine: "n".to_owned(), exists: false };
@@ -119,14 +119,14 @@ fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
 fn a_worker_waits_then_joins_with_a_token() {
     check(&observed(false, false), &[], &["waiting-for-control-plane"]);
     let mut o = observed(false, true);
-    let steps = check(&o, &["make-join-token", "set-discovery", STORE_DATA], &[]);
+    let steps = check(&o, &["make-join-token", "set-discovery", "store-bootstrap-data"], &[]);
     let data = user_data(&steps);
     let config = file(&data, "/run/kubeadm/kubeadm-join-config.yaml");
     for text in ["abcdef.0123456789abcdef", "10.0.0.1:6443", "node.cluster.x-k8s.io/uninitialized"] {
         assert!(config.contains(text), "{text} in {config}");
     }
     assert_eq!(file(&data, "/etc/kubernetes/pki/ca.key"), "", "workers get no keys");
-    let Write::Patch { body, .. } = &steps[1].write else { unreachable!("a patch") };
+    let Write::Patch { body, .. } = &steps[1].writes[0] else { unreachable!("a patch") };
     assert!(!body.to_string().contains("uninitialized"), "only the rendered copy has the taint");
     o.config.spec.join_configuration = Some(object(json!({"controlPlane": {}})));
     check(&o, &[], &["configuration-unusable"]);
@@ -139,7 +139,7 @@ fn a_certificate_that_cannot_be_parsed_is_never_trusted_blindly() {
     check(&o, &[], &["configuration-unusable"]);
     o.config.spec.join_configuration =
         Some(object(json!({"discovery": {"bootstrapToken": {"caCertHashes": ["sha256:given"]}}})));
-    check(&o, &["make-join-token", "set-discovery", STORE_DATA], &[]);
+    check(&o, &["make-join-token", "set-discovery", "store-bootstrap-data"], &[]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn the_kubeconfig_of_a_discovery_file_is_completed_and_written() {
     let exec = json!({"command": "login", "args": ["--now"], "env": [{"name": "A", "value": "b"}]});
     o.config.spec.join_configuration = Some(object(json!({"discovery": {"file": {
         "kubeConfigPath": "/run/discovery.yaml", "kubeConfig": {"user": {"exec": exec}}}}})));
-    let data = user_data(&check(&o, &["set-discovery", STORE_DATA], &[]));
+    let data = user_data(&check(&o, &["set-discovery", "store-bootstrap-data"], &[]));
     let written: Value = serde_saphyr::from_str(&file(&data, "/run/discovery.yaml")).expect("YAML");
     let authority = base64::engine::general_purpose::STANDARD.encode(CERTIFICATE);
     assert_eq!(
@@ -193,7 +193,8 @@ fn the_kubeconfig_of_a_discovery_file_is_completed_and_written() {
 fn further_control_plane_machines_release_the_lock_and_join() {
     let mut o = observed(true, true);
     o.lock = Lock::HeldBy { machine: "first".to_owned(), exists: true };
-    let steps = check(&o, &["release-init-lock", "make-join-token", "set-discovery", STORE_DATA], &[]);
+    let steps =
+        check(&o, &["release-init-lock", "make-join-token", "set-discovery", "store-bootstrap-data"], &[]);
     assert_eq!(file(&user_data(&steps), "/etc/kubernetes/pki/ca.key"), "KEY");
 }
 
@@ -222,7 +223,7 @@ fn a_missing_secret_is_a_failure_of_the_files() {
     let refused = |o: &Observed, text: &str| {
         let planned = plan(o, now());
         assert_eq!(planned.failure, Some(Failure::Files(text.to_owned())));
-        assert!(planned.plan.steps.iter().all(|s| s.reason.rule != STORE_DATA));
+        assert!(!planned.stores_data);
     };
     refused(&o, "failed to resolve file source: secret not found: ns/s: secrets \"s\" not found");
     o.secret_values.insert(("s".to_owned(), "k".to_owned()), SecretValue::NoSuchKey);

@@ -4,9 +4,6 @@ use std::fmt;
 
 use crate::plan::Rule;
 
-/// The rule whose success means that the data secret is stored.
-pub const STORE_DATA: &str = "store-bootstrap-data";
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     TakeLock,
@@ -34,7 +31,7 @@ impl Rule for Why {
             Self::TakeLock => "take-init-lock",
             Self::BreakLock { .. } => "break-init-lock",
             Self::ReleaseLock => "release-init-lock",
-            Self::StoreData { .. } => STORE_DATA,
+            Self::StoreData { .. } => "store-bootstrap-data",
             Self::MakeToken => "make-join-token",
             Self::RefreshToken => "refresh-join-token",
             Self::Discovery => "set-discovery",

@@ -13,6 +13,7 @@ pub fn control_plane(p: &mut Pending) -> Flow {
         let held = p.observed.control_plane.metadata.finalizers.iter().flatten();
         if held.into_iter().any(|f| f == finalizer::KUBEADM_CONTROL_PLANE) {
             p.step(Act::RemoveFinalizer, Why::DeletionCompleted);
+            p.plan.is_last = true;
         }
         return Flow::Break(());
     }

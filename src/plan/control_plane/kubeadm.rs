@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Act, Blocked, Flow, Observed, Pending, Why, Workload};
-use crate::plan::version;
+use crate::plan::{WorkloadCall, version};
 
 const SKIP_KUBE_PROXY: &str = "controlplane.cluster.x-k8s.io/skip-kube-proxy";
 /// Sections of the control plane's own configuration that are copied as they are.
@@ -32,7 +32,8 @@ pub fn cluster_configuration(p: &mut Pending) -> Flow {
     let wanted = updated(current, &p.observed);
     if wanted != *current {
         let version = p.observed.control_plane.spec.version.clone();
-        p.step(Act::UpdateKubeadmConfig(wanted), Why::RolloutPending { version });
+        let update = WorkloadCall::SetClusterConfiguration(wanted);
+        p.step(Act::Workload(update), Why::RolloutPending { version });
     }
     Flow::Continue(())
 }
@@ -114,7 +115,8 @@ pub fn kube_proxy(p: &mut Pending) -> Flow {
     let image = proxy_image(current, repository, &spec.version);
     if image != current {
         let version = spec.version.clone();
-        p.step(Act::UpdateKubeProxy { image }, Why::ProxyFollowsVersion { version });
+        let update = WorkloadCall::SetKubeProxyImage { image };
+        p.step(Act::Workload(update), Why::ProxyFollowsVersion { version });
     }
     Flow::Continue(())
 }

@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 
 use super::{Act, Blocked, Observed, Workload};
+use crate::plan::WorkloadCall;
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::ETCD_MEMBER;
 use crate::status::etcd::Member;
@@ -47,5 +48,5 @@ pub fn forward(observed: &Observed, machine: &OwnedMachine) -> Result<Option<Act
     if candidates.is_empty() {
         return Err(Blocked::NoLeaderCandidate);
     }
-    Ok(Some(Act::MoveLeader { from: leader.to_owned(), candidates }))
+    Ok(Some(Act::Workload(WorkloadCall::MoveEtcdLeader { from: leader.to_owned(), candidates })))
 }

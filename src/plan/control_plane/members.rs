@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::preflight::{components_survive, quorum_survives};
 use super::{Act, Blocked, Flow, Pending, SLOW_RETRY, Why, Workload, leader};
 use crate::api::names::annotation;
-use crate::plan::version;
+use crate::plan::{WorkloadCall, version};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::etcd::{Change, Member};
 
@@ -37,7 +37,7 @@ pub fn remove_strays(p: &mut Pending) -> Flow {
     if !stray.name.is_empty() && !quorum_survives(&p.observed, Change::Remove(&stray.name)) {
         return p.fail(Blocked::StrayMemberKeepsQuorum { member });
     }
-    p.step(Act::RemoveMember(stray), Why::NoMachineForMember);
+    p.step(Act::Workload(WorkloadCall::RemoveEtcdMember(stray)), Why::NoMachineForMember);
     p.plan.recheck_within(Duration::from_secs(1));
     Flow::Break(())
 }
@@ -117,7 +117,8 @@ fn remove_member_of(p: &mut Pending, machine: &OwnedMachine) -> Flow {
         Ok(Some(transfer)) => p.step(transfer, Why::Leads { machine: name.clone() }),
     }
     if let Some(member) = members.into_iter().find(|m| m.name == node) {
-        p.step(Act::RemoveMember(member), Why::MachineLeaves { machine: name.clone() });
+        let why = Why::MachineLeaves { machine: name.clone() };
+        p.step(Act::Workload(WorkloadCall::RemoveEtcdMember(member)), why);
     }
     release(p, machine, Why::MachineLeaves { machine: name })
 }

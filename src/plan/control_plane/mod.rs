@@ -9,6 +9,7 @@ mod delete;
 mod desired;
 mod kubeadm;
 mod leader;
+mod lower;
 mod members;
 mod preflight;
 mod remediate;
@@ -16,7 +17,7 @@ mod rollout;
 mod scale;
 mod select;
 mod setup;
-pub mod step;
+mod step;
 mod sync;
 
 #[cfg(test)]
@@ -28,7 +29,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use self::blocked::Blocked;
-pub use self::step::{Act, NewMachine, Step, Sync, Why};
+use self::step::{Act, NewMachine, Sync, Why};
 use crate::plan::Plan;
 use crate::status::conditions::setter;
 use crate::status::control_plane::scaling::PreflightFindings;
@@ -47,7 +48,7 @@ const UNSETTLED_RETRY: Duration = Duration::from_secs(20);
 /// A plan, and everything the pass learnt on its way to it.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    pub plan: Plan<Step>,
+    pub plan: Plan,
     /// The facts with the conditions this pass computed.
     pub observed: Observed,
     /// For the status that ends the pass.
@@ -58,7 +59,7 @@ pub struct Decision {
 
 /// What `observed` calls for at `now`. See [`decide`].
 #[must_use]
-pub fn plan(observed: &Observed, now: Timestamp) -> Plan<Step> {
+pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     decide(observed.clone(), now).plan
 }
 
@@ -99,7 +100,7 @@ fn rules(p: &mut Pending) -> Flow {
 struct Pending {
     observed: Observed,
     now: Timestamp,
-    plan: Plan<Step>,
+    plan: Plan,
     conditions: Vec<Condition>,
     inspection: Option<Inspection>,
     findings: PreflightFindings,
@@ -123,7 +124,7 @@ impl Pending {
     }
 
     fn step(&mut self, act: Act, why: Why) {
-        self.plan.steps.push(Step::new(act, why));
+        self.plan.steps.push(lower::step(&self.observed, &act, why));
     }
 
     /// Waits: looks again after `retry`, or on the next change.

@@ -5,10 +5,12 @@
 use chrono::TimeDelta;
 
 use super::{
-    Act, Blocked, Flow, Kubeconfig, PREFLIGHT_RETRY, Pending, SLOW_RETRY, Template, Why, paused_condition,
+    Act, Blocked, Flow, Kubeconfig, Observed, PREFLIGHT_RETRY, Pending, SLOW_RETRY, Template, Why,
+    paused_condition,
 };
 use crate::api::condition::Status;
-use crate::plan::version;
+use crate::plan::keys::{KeyCall, KeySettings};
+use crate::plan::{Write, template as templates, version};
 use crate::status::conditions::setter::condition;
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 
@@ -63,10 +65,7 @@ pub fn template(p: &mut Pending) -> Flow {
     let reference = &p.observed.control_plane.spec.machine_template.spec.infrastructure_ref;
     match &p.observed.template {
         Template::Found(object) => {
-            let owners = object.pointer("/metadata/ownerReferences").and_then(|o| o.as_array());
-            let uid = p.observed.cluster.metadata.uid.clone().unwrap_or_default();
-            let owned = owners.into_iter().flatten().any(|o| o["kind"] == "Cluster" && o["uid"] == uid);
-            if !owned {
+            if templates::own(&p.observed.cluster, object).is_some() {
                 p.step(Act::OwnTemplate, Why::NotOwned);
             }
             Flow::Continue(())
@@ -127,8 +126,19 @@ pub fn certificates(p: &mut Pending) -> Flow {
     if initialized || ours.is_empty() {
         return Flow::Continue(());
     }
-    p.step(Act::CreateCertificates(ours), Why::NotYetInitialized);
+    let settings = key_settings(&p.observed);
+    let create = KeyCall::CreateCertificates { purposes: ours, settings };
+    p.step(Act::Keys(create), Why::NotYetInitialized);
     Flow::Continue(())
+}
+
+fn key_settings(observed: &Observed) -> KeySettings {
+    let spec = observed.control_plane.spec.kubeadm_config_spec.as_ref();
+    let configuration = spec.and_then(|s| s.cluster_configuration.as_ref());
+    KeySettings {
+        algorithm: configuration.and_then(|c| c.encryption_algorithm.clone()).unwrap_or_default(),
+        ca_validity_days: configuration.and_then(|c| c.ca_certificate_validity_period_days).map(i64::from),
+    }
 }
 
 pub fn kubeconfig(p: &mut Pending) -> Flow {
@@ -142,31 +152,33 @@ pub fn kubeconfig(p: &mut Pending) -> Flow {
                 Certificates::Found(found) => found.contains(&Purpose::Ca),
                 Certificates::Unreadable(_) => false,
             };
-            // Made in this very pass?
-            let will_have = p
-                .plan
-                .steps
-                .iter()
-                .any(|s| matches!(&s.act, Act::CreateCertificates(c) if c.contains(&Purpose::Ca)));
-            if !has_ca && !will_have {
+            if !has_ca && !is_made_here(p, Purpose::Ca) {
                 return p.wait(Blocked::AuthorityMissing, Some(SLOW_RETRY));
             }
             if let Some((host, port)) = p.observed.endpoint() {
                 let server = format!("https://{}:{port}", bracketed(&host));
-                p.step(Act::CreateKubeconfig { server }, Why::NoKubeconfig);
+                p.step(Act::Keys(KeyCall::CreateKubeconfig { server }), Why::NoKubeconfig);
             }
             Flow::Continue(())
         }
         Kubeconfig::Found { ours, controlled, expires } => {
             let renew = expires.is_some_and(|at| at - p.now < TimeDelta::days(RENEW_BEFORE_DAYS));
             match (controlled, ours) {
-                (true, _) if renew => p.step(Act::RenewKubeconfig, Why::KubeconfigExpires),
-                (false, true) => p.step(Act::AdoptKubeconfig, Why::KubeconfigNotOurs),
+                (true, _) if renew => p.step(Act::Keys(KeyCall::RenewKubeconfig), Why::KubeconfigExpires),
+                (false, true) => p.step(Act::Keys(KeyCall::AdoptKubeconfig), Why::KubeconfigNotOurs),
                 _ => {}
             }
             Flow::Continue(())
         }
     }
+}
+
+/// Is this certificate made in this very pass?
+fn is_made_here(p: &Pending, purpose: Purpose) -> bool {
+    p.plan.steps.iter().flat_map(|step| &step.writes).any(|write| {
+        matches!(write, Write::Keys { call: KeyCall::CreateCertificates { purposes, .. }, .. }
+            if purposes.contains(&purpose))
+    })
 }
 
 /// A host as part of a URL: IPv6 addresses need brackets.

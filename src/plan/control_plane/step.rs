@@ -1,5 +1,5 @@
-//! The words of a control plane's plan: what is done, why, and what is in the way. Data only; must not
-//! know who performs it.
+//! The words of a control plane's plan: what is done and why. Data only; must not know what is written for
+//! it.
 
 use std::fmt;
 
@@ -8,31 +8,10 @@ use serde_json::Value;
 
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::machine::Machine;
-use crate::plan::{Reason, Rule};
-use crate::status::control_plane::certificates::Purpose;
-use crate::status::etcd::Member;
+use crate::plan::keys::KeyCall;
+use crate::plan::{Rule, WorkloadCall};
 
-/// One thing to do and why.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    pub act: Act,
-    pub reason: Reason,
-}
-
-impl Step {
-    #[must_use]
-    pub fn new(act: Act, why: Why) -> Self {
-        Self { act, reason: why.into() }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.act, self.reason)
-    }
-}
-
-/// What a step does. Machines are given by name; the performer knows the objects.
+/// What a step does. Machines are given by name; `lower` knows the objects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     RemoveFinalizer,
@@ -42,14 +21,10 @@ pub enum Act {
     },
     /// Makes the Cluster an owner of the infrastructure template.
     OwnTemplate,
-    CreateCertificates(Vec<Purpose>),
-    /// `server` is a URL.
-    CreateKubeconfig {
-        server: String,
-    },
-    AdoptKubeconfig,
-    /// A new client certificate; the stored server stays.
-    RenewKubeconfig,
+    /// Certificates and kubeconfig.
+    Keys(KeyCall),
+    /// Etcd members, and what kubeadm keeps inside the cluster.
+    Workload(WorkloadCall),
     /// Brings labels, annotations, readiness gates, deletion timeouts and taints of the Machine and
     /// the labels and annotations of the objects behind it in line.
     Sync(Box<Sync>),
@@ -61,17 +36,6 @@ pub enum Act {
     /// Drops the control plane's own hook, so that the infrastructure may go.
     ReleaseMachine {
         machine: String,
-    },
-    RemoveMember(Member),
-    /// Candidates in order; the first that accepts leads.
-    MoveLeader {
-        from: String,
-        candidates: Vec<Member>,
-    },
-    /// The new `ClusterConfiguration` of `kube-system/kubeadm-config`.
-    UpdateKubeadmConfig(Value),
-    UpdateKubeProxy {
-        image: String,
     },
     /// Sets a condition on a Machine: `OwnerRemediated`.
     MarkMachine {
@@ -124,13 +88,8 @@ impl fmt::Display for Act {
             Self::RemoveFinalizer => f.write_str("remove the finalizer"),
             Self::Adopt { machine } => write!(f, "adopt Machine {machine}"),
             Self::OwnTemplate => f.write_str("make the Cluster an owner of the infrastructure template"),
-            Self::CreateCertificates(purposes) => {
-                let names: Vec<&str> = purposes.iter().map(|p| p.name()).collect();
-                write!(f, "create certificates {}", names.join(", "))
-            }
-            Self::CreateKubeconfig { server } => write!(f, "create the kubeconfig secret for {server}"),
-            Self::AdoptKubeconfig => f.write_str("adopt the kubeconfig secret"),
-            Self::RenewKubeconfig => f.write_str("renew the kubeconfig's client certificate"),
+            Self::Keys(call) => call.fmt(f),
+            Self::Workload(call) => call.fmt(f),
             Self::Sync(sync) => write!(f, "update Machine {} in place", sync.name),
             Self::CreateMachine(new) => {
                 let how = if new.joins { "joins" } else { "initializes" };
@@ -142,16 +101,6 @@ impl fmt::Display for Act {
             }
             Self::DeleteMachine { machine } => write!(f, "delete Machine {machine}"),
             Self::ReleaseMachine { machine } => write!(f, "let Machine {machine} go"),
-            Self::RemoveMember(member) if member.name.is_empty() => {
-                write!(f, "remove etcd member {} (no name yet)", member.id)
-            }
-            Self::RemoveMember(member) => write!(f, "remove etcd member {}", member.name),
-            Self::MoveLeader { from, candidates } => {
-                let to = candidates.first().map_or("nobody", |m| m.name.as_str());
-                write!(f, "move etcd leadership from {from} to {to}")
-            }
-            Self::UpdateKubeadmConfig(_) => f.write_str("update ConfigMap kube-system/kubeadm-config"),
-            Self::UpdateKubeProxy { image } => write!(f, "set the image of kube-proxy to {image}"),
             Self::MarkMachine { machine, condition } => {
                 write!(
                     f,

@@ -24,11 +24,12 @@ pub fn machines(p: &mut Pending) -> Flow {
         if what.is_empty() {
             continue;
         }
+        let after = sync.machine.clone();
+        p.step(Act::Sync(Box::new(sync)), Why::OutOfSync { what });
         // Later rules see the Machine as it will be.
-        if let Some(machine) = sync.machine.clone() {
+        if let Some(machine) = after {
             p.observed.machines[index].machine = machine;
         }
-        p.step(Act::Sync(Box::new(sync)), Why::OutOfSync { what });
     }
     Flow::Continue(())
 }

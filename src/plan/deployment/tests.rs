@@ -71,10 +71,12 @@ impl World {
         let plan = plan(&self.observed(), self.now);
         let mut said = Vec::new();
         for step in plan.steps {
-            if !matches!(step.write, Write::Event { .. }) {
-                said.push(step.to_string());
+            let sentence = step.to_string();
+            let [write] = step.writes.try_into().expect("one write each");
+            if !matches!(write, Write::Event { .. }) {
+                said.push(sentence);
             }
-            match step.write {
+            match write {
                 Write::Create { content, .. } => {
                     let mut set: MachineSet = serde_json::from_value(content).expect("a MachineSet");
                     self.created += 1;
@@ -226,7 +228,7 @@ fn rollout_after_replaces_once_its_moment_has_come() {
     let moment = world.now + Duration::minutes(10);
     world.deployment.spec.rollout.as_mut().expect("rollout").after = Some(to_k8s(moment));
     let waiting = plan(&world.observed(), world.now);
-    assert!(!waiting.steps.iter().any(|s| matches!(s.write, Write::Create { .. })));
+    assert!(!waiting.steps.iter().any(|s| matches!(s.writes[0], Write::Create { .. })));
     assert_eq!(waiting.recheck, Some(std::time::Duration::from_secs(600)));
     world.now = moment;
     let transcript = world.settle();

@@ -20,7 +20,6 @@ use crate::status::machine::{Observed, available_in};
 use crate::time::Timestamp;
 pub use deletion::{complaint, error, leave};
 use why::Why;
-pub use why::{DELETE_BOOTSTRAP, DELETE_INFRASTRUCTURE, DELETE_NODE, RECORD_DRAIN_START};
 
 /// The plan for a Machine that is not paused. Every rule speaks even when an earlier one waits, as
 /// upstream runs all its phases; only the first finalizer comes alone. The way out of one that is being

@@ -120,7 +120,7 @@ fn the_node_gets_what_the_machine_says() {
                             {"key": "mine", "effect": "NoSchedule"}]}}))));
     let plan = plan(&o, now());
     let Write::Workload { call: crate::plan::WorkloadCall::PatchNode { body, .. }, .. } =
-        &plan.steps[0].write
+        &plan.steps[0].writes[0]
     else {
         unreachable!("a node patch")
     };
@@ -200,7 +200,7 @@ fn what_cannot_be_told_is_complained_about() {
     ] {
         let told: Vec<&str> = complaint(&o, failed, "refused")
             .iter()
-            .filter_map(|step| match &step.write {
+            .filter_map(|step| match &step.writes[0] {
                 Write::Event { reason, warning: true, .. } => Some(*reason),
                 _ => None,
             })
@@ -215,9 +215,9 @@ fn an_unreachable_node_is_drained_without_patience() {
     o.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
     o.tenants = tenants(json!([{"metadata": {"namespace": "d", "name": "p"}}]));
     let grace = |o: &Observed| {
-        leave(o, now()).steps.into_iter().find_map(|step| match step.write {
+        leave(o, now()).steps.iter().flat_map(|step| &step.writes).find_map(|write| match write {
             Write::Workload { call: crate::plan::WorkloadCall::Evict { grace_period_s, .. }, .. } => {
-                Some(grace_period_s)
+                Some(*grace_period_s)
             }
             _ => None,
         })

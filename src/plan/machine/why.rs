@@ -2,14 +2,9 @@
 
 use std::fmt;
 
-use crate::plan::Rule;
 use crate::plan::evidence::{Evidence, Subject};
-
-/// Rules whose failure shows in the `Deleting` condition.
-pub const DELETE_INFRASTRUCTURE: &str = "delete-infrastructure";
-pub const DELETE_BOOTSTRAP: &str = "delete-bootstrap";
-pub const DELETE_NODE: &str = "delete-node";
-pub const RECORD_DRAIN_START: &str = "record-drain-start";
+use crate::plan::{OnFailure, Rule, Shown};
+use crate::status::machine::Failed;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
@@ -53,10 +48,10 @@ impl Rule for Why {
             Self::FailureDomain { .. } => "copy-failure-domain",
             Self::NodeFound { .. } => "node-found",
             Self::NodeMetadata => "sync-node-metadata",
-            Self::DeleteInfrastructure { .. } => DELETE_INFRASTRUCTURE,
-            Self::DeleteBootstrap { .. } => DELETE_BOOTSTRAP,
-            Self::DeleteNode => DELETE_NODE,
-            Self::RecordDrainStart => RECORD_DRAIN_START,
+            Self::DeleteInfrastructure { .. } => "delete-infrastructure",
+            Self::DeleteBootstrap { .. } => "delete-bootstrap",
+            Self::DeleteNode => "delete-node",
+            Self::RecordDrainStart => "record-drain-start",
             Self::Report => "report-progress",
             Self::Completed => "deletion-completed",
             Self::WaitingForDataSecret { .. } => "waiting-for-data-secret",
@@ -90,6 +85,17 @@ impl Rule for Why {
             | Self::VolumesUnknown { .. } => Evidence::own("Deleting"),
             _ => Vec::new(),
         }
+    }
+
+    fn on_failure(&self) -> OnFailure {
+        let failed = match self {
+            Self::DeleteInfrastructure { .. } => Failed::DeleteInfrastructure,
+            Self::DeleteBootstrap { .. } => Failed::DeleteBootstrap,
+            Self::DeleteNode => Failed::DeleteNode,
+            Self::RecordDrainStart => Failed::RecordDrainStart,
+            _ => return OnFailure::default(),
+        };
+        OnFailure { shown: Some(Shown::MachineDeletion(failed)), ..OnFailure::default() }
     }
 }
 

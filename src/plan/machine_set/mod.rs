@@ -127,11 +127,29 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     plan
 }
 
+/// Machines are wanted, and nothing keeps the set itself from making them.
+#[must_use]
+pub fn makes_machines(set: &MachineSet, current: usize) -> bool {
+    set.metadata.deletion_timestamp.is_none() && missing(set, current) > 0 && !is_creation_disabled(set)
+}
+
 /// The sentences that keep Machines from being made in this pass, for the `ScalingUp` condition.
 #[must_use]
-pub fn preflight_messages(plan: &Plan) -> Vec<String> {
-    let blockers = plan.blockers.iter().filter(|b| b.reason.rule == "preflight");
-    blockers.map(|b| b.reason.sentence.clone()).collect()
+pub fn preflight_messages(observed: &Observed) -> Vec<String> {
+    if makes_machines(&observed.set, observed.machines.len()) {
+        preflight::failures(&observed.preflight)
+    } else {
+        Vec::new()
+    }
+}
+
+/// How many Machines are wanted beyond those there are.
+fn missing(set: &MachineSet, current: usize) -> usize {
+    usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0).saturating_sub(current)
+}
+
+fn is_creation_disabled(set: &MachineSet) -> bool {
+    annotation(set, names::annotation::DISABLE_MACHINE_CREATE) == Some("true")
 }
 
 fn keep_in_step(observed: &Observed, plan: &mut Plan) {
@@ -144,7 +162,7 @@ fn keep_in_step(observed: &Observed, plan: &mut Plan) {
 }
 
 fn make(observed: &Observed, count: usize, because: &Because, plan: &mut Plan) {
-    if annotation(&observed.set, names::annotation::DISABLE_MACHINE_CREATE) == Some("true") {
+    if is_creation_disabled(&observed.set) {
         plan.block(Because::CreationDisabled);
         return;
     }

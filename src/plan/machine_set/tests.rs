@@ -67,8 +67,9 @@ fn machine(name: &str, age_days: i64) -> Machine {
 fn writes(plan: &Plan) -> Vec<String> {
     plan.steps
         .iter()
-        .filter(|s| !matches!(s.write, Write::Event { .. }))
-        .map(|s| s.write.to_string())
+        .flat_map(|s| &s.writes)
+        .filter(|w| !matches!(w, Write::Event { .. }))
+        .map(ToString::to_string)
         .collect()
 }
 
@@ -83,7 +84,7 @@ fn a_machine_is_made_after_the_objects_it_refers_to() {
             "create Machine ns/md-x-aaaa0"
         ]
     );
-    let Write::Create { content, .. } = &plan.steps[2].write else { panic!("a creation") };
+    let Write::Create { content, .. } = &plan.steps[2].writes[0] else { panic!("a creation") };
     let machine: Machine = serde_json::from_value(content.clone()).expect("a Machine");
     assert_eq!(machine.spec.infrastructure_ref.kind, "DevMachine");
     assert_eq!(machine.spec.infrastructure_ref.name, "md-x-aaaa0");

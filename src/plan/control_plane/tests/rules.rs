@@ -5,6 +5,7 @@ use serde_json::json;
 use super::super::preflight::{self, Intent};
 use super::super::{Act, Observed, Template, Workload, decide, leader, plan, select};
 use crate::api::names::annotation;
+use crate::plan::{WorkloadCall, Write};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 use crate::status::control_plane::fixtures::{self, of};
 use crate::status::control_plane::{Kubeconfig, OwnedMachine};
@@ -14,10 +15,18 @@ use crate::time::parse_rfc3339;
 /// Steps and blockers of a plan, as text and as rule names.
 fn check(observed: &Observed, steps: &[&str], blockers: &[&str]) {
     let plan = plan(observed, fixtures::now());
-    let acts: Vec<String> = plan.steps.iter().map(|s| s.act.to_string()).collect();
+    let acts: Vec<String> = plan.steps.iter().filter_map(|s| s.title.clone()).collect();
     assert_eq!(acts, steps, "blockers: {:?}", plan.blockers);
     let rules: Vec<&str> = plan.blockers.iter().map(|b| b.reason.rule).collect();
     assert_eq!(rules, blockers);
+}
+
+/// The condition that a write sets on a Machine.
+fn mark(write: &Write) -> Option<crate::api::condition::Condition> {
+    match write {
+        Write::MachineCondition { condition: Some(condition), .. } => Some((**condition).clone()),
+        _ => None,
+    }
 }
 
 fn condition(machine: &mut OwnedMachine, type_: &str, status: &str, reason: &str) {
@@ -159,8 +168,8 @@ fn labels_gates_and_timeouts_change_in_place() {
         "update Machine m1 in place: labels, labels or annotations of its objects differ from the template"
     );
     assert_eq!(syncs.len(), 3);
-    let Act::Sync(sync) = &plan.steps[0].act else { unreachable!("checked above") };
-    assert_eq!(sync.bootstrap, Some(json!({ "metadata": { "labels": { "team": "a" } } })));
+    let Some(Write::Patch { body, .. }) = plan.steps[0].writes.get(1) else { unreachable!("checked above") };
+    assert_eq!(*body, json!({ "metadata": { "labels": { "team": "a" } } }));
 }
 
 #[test]
@@ -376,7 +385,9 @@ fn where_a_new_machine_goes() {
 fn leadership_goes_to_the_best_candidate() {
     let mut o = fixtures::three();
     let to = |o: &Observed| match leader::forward(o, &o.machines[0]) {
-        Ok(Some(Act::MoveLeader { candidates, .. })) => candidates[0].name.clone(),
+        Ok(Some(Act::Workload(WorkloadCall::MoveEtcdLeader { candidates, .. }))) => {
+            candidates[0].name.clone()
+        }
         other => format!("{other:?}"),
     };
     assert_eq!(to(&o), "node-m3", "the newest");
@@ -426,22 +437,12 @@ fn remediation_is_held_back_by_name() {
     };
     let said = |o: &Observed| {
         let plan = plan(o, fixtures::now());
-        plan.steps
-            .iter()
-            .find_map(|s| match &s.act {
-                Act::MarkMachine { condition, .. } => {
-                    Some(format!("{}: {}", condition.reason, condition.message))
-                }
-                _ => None,
-            })
-            .unwrap_or_default()
+        let marks = plan.steps.iter().flat_map(|step| &step.writes).find_map(mark);
+        marks.map(|mark| format!("{}: {}", mark.reason, mark.message)).unwrap_or_default()
     };
     let expect = |o: &Observed, reason: &str, message: &str| {
         let plan = plan(o, fixtures::now());
-        let marks = plan.steps.iter().find_map(|s| match &s.act {
-            Act::MarkMachine { condition, .. } => Some(condition.clone()),
-            _ => None,
-        });
+        let marks = plan.steps.iter().flat_map(|step| &step.writes).find_map(mark);
         let expected = ("False", reason, message);
         let of = "Machine by KubeadmControlPlane";
         crate::status::tests::witness::expect_one(of, &marks.expect("a mark"), "OwnerRemediated", expected);

@@ -5,9 +5,12 @@ use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-use super::super::{Act, Decision, NewMachine, Observed, Step, Workload, decide};
+use super::super::{Decision, Observed, Workload, decide};
 use crate::api::condition::Status;
+use crate::api::key::ObjectRef;
 use crate::api::names::annotation;
+use crate::plan::keys::KeyCall;
+use crate::plan::{Step, WorkloadCall, Write};
 use crate::status::conditions::setter::{self, condition};
 use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::fixtures::{self, of};
@@ -32,6 +35,8 @@ pub struct World {
     pub machines_max: usize,
     configuration: Option<Value>,
     made: usize,
+    /// Objects created in this step, before the Machine that they are for.
+    made_parts: Vec<Value>,
     log: Vec<String>,
     last_blockers: Vec<String>,
 }
@@ -56,6 +61,7 @@ impl World {
             machines_max,
             configuration: None,
             made: 0,
+            made_parts: Vec::new(),
             log: Vec::new(),
             last_blockers: Vec::new(),
         }
@@ -223,61 +229,76 @@ impl World {
     }
 
     fn perform(&mut self, step: &Step) {
-        match &step.act {
-            Act::CreateCertificates(made) => self.observed.certificates = Certificates::Found(made.clone()),
-            Act::CreateKubeconfig { .. } => {
-                self.observed.kubeconfig = Kubeconfig::Found { ours: true, controlled: true, expires: None };
+        assert!(!step.writes.is_empty(), "nothing is written for: {step}");
+        for write in &step.writes {
+            match write {
+                Write::Create { object, content } => self.create(object, content),
+                Write::Delete { object } => {
+                    let now = to_k8s(self.now);
+                    let owned = self.machine(&object.key.name);
+                    owned.machine.metadata.deletion_timestamp.get_or_insert(now);
+                }
+                Write::Patch { object, body } => self.patch(object, body),
+                Write::MachineCondition { machine, type_, condition } => {
+                    let now = self.now;
+                    let owned = self.machine(&machine.key.name);
+                    match condition {
+                        Some(new) => set(owned, (**new).clone(), now),
+                        None => setter::remove(&mut owned.machine.status.as_mut().unwrap().conditions, type_),
+                    }
+                }
+                Write::Workload { call, .. } => self.call(call),
+                Write::Keys { call: KeyCall::CreateCertificates { purposes, .. }, .. } => {
+                    self.observed.certificates = Certificates::Found(purposes.clone());
+                }
+                Write::Keys { .. } => {
+                    let (ours, controlled) = (true, true);
+                    self.observed.kubeconfig = Kubeconfig::Found { ours, controlled, expires: None };
+                }
+                other => panic!("unexpected: {other}"),
             }
-            Act::CreateMachine(new) => self.create(new),
-            Act::DeleteMachine { machine } => {
-                let now = to_k8s(self.now);
-                let owned = self.machine(machine);
-                owned.machine.metadata.deletion_timestamp.get_or_insert(now);
-            }
-            Act::ReleaseMachine { machine } => {
-                let annotations = &mut self.machine(machine).machine.metadata.annotations;
-                annotations.get_or_insert_default().remove(annotation::KCP_CLEANUP_HOOK);
-            }
-            Act::RemoveMember(member) => {
+        }
+    }
+
+    fn call(&mut self, call: &WorkloadCall) {
+        match call {
+            WorkloadCall::RemoveEtcdMember(member) => {
                 assert_ne!(Some(member.id), self.leader, "the leader was removed\n{}", self.transcript());
                 self.members.retain(|m| m.id != member.id);
             }
-            Act::MoveLeader { candidates, .. } => self.leader = Some(candidates[0].id),
-            Act::UpdateKubeadmConfig(new) => self.configuration = Some(new.clone()),
-            Act::Sync(sync) => {
-                if let Some(machine) = sync.machine.clone() {
-                    self.machine(&sync.name).machine = machine;
-                }
-            }
-            Act::MarkMachine { machine, condition } => {
-                let now = self.now;
-                set(self.machine(machine), (**condition).clone(), now);
-            }
-            Act::UnmarkMachine { machine, condition } => {
-                let list = &mut self.machine(machine).machine.status.as_mut().unwrap().conditions;
-                setter::remove(list, condition);
-            }
-            Act::Annotate { key, value } => {
-                let annotations = self.observed.control_plane.metadata.annotations.get_or_insert_default();
-                match value {
-                    Some(value) => annotations.insert((*key).to_owned(), value.clone()),
-                    None => annotations.remove(*key),
-                };
-            }
-            Act::RemoveFinalizer => self.observed.control_plane.metadata.finalizers = None,
+            WorkloadCall::MoveEtcdLeader { candidates, .. } => self.leader = Some(candidates[0].id),
+            WorkloadCall::SetClusterConfiguration(new) => self.configuration = Some(new.clone()),
             other => panic!("unexpected: {other}"),
         }
     }
 
-    fn create(&mut self, new: &NewMachine) {
-        let mut machine = new.machine.clone();
+    /// Merge patches as a server applies them.
+    fn patch(&mut self, object: &ObjectRef, body: &Value) {
+        let name = &object.key.name;
+        match object.gvk.kind.as_str() {
+            "KubeadmControlPlane" => merge(&mut self.observed.control_plane, body),
+            "Machine" => merge(&mut self.machine(name).machine, body),
+            "KubeadmConfig" => merge(&mut self.machine(name).bootstrap, body),
+            _ => merge(&mut self.machine(name).infrastructure, body),
+        }
+    }
+
+    /// The Machine comes last; what was made before it is its own.
+    fn create(&mut self, object: &ObjectRef, content: &Value) {
+        self.made_parts.push(content.clone());
+        if object.gvk.kind != "Machine" {
+            return;
+        }
+        let parts = std::mem::take(&mut self.made_parts);
+        let [infrastructure, bootstrap, machine] = parts.try_into().expect("three objects");
+        let mut machine: crate::api::machine::Machine = of(machine);
         machine.metadata.creation_timestamp = Some(to_k8s(self.now));
         // Admission fills this in.
         machine.spec.deletion.get_or_insert_default().node_deletion_timeout_seconds.get_or_insert(10);
         self.observed.machines.push(OwnedMachine {
             machine,
-            bootstrap: Some(new.bootstrap.clone()),
-            infrastructure: Some(new.infrastructure.clone()),
+            bootstrap: Some(of(bootstrap)),
+            infrastructure: Some(infrastructure),
         });
     }
 
@@ -304,6 +325,12 @@ impl World {
         let leader = self.members.iter().find(|m| Some(m.id) == self.leader);
         assert!(ending || leader.is_some_and(alive) || machines.len() <= 1, "no leader {}", context());
     }
+}
+
+fn merge<K: serde::Serialize + serde::de::DeserializeOwned>(object: &mut K, body: &Value) {
+    let mut value = serde_json::to_value(&*object).unwrap();
+    json_patch::merge(&mut value, body);
+    *object = serde_json::from_value(value).unwrap();
 }
 
 fn set(machine: &mut OwnedMachine, new: Condition, now: Timestamp) {

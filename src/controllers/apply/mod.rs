@@ -1,0 +1,198 @@
+//! Performs the steps of a plan: writes through the one write path, calls into workload clusters, keys, events.
+//! Must not decide anything.
+
+mod event;
+mod workload;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Context, keys, status};
+use crate::api::condition::Condition;
+use crate::api::key::ObjectRef;
+use crate::client::write::Part;
+use crate::client::{Mode, Precondition};
+use crate::engine::ReconcileError;
+use crate::plan::{Shown, Step, Write};
+use crate::status::conditions::setter;
+use crate::status::drain::Evictions;
+
+/// What came of a plan's steps.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// Objects as the server stored them, newest last.
+    pub stored: Vec<(ObjectRef, Value)>,
+    pub evictions: Evictions,
+    pub failure: Option<Failure>,
+}
+
+/// One or more steps that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// Where the status of the planned object shows it.
+    pub shown: Option<Shown>,
+    pub error: ReconcileError,
+}
+
+impl Failure {
+    /// Several as one: `[first, second]`, each text once.
+    fn together(mut failures: Vec<Self>) -> Option<Self> {
+        let last = failures.pop()?;
+        if failures.is_empty() {
+            return Some(last);
+        }
+        let mut words: Vec<String> = Vec::new();
+        for failure in failures.iter().chain([&last]) {
+            let text = failure.error.to_string();
+            if !words.contains(&text) {
+                words.push(text);
+            }
+        }
+        let shown = last.shown.or_else(|| failures.iter().rev().find_map(|failure| failure.shown));
+        Some(Self { shown, error: ReconcileError::failed(format!("[{}]", words.join(", "))) })
+    }
+}
+
+impl Applied {
+    /// The object as the last write to it left it; `None` when nothing wrote to it.
+    #[must_use]
+    pub fn latest<K: DeserializeOwned>(&self, object: &ObjectRef) -> Option<K> {
+        let (_, value) = self.stored.iter().rfind(|(r, _)| r.gvk == object.gvk && r.key == object.key)?;
+        serde_json::from_value(value.clone()).ok()
+    }
+
+    /// # Errors
+    /// The failure, if there was one.
+    pub fn into_result(self) -> Result<(), ReconcileError> {
+        self.failure.map_or(Ok(()), |failure| Err(failure.error))
+    }
+}
+
+/// How a step ended that did not fail.
+#[derive(PartialEq, Eq)]
+enum Ended {
+    Done,
+    /// The object went away while the plan for it was made: the rest is moot.
+    Gone,
+}
+
+/// Performs `steps` of the plan for `about` in order, up to the first that fails; those that are independent of
+/// the others are tried all the same.
+pub async fn apply(context: &Context, about: &ObjectRef, steps: &[Step]) -> Applied {
+    let mut applied = Applied::default();
+    let (mut failures, mut is_over) = (Vec::new(), false);
+    for step in steps.iter().filter(|step| !step.writes.is_empty()) {
+        if is_over && !step.on_failure.is_independent {
+            continue;
+        }
+        log(about, step);
+        match perform(context, step, &mut applied).await {
+            Ok(Ended::Done) => continue,
+            Ok(Ended::Gone) => tracing::debug!(rule = step.reason.rule, "{about}: {step}: it is gone"),
+            Err(error) => {
+                if let Some((about, reason)) = &step.on_failure.event {
+                    event::send(context, about, true, reason, &error.to_string()).await;
+                }
+                failures.push(Failure { shown: step.on_failure.shown, error });
+            }
+        }
+        is_over |= !step.on_failure.is_independent;
+    }
+    applied.failure = Failure::together(failures);
+    applied
+}
+
+/// Steps with a title of their own are few, and people follow them.
+fn log(about: &ObjectRef, step: &Step) {
+    if step.title.is_some() {
+        tracing::info!(rule = step.reason.rule, "{about}: {step}");
+    } else {
+        tracing::debug!(rule = step.reason.rule, "{about}: {step}");
+    }
+}
+
+/// The writes of one step, in order.
+async fn perform(context: &Context, step: &Step, applied: &mut Applied) -> Result<Ended, ReconcileError> {
+    let before = applied.stored.len();
+    for write in &step.writes {
+        let Err(error) = send(context, write, applied).await else { continue };
+        if is_patch_of_nothing(write, &error) {
+            return Ok(Ended::Gone);
+        }
+        if step.on_failure.is_undone {
+            let created = applied.stored.split_off(before);
+            for (object, content) in created.iter().rev() {
+                take_away(context, object, content).await;
+            }
+        }
+        return Err(error);
+    }
+    Ok(Ended::Done)
+}
+
+async fn send(context: &Context, write: &Write, applied: &mut Applied) -> Result<(), ReconcileError> {
+    let writer = &context.writer;
+    match write {
+        Write::Create { object, content } => {
+            let stored = writer.create_value(object, content, Mode::Real).await?;
+            applied.stored.push((object.clone(), stored));
+        }
+        Write::Patch { object, body } => {
+            let stored = writer.patch_value(object, Part::Main, body, &guard(object), Mode::Real).await?;
+            applied.stored.push((object.clone(), stored));
+        }
+        Write::PatchStatus { object, body } => {
+            let stored = writer.patch_value(object, Part::Status, body, &guard(object), Mode::Real).await?;
+            applied.stored.push((object.clone(), stored));
+        }
+        Write::MachineCondition { machine, type_, condition } => {
+            turn(context, machine, type_, condition.as_deref()).await?;
+        }
+        Write::Delete { object } => writer.delete_value(object, &guard(object), Mode::Real).await?,
+        Write::Event { about, warning, reason, message } => {
+            event::send(context, about, *warning, reason, message).await;
+        }
+        Write::Workload { cluster, call } => workload::call(context, cluster, call, applied).await?,
+        Write::Keys { cluster, owner, call } => keys::call(context, cluster, owner, call).await?,
+    }
+    Ok(())
+}
+
+fn is_patch_of_nothing(write: &Write, error: &ReconcileError) -> bool {
+    matches!(write, Write::Patch { .. } | Write::PatchStatus { .. })
+        && matches!(error, ReconcileError::Write(error) if error.is_not_found())
+}
+
+fn guard(object: &ObjectRef) -> Precondition {
+    Precondition { uid: (!object.uid.is_empty()).then(|| object.uid.clone()), resource_version: None }
+}
+
+/// Deletes what a step created that could not be finished.
+async fn take_away(context: &Context, object: &ObjectRef, content: &Value) {
+    let uid = content["metadata"]["uid"].as_str().map(str::to_owned);
+    let guard = Precondition { uid, resource_version: None };
+    if let Err(error) = context.writer.delete_value(object, &guard, Mode::Real).await {
+        tracing::warn!("{object} is left behind by a step that could not be finished: {error}");
+    }
+}
+
+/// Sets or removes one condition of a Machine, over what others have written since it was read.
+async fn turn(
+    context: &Context,
+    machine: &ObjectRef,
+    type_: &str,
+    new: Option<&Condition>,
+) -> Result<(), ReconcileError> {
+    let Some(before) = context.caches.machines.get(&machine.key) else { return Ok(()) };
+    let mut after = (*before).clone();
+    let list = &mut after.status.get_or_insert_default().conditions;
+    match new {
+        Some(condition) => {
+            let generation = before.metadata.generation;
+            setter::set(list, condition.clone(), generation, context.clock.now());
+        }
+        None => setter::remove(list, type_),
+    }
+    status::write(context, &*before, &after, &[type_]).await?;
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Writes the secrets of a cluster: authorities and kubeconfig. Must not decide which.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+use super::certificates::{self, PemPair};
+use super::{Context, kubeconfig};
+use crate::api::key::ObjectKey;
+use crate::client::{self, Mode, Precondition};
+use crate::engine::ReconcileError;
+use crate::plan::keys::{KeyCall, KeySettings};
+use crate::plan::ownership::add_owner;
+use crate::status::control_plane::certificates::Purpose;
+
+/// Makes one change. The secrets stand beside the Cluster, and `owner` controls them.
+///
+/// # Errors
+/// When a key cannot be made or used, or the server refuses.
+pub async fn call(
+    context: &Context,
+    cluster: &ObjectKey,
+    owner: &OwnerReference,
+    call: &KeyCall,
+) -> Result<(), ReconcileError> {
+    match call {
+        KeyCall::CreateCertificates { purposes, settings } => {
+            create_certificates(context, cluster, owner, purposes, settings).await
+        }
+        KeyCall::CreateKubeconfig { server } => create_kubeconfig(context, cluster, owner, server).await,
+        KeyCall::AdoptKubeconfig => adopt_kubeconfig(context, cluster, owner).await,
+        KeyCall::RenewKubeconfig => renew_kubeconfig(context, cluster).await,
+    }
+}
+
+async fn create_certificates(
+    context: &Context,
+    cluster: &ObjectKey,
+    owner: &OwnerReference,
+    purposes: &[Purpose],
+    settings: &KeySettings,
+) -> Result<(), ReconcileError> {
+    for purpose in purposes {
+        let pair = certificates::generate(*purpose, settings, context.clock.now()).map_err(failed)?;
+        let secret = certificates::secret(&cluster.namespace, &cluster.name, *purpose, &pair, owner.clone());
+        match context.writer.create(&secret, Mode::Real).await {
+            Ok(_) => {}
+            Err(error) if error.already_exists() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+async fn create_kubeconfig(
+    context: &Context,
+    cluster: &ObjectKey,
+    owner: &OwnerReference,
+    server: &str,
+) -> Result<(), ReconcileError> {
+    let authority = authority(context, cluster).await?;
+    let now = context.clock.now();
+    let owner = owner.clone();
+    let secret = kubeconfig::secret(&cluster.namespace, &cluster.name, server, &authority, owner, now)
+        .map_err(failed)?;
+    context.writer.create(&secret, Mode::Real).await?;
+    Ok(())
+}
+
+async fn adopt_kubeconfig(
+    context: &Context,
+    cluster: &ObjectKey,
+    owner: &OwnerReference,
+) -> Result<(), ReconcileError> {
+    let before = required(context, cluster, kubeconfig::secret_name(&cluster.name)).await?;
+    let mut after = before.clone();
+    let owners = after.metadata.owner_references.get_or_insert_default();
+    owners.retain(|o| o.controller != Some(true));
+    add_owner(&mut after.metadata, owner.clone());
+    context.writer.patch(&before, &after, &Precondition::unchanged(&before), Mode::Real).await?;
+    Ok(())
+}
+
+async fn renew_kubeconfig(context: &Context, cluster: &ObjectKey) -> Result<(), ReconcileError> {
+    let before = required(context, cluster, kubeconfig::secret_name(&cluster.name)).await?;
+    let text = certificates::text_of(&before, "value").map_err(failed)?;
+    let stored = kubeconfig::read(&text).ok_or_else(|| {
+        ReconcileError::failed(
+            "the stored kubeconfig cannot be read; delete the secret to have it made again",
+        )
+    })?;
+    let authority = authority(context, cluster).await?;
+    let now = context.clock.now();
+    let text = kubeconfig::text(&cluster.name, &stored.server, &authority, now).map_err(failed)?;
+    let mut after = before.clone();
+    after.data.get_or_insert_default().insert("value".to_owned(), ByteString(text.into_bytes()));
+    context.writer.patch(&before, &after, &Precondition::unchanged(&before), Mode::Real).await?;
+    Ok(())
+}
+
+async fn authority(context: &Context, cluster: &ObjectKey) -> Result<PemPair, ReconcileError> {
+    let secret = required(context, cluster, Purpose::Ca.secret_name(&cluster.name)).await?;
+    certificates::pair_of(&secret).map_err(failed)
+}
+
+async fn required(context: &Context, cluster: &ObjectKey, name: String) -> Result<Secret, ReconcileError> {
+    let key = ObjectKey::new(&cluster.namespace, name);
+    let found = client::get::<Secret>(context.writer.client(), &key).await?;
+    found.ok_or_else(|| ReconcileError::failed(format!("Secret {key} does not exist")))
+}
+
+fn failed(error: certificates::CertificateError) -> ReconcileError {
+    ReconcileError::failed(error.to_string())
+}

@@ -1,0 +1,142 @@
+//! What is written for each act, in order, and what its failure means.
+
+use serde_json::{Value, json};
+
+use super::super::{Act, Observed, Sync, Why, desired, lower};
+use crate::api::names::annotation;
+use crate::plan::keys::KeyCall;
+use crate::plan::{Step, WorkloadCall, Write};
+use crate::status::conditions::setter::condition;
+use crate::status::control_plane::fixtures;
+use crate::time::to_k8s;
+
+fn lowered(observed: &Observed, act: &Act) -> Step {
+    lower::step(observed, act, Why::OwnerDeleting)
+}
+
+fn writes(observed: &Observed, act: &Act) -> Vec<String> {
+    lowered(observed, act).writes.iter().map(ToString::to_string).collect()
+}
+
+/// The only write, a patch.
+fn body(observed: &Observed, act: &Act) -> Value {
+    match lowered(observed, act).writes.as_slice() {
+        [Write::Patch { body, .. }] => body.clone(),
+        other => unreachable!("a patch, not {other:?}"),
+    }
+}
+
+fn new_machine(observed: &Observed, joins: bool) -> Act {
+    Act::CreateMachine(Box::new(desired::new_machine(observed, None, joins).expect("a name")))
+}
+
+fn of_one(machine: &str) -> [Act; 2] {
+    [Act::DeleteMachine { machine: machine.to_owned() }, Act::ReleaseMachine { machine: machine.to_owned() }]
+}
+
+#[test]
+fn every_act_has_its_writes() {
+    let mut o = fixtures::three();
+    o.name_suffix = "aaaaa-----".to_owned();
+    let cluster = o.cluster.metadata.name.clone().unwrap_or_default();
+    let [delete, release] = of_one("m1");
+    let mark = condition("OwnerRemediated", crate::api::condition::Status::False, "Why", "");
+    let (mark, unmark) = (
+        Act::MarkMachine { machine: "m1".to_owned(), condition: Box::new(mark) },
+        Act::UnmarkMachine { machine: "m1".to_owned(), condition: "OwnerRemediated" },
+    );
+    let server = "https://h:6443".to_owned();
+    for (act, expected) in [
+        (delete, "delete Machine default/m1".to_owned()),
+        (release, "patch Machine default/m1".to_owned()),
+        (mark, "set OwnerRemediated=False/Why of Machine default/m1".to_owned()),
+        (unmark, "clear OwnerRemediated of Machine default/m1".to_owned()),
+        (
+            Act::Annotate { key: "k", value: None },
+            "patch KubeadmControlPlane default/prod-control-plane".to_owned(),
+        ),
+        (Act::RemoveFinalizer, "patch KubeadmControlPlane default/prod-control-plane".to_owned()),
+        (
+            Act::Keys(KeyCall::CreateKubeconfig { server: server.clone() }),
+            format!("create the kubeconfig secret for {server} of Cluster default/{cluster}"),
+        ),
+        (
+            Act::Workload(WorkloadCall::RemoveEtcdMember(fixtures::member(1, "node-m1"))),
+            format!("remove etcd member node-m1 in Cluster default/{cluster}"),
+        ),
+    ] {
+        assert_eq!(writes(&o, &act), [expected], "{act}");
+    }
+    let created = writes(&o, &new_machine(&o, true));
+    let kinds: Vec<&str> = created.iter().filter_map(|write| write.split(' ').nth(1)).collect();
+    assert_eq!(kinds, ["DevMachine", "KubeadmConfig", "Machine"], "what it refers to comes first");
+    assert!(created.iter().all(|write| write.starts_with("create ") && write.ends_with("-aaaaa")));
+}
+
+#[test]
+fn patches_name_only_what_changes() {
+    let mut o = fixtures::three();
+    let [_, release] = of_one("m1");
+    let hook = json!({"metadata": {"annotations": {annotation::KCP_CLEANUP_HOOK: null}}});
+    assert_eq!(body(&o, &release), hook);
+    let note = Act::Annotate { key: "k", value: Some("v".to_owned()) };
+    assert_eq!(body(&o, &note), json!({"metadata": {"annotations": {"k": "v"}}}));
+    o.control_plane.metadata.resource_version = Some("7".to_owned());
+    assert_eq!(body(&o, &Act::RemoveFinalizer)["metadata"]["resourceVersion"], "7", "a list needs a guard");
+    let mut orphan = o.machines.remove(0);
+    orphan.machine.metadata.resource_version = Some("9".to_owned());
+    orphan.machine.metadata.owner_references = None;
+    o.orphans = vec![orphan];
+    let adopted = &body(&o, &Act::Adopt { machine: "m1".to_owned() })["metadata"];
+    assert_eq!(
+        (&adopted["resourceVersion"], &adopted["ownerReferences"][0]["controller"]),
+        (&json!("9"), &json!(true))
+    );
+    assert_eq!(adopted["ownerReferences"][0]["kind"], "KubeadmControlPlane");
+}
+
+#[test]
+fn a_machine_in_step_is_not_written_but_its_objects_may_be() {
+    let o = fixtures::three();
+    let labels = json!({"metadata": {"labels": {"team": "a"}}});
+    let mut sync =
+        Sync { name: "m1".to_owned(), machine: Some(o.machines[0].machine.clone()), ..Sync::default() };
+    assert_eq!(writes(&o, &Act::Sync(Box::new(sync.clone()))), [""; 0]);
+    sync.bootstrap = Some(labels.clone());
+    sync.infrastructure = Some(labels);
+    assert_eq!(writes(&o, &Act::Sync(Box::new(sync))).len(), 2);
+}
+
+#[test]
+fn nothing_is_written_for_what_is_not_there_any_more() {
+    let o = fixtures::three();
+    for act in of_one("gone") {
+        assert_eq!(writes(&o, &act), [""; 0], "{act}");
+    }
+    assert_eq!(writes(&o, &Act::Adopt { machine: "m1".to_owned() }), [""; 0], "it has a controller");
+}
+
+#[test]
+fn failures_are_reported_undone_or_passed_over() {
+    let mut o = fixtures::three();
+    let [delete, release] = of_one("m1");
+    let (first, joining) = (new_machine(&o, false), new_machine(&o, true));
+    for (act, event, is_undone) in [
+        (&first, Some("FailedInitialization"), true),
+        (&joining, Some("FailedScaleUp"), true),
+        (&delete, Some("FailedScaleDown"), false),
+        (&release, None, false),
+    ] {
+        let on_failure = lowered(&o, act).on_failure;
+        let reason = on_failure.event.map(|(_, reason)| reason);
+        assert_eq!(
+            (reason, on_failure.is_undone, on_failure.is_independent),
+            (event, is_undone, false),
+            "{act}"
+        );
+    }
+    o.control_plane.metadata.deletion_timestamp = Some(to_k8s(fixtures::now()));
+    let on_failure = lowered(&o, &delete).on_failure;
+    assert_eq!(on_failure.event.map(|(_, reason)| reason), Some("FailedDelete"));
+    assert!(on_failure.is_independent, "a deletion goes on with the other Machines");
+}

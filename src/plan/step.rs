@@ -1,0 +1,80 @@
+//! One thing to do: what is written for it, why it is due, and what its failure means. Data only; must not know
+//! how it is performed.
+
+use std::fmt;
+
+use super::{Reason, Rule, Write};
+use crate::api::key::ObjectRef;
+use crate::status::machine::Failed;
+
+/// One thing to do and why. Every planner answers with these; `controllers::apply` performs them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// As people read it, such as `create Machine x (joins)`. `None`: as its writes read.
+    pub title: Option<String>,
+    /// In order, up to the first that fails.
+    pub writes: Vec<Write>,
+    pub reason: Reason,
+    /// It only keeps metadata (owners, finalizers, annotations): no Machine comes, goes or changes by it.
+    pub is_bookkeeping: bool,
+    pub on_failure: OnFailure,
+}
+
+/// What follows when a write of a step fails. By default the plan ends there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OnFailure {
+    /// The step needs no other and no other needs it: it is tried whatever became of the rest.
+    pub is_independent: bool,
+    /// What the step created is deleted again.
+    pub is_undone: bool,
+    /// A warning event about the object with this reason; its message is the error.
+    pub event: Option<(ObjectRef, &'static str)>,
+    /// Where the status of the planned object shows the failure.
+    pub shown: Option<Shown>,
+}
+
+/// A failure that a status shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// In the `Deleting` condition of a Cluster.
+    ClusterDeletion,
+    /// In the `Deleting` condition of a Machine.
+    MachineDeletion(Failed),
+}
+
+impl Step {
+    /// One write that needs no other words than its own.
+    #[must_use]
+    pub fn new(write: Write, why: impl Rule) -> Self {
+        Self {
+            title: None,
+            is_bookkeeping: write.is_of_metadata(),
+            writes: vec![write],
+            on_failure: why.on_failure(),
+            reason: why.into(),
+        }
+    }
+
+    /// Does one of its writes create or delete a Machine?
+    #[must_use]
+    pub fn is_about_machines(&self) -> bool {
+        self.writes.iter().any(|write| match write {
+            Write::Create { object, .. } | Write::Delete { object } => object.gvk.kind == "Machine",
+            _ => false,
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.title {
+            Some(title) => f.write_str(title)?,
+            None => {
+                for (index, write) in self.writes.iter().enumerate() {
+                    write!(f, "{}{write}", if index > 0 { ", " } else { "" })?;
+                }
+            }
+        }
+        write!(f, ": {}", self.reason)
+    }
+}

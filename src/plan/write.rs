@@ -1,0 +1,143 @@
+//! The writes that steps are made of. Data only; must not know how they are sent.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use kube::Resource;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::bootstrap;
+use super::keys::KeyCall;
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::merge::merge_diff;
+use crate::status::etcd::Member;
+use crate::time::Timestamp;
+
+/// One write of a step. Data only; `controllers::apply` performs it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Creates the object of this reference from its full content. One that exists already is a failure.
+    Create { object: ObjectRef, content: Value },
+    /// JSON merge patch of metadata and spec. Guarded by the uid of the reference, when it has one.
+    Patch { object: ObjectRef, body: Value },
+    /// JSON merge patch of the status subresource.
+    PatchStatus { object: ObjectRef, body: Value },
+    /// One condition of a Machine whose other conditions are written by others; `None` takes it away.
+    MachineCondition { machine: ObjectRef, type_: String, condition: Option<Box<Condition>> },
+    /// Deletes in the background. One that is gone already is fine.
+    Delete { object: ObjectRef },
+    /// A Kubernetes event about the object.
+    Event { about: ObjectRef, warning: bool, reason: &'static str, message: String },
+    /// A call into the workload cluster of the Cluster with this key.
+    Workload { cluster: ObjectKey, call: WorkloadCall },
+    /// Keys and credentials of the Cluster with this key, in Secrets that `owner` controls.
+    Keys { cluster: ObjectKey, owner: OwnerReference, call: KeyCall },
+}
+
+impl Write {
+    /// Creates a typed object.
+    #[must_use]
+    pub fn create<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
+        Self::Create { object: ObjectRef::of(object), content: to_value(object) }
+    }
+
+    /// Makes `after` of `before`; `None` when they are the same.
+    #[must_use]
+    pub fn difference<K: Resource<DynamicType = ()> + Serialize>(before: &K, after: &K) -> Option<Self> {
+        let body = merge_diff(&to_value(before), &to_value(after))?;
+        Some(Self::Patch { object: ObjectRef::of(before), body })
+    }
+
+    /// Does it change nothing but the metadata of an object?
+    #[must_use]
+    pub fn is_of_metadata(&self) -> bool {
+        let Self::Patch { body, .. } = self else { return false };
+        body.as_object().is_some_and(|body| body.keys().all(|key| key == "metadata"))
+    }
+}
+
+/// Typed objects always serialise: their maps have text keys.
+fn to_value(object: &impl Serialize) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
+}
+
+/// A change inside a workload cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WorkloadCall {
+    /// Merge patch of a Node; a resource version in `body` guards it.
+    PatchNode {
+        node: String,
+        body: Value,
+    },
+    /// Evicts the pods in order, for at most ten seconds. Whatever comes of it is an outcome, not a
+    /// failure. Without a grace period the pods have their own.
+    Evict {
+        node: String,
+        pods: Vec<ObjectKey>,
+        grace_period_s: Option<u32>,
+    },
+    /// `must`: a failure stops the plan; else it is reported and passed over.
+    DeleteNode {
+        node: String,
+        must: bool,
+    },
+    /// Creates a join token, or gives it a new end.
+    StoreToken {
+        token: String,
+        expires: Timestamp,
+    },
+    RemoveEtcdMember(Member),
+    /// Candidates in order; the first that accepts leads.
+    MoveEtcdLeader {
+        from: String,
+        candidates: Vec<Member>,
+    },
+    /// The new `ClusterConfiguration` of ConfigMap `kube-system/kubeadm-config`.
+    SetClusterConfiguration(Value),
+    SetKubeProxyImage {
+        image: String,
+    },
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { object, .. } => write!(f, "create {object}"),
+            Self::Patch { object, .. } => write!(f, "patch {object}"),
+            Self::PatchStatus { object, .. } => write!(f, "patch the status of {object}"),
+            Self::MachineCondition { machine, type_, condition: Some(condition) } => {
+                write!(f, "set {type_}={}/{} of {machine}", condition.status, condition.reason)
+            }
+            Self::MachineCondition { machine, type_, condition: None } => {
+                write!(f, "clear {type_} of {machine}")
+            }
+            Self::Delete { object } => write!(f, "delete {object}"),
+            Self::Event { about, reason, .. } => write!(f, "report {reason} on {about}"),
+            Self::Workload { cluster, call } => write!(f, "{call} in Cluster {cluster}"),
+            Self::Keys { cluster, call, .. } => write!(f, "{call} of Cluster {cluster}"),
+        }
+    }
+}
+
+impl fmt::Display for WorkloadCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evict { node, pods, .. } => write!(f, "evict {} pods from Node {node}", pods.len()),
+            Self::DeleteNode { node, .. } => write!(f, "delete Node {node}"),
+            // Only the public half: the other is a secret.
+            Self::StoreToken { token, .. } => write!(f, "store join token {}", bootstrap::token_id(token)),
+            Self::PatchNode { node, .. } => write!(f, "patch Node {node}"),
+            Self::RemoveEtcdMember(member) if member.name.is_empty() => {
+                write!(f, "remove etcd member {} (no name yet)", member.id)
+            }
+            Self::RemoveEtcdMember(member) => write!(f, "remove etcd member {}", member.name),
+            Self::MoveEtcdLeader { from, candidates } => {
+                let to = candidates.first().map_or("nobody", |member| member.name.as_str());
+                write!(f, "move etcd leadership from {from} to {to}")
+            }
+            Self::SetClusterConfiguration(_) => f.write_str("update ConfigMap kube-system/kubeadm-config"),
+            Self::SetKubeProxyImage { image } => write!(f, "set the image of kube-proxy to {image}"),
+        }
+    }
+}
