@@ -24,7 +24,7 @@ use capstan::api::machine::Machine;
 use capstan::observe::dump::Dump;
 use capstan::observe::dump::document::Document;
 use capstan::observe::{self, Member, Templates};
-use capstan::sim::scenario::Scenario;
+use capstan::samples::Sample;
 use capstan::status::machine::{NodeReading, Probe};
 use capstan::status::machines::name;
 use capstan::status::{cluster, machine, machine_deployment, machine_set};
@@ -50,7 +50,7 @@ struct Objects {
 impl Objects {
     fn new(machines: usize, now: Timestamp) -> Self {
         let text = format!("synthetic:clusters=1,machines={machines}");
-        let mut all: Vec<Value> = Scenario::parse(&text).expect("a scenario").objects(now).collect();
+        let mut all: Vec<Value> = Sample::parse(&text).expect("a sample").objects(now).collect();
         let configs: Vec<Value> = all.iter_mut().filter_map(configured).collect();
         all.extend(configs);
         let dump = Dump::new(all.into_iter().map(Document::from).collect());

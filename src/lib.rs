@@ -18,6 +18,7 @@ pub mod status;
 pub mod forecast;
 pub mod observe;
 pub mod recompute;
+pub mod samples;
 
 pub mod client;
 pub mod store;
@@ -31,7 +32,7 @@ pub mod fleet;
 pub mod provider;
 
 pub mod actions;
-pub mod sim;
+pub mod standalone;
 
 pub mod tui;
 

@@ -11,12 +11,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 /// A moment in UTC.
 pub type Timestamp = DateTime<Utc>;
 
-/// Where `now` comes from. The system's clock in production; simulated time in `sim`.
+/// Where `now` comes from. The system's clock in production; paused time in tests.
 pub trait TimeSource: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// A shared handle to one time source, made once in `cli` or `sim` and passed down.
+/// A shared handle to one time source, made once in `cli` and passed down.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn TimeSource>);
 

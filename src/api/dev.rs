@@ -16,6 +16,17 @@ use super::legacy::{Deprecated, LegacyConditions};
 use super::machine::MachineAddress;
 use super::reference::TemplateMeta;
 
+/// A DevMachine with this annotation never gets past the named phase (`VM`, `Node`, `Etcd` or
+/// `APIServer`); taking the annotation away lets it go on. For demonstrations and tests; not upstream.
+pub const HOLD_ANNOTATION: &str = "provider.capstan.dev/hold-at";
+
+/// Pods that run on the Node of a DevMachine, as a JSON list of
+/// `{"namespace", "name", "labels", "daemonSet", "terminationSeconds", "budgetSeconds", "completionSeconds", "claim",
+/// "detachSeconds"}`, all but the name optional: how long the pod takes to stop, how long a disruption budget holds it,
+/// how long after the cordon it ends by itself, the claim of its volume, and how long that stays attached. For
+/// demonstrations and tests; not upstream.
+pub const PODS_ANNOTATION: &str = "provider.capstan.dev/pods";
+
 /// What a DevCluster should be.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(

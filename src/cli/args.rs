@@ -205,7 +205,7 @@ pub struct StandaloneArgs {
     /// Save what can be read of a damaged data file, keep the damaged one beside it, and end
     #[arg(long)]
     pub repair: bool,
-    /// Start with these objects when the store is empty: a scenario's name, or `synthetic:clusters=C,machines=M`
+    /// Start with these objects when the store is empty: a sample's name, or `synthetic:clusters=C,machines=M`
     #[arg(long, value_name = "NAME")]
     pub sample: Option<String>,
     /// No dashboard; run until stopped

@@ -18,10 +18,10 @@ use crate::engine::lease::{LeaseOptions, identity_of};
 use crate::engine::{Engine, EngineOptions};
 use crate::provider::{self, ProviderOptions};
 use crate::rng::Rng;
-use crate::sim::load;
-use crate::sim::pending::Pending;
-use crate::sim::scenario::Scenario;
-use crate::sim::stack::{Stack, StackOptions};
+use crate::samples::Sample;
+use crate::standalone::load;
+use crate::standalone::pending::Pending;
+use crate::standalone::stack::{Stack, StackOptions};
 use crate::store::{DiskStore, MemoryStore, Range};
 use crate::time::Clock;
 use crate::tui::Exit;
@@ -29,7 +29,7 @@ use crate::workload::Workload;
 use crate::workload::kube::KubeWorkloads;
 use crate::workload::router::{Router, by_infrastructure};
 
-/// The scenario that `capstan demo` shows.
+/// The sample that `capstan demo` shows.
 const DEMO: &str = "demo";
 /// Where objects of the Cluster kind are, to see whether a store is new.
 const CLUSTERS_PREFIX: &str = "/registry/cluster.x-k8s.io/clusters/";
@@ -53,29 +53,34 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
         engine: true,
         lease: None,
     };
-    let scenario = Scenario::parse(DEMO)?;
+    let sample = Sample::parse(DEMO)?;
     let (ready, server) = Pending::new();
-    let (story_clock, time_scale) = (clock.clone(), args.time_scale);
+    let (sample_clock, time_scale) = (clock.clone(), args.time_scale);
     let starting = tokio::spawn(async move {
         let stack = Stack::start(Arc::new(MemoryStore::new()), options).await?;
-        let story = tell(scenario, stack.connection("scenario", false), &story_clock, time_scale);
+        let sample = run_sample(sample, stack.connection("sample", false), &sample_clock, time_scale);
         ready.send_replace(Some(stack.server().clone()));
-        Ok::<_, OpenError>((stack, story))
+        Ok::<_, OpenError>((stack, sample))
     });
     let connection = in_process(server, DEMO, "default", cli.connect.read_only);
     let exit = dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await;
-    let (stack, story) = starting.await.context("the demo's server ended with a panic")??;
-    drop(story);
+    let (stack, sample) = starting.await.context("the demo's server ended with a panic")??;
+    drop(sample);
     stack.stop().await;
     exit
 }
 
-/// Creates a living scenario and makes its later edits, beside the dashboard.
-fn tell(scenario: Scenario, connection: Connection, clock: &Clock, time_scale: f64) -> AbortOnDropHandle<()> {
+/// Creates a living sample and makes its later edits, beside the dashboard.
+fn run_sample(
+    sample: Sample,
+    connection: Connection,
+    clock: &Clock,
+    time_scale: f64,
+) -> AbortOnDropHandle<()> {
     let now = clock.now();
     AbortOnDropHandle::new(tokio::spawn(async move {
-        match load::create(&connection, scenario, now).await {
-            Ok(()) => load::edit_later(connection, scenario.edits(), time_scale).await,
+        match load::create(&connection, sample, now).await {
+            Ok(()) => load::edit_later(connection, sample.edits(), time_scale).await,
             Err(error) => tracing::error!("{error}"),
         }
     }))
@@ -91,7 +96,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         descriptors::raise_limit();
     }
     let audit = args.audit_log.as_deref().map(audit::start).transpose()?;
-    let scenario = args.sample.as_deref().map(Scenario::parse).transpose()?;
+    let sample = args.sample.as_deref().map(Sample::parse).transpose()?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let place = Place::of(&args.store)?;
     if args.new_store {
@@ -114,13 +119,13 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         .await?
         .entries
         .is_empty();
-    let is_static = matches!(scenario, Some(Scenario::Synthetic(_)));
+    let is_static = matches!(sample, Some(Sample::Synthetic(_)));
     let options = StackOptions {
         clock: clock.clone(),
         rng: rng.clone(),
         time_scale: args.time_scale,
         tokens: identity.tokens.clone(),
-        // Nobody reconciles a fleet that is made up as a whole.
+        // Its objects have the status they should keep.
         engine: !args.no_engine && !is_static,
         // Others may run an engine on the same objects.
         lease: place.is_shared().then(|| LeaseOptions::new("default", "capstan-engine", &holder())),
@@ -133,13 +138,13 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     if let Some(log) = &audit {
         stack.server().audit_to(log.clone());
     }
-    let _story = match scenario.filter(|_| is_new) {
-        Some(scenario) if is_static => {
-            let count = load::import(stack.server(), scenario, clock.now()).await?;
+    let _sample = match sample.filter(|_| is_new) {
+        Some(sample) if is_static => {
+            let count = load::import(stack.server(), sample, clock.now()).await?;
             tracing::info!("stored {count} sample objects");
             None
         }
-        Some(scenario) => Some(tell(scenario, stack.connection("scenario", false), &clock, args.time_scale)),
+        Some(sample) => Some(run_sample(sample, stack.connection("sample", false), &clock, args.time_scale)),
         None => None,
     };
     let _served = listen::listen(args, stack.server(), &identity).await?;

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::boot::{Boot, Delays, Phase};
+use super::cluster::ONLY_IN_MEMORY;
 use super::conditions::{DevCondition, paused, ready, set};
 use super::etcd::Member;
 use super::sim_cluster::SimMachine;
 use super::tenants::TenantSpec;
 use super::world::World;
-use super::{HOLD_ANNOTATION, PODS_ANNOTATION, cluster::ONLY_IN_MEMORY};
 use crate::api::cluster::Cluster;
 use crate::api::condition::{self as conditions, find};
-use crate::api::dev::{DevMachine, InMemoryMachine, InfrastructureInitialization};
+use crate::api::dev::{
+    DevMachine, HOLD_ANNOTATION, InMemoryMachine, InfrastructureInitialization, PODS_ANNOTATION,
+};
 use crate::api::key::{ObjectKey, annotation as annotation_of, refers_to};
 use crate::api::machine::{Machine, MachineAddress};
 use crate::api::names::{CORE_GROUP, annotation, condition, label};

@@ -23,17 +23,6 @@ pub use world::World;
 
 use crate::engine::Engine;
 
-/// A DevMachine with this annotation never gets past the named phase (`VM`, `Node`, `Etcd` or
-/// `APIServer`); taking the annotation away lets it go on. For demonstrations and tests; not upstream.
-pub const HOLD_ANNOTATION: &str = "provider.capstan.dev/hold-at";
-
-/// Pods that run on the Node of a DevMachine, as a JSON list of
-/// `{"namespace", "name", "labels", "daemonSet", "terminationSeconds", "budgetSeconds", "completionSeconds", "claim",
-/// "detachSeconds"}`, all but the name optional: how long the pod takes to stop, how long a disruption budget holds it,
-/// how long after the cordon it ends by itself, the claim of its volume, and how long that stays attached. For
-/// demonstrations and tests; not upstream.
-pub const PODS_ANNOTATION: &str = "provider.capstan.dev/pods";
-
 /// How the simulated infrastructure behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderOptions {

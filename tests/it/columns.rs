@@ -5,18 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan::admission::Webhooks;
 use capstan::api;
 use capstan::api::key::Gvk;
 use capstan::apiserver::table::{Budget, Columns, Include};
-use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::get;
 use capstan::cli::output::Style;
-use capstan::client::{Connection, in_process};
+use capstan::client::Connection;
 use capstan::fleet::decode::{Decoder, Slim};
 use capstan::fleet::{Kind, Reader, SourceId};
 use capstan::rng::Rng;
+use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::{Clock, Timestamp, age, parse_rfc3339};
 use clap::Parser as _;
@@ -185,13 +184,10 @@ fn the_dashboard_has_upstreams_cells_for_the_samples() {
 }
 
 async fn server(objects: Vec<Value>) -> Connection {
-    let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
-    let (clock, rng) = (Clock::fixed(now()), Rng::seeded(7));
-    let options =
-        Options { clock, rng, definitions: api::crds::all(), tokens, admission: Arc::new(Webhooks) };
-    let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
-    server.import(objects.into_iter()).await.expect("imported");
-    in_process(server, "test", "default", false)
+    let options = StackOptions { engine: false, ..StackOptions::new(Clock::fixed(now()), Rng::seeded(7)) };
+    let stack = Stack::start(Arc::new(MemoryStore::new()), options).await.expect("a server");
+    stack.server().import(objects.into_iter()).await.expect("imported");
+    stack.connection("test", false)
 }
 
 /// Columns as Go's tabwriter lays them out, with three blanks between and six cells at least.

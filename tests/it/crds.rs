@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use capstan::api;
 use capstan::api::crds;
 use capstan::apiserver::schema::{self, Schema};
-use capstan::sim::scenario::{self, Scenario};
+use capstan::samples::{self, Sample};
 use serde_json::{Value, json};
 
 /// Schema paths that differ from upstream's on purpose, with the reason.
@@ -352,9 +352,9 @@ fn scenarios_are_valid_and_use_only_fields_that_the_types_know() {
     let validators = Validators::new();
     let now = capstan::time::parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
     let names =
-        scenario::names().iter().map(|entry| entry.name).chain(["synthetic:clusters=30,machines=3000"]);
+        samples::names().iter().map(|entry| entry.name).chain(["synthetic:clusters=30,machines=3000"]);
     for name in names {
-        for object in Scenario::parse(name).unwrap().objects(now) {
+        for object in Sample::parse(name).unwrap().objects(now) {
             validators.assert_valid(&object);
             let Some(encoded) = round_trip(&object) else {
                 assert_eq!(object["kind"], "Namespace");

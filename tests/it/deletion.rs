@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use capstan::api::condition::{Conditioned as _, find};
+use capstan::api::dev::PODS_ANNOTATION;
 use capstan::api::key::ObjectKey;
 use capstan::api::machine::Machine;
-use capstan::provider::PODS_ANNOTATION;
 use capstan::provider::faults::Fault;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};

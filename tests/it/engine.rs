@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use capstan::admission::Webhooks;
 use capstan::api::cluster::Cluster;
 use capstan::api::condition::find;
-use capstan::api::dev::{DevCluster, DevMachine};
+use capstan::api::dev::{DevCluster, DevMachine, HOLD_ANNOTATION};
 use capstan::api::key::ObjectKey;
 use capstan::api::machine::Machine;
 use capstan::apiserver::{ApiServer, Options, Tokens};
@@ -246,7 +246,7 @@ async fn held_and_unsupported_machines_say_so() {
     make_cluster(&writer).await;
     provisioned(&writer).await;
     make_machine(&writer, "held", "0").await;
-    let hold = json!({"metadata": {"annotations": {provider::HOLD_ANNOTATION: "Node"}}});
+    let hold = json!({"metadata": {"annotations": {HOLD_ANNOTATION: "Node"}}});
     writer.patch_part::<DevMachine>(&key("held"), Part::Main, &hold, Mode::Real).await.expect("annotated");
     make_machine(&writer, "docker", "0").await;
     let docker = json!({"spec": {"backend": {"inMemory": null, "docker": {}}}});
@@ -259,7 +259,7 @@ async fn held_and_unsupported_machines_say_so() {
     let ready = find(&docker.status.unwrap_or_default().conditions, "Ready").expect("a condition").clone();
     assert!(ready.message.contains("only spec.backend.inMemory is supported"), "{}", ready.message);
 
-    let release = json!({"metadata": {"annotations": {provider::HOLD_ANNOTATION: null}}});
+    let release = json!({"metadata": {"annotations": {HOLD_ANNOTATION: null}}});
     writer.patch_part::<DevMachine>(&key("held"), Part::Main, &release, Mode::Real).await.expect("released");
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(conditions(&connection, "held").await.starts_with("Ready APIServerProvisioned"));

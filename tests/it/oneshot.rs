@@ -16,8 +16,9 @@ use capstan::client::{Connection, Mode, Precondition, Writer, in_process};
 use capstan::fleet::watch::{self, Scope};
 use capstan::fleet::{FeedState, Fleet, Kind, SourceId, Verdict};
 use capstan::rng::Rng;
-use capstan::sim::load;
-use capstan::sim::scenario::Scenario;
+use capstan::samples::Sample;
+use capstan::standalone::load;
+use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::{Clock, Timestamp, parse_rfc3339};
 use clap::Parser as _;
@@ -30,14 +31,11 @@ fn now() -> Timestamp {
 }
 
 async fn fleet_server() -> Connection {
-    let clock = Clock::fixed(now());
-    let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
-    let definitions = capstan::api::crds::all();
-    let options = Options { clock, rng: Rng::seeded(7), definitions, tokens, admission: Arc::new(Webhooks) };
-    let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
-    let scenario = Scenario::parse("synthetic:clusters=3,machines=60").expect("a scenario");
-    load::import(&server, scenario, now()).await.expect("imported");
-    in_process(server, "test", "default", false)
+    let options = StackOptions { engine: false, ..StackOptions::new(Clock::fixed(now()), Rng::seeded(7)) };
+    let stack = Stack::start(Arc::new(MemoryStore::new()), options).await.expect("a server");
+    let sample = Sample::parse("synthetic:clusters=3,machines=60").expect("a sample");
+    load::import(stack.server(), sample, now()).await.expect("imported");
+    stack.connection("test", false)
 }
 
 fn command(line: &str) -> Command {

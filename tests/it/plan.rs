@@ -7,13 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use capstan::actions::journal::Journal;
 use capstan::actions::{Action, Desk, Outlook, PlanChange, Request};
-use capstan::admission::Webhooks;
 use capstan::api::cluster::Cluster;
 use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
 use capstan::api::machine::Machine;
 use capstan::api::machine_deployment::MachineDeployment;
-use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::cli::args::{Cli, Command, PlanArgs};
 use capstan::cli::output::Style;
 use capstan::cli::plan::{from_files, from_server};
@@ -24,8 +22,9 @@ use capstan::observe::dump::Dump;
 use capstan::observe::dump::document::Document;
 use capstan::observe::dump::text::parse;
 use capstan::rng::Rng;
-use capstan::sim::load;
-use capstan::sim::scenario::Scenario;
+use capstan::samples::Sample;
+use capstan::standalone::load;
+use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::{Clock, Timestamp, parse_rfc3339};
 use clap::Parser as _;
@@ -144,12 +143,11 @@ async fn a_rollout_goes_as_it_was_planned() {
 
 /// A server that counts what is listed of it.
 async fn counting(machines: usize) -> (Connection, Arc<AtomicUsize>) {
-    let (clock, tokens) = (Clock::fixed(now()), Tokens { admin: "a".to_owned(), read_only: "r".to_owned() });
-    let (definitions, admission) = (capstan::api::crds::all(), Arc::new(Webhooks));
-    let options = Options { clock, rng: Rng::seeded(7), definitions, tokens, admission };
-    let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
-    let scenario = Scenario::parse(&format!("synthetic:clusters=1,machines={machines}")).expect("a scenario");
-    load::import(&server, scenario, now()).await.expect("imported");
+    let options = StackOptions { engine: false, ..StackOptions::new(Clock::fixed(now()), Rng::seeded(7)) };
+    let stack = Stack::start(Arc::new(MemoryStore::new()), options).await.expect("a server");
+    let server = stack.server().clone();
+    let sample = Sample::parse(&format!("synthetic:clusters=1,machines={machines}")).expect("a sample");
+    load::import(&server, sample, now()).await.expect("imported");
     let lists = Arc::new(AtomicUsize::new(0));
     let counted = lists.clone();
     let service = tower::service_fn(move |request: http::Request<Body>| {

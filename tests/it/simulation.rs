@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use capstan::admission::Webhooks;
 use capstan::api::bootstrap::KubeadmConfig;
 use capstan::api::cluster::Cluster;
 use capstan::api::condition::{Conditioned, find, is_true};
@@ -15,20 +14,20 @@ use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
 use capstan::api::machine::Machine;
 use capstan::api::machine_deployment::MachineDeployment;
 use capstan::api::machine_set::MachineSet;
-use capstan::apiserver::{ApiServer, Identity, Options, Tokens};
+use capstan::apiserver::{ApiServer, Identity};
 use capstan::client::write::{Mode, Part, Precondition, Writer};
 use capstan::client::{Connection, Object, get, in_process, read};
-use capstan::controllers;
-use capstan::engine::{Engine, EngineOptions, Handle};
-use capstan::provider::{self, ProviderOptions, World};
+use capstan::engine::Handle;
+use capstan::provider::World;
 use capstan::rng::Rng;
+use capstan::standalone::engine::RunningEngine;
+use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::{Clock, TimeSource, Timestamp};
 use capstan::workload::Workload as _;
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 /// 2026-11-20T10:00:00Z plus the runtime's paused time.
@@ -98,23 +97,11 @@ fn guarded(server: ApiServer, undeletable: Undeletable, life: Life) -> Connectio
     in_process(service, "engine", "default", false)
 }
 
-/// One engine over the server.
-struct Running {
-    world: Arc<World>,
-    handle: Handle,
-    life: Life,
-    stop: tokio_util::sync::DropGuard,
-}
-
-fn run_engine(server: &ApiServer, clock: &Clock, rng: &Rng, undeletable: &Undeletable) -> Running {
+/// One engine over the server, as long as it lives.
+fn run_engine(stack: &Stack, options: &StackOptions, undeletable: &Undeletable) -> (RunningEngine, Life) {
     let life = Life::default();
-    let client = guarded(server.clone(), undeletable.clone(), life.clone()).client;
-    let mut engine = Engine::new(client, clock.clone(), rng.stream("engine"), EngineOptions::default());
-    let world = provider::register(&mut engine, ProviderOptions::default());
-    controllers::register(&mut engine, world.clone());
-    let (handle, stop) = (engine.handle(), CancellationToken::new());
-    tokio::spawn(engine.run(stop.clone()));
-    Running { world, handle, life, stop: stop.drop_guard() }
+    let connection = guarded(stack.server().clone(), undeletable.clone(), life.clone());
+    (RunningEngine::start(connection, options), life)
 }
 
 pub struct Sim {
@@ -125,10 +112,11 @@ pub struct Sim {
     /// Ends of paths that the server does not let the engine delete.
     pub undeletable: Undeletable,
     pub clock: Clock,
-    server: ApiServer,
+    options: StackOptions,
+    stack: Stack,
+    engine: RunningEngine,
     life: Life,
     began: tokio::time::Instant,
-    _stop: tokio_util::sync::DropGuard,
     /// Highest counts that the checkers allow, control plane and workers.
     pub machines_max: (usize, usize),
     /// Fewest available workers that the checkers allow.
@@ -139,32 +127,24 @@ impl Sim {
     pub async fn start(seed: u64) -> Self {
         let began = tokio::time::Instant::now();
         let clock = Clock::new(Paused(began));
-        let rng = Rng::seeded(seed);
-        let tokens = Tokens { admin: "a".to_owned(), read_only: "r".to_owned() };
-        let definitions = capstan::api::crds::all();
-        let options = Options {
-            clock: clock.clone(),
-            rng: rng.stream("apiserver"),
-            definitions,
-            tokens,
-            admission: Arc::new(Webhooks),
-        };
-        let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
+        let options = StackOptions { engine: false, ..StackOptions::new(clock.clone(), Rng::seeded(seed)) };
+        let stack = Stack::start(Arc::new(MemoryStore::new()), options.clone()).await.expect("a server");
         let undeletable = Undeletable::default();
-        let connection = in_process(server.clone(), "test", "default", false);
-        let Running { world, handle, life, stop } = run_engine(&server, &clock, &rng, &undeletable);
+        let connection = stack.connection("test", false);
+        let (engine, life) = run_engine(&stack, &options, &undeletable);
         let writer = Writer::new(connection.client.clone(), "test");
         Self {
             connection,
             writer,
-            world,
-            handle,
+            world: engine.world().clone(),
+            handle: engine.handle().clone(),
             undeletable,
             clock,
-            server,
+            options,
+            stack,
+            engine,
             life,
             began,
-            _stop: stop,
             machines_max: (4, 3),
             workers_available_min: 0,
         }
@@ -182,9 +162,9 @@ impl Sim {
     /// Another engine, which draws other names, begins where the last one ended.
     pub fn restart(&mut self, seed: u64) {
         self.kill_after(0);
-        let running = run_engine(&self.server, &self.clock, &Rng::seeded(seed), &self.undeletable);
-        (self.world, self.handle) = (running.world, running.handle);
-        (self.life, self._stop) = (running.life, running.stop);
+        let options = StackOptions { rng: Rng::seeded(seed), ..self.options.clone() };
+        (self.engine, self.life) = run_engine(&self.stack, &options, &self.undeletable);
+        (self.world, self.handle) = (self.engine.world().clone(), self.engine.handle().clone());
     }
 
     pub async fn create(&self, objects: Vec<Value>) {

@@ -13,7 +13,7 @@ use capstan::observe::dump::Dump;
 use capstan::observe::dump::document::Document;
 use capstan::recompute::diff::{Difference, differences};
 use capstan::recompute::{Computed, all};
-use capstan::sim::scenario::Scenario;
+use capstan::samples::Sample;
 use capstan::time::{Timestamp, parse_rfc3339};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -227,7 +227,7 @@ fn the_command_shows_what_differs() {
 
 /// One cluster of each sort with its Machines, made up as a whole.
 fn synthetic() -> Vec<Value> {
-    Scenario::parse("synthetic:clusters=3,machines=40,seed=7").unwrap().objects(now()).collect()
+    Sample::parse("synthetic:clusters=3,machines=40,seed=7").unwrap().objects(now()).collect()
 }
 
 fn in_place(objects: &mut [Value], one: &Computed) {
@@ -398,7 +398,7 @@ proptest! {
 
     #[test]
     fn no_dump_makes_it_panic(seed in any::<u64>(), blows in 1_usize..12) {
-        let objects = Scenario::parse("synthetic:clusters=1,machines=6,seed=3").unwrap().objects(now()).collect();
+        let objects = Sample::parse("synthetic:clusters=1,machines=6,seed=3").unwrap().objects(now()).collect();
         assert_sound(&spoiled(objects, &mut Dice(seed), blows))?;
     }
 

@@ -8,7 +8,7 @@ use capstan::admission::Webhooks;
 use capstan::apiserver::object::encode;
 use capstan::apiserver::{ApiServer, Options, Tokens};
 use capstan::rng::Rng;
-use capstan::sim::scenario::Scenario;
+use capstan::samples::Sample;
 use capstan::store::{MemoryStore, Write, write_all};
 use capstan::time::{Clock, Timestamp};
 use http::{Method, Request};
@@ -58,7 +58,7 @@ impl Recorder {
     /// Over a made-up fleet that nothing reconciles, and Clusters that go straight into the store because no
     /// API would take their names; `change` is applied to each object first.
     pub async fn over(
-        scenario: &str,
+        sample: &str,
         extra: Vec<Value>,
         misnamed: Vec<Value>,
         change: impl Fn(Value) -> Value + Send + Sync,
@@ -73,7 +73,7 @@ impl Recorder {
         let store = MemoryStore::new();
         let server = ApiServer::open(Arc::new(store.clone()), options).await.expect("a server");
         let now: Timestamp = Clock::system().now();
-        let objects = Scenario::parse(scenario).expect("a scenario").objects(now).chain(extra);
+        let objects = Sample::parse(sample).expect("a sample").objects(now).chain(extra);
         server.import(objects.map(&change)).await.expect("imported");
         let writes = misnamed.into_iter().map(|cluster| put_cluster(&change(cluster)));
         write_all(&store, writes.collect()).await.expect("written");
@@ -128,8 +128,8 @@ fn put_cluster(cluster: &Value) -> Write {
 }
 
 /// Namespace and name of the first Cluster of a made-up fleet.
-pub fn first_cluster(scenario: &str) -> (String, String) {
-    let mut objects = Scenario::parse(scenario).expect("a scenario").objects(Clock::system().now());
+pub fn first_cluster(sample: &str) -> (String, String) {
+    let mut objects = Sample::parse(sample).expect("a sample").objects(Clock::system().now());
     let cluster = objects.find(|object| object["kind"] == "Cluster").expect("a Cluster");
     let text = |field: &str| cluster["metadata"][field].as_str().expect(field).to_owned();
     (text("namespace"), text("name"))

@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
+use crate::api::dev::{HOLD_ANNOTATION, PODS_ANNOTATION};
 use crate::api::names::{
     BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, VERSION, label,
 };
-use crate::provider::{HOLD_ANNOTATION, PODS_ANNOTATION};
 
-/// All scenarios live here.
+/// All samples live here.
 pub(super) const NAMESPACE: &str = "default";
 
 /// How long the parts of a machine take to come up, in seconds, before jitter.

@@ -15,10 +15,10 @@ use crate::time::Timestamp;
 pub use living::Living;
 use synthetic::Synthetic;
 
-/// A name that stands for no scenario, or a specification that cannot be read.
+/// A name that does not stand for a sample, or a specification that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScenarioError {
-    #[error("no scenario is named `{name}`; known are {}", known())]
+pub enum SampleError {
+    #[error("no sample is named `{name}`; known are {}", known())]
     Unknown { name: String },
     #[error("`synthetic:{text}`: {problem}; an example is `synthetic:clusters=20,machines=5000`")]
     Synthetic { text: String, problem: String },
@@ -70,7 +70,7 @@ const NAMES: &[Entry] = &[
 
 /// A starting fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scenario {
+pub enum Sample {
     /// Manifests without status, for an engine to make true.
     Living(Living),
     /// Objects with status, made up as a whole: no engine should touch them, and a server must take
@@ -78,16 +78,16 @@ pub enum Scenario {
     Synthetic(Synthetic),
 }
 
-impl Scenario {
+impl Sample {
     /// Reads a name, or `synthetic:clusters=C,machines=M[,seed=N]`.
-    pub fn parse(name: &str) -> Result<Self, ScenarioError> {
+    pub fn parse(name: &str) -> Result<Self, SampleError> {
         if let Some(text) = name.strip_prefix("synthetic:") {
             return Synthetic::parse(text).map(Self::Synthetic);
         }
         let entry = NAMES.iter().find(|entry| entry.name == name);
         entry
             .map(|entry| Self::Living(entry.living))
-            .ok_or_else(|| ScenarioError::Unknown { name: name.to_owned() })
+            .ok_or_else(|| SampleError::Unknown { name: name.to_owned() })
     }
 
     /// The objects to create, owners before what they own. `now` matters to fleets with a past.
@@ -99,7 +99,7 @@ impl Scenario {
         }
     }
 
-    /// What happens later, earliest first. Empty for most scenarios.
+    /// What happens later, earliest first. Empty for most samples.
     #[must_use]
     pub fn edits(self) -> Vec<Edit> {
         match self {
@@ -109,7 +109,7 @@ impl Scenario {
     }
 }
 
-/// Every scenario with a fixed name.
+/// Every sample with a fixed name.
 #[must_use]
 pub fn names() -> &'static [Entry] {
     NAMES

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::scenario::{Edit, Scenario, ScenarioError};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::apiserver::ApiServer;
 use crate::apiserver::import::ImportError;
 use crate::client::write::Part;
 use crate::client::{Connection, Mode, Precondition, WriteError, Writer};
+use crate::samples::{Edit, Sample, SampleError};
 use crate::time::Timestamp;
 
-/// Field manager of what a scenario does.
+/// Field manager of what a sample does.
 const MANAGER: &str = "capstan-scenario";
 
 /// A fleet that could not be put in place.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Sample(#[from] SampleError),
     #[error("the sample object {what} has no apiVersion, kind or name")]
     Shapeless { what: String },
     #[error("the sample fleet could not be created: {0}")]
@@ -30,13 +30,13 @@ pub enum LoadError {
     Import(#[from] ImportError),
 }
 
-/// Creates a living scenario's objects in order; objects that exist already are left alone.
+/// Creates a living sample's objects in order; objects that exist already are left alone.
 ///
 /// # Errors
 /// The first object that the server refuses.
-pub async fn create(connection: &Connection, scenario: Scenario, now: Timestamp) -> Result<(), LoadError> {
+pub async fn create(connection: &Connection, sample: Sample, now: Timestamp) -> Result<(), LoadError> {
     let writer = Writer::new(connection.client.clone(), MANAGER);
-    for object in scenario.objects(now) {
+    for object in sample.objects(now) {
         let target = reference(&object)?;
         match writer.create_value(&target, &object, Mode::Real).await {
             Err(error) if !error.already_exists() => return Err(error.into()),
@@ -46,15 +46,15 @@ pub async fn create(connection: &Connection, scenario: Scenario, now: Timestamp)
     Ok(())
 }
 
-/// Stores a static scenario's objects with their status and uids as they are. Returns how many.
+/// Stores a static sample's objects with their status and uids as they are. Returns how many.
 ///
 /// # Errors
 /// When the store refuses.
-pub async fn import(server: &ApiServer, scenario: Scenario, now: Timestamp) -> Result<usize, LoadError> {
-    Ok(server.import(scenario.objects(now)).await?)
+pub async fn import(server: &ApiServer, sample: Sample, now: Timestamp) -> Result<usize, LoadError> {
+    Ok(server.import(sample.objects(now)).await?)
 }
 
-/// Makes a scenario's later edits when they are due. Ends after the last. One that is refused is
+/// Makes a sample's later edits when they are due. Ends after the last. One that is refused is
 /// logged: the person may have deleted what it was about.
 pub async fn edit_later(connection: Connection, edits: Vec<Edit>, time_scale: f64) {
     let writer = Writer::new(connection.client.clone(), MANAGER);
@@ -66,7 +66,7 @@ pub async fn edit_later(connection: Connection, edits: Vec<Edit>, time_scale: f6
         let target = ObjectRef { gvk: edit.gvk, key: edit.key, uid: String::new() };
         let always = Precondition::default();
         if let Err(error) = writer.patch_value(&target, Part::Main, &edit.patch, &always, Mode::Real).await {
-            tracing::info!("the scenario's edit of {target} was not made: {error}");
+            tracing::info!("the sample's edit of {target} was not made: {error}");
         }
     }
 }

@@ -176,12 +176,12 @@ fn upgrade(cluster: &ClusterManifest) -> Vec<Edit> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Scenario, names};
     use super::*;
+    use crate::samples::{Sample, names};
     use crate::time::Clock;
 
     fn objects(name: &str) -> Vec<Value> {
-        Scenario::parse(name).unwrap().objects(Clock::system().now()).collect()
+        Sample::parse(name).unwrap().objects(Clock::system().now()).collect()
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         for entry in names() {
             let objects = objects(entry.name);
             assert!(!objects.is_empty(), "{}", entry.name);
-            for edit in Scenario::parse(entry.name).unwrap().edits() {
+            for edit in Sample::parse(entry.name).unwrap().edits() {
                 let target = |object: &&Value| {
                     object["kind"] == edit.gvk.kind.as_str()
                         && object["metadata"]["name"] == edit.key.name.as_str()
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_lists_the_known_ones() {
-        let error = Scenario::parse("nope").unwrap_err().to_string();
+        let error = Sample::parse("nope").unwrap_err().to_string();
         assert!(error.contains("`nope`") && error.contains("healthy-ha"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::ScenarioError;
+use super::SampleError;
 use crate::rng::Rng;
 use crate::time::Timestamp;
 
@@ -33,8 +33,8 @@ const NAMESPACES_MAX: usize = 10;
 
 impl Synthetic {
     /// Reads `clusters=C,machines=M` and, if given, `seed=N`.
-    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let problem = |problem: String| ScenarioError::Synthetic { text: text.to_owned(), problem };
+    pub fn parse(text: &str) -> Result<Self, SampleError> {
+        let problem = |problem: String| SampleError::Synthetic { text: text.to_owned(), problem };
         let (mut clusters, mut machines, mut seed) = (None, None, 0_u64);
         for part in text.split(',') {
             let (key, value) = part

@@ -1,20 +1,16 @@
-//! Server, engine and simulated infrastructure as one thing to start and stop. The same in the demo,
-//! in standalone mode and in whole-engine tests; only store, clock and seed differ. Must not know a
-//! terminal or a socket.
+//! Server, engine and simulated infrastructure as one thing to start and stop. The same in the demo, in
+//! standalone mode and in tests; only store, clock and seed differ. Must not know a terminal or a socket.
 
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-
+use super::engine::RunningEngine;
 use crate::admission::Webhooks;
 use crate::api::crds;
 use crate::apiserver::{ApiServer, Identity, OpenError, Options, Tokens};
 use crate::client::{Connection, in_process};
-use crate::controllers;
+use crate::engine::Handle;
 use crate::engine::lease::LeaseOptions;
-use crate::engine::{Engine, EngineOptions, Handle};
-use crate::provider::{self, ProviderOptions, World};
+use crate::provider::World;
 use crate::rng::Rng;
 use crate::store::Store;
 use crate::time::Clock;
@@ -33,17 +29,18 @@ pub struct StackOptions {
     pub lease: Option<LeaseOptions>,
 }
 
+impl StackOptions {
+    /// An engine alone with its store, in real time, and tokens that are not known anywhere else.
+    #[must_use]
+    pub fn new(clock: Clock, rng: Rng) -> Self {
+        Self { clock, rng, time_scale: 1.0, tokens: Tokens::random(), engine: true, lease: None }
+    }
+}
+
 /// A running stack. Dropping it stops everything without waiting.
 pub struct Stack {
     server: ApiServer,
-    engine: Option<Running>,
-    stop: CancellationToken,
-}
-
-struct Running {
-    handle: Handle,
-    world: Arc<World>,
-    task: JoinHandle<()>,
+    engine: Option<RunningEngine>,
 }
 
 impl Stack {
@@ -63,9 +60,9 @@ impl Stack {
             },
         )
         .await?;
-        let stop = CancellationToken::new();
-        let engine = options.engine.then(|| run_engine(&server, &options, stop.clone()));
-        Ok(Self { server, engine, stop })
+        let connection = || in_process(server.clone(), "engine", "default", false);
+        let engine = options.engine.then(|| RunningEngine::start(connection(), &options));
+        Ok(Self { server, engine })
     }
 
     /// The API server, to be served on a socket.
@@ -84,43 +81,19 @@ impl Stack {
     /// The engine, when there is one.
     #[must_use]
     pub fn engine(&self) -> Option<&Handle> {
-        self.engine.as_ref().map(|running| &running.handle)
+        self.engine.as_ref().map(RunningEngine::handle)
     }
 
     /// The simulated infrastructure, when there is an engine.
     #[must_use]
     pub fn world(&self) -> Option<&Arc<World>> {
-        self.engine.as_ref().map(|running| &running.world)
+        self.engine.as_ref().map(RunningEngine::world)
     }
 
     /// Ends the engine; runs that had begun are finished.
-    pub async fn stop(mut self) {
-        self.stop.cancel();
-        if let Some(running) = self.engine.take() {
-            // A join error is a panic, which the engine has logged.
-            let _ = running.task.await;
+    pub async fn stop(self) {
+        if let Some(engine) = self.engine {
+            engine.stop().await;
         }
     }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
-fn run_engine(server: &ApiServer, options: &StackOptions, stop: CancellationToken) -> Running {
-    let connection = in_process(server.clone(), "engine", "default", false);
-    let engine_options = EngineOptions {
-        time_scale: options.time_scale,
-        lease: options.lease.clone(),
-        ..EngineOptions::default()
-    };
-    let rng = options.rng.stream("engine");
-    let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
-    let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });
-    controllers::register(&mut engine, world.clone());
-    let handle = engine.handle();
-    let task = tokio::spawn(engine.run(stop));
-    Running { handle, world, task }
 }

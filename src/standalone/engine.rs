@@ -1,0 +1,58 @@
+//! An engine with every controller and the simulated infrastructure, over any connection to a server: a test gives
+//! it one that loses answers. Must not know where the server is.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::stack::StackOptions;
+use crate::client::Connection;
+use crate::controllers;
+use crate::engine::{Engine, EngineOptions, Handle};
+use crate::provider::{self, ProviderOptions, World};
+
+/// An engine that runs. Dropping it stops it without waiting.
+pub struct RunningEngine {
+    handle: Handle,
+    world: Arc<World>,
+    task: JoinHandle<()>,
+    stop: DropGuard,
+}
+
+impl RunningEngine {
+    /// Runs an engine in a task of its own; of `options` it takes clock, chance, time scale and lease.
+    #[must_use]
+    pub fn start(connection: Connection, options: &StackOptions) -> Self {
+        let engine_options = EngineOptions {
+            time_scale: options.time_scale,
+            lease: options.lease.clone(),
+            ..EngineOptions::default()
+        };
+        let rng = options.rng.stream("engine");
+        let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
+        let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });
+        controllers::register(&mut engine, world.clone());
+        let (handle, stop) = (engine.handle(), CancellationToken::new());
+        let task = tokio::spawn(engine.run(stop.clone()));
+        Self { handle, world, task, stop: stop.drop_guard() }
+    }
+
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// The simulated infrastructure.
+    #[must_use]
+    pub fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// Ends it; runs that had begun are finished.
+    pub async fn stop(self) {
+        drop(self.stop);
+        // A join error is a panic, which the engine has logged.
+        let _ = self.task.await;
+    }
+}

@@ -1,0 +1,7 @@
+//! Server, engine and simulated infrastructure wired up in one process. Owns which parts there are and how they
+//! are joined; must not know a terminal or a socket.
+
+pub mod engine;
+pub mod load;
+pub mod pending;
+pub mod stack;
