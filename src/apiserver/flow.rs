@@ -68,7 +68,7 @@ pub struct Flow(Arc<Mutex<HashMap<Class, HashMap<User, usize>>>>);
 
 /// A place among the requests being served; given back when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     flow: Flow,
     class: Class,
     user: User,
@@ -77,7 +77,7 @@ pub struct Place {
 impl Flow {
     /// `None`: too many requests.
     #[must_use]
-    pub fn enter(&self, class: Class, who: &Identity) -> Option<Place> {
+    pub fn enter(&self, class: Class, who: &Identity) -> Option<Permit> {
         let mut flow = self.0.lock();
         let users = flow.entry(class).or_default();
         let own = users.get(&who.user).copied().unwrap_or(0);
@@ -86,11 +86,11 @@ impl Flow {
             return None;
         }
         users.insert(who.user.clone(), own + 1);
-        Some(Place { flow: self.clone(), class, user: who.user.clone() })
+        Some(Permit { flow: self.clone(), class, user: who.user.clone() })
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut flow = self.flow.0.lock();
         let Some(users) = flow.get_mut(&self.class) else { return };
@@ -111,7 +111,7 @@ mod tests {
         Identity::of(name.to_owned(), vec!["system:masters".to_owned()])
     }
 
-    fn taken(flow: &Flow, class: Class, who: &Identity) -> Vec<Place> {
+    fn taken(flow: &Flow, class: Class, who: &Identity) -> Vec<Permit> {
         std::iter::from_fn(|| flow.enter(class, who)).collect()
     }
 

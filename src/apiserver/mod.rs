@@ -66,7 +66,7 @@ pub use response::Body;
 
 use audit::{AuditLog, Auditing, Source};
 use failure::Failure;
-use flow::{Class, Flow, Place};
+use flow::{Class, Flow, Permit};
 use handler::Asked;
 use newcomers::Newcomer;
 use object::Record;
@@ -251,7 +251,7 @@ impl ApiServer {
         parts: &Arc<Parts>,
         body: B,
         audited: Option<&mut Auditing>,
-    ) -> (Reply, Option<Place>)
+    ) -> (Reply, Option<Permit>)
     where
         B: http_body::Body + Send + 'static,
         B::Data: Send,

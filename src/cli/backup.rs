@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::args::{BackupArgs, RestoreArgs};
 use super::output;
-use super::store::Place;
+use super::store::StoreLocation;
 use crate::admission::Webhooks;
 use crate::apiserver::import::Restore;
 use crate::apiserver::{ApiServer, Options, Tokens};
@@ -62,12 +62,12 @@ struct Tail {
 /// # Errors
 /// See [`backup`]; the store is held, damaged or not reachable.
 pub async fn backup_at_rest(args: &BackupArgs, clock: &Clock) -> anyhow::Result<()> {
-    let place = Place::of(&args.store)?;
-    if matches!(place, Place::Memory) {
+    let place = StoreLocation::of(&args.store)?;
+    if matches!(place, StoreLocation::Memory) {
         bail!("a store in memory can only be read through its server: name its kubeconfig with --kubeconfig");
     }
     let store: Arc<dyn Store> = match &place {
-        Place::Disk(dir) => Arc::new(DiskStore::read(dir)?),
+        StoreLocation::Disk(dir) => Arc::new(DiskStore::read(dir)?),
         _ => place.open(clock).await?,
     };
     ensure!(!is_empty(&*store).await?, "{place} is empty: there is nothing to back up");
@@ -179,21 +179,21 @@ async fn is_empty(store: &dyn Store) -> anyhow::Result<bool> {
 /// # Errors
 /// See [`restore_into`]; the store is held, damaged or not reachable.
 pub async fn restore(args: &RestoreArgs, clock: &Clock) -> anyhow::Result<()> {
-    let place = Place::of(&args.store)?;
-    if matches!(place, Place::Memory) {
+    let place = StoreLocation::of(&args.store)?;
+    if matches!(place, StoreLocation::Memory) {
         bail!(
             "a store in memory would end with this command: use capstan standalone --store memory --restore FILE"
         );
     }
     let restored = restore_into(&place, &args.file, clock, &Rng::from_entropy()).await?;
-    output::print(&restored.said)?;
+    output::print(&restored.summary)?;
     Ok(())
 }
 
 /// A store that was filled.
 pub struct Restored {
     /// What to say about it.
-    pub said: String,
+    pub summary: String,
     /// The store, when it is nowhere else.
     pub in_memory: Option<MemoryStore>,
 }
@@ -203,17 +203,22 @@ pub struct Restored {
 ///
 /// # Errors
 /// The file is no whole backup; the place is not empty or cannot be written.
-pub async fn restore_into(place: &Place, path: &Path, clock: &Clock, rng: &Rng) -> anyhow::Result<Restored> {
+pub async fn restore_into(
+    place: &StoreLocation,
+    path: &Path,
+    clock: &Clock,
+    rng: &Rng,
+) -> anyhow::Result<Restored> {
     let backup = Backup::open(path)?;
     let memory = MemoryStore::new();
     let (count, revision) = match place {
-        Place::Memory => {
+        StoreLocation::Memory => {
             let filled = fill(Arc::new(memory.clone()), &backup, backup.revision, clock, rng).await?;
             // Nobody is shown how it was filled.
             memory.compact(filled.1).await?;
             filled
         }
-        Place::Disk(dir) => {
+        StoreLocation::Disk(dir) => {
             let new = NewStore::begin(dir, clock.now())?;
             let floor = new.floor().max(backup.revision);
             let filled = fill(Arc::new(memory.clone()), &backup, floor, clock, rng).await?;
@@ -221,20 +226,20 @@ pub async fn restore_into(place: &Place, path: &Path, clock: &Clock, rng: &Rng) 
             filled
         }
         #[cfg(feature = "etcd")]
-        Place::Etcd(options) => {
+        StoreLocation::Etcd(options) => {
             fill_etcd(options, &backup, clock, rng).await.with_context(|| place.to_string())?
         }
     };
-    let mut said = format!(
+    let mut summary = format!(
         "{count} objects of {} into {place}; resource versions go on from {revision} (they were at {})\n",
         path.display(),
         backup.revision
     );
     if !backup.has_checksum {
-        said.push_str("This backup has no checksum (an earlier version made it): altered values in it are not noticed.\n");
+        summary.push_str("This backup has no checksum (an earlier version made it): altered values in it are not noticed.\n");
     }
-    let in_memory = matches!(place, Place::Memory).then_some(memory);
-    Ok(Restored { said, in_memory })
+    let in_memory = matches!(place, StoreLocation::Memory).then_some(memory);
+    Ok(Restored { summary, in_memory })
 }
 
 /// Number of objects, and the revision afterwards.

@@ -10,7 +10,7 @@ use crate::fleet::SourceId;
 use crate::fleet::watch::{self, Scope};
 use crate::rng::Rng;
 use crate::time::Clock;
-use crate::tui::{self, Door, Exit, Options, Session, Tier};
+use crate::tui::{self, Exit, Options, Session, SourceHandle, Tier};
 
 use super::args::{ColorArg, ConnectArgs, ScreenArgs};
 use super::paths;
@@ -46,7 +46,7 @@ pub async fn show(
     let id = SourceId(0);
     let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
     let desk = Desk::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), user());
-    let door = Door { source: Some(source), desk: Some(desk) };
+    let handle = SourceHandle { source: Some(source), desk: Some(desk) };
     let options = Options {
         session,
         theme: screen.theme.clone().unwrap_or_else(|| "default".to_owned()),
@@ -56,7 +56,7 @@ pub async fn show(
         config_dir: paths::config_dir().ok(),
         clock,
     };
-    Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, door)])).await?)
+    Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
 }
 
 /// Every namespace unless one is named: a fleet is looked at as a whole.

@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{StandaloneArgs, StoreArgs};
 use super::output;
-use super::store::{self, Place};
+use super::store::{self, StoreLocation};
 use crate::apiserver::serve::rotation::follow_tokens;
 use crate::apiserver::serve::{self, Address, tls};
 use crate::apiserver::{ApiServer, Tokens};
@@ -30,13 +30,13 @@ impl ServerIdentity {
     ///
     /// # Errors
     /// Files that cannot be read, written or understood.
-    pub fn of(place: &Place, args: &StoreArgs, clock: &Clock) -> anyhow::Result<Self> {
-        if matches!(place, Place::Memory) {
+    pub fn of(place: &StoreLocation, args: &StoreArgs, clock: &Clock) -> anyhow::Result<Self> {
+        if matches!(place, StoreLocation::Memory) {
             let authority = tls::Authority::generate(clock.now())?;
             return Ok(Self { tokens: Tokens::random(), authority, folder: None });
         }
         let folder = store::data_dir(args)?;
-        if !matches!(place, Place::Disk(_)) {
+        if !matches!(place, StoreLocation::Disk(_)) {
             claim(&folder)?;
         }
         let (authority, tokens) = tls::kept_in(&folder, clock.now())?;

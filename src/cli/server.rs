@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
-use super::store::Place;
+use super::store::StoreLocation;
 use super::{audit, backup, dashboard, descriptors, listen, output, store};
 use crate::apiserver::{OpenError, Tokens};
 use crate::client::{Connection, in_process};
@@ -98,7 +98,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     let audit = args.audit_log.as_deref().map(audit::start).transpose()?;
     let sample = args.sample.as_deref().map(Sample::parse).transpose()?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
-    let place = Place::of(&args.store)?;
+    let place = StoreLocation::of(&args.store)?;
     if args.new_store {
         store::make_new(&place, &clock)?;
     }
@@ -106,7 +106,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         None => place.open(&clock).await?,
         Some(file) => {
             let restored = backup::restore_into(&place, file, &clock, &rng).await?;
-            tracing::info!("{}", restored.said.trim_end());
+            tracing::info!("{}", restored.summary.trim_end());
             match restored.in_memory {
                 Some(store) => Arc::new(store),
                 None => place.open(&clock).await?,
@@ -132,7 +132,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     };
     let stack = Stack::start(store, options).await?;
     let _scrub = match &place {
-        Place::Disk(dir) => Some(AbortOnDropHandle::new(tokio::spawn(DiskStore::scrub(dir.clone())))),
+        StoreLocation::Disk(dir) => Some(AbortOnDropHandle::new(tokio::spawn(DiskStore::scrub(dir.clone())))),
         _ => None,
     };
     if let Some(log) = &audit {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
 use crate::recompute::Computed;
-use crate::recompute::diff::{Difference, Told, differences};
+use crate::recompute::diff::{Content, Difference, differences};
 use crate::status::conditions::wording::plural;
 use crate::text;
 
@@ -93,15 +93,15 @@ impl Page {
         )
     }
 
-    fn condition(&self, stored: Option<&Told>, computed: Option<&Told>, out: &mut String) {
-        let verdict = |told: Option<&Told>| {
-            told.map_or_else(|| "absent".to_owned(), |t| format!("{} {}", t.status, t.reason))
+    fn condition(&self, stored: Option<&Content>, computed: Option<&Content>, out: &mut String) {
+        let verdict = |content: Option<&Content>| {
+            content.map_or_else(|| "absent".to_owned(), |t| format!("{} {}", t.status, t.reason))
         };
         let (old, new) = (verdict(stored), verdict(computed));
         let same = old == new;
         let line = if same { self.safe(&new) } else { self.change(&old, &new) };
         let _ = writeln!(out, "{line}{}", self.painted(GREY, &aside(stored, computed, same)));
-        let message = |told: Option<&Told>| told.map(|t| t.message.clone()).unwrap_or_default();
+        let message = |content: Option<&Content>| content.map(|t| t.message.clone()).unwrap_or_default();
         let (old, new) = (message(stored), message(computed));
         if old != new {
             self.message(&old, &new, out);
@@ -171,7 +171,7 @@ fn name_of(difference: &Difference) -> &str {
 }
 
 /// What else differs in a condition that says the same: its age alone is not news once it turned.
-fn aside(stored: Option<&Told>, computed: Option<&Told>, same: bool) -> String {
+fn aside(stored: Option<&Content>, computed: Option<&Content>, same: bool) -> String {
     let (Some(old), Some(new)) = (stored, computed) else { return String::new() };
     let number = |n: Option<i64>| n.map_or_else(|| "absent".to_owned(), |n| n.to_string());
     let mut parts = Vec::new();

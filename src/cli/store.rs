@@ -22,7 +22,7 @@ const ETCD_SCHEME: &str = "etcd://";
 
 /// Where objects are kept.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum StoreLocation {
     Memory,
     /// In this data directory.
     Disk(PathBuf),
@@ -30,7 +30,7 @@ pub enum Place {
     Etcd(EtcdOptions),
 }
 
-impl Place {
+impl StoreLocation {
     /// # Errors
     /// A word that names no store, or a certificate that cannot be read.
     pub fn of(args: &StoreArgs) -> anyhow::Result<Self> {
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for StoreLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Memory => f.write_str("the store in memory"),
@@ -90,8 +90,8 @@ pub fn data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
 ///
 /// # Errors
 /// There is one; the directory is held or not ours.
-pub fn make_new(place: &Place, clock: &Clock) -> anyhow::Result<()> {
-    let Place::Disk(dir) = place else { bail!("--new-store is for a store on disk that is gone") };
+pub fn make_new(place: &StoreLocation, clock: &Clock) -> anyhow::Result<()> {
+    let StoreLocation::Disk(dir) = place else { bail!("--new-store is for a store on disk that is gone") };
     NewStore::empty(dir, clock.now()).context("--new-store")
 }
 
@@ -100,7 +100,7 @@ pub fn make_new(place: &Place, clock: &Clock) -> anyhow::Result<()> {
 /// # Errors
 /// The file is in use, or damaged and not (or not to be) repaired.
 pub fn upkeep(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
-    let Place::Disk(dir) = Place::of(&args.store)? else {
+    let StoreLocation::Disk(dir) = StoreLocation::of(&args.store)? else {
         bail!("only a store on disk is checked and repaired here; etcd has etcdctl for it");
     };
     let in_order = |found: &Checked| {
@@ -160,12 +160,12 @@ fn say_repaired(repaired: &Repaired) -> String {
 }
 
 #[cfg(not(feature = "etcd"))]
-fn etcd(_: &StoreArgs, _: &str) -> anyhow::Result<Place> {
+fn etcd(_: &StoreArgs, _: &str) -> anyhow::Result<StoreLocation> {
     bail!("this capstan was built without etcd; use disk or memory")
 }
 
 #[cfg(feature = "etcd")]
-fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<Place> {
+fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<StoreLocation> {
     let read =
         |path: &PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let endpoints: Vec<String> = addresses.trim_end_matches('/').split(',').map(str::to_owned).collect();
@@ -190,25 +190,32 @@ fn etcd(args: &StoreArgs, addresses: &str) -> anyhow::Result<Place> {
     let (write, read) = plain_form();
     let plain = crate::store::Plain { write, read };
     let rng = crate::rng::Rng::from_entropy();
-    Ok(Place::Etcd(EtcdOptions { endpoints, prefix, within: "/registry".to_owned(), tls, plain, rng }))
+    Ok(StoreLocation::Etcd(EtcdOptions {
+        endpoints,
+        prefix,
+        within: "/registry".to_owned(),
+        tls,
+        plain,
+        rng,
+    }))
 }
 
 #[cfg(all(test, feature = "etcd"))]
 mod tests {
     use super::*;
 
-    fn place(store: &str, prefix: &str) -> Result<Place, String> {
+    fn place(store: &str, prefix: &str) -> Result<StoreLocation, String> {
         let args = StoreArgs {
             store: Some(store.to_owned()),
             etcd_prefix: prefix.to_owned(),
             ..StoreArgs::default()
         };
-        Place::of(&args).map_err(|error| format!("{error:#}"))
+        StoreLocation::of(&args).map_err(|error| format!("{error:#}"))
     }
 
     #[test]
     fn addresses_of_etcd_are_checked() {
-        let Ok(Place::Etcd(options)) = place("etcd://a:2379,[::1]:2380/", "/registry/") else {
+        let Ok(StoreLocation::Etcd(options)) = place("etcd://a:2379,[::1]:2380/", "/registry/") else {
             panic!("refused")
         };
         assert_eq!(options.endpoints, ["a:2379", "[::1]:2380"]);

@@ -16,7 +16,7 @@ use crate::api::names::{self, CORE_GROUP, label};
 use crate::client::{Mode, Precondition};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
 use crate::observe::{self, Member, Templates};
-use crate::plan::deployment::{Observed, plan};
+use crate::plan::machine_deployment::{Observed, plan};
 use crate::plan::ownership::{add_owner, owner};
 use crate::status::machine_deployment::{self as judged, OWNED};
 

@@ -95,11 +95,11 @@ impl ReconcileError {
 /// Puts keys into a controller's queue.
 pub type Enqueue = Arc<dyn Fn(ObjectKey) + Send + Sync>;
 
-/// Something that turns events into keys. It is started once with the queue's entrance.
+/// Something that turns events into keys. It is started once with the controller's queue.
 pub struct Trigger(pub(super) Box<dyn FnOnce(Enqueue) + Send>);
 
 impl Trigger {
-    /// Anything else that wakes up: `start` is called once, with the queue's entrance.
+    /// Anything else that wakes up: `start` is called once, with the controller's queue.
     pub fn new(start: impl FnOnce(Enqueue) + Send + 'static) -> Self {
         Self(Box::new(start))
     }

@@ -21,17 +21,17 @@ type GroupKind = (String, String);
 
 /// The caches by group and kind; one kind may have several. Cheap to clone; all clones are the same list.
 #[derive(Clone, Default)]
-pub struct Echoes(Arc<RwLock<BTreeMap<GroupKind, Vec<Arc<dyn Ear>>>>>);
+pub struct Echoes(Arc<RwLock<BTreeMap<GroupKind, Vec<Arc<dyn CacheProgress>>>>>);
 
 /// A cache as far as echoes are concerned.
-trait Ear: Send + Sync {
+trait CacheProgress: Send + Sync {
     fn subscribe(&self) -> watch::Receiver<Progress>;
     /// Asked from inside a look at the progress, which is locked then: `seen` comes from there, because
     /// looking again would wait for a writer that waits for us.
     fn has(&self, written: &Written, seen: u64) -> bool;
 }
 
-impl<K: Live> Ear for Cache<K> {
+impl<K: Live> CacheProgress for Cache<K> {
     fn subscribe(&self) -> watch::Receiver<Progress> {
         Self::subscribe(self)
     }
@@ -49,13 +49,13 @@ impl<K: Live> Ear for Cache<K> {
 pub struct Listening {
     echoes: Echoes,
     kind: GroupKind,
-    ear: Arc<dyn Ear>,
+    cache: Arc<dyn CacheProgress>,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if let Some(ears) = self.echoes.0.write().get_mut(&self.kind) {
-            ears.retain(|ear| !Arc::ptr_eq(ear, &self.ear));
+        if let Some(caches) = self.echoes.0.write().get_mut(&self.kind) {
+            caches.retain(|cache| !Arc::ptr_eq(cache, &self.cache));
         }
     }
 }
@@ -64,20 +64,20 @@ impl Echoes {
     /// Waits for `cache`, too, from now on until what this returns is dropped.
     pub fn add<K: Live>(&self, group: &str, kind: &str, cache: &Cache<K>) -> Listening {
         let kind = (group.to_owned(), kind.to_owned());
-        let ear: Arc<dyn Ear> = Arc::new(cache.clone());
-        self.0.write().entry(kind.clone()).or_default().push(Arc::clone(&ear));
-        Listening { echoes: self.clone(), kind, ear }
+        let cache: Arc<dyn CacheProgress> = Arc::new(cache.clone());
+        self.0.write().entry(kind.clone()).or_default().push(Arc::clone(&cache));
+        Listening { echoes: self.clone(), kind, cache }
     }
 
     /// Resolves when every write has been seen. Kinds without a cache are not waited for, nor are caches whose
     /// first list is not complete: nothing was read from them.
-    pub async fn heard(&self, writes: Vec<Written>) {
+    pub async fn seen_by_watches(&self, writes: Vec<Written>) {
         for written in writes {
             let kind = (written.group.clone(), written.kind.clone());
-            let ears = self.0.read().get(&kind).cloned().unwrap_or_default();
-            for ear in ears {
-                let mut progress = ear.subscribe();
-                let wait = progress.wait_for(|p| !p.ready || ear.has(&written, p.seen));
+            let caches = self.0.read().get(&kind).cloned().unwrap_or_default();
+            for cache in caches {
+                let mut progress = cache.subscribe();
+                let wait = progress.wait_for(|p| !p.ready || cache.has(&written, p.seen));
                 if tokio::time::timeout(PATIENCE, wait).await.is_err() {
                     tracing::warn!(kind = written.kind, key = %written.key, "the watch did not show our own write in time");
                 }

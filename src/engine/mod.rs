@@ -32,7 +32,7 @@ use crate::time::Clock;
 use echo::{Echoes, Listening};
 use lease::{Elector, Leadership, LeaseOptions};
 use queue::Pace;
-use runner::{Entrance, Runner};
+use runner::{Runner, WorkQueue};
 use trace::Trace;
 use watches::{Awaited, Installed, Watches};
 
@@ -70,7 +70,7 @@ pub struct Engine {
     awaited: Vec<Awaited>,
     echoes: Echoes,
     listening: Vec<Listening>,
-    controllers: Vec<(Arc<dyn Controller>, Entrance)>,
+    controllers: Vec<(Arc<dyn Controller>, WorkQueue)>,
     background: Vec<BoxFuture<'static, ()>>,
     trace: Trace,
 }
@@ -175,7 +175,7 @@ impl Engine {
     /// Adds a controller; it runs when the engine does.
     pub fn add(&mut self, controller: impl Controller) {
         let interval = scaled(controller.rate_interval(), self.options.time_scale);
-        self.controllers.push((Arc::new(controller), Entrance::new(Pace::with_interval(interval))));
+        self.controllers.push((Arc::new(controller), WorkQueue::new(Pace::with_interval(interval))));
     }
 
     /// Adds work that goes on while the engine runs, such as a simulated world's clockwork.
@@ -187,7 +187,7 @@ impl Engine {
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle {
-            entrances: self.controllers.iter().map(|(c, entrance)| (c.name(), entrance.clone())).collect(),
+            queues: self.controllers.iter().map(|(c, queue)| (c.name(), queue.clone())).collect(),
             awaited: self.awaited.clone(),
             leadership: self.leadership.clone(),
             trace: self.trace.clone(),
@@ -212,13 +212,13 @@ impl Engine {
                 for (controller, _) in &self.controllers {
                     controller.prepare();
                 }
-                for (controller, entrance) in self.controllers {
+                for (controller, queue) in self.controllers {
                     for trigger in controller.triggers() {
-                        (trigger.0)(entrance.enqueue());
+                        (trigger.0)(queue.enqueue());
                     }
                     let runner = Runner {
                         controller,
-                        entrance,
+                        queue,
                         echoes: self.echoes.clone(),
                         leadership: self.leadership.clone(),
                         trace: self.trace.clone(),
@@ -256,7 +256,7 @@ async fn all_settled(awaited: Vec<Awaited>) {
 /// Looks at a running engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    entrances: Vec<(&'static str, Entrance)>,
+    queues: Vec<(&'static str, WorkQueue)>,
     awaited: Vec<Awaited>,
     leadership: Leadership,
     trace: Trace,
@@ -288,9 +288,9 @@ impl Handle {
 
     /// Asks one controller for a run of one key. False when there is no such controller.
     pub fn trigger(&self, controller: &str, key: &crate::api::key::ObjectKey) -> bool {
-        let found = self.entrances.iter().find(|(name, _)| *name == controller);
-        found.is_some_and(|(_, entrance)| {
-            entrance.trigger(key);
+        let found = self.queues.iter().find(|(name, _)| *name == controller);
+        found.is_some_and(|(_, queue)| {
+            queue.trigger(key);
             true
         })
     }
@@ -298,8 +298,7 @@ impl Handle {
     /// Every cache is settled, nothing runs, and no trigger is unanswered.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.awaited.iter().all(Awaited::is_settled)
-            && self.entrances.iter().all(|(_, entrance)| entrance.is_idle())
+        self.awaited.iter().all(Awaited::is_settled) && self.queues.iter().all(|(_, queue)| queue.is_idle())
     }
 
     /// Resolves when the engine was idle at two looks `settle` apart. Under paused time any `settle`

@@ -21,20 +21,20 @@ use crate::api::key::ObjectKey;
 use crate::client::write::{WriteLog, Written};
 use crate::time::Clock;
 
-/// The entrance to a controller's queue, shared by its triggers, its runner and those who look on.
+/// A controller's queue, shared by its triggers, its runner and those who look on.
 #[derive(Clone)]
-pub struct Entrance(Arc<Hall>);
+pub struct WorkQueue(Arc<Shared>);
 
-struct Hall {
+struct Shared {
     queue: Mutex<Queue>,
     wake: Notify,
     started: Instant,
 }
 
-impl Entrance {
+impl WorkQueue {
     #[must_use]
     pub fn new(pace: Pace) -> Self {
-        Self(Arc::new(Hall {
+        Self(Arc::new(Shared {
             queue: Mutex::new(Queue::new(pace)),
             wake: Notify::new(),
             started: Instant::now(),
@@ -51,8 +51,8 @@ impl Entrance {
     /// As a trigger wants it.
     #[must_use]
     pub fn enqueue(&self) -> Enqueue {
-        let entrance = self.clone();
-        Arc::new(move |key| entrance.trigger(&key))
+        let queue = self.clone();
+        Arc::new(move |key| queue.trigger(&key))
     }
 
     /// See [`Queue::is_idle`].
@@ -69,7 +69,7 @@ impl Entrance {
 /// One controller and what its runs need.
 pub struct Runner {
     pub controller: Arc<dyn Controller>,
-    pub entrance: Entrance,
+    pub queue: WorkQueue,
     pub echoes: Echoes,
     pub leadership: Leadership,
     pub trace: Trace,
@@ -81,7 +81,7 @@ enum Report {
     /// A run ended; its echoes are still to come.
     Ran { key: ObjectKey, outcome: Option<Outcome>, writes: Vec<Written> },
     /// The echoes have come.
-    Heard { key: ObjectKey, outcome: Option<Outcome> },
+    EchoesSeen { key: ObjectKey, outcome: Option<Outcome> },
 }
 
 impl Runner {
@@ -95,7 +95,7 @@ impl Runner {
                 self.start_due(&mut tasks, &mut active);
             }
             let next_start = self.next_start();
-            let woken = self.entrance.0.wake.notified();
+            let woken = self.queue.0.wake.notified();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -109,15 +109,15 @@ impl Runner {
     }
 
     fn next_start(&self) -> Option<Instant> {
-        let start = self.entrance.0.queue.lock().next_start()?;
+        let start = self.queue.0.queue.lock().next_start()?;
         // While following, due keys stay in the queue; a change of leadership wakes us.
-        self.leadership.leads().then(|| self.entrance.0.started + start)
+        self.leadership.leads().then(|| self.queue.0.started + start)
     }
 
     fn start_due(&self, tasks: &mut JoinSet<Report>, active: &mut usize) {
         while *active < self.controller.concurrency() {
-            let now = self.entrance.now();
-            let Some(key) = self.entrance.0.queue.lock().next(now) else { return };
+            let now = self.queue.now();
+            let Some(key) = self.queue.0.queue.lock().next(now) else { return };
             *active += 1;
             tasks.spawn(run_once(Arc::clone(&self.controller), key, self.trace.clone(), self.clock.clone()));
         }
@@ -137,20 +137,20 @@ impl Runner {
                 } else {
                     let echoes = self.echoes.clone();
                     tasks.spawn(async move {
-                        echoes.heard(writes).await;
-                        Report::Heard { key, outcome }
+                        echoes.seen_by_watches(writes).await;
+                        Report::EchoesSeen { key, outcome }
                     });
                 }
             }
-            Ok(Report::Heard { key, outcome }) => self.finish(&key, outcome),
+            Ok(Report::EchoesSeen { key, outcome }) => self.finish(&key, outcome),
             // Panics are caught inside the task; this is the runtime shutting down.
             Err(error) => tracing::error!(controller = self.controller.name(), "a run was lost: {error}"),
         }
     }
 
     fn finish(&self, key: &ObjectKey, outcome: Option<Outcome>) {
-        let now = self.entrance.now();
-        self.entrance.0.queue.lock().finish(key, outcome, now);
+        let now = self.queue.now();
+        self.queue.0.queue.lock().finish(key, outcome, now);
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::echo::Echoes;
 use super::lease::Leadership;
 use super::queue::Pace;
-use super::runner::{Entrance, Runner};
+use super::runner::{Runner, WorkQueue};
 use super::trace::{Ending, Trace};
 use super::{Controller, Outcome, ReconcileError, Trigger};
 use crate::api::key::ObjectKey;
@@ -56,18 +56,18 @@ impl Controller for Scripted {
     }
 }
 
-struct Bench {
+struct Harness {
     scripted: Scripted,
-    entrance: Entrance,
+    queue: WorkQueue,
     trace: Trace,
     stop: CancellationToken,
 }
 
-fn bench(
+fn harness(
     concurrency: usize,
     interval_ms: u64,
     script: impl Fn(&ObjectKey, usize) -> Result<Outcome, ReconcileError> + Send + Sync + 'static,
-) -> Bench {
+) -> Harness {
     let scripted = Scripted {
         runs: Arc::default(),
         began: Instant::now(),
@@ -75,21 +75,21 @@ fn bench(
         concurrency,
         script: Arc::new(script),
     };
-    let entrance = Entrance::new(Pace::with_interval(Duration::from_millis(interval_ms)));
+    let queue = WorkQueue::new(Pace::with_interval(Duration::from_millis(interval_ms)));
     let (trace, stop) = (Trace::new(100), CancellationToken::new());
     let runner = Runner {
         controller: Arc::new(scripted.clone()),
-        entrance: entrance.clone(),
+        queue: queue.clone(),
         echoes: Echoes::default(),
         leadership: Leadership::alone(),
         trace: trace.clone(),
         clock: Clock::fixed(chrono::DateTime::UNIX_EPOCH),
     };
     tokio::spawn(runner.run(stop.clone()));
-    Bench { scripted, entrance, trace, stop }
+    Harness { scripted, queue, trace, stop }
 }
 
-impl Bench {
+impl Harness {
     fn runs(&self) -> Vec<(u64, String)> {
         let runs = self.scripted.runs.lock();
         runs.iter().map(|(at, name)| (u64::try_from(at.as_millis()).unwrap_or(0), name.clone())).collect()
@@ -106,59 +106,59 @@ fn at(ms: u64, name: &str) -> (u64, String) {
 
 #[tokio::test(start_paused = true)]
 async fn n_at_once_and_the_rest_after_them() {
-    let bench = bench(2, 0, |_, _| Ok(Outcome::Done));
+    let harness = harness(2, 0, |_, _| Ok(Outcome::Done));
     for name in ["a", "b", "c"] {
-        bench.entrance.trigger(&key(name));
+        harness.queue.trigger(&key(name));
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(bench.runs(), [at(0, "a"), at(0, "b"), at(10, "c")]);
-    assert!(bench.entrance.is_idle());
-    bench.stop.cancel();
+    assert_eq!(harness.runs(), [at(0, "a"), at(0, "b"), at(10, "c")]);
+    assert!(harness.queue.is_idle());
+    harness.stop.cancel();
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_run_per_key_and_one_more_for_what_came_meanwhile() {
-    let bench = bench(4, 0, |_, _| Ok(Outcome::Done));
-    bench.entrance.trigger(&key("a"));
+    let harness = harness(4, 0, |_, _| Ok(Outcome::Done));
+    harness.queue.trigger(&key("a"));
     tokio::time::sleep(Duration::from_millis(5)).await;
-    bench.entrance.trigger(&key("a"));
-    bench.entrance.trigger(&key("a"));
+    harness.queue.trigger(&key("a"));
+    harness.queue.trigger(&key("a"));
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(bench.runs(), [at(0, "a"), at(10, "a")]);
+    assert_eq!(harness.runs(), [at(0, "a"), at(10, "a")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn errors_back_off_on_top_of_the_interval() {
-    let bench =
-        bench(
+    let harness =
+        harness(
             1,
             1000,
             |_, run| if run < 3 { Err(ReconcileError::failed("not yet")) } else { Ok(Outcome::Done) },
         );
-    bench.entrance.trigger(&key("a"));
+    harness.queue.trigger(&key("a"));
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(bench.runs(), [at(0, "a"), at(1015, "a"), at(2035, "a")]);
+    assert_eq!(harness.runs(), [at(0, "a"), at(1015, "a"), at(2035, "a")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_failed_run_and_nothing_more() {
-    let bench = bench(1, 0, |_, run| if run == 1 { panic!("on purpose") } else { Ok(Outcome::Done) });
-    bench.entrance.trigger(&key("a"));
-    bench.entrance.trigger(&key("b"));
+    let harness = harness(1, 0, |_, run| if run == 1 { panic!("on purpose") } else { Ok(Outcome::Done) });
+    harness.queue.trigger(&key("a"));
+    harness.queue.trigger(&key("b"));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let endings: Vec<_> = bench.trace.entries().into_iter().map(|e| (e.key.name, e.ending)).collect();
+    let endings: Vec<_> = harness.trace.entries().into_iter().map(|e| (e.key.name, e.ending)).collect();
     assert!(endings.contains(&("a".to_owned(), Ending::Panicked("on purpose".to_owned()))), "{endings:?}");
     assert!(endings.contains(&("a".to_owned(), Ending::Done)), "it is tried again: {endings:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn timers_run_keys_again() {
-    let bench = bench(1, 0, |_, run| {
+    let harness = harness(1, 0, |_, run| {
         Ok(if run < 3 { Outcome::RequeueAfter(Duration::from_secs(20)) } else { Outcome::Done })
     });
-    bench.entrance.trigger(&key("a"));
+    harness.queue.trigger(&key("a"));
     tokio::time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(bench.runs(), [at(0, "a"), at(20_010, "a"), at(40_020, "a")]);
+    assert_eq!(harness.runs(), [at(0, "a"), at(20_010, "a"), at(40_020, "a")]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ pub(super) struct Index {
     /// Controller's uid → what it owns. Present before the owner itself is seen.
     owned: FxHashMap<(SourceId, Uid), Vec<RowId>>,
     clusters: Vec<RowId>,
-    places: FxHashMap<Place, Members>,
+    members_of: FxHashMap<ClusterKey, Members>,
     now_s: u32,
 }
 
@@ -31,7 +31,7 @@ struct Slot {
 }
 
 /// A cluster by name, present before the Cluster itself is seen.
-type Place = (SourceId, Arc<str>, Arc<str>);
+type ClusterKey = (SourceId, Arc<str>, Arc<str>);
 
 /// Everything that names one cluster.
 #[derive(Default)]
@@ -77,11 +77,13 @@ impl Index {
     }
 
     pub(super) fn members(&self, cluster: &Row, kind: Kind) -> &[RowId] {
-        self.places.get(&place(cluster)).map_or(&[], |members| members.by_kind[kind as usize].as_slice())
+        self.members_of
+            .get(&cluster_key(cluster))
+            .map_or(&[], |members| members.by_kind[kind as usize].as_slice())
     }
 
     pub(super) fn cluster_of(&self, row: &Row) -> Option<RowId> {
-        self.places.get(&place(row)).and_then(|members| members.cluster)
+        self.members_of.get(&cluster_key(row)).and_then(|members| members.cluster)
     }
 
     pub(super) fn upsert(&mut self, row: Arc<Row>) -> Upserted {
@@ -128,7 +130,7 @@ impl Index {
             self.clusters = list;
         }
         if !row.cluster.is_empty() {
-            let mut members = self.places.remove(&place(&row)).unwrap_or_default();
+            let mut members = self.members_of.remove(&cluster_key(&row)).unwrap_or_default();
             if row.kind == Kind::Cluster {
                 members.cluster = Some(id);
             }
@@ -136,7 +138,7 @@ impl Index {
             if row.kind != Kind::Other {
                 members.tally[own as usize] += 1;
             }
-            self.places.insert(place(&row), members);
+            self.members_of.insert(cluster_key(&row), members);
         }
     }
 
@@ -157,7 +159,7 @@ impl Index {
             self.remove_sorted(&mut list, id);
             self.clusters = list;
         }
-        if let Some(mut members) = self.places.remove(&place(&row)) {
+        if let Some(mut members) = self.members_of.remove(&cluster_key(&row)) {
             if members.cluster == Some(id) {
                 members.cluster = None;
             }
@@ -166,7 +168,7 @@ impl Index {
                 members.tally[own as usize] -= 1;
             }
             if members.by_kind.iter().any(|ids| !ids.is_empty()) {
-                self.places.insert(place(&row), members);
+                self.members_of.insert(cluster_key(&row), members);
             }
         }
         self.slots.get_mut(id.0 as usize)?.take()
@@ -238,7 +240,7 @@ impl Index {
         for (id, verdict) in turned {
             let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) else { continue };
             let was = std::mem::replace(&mut slot.own, verdict);
-            if let Some(members) = self.places.get_mut(&place(&slot.row)) {
+            if let Some(members) = self.members_of.get_mut(&cluster_key(&slot.row)) {
                 if slot.row.kind != Kind::Other {
                     members.tally[was as usize] -= 1;
                     members.tally[verdict as usize] += 1;
@@ -250,7 +252,7 @@ impl Index {
     }
 
     fn worst_member(&self, cluster: &Row) -> Verdict {
-        let Some(members) = self.places.get(&place(cluster)) else { return Verdict::Ok };
+        let Some(members) = self.members_of.get(&cluster_key(cluster)) else { return Verdict::Ok };
         Verdict::ALL
             .into_iter()
             .rev()
@@ -259,6 +261,6 @@ impl Index {
     }
 }
 
-fn place(row: &Row) -> Place {
+fn cluster_key(row: &Row) -> ClusterKey {
     (row.source, row.namespace.clone(), row.cluster.clone())
 }

@@ -14,7 +14,7 @@ use crate::api::machine_set::MachineSet;
 use crate::api::reference::NodeRef;
 use crate::observe::assumed_members;
 use crate::plan::control_plane::{Decision, Observed, Workload, decide};
-use crate::plan::{Step, Write, deployment};
+use crate::plan::{Step, Write, machine_deployment};
 use crate::status::conditions::setter::{self, condition};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::ETCD_MEMBER;
@@ -122,7 +122,7 @@ fn come_up(machine: &mut Machine, types: &[&str], moment: Timestamp) {
 
 /// The MachineSets made, scaled and deleted after the first pass of a MachineDeployment, until it settles.
 pub(super) fn of_deployment(
-    first: &deployment::Observed,
+    first: &machine_deployment::Observed,
     plan: &crate::plan::Plan,
     now: Timestamp,
 ) -> Vec<NextStep> {
@@ -135,7 +135,7 @@ pub(super) fn of_deployment(
         }
         observed.sets.iter_mut().for_each(|set| full(Arc::make_mut(set)));
         counted(&mut observed);
-        let mut next = deployment::plan(&observed, moment).steps;
+        let mut next = machine_deployment::plan(&observed, moment).steps;
         next.retain(|step| step.writes.iter().any(is_about_replicas));
         if next.is_empty() || next == steps {
             break;
@@ -159,7 +159,7 @@ fn is_about_replicas(write: &Write) -> bool {
     }
 }
 
-fn written(observed: &mut deployment::Observed, write: &Write) {
+fn written(observed: &mut machine_deployment::Observed, write: &Write) {
     match write {
         Write::Create { content, .. } => {
             let made = serde_json::from_value::<MachineSet>(content.clone()).ok();
@@ -191,7 +191,7 @@ fn full(set: &mut MachineSet) {
     status.observed_generation = generation;
 }
 
-fn counted(observed: &mut deployment::Observed) {
+fn counted(observed: &mut machine_deployment::Observed) {
     let generation = observed.deployment.metadata.generation;
     let total: i32 = observed.sets.iter().filter_map(|set| set.spec.replicas).sum();
     let status = observed.deployment.status.get_or_insert_default();

@@ -15,7 +15,7 @@ use crate::api::names::{self, CORE_GROUP, label};
 use crate::api::reference::ContractRef;
 use crate::observe::dump::Dump;
 use crate::observe::{self, Member, Templates};
-use crate::plan::{Plan, Write, deployment as planned_deployment, machine_set as planned_set};
+use crate::plan::{Plan, Write, machine_deployment as planned_deployment, machine_set as planned_set};
 use crate::time::Timestamp;
 
 /// Machines of one set whose names are made up for the plan; more are counted by the planner's own limit.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::evidence::Evidence;
-use super::{OnFailure, Plan, Rule, Shown, Step, Write, ownership, provider};
+use super::{OnFailure, Plan, Rule, Shown, Step, Write, external, ownership};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectRef;
 use crate::api::names::finalizer;
@@ -144,7 +144,7 @@ fn infrastructure(o: &Observed, plan: &mut Plan) -> bool {
         return endpoint(o, found, plan);
     }
     if !done && !o.is_deleting() {
-        plan.block(provider::Why::WaitingForInfrastructure { kind: found.kind.clone() });
+        plan.block(external::Why::WaitingForInfrastructure { kind: found.kind.clone() });
     }
     false
 }
@@ -173,10 +173,10 @@ fn adopted<'a>(
     plan: &mut Plan,
 ) -> Option<&'a Provided> {
     let found =
-        provider::found(external, name, needed, o.is_deleting(), plan).filter(|f| !f.is_deleting())?;
+        external::found(external, name, needed, o.is_deleting(), plan).filter(|f| !f.is_deleting())?;
     let cluster = o.cluster.metadata.name.as_deref().unwrap_or_default();
     let why = Why::Adopt { kind: found.kind.clone() };
-    provider::adopt(found, ownership::owner(&o.cluster, o.has_topology()), cluster, |_| false, why, plan);
+    external::adopt(found, ownership::owner(&o.cluster, o.has_topology()), cluster, |_| false, why, plan);
     Some(found)
 }
 
@@ -235,10 +235,10 @@ fn delete(o: &Observed, plan: &mut Plan) {
             plan.recheck_within(DESCENDANTS_RETRY);
         }
         Stage::ControlPlane(_) => {
-            provider::remove(&o.control_plane, |kind| Why::DeleteControlPlane { kind }, plan);
+            external::remove(&o.control_plane, |kind| Why::DeleteControlPlane { kind }, plan);
         }
         Stage::Infrastructure(_) => {
-            provider::remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, plan);
+            external::remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, plan);
         }
         Stage::Completed => {
             if ownership::has_finalizer(&o.cluster, finalizer::CLUSTER) {

@@ -4,15 +4,15 @@
 pub mod bootstrap;
 pub mod cluster;
 pub mod control_plane;
-pub mod deployment;
 pub mod drain;
 pub mod evidence;
+pub mod external;
 pub mod keys;
 pub mod machine;
+pub mod machine_deployment;
 pub mod machine_set;
 pub mod naming;
 pub mod ownership;
-pub mod provider;
 mod step;
 pub mod sweep;
 pub mod template;

@@ -53,11 +53,11 @@ impl Workload for World {
         name: &str,
         patch: &Value,
     ) -> Result<Node, WorkloadError> {
-        self.tell(cluster, |sim| sim.patch_node(name, patch))
+        self.write(cluster, |sim| sim.patch_node(name, patch))
     }
 
     async fn delete_node(&self, cluster: &ObjectKey, name: &str) -> Result<(), WorkloadError> {
-        self.tell(cluster, |sim| {
+        self.write(cluster, |sim| {
             sim.remove_node(name);
             Ok(())
         })
@@ -100,7 +100,7 @@ impl Workload for World {
             tokio::time::sleep(SLOW_EVICTION).await;
         }
         let now = self.now();
-        self.tell(cluster, |sim| Ok(sim.evict(pod, grace_period_s, now)))
+        self.write(cluster, |sim| Ok(sim.evict(pod, grace_period_s, now)))
     }
 
     async fn bootstrap_token(
@@ -118,7 +118,7 @@ impl Workload for World {
         expires: Timestamp,
     ) -> Result<(), WorkloadError> {
         let id = token.split_once('.').map_or(token, |(id, _)| id);
-        self.tell(cluster, |sim| {
+        self.write(cluster, |sim| {
             sim.join_tokens.insert(id.to_owned(), expires);
             Ok(())
         })
@@ -129,11 +129,11 @@ impl Workload for World {
     }
 
     async fn remove_member(&self, cluster: &ObjectKey, member: u64) -> Result<(), WorkloadError> {
-        self.tell(cluster, |sim| sim.etcd.remove(member))
+        self.write(cluster, |sim| sim.etcd.remove(member))
     }
 
     async fn move_leader(&self, cluster: &ObjectKey, to: u64) -> Result<(), WorkloadError> {
-        self.tell(cluster, |sim| sim.etcd.move_leader(to))
+        self.write(cluster, |sim| sim.etcd.move_leader(to))
     }
 
     async fn kubeadm_config(&self, cluster: &ObjectKey) -> Result<Option<ConfigMap>, WorkloadError> {
@@ -141,7 +141,7 @@ impl Workload for World {
     }
 
     async fn patch_kubeadm_config(&self, cluster: &ObjectKey, patch: &Value) -> Result<(), WorkloadError> {
-        self.tell(cluster, |sim| {
+        self.write(cluster, |sim| {
             let missing = || WorkloadError::NotFound("ConfigMap kube-system/kubeadm-config".to_owned());
             let map = sim.kubeadm_config.as_mut().ok_or_else(missing)?;
             *map = patched(map, patch)?;
@@ -159,7 +159,7 @@ impl Workload for World {
         addon: Addon,
         image: &str,
     ) -> Result<(), WorkloadError> {
-        self.tell(cluster, |sim| {
+        self.write(cluster, |sim| {
             let missing = || WorkloadError::NotFound(format!("{addon:?}"));
             image.clone_into(sim.addons.get_mut(&addon).ok_or_else(missing)?);
             Ok(())

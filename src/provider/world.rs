@@ -158,13 +158,13 @@ impl World {
     ///
     /// # Errors
     /// As [`World::ask`].
-    pub fn tell<T>(
+    pub fn write<T>(
         &self,
         cluster: &ObjectKey,
-        order: impl FnOnce(&mut SimCluster) -> Result<T, WorkloadError>,
+        edit: impl FnOnce(&mut SimCluster) -> Result<T, WorkloadError>,
     ) -> Result<T, WorkloadError> {
         self.ask(cluster, |_| Ok(()))?;
-        self.change(cluster, order)
+        self.change(cluster, edit)
     }
 
     fn announce(&self, cluster: &ObjectKey, changes: Changes) {

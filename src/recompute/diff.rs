@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 pub enum Difference {
     Condition {
         type_: String,
-        stored: Option<Told>,
-        computed: Option<Told>,
+        stored: Option<Content>,
+        computed: Option<Content>,
     },
     Field {
         path: String,
@@ -22,7 +22,7 @@ pub enum Difference {
 
 /// A condition without what only says when and of which generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Content {
     pub status: String,
     pub reason: String,
     pub message: String,
@@ -30,7 +30,7 @@ pub struct Told {
     pub last_transition_time: String,
 }
 
-impl Told {
+impl Content {
     fn of(condition: &Value) -> Self {
         let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
         Self {
@@ -66,7 +66,7 @@ fn type_of(condition: &Value) -> &str {
 }
 
 fn conditions(stored: &[Value], computed: &[Value]) -> Vec<Difference> {
-    let find = |list: &[Value], type_: &str| list.iter().find(|c| type_of(c) == type_).map(Told::of);
+    let find = |list: &[Value], type_: &str| list.iter().find(|c| type_of(c) == type_).map(Content::of);
     let types =
         computed.iter().chain(stored.iter().filter(|c| find(computed, type_of(c)).is_none())).map(type_of);
     let mut found = Vec::new();
@@ -140,8 +140,8 @@ mod tests {
 
     use super::*;
 
-    fn told(status: &str, message: &str) -> Option<Told> {
-        Some(Told { status: status.to_owned(), message: message.to_owned(), ..Told::default() })
+    fn content(status: &str, message: &str) -> Option<Content> {
+        Some(Content { status: status.to_owned(), message: message.to_owned(), ..Content::default() })
     }
 
     #[test]
@@ -158,9 +158,9 @@ mod tests {
         assert_eq!(
             differences(&stored, &computed),
             [
-                condition("A", told("True", "x"), told("False", "x")),
-                condition("D", None, told("True", "")),
-                condition("B", told("True", ""), None),
+                condition("A", content("True", "x"), content("False", "x")),
+                condition("D", None, content("True", "")),
+                condition("B", content("True", ""), None),
                 Difference::Order,
                 field("readyReplicas", &Value::Null, &json!(3)),
                 field("replicas", &json!(3), &Value::Null),

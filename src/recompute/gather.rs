@@ -49,7 +49,7 @@ pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set:
     let machines: Vec<_> =
         observe::machines_of_set(dump, &set).into_iter().map(Member::into_object).collect();
     let preflight = match makes_machines(&set, machines.len()) {
-        true if dump.left_out(cluster.spec.control_plane_ref.as_ref()) => Ok(told_preflight(&set)),
+        true if dump.left_out(cluster.spec.control_plane_ref.as_ref()) => Ok(reported_preflight(&set)),
         true => check(&observe::preflight(dump, &set, cluster)),
         false => Ok(Vec::new()),
     };
@@ -63,7 +63,7 @@ pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set:
 }
 
 /// The checks that failed when the set was last looked at, from its stored condition.
-fn told_preflight(set: &MachineSet) -> Vec<String> {
+fn reported_preflight(set: &MachineSet) -> Vec<String> {
     let told = find(set.conditions(), "ScalingUp").map(|c| c.message.as_str()).unwrap_or_default();
     let lines = told.lines().filter_map(|line| line.strip_prefix("* "));
     lines.filter(|line| line.ends_with(" preflight check failed)")).map(str::to_owned).collect()

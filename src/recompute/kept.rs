@@ -13,7 +13,7 @@ use crate::api::key::{ObjectKey, cluster_label, controller_of};
 use crate::api::machine::Machine;
 use crate::api::names::annotation::PAUSED;
 use crate::api::reference::ContractRef;
-use crate::observe::dump::{Dump, Kind, last_seen, told_update};
+use crate::observe::dump::{Dump, Kind, last_seen, reported_update};
 use crate::status::conditions::wording::plural;
 use crate::status::control_plane::machine::{COMPONENTS, LABELS_AND_TAINTS};
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
@@ -137,7 +137,7 @@ fn kept_of_machine(dump: &Dump, key: &ObjectKey, machine: &Machine, now: Timesta
     if leaves && dump.machine(key, machine, now).is_some_and(|o| o.told_deletion.is_some()) {
         kept.push(keep(DRAIN, "Deleting"));
     }
-    if told_update(machine).is_some() {
+    if reported_update(machine).is_some() {
         kept.push(keep(EXTENSIONS, "Updating"));
     }
     kept.extend(kept_by_owners(dump, key, machine));

@@ -17,7 +17,7 @@ pub(super) struct Ordered {
 
 /// Between two entries. Valid until the next change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Cursor {
     run: usize,
     at: usize,
 }
@@ -25,20 +25,20 @@ pub(super) struct Place {
 impl Ordered {
     /// The first place whose key is not `before`, which must be true of no key behind one of which
     /// it is false.
-    pub(super) fn seek(&self, before: impl Fn(&str) -> bool) -> Place {
+    pub(super) fn seek(&self, before: impl Fn(&str) -> bool) -> Cursor {
         let runs = self.runs.partition_point(|run| run.first().is_some_and(|entry| before(&entry.key)));
-        let Some(run) = runs.checked_sub(1) else { return Place { run: 0, at: 0 } };
+        let Some(run) = runs.checked_sub(1) else { return Cursor { run: 0, at: 0 } };
         let at = self.runs[run].partition_point(|entry| before(&entry.key));
-        if at == self.runs[run].len() { Place { run: run + 1, at: 0 } } else { Place { run, at } }
+        if at == self.runs[run].len() { Cursor { run: run + 1, at: 0 } } else { Cursor { run, at } }
     }
 
     /// How many entries lie before `place`.
-    pub(super) fn rank(&self, place: Place) -> usize {
+    pub(super) fn rank(&self, place: Cursor) -> usize {
         self.runs[..place.run].iter().map(Vec::len).sum::<usize>() + place.at
     }
 
     /// The entries behind `place`, in key order.
-    pub(super) fn behind(&self, place: Place) -> impl Iterator<Item = &Entry> {
+    pub(super) fn behind(&self, place: Cursor) -> impl Iterator<Item = &Entry> {
         let (first, rest) = match self.runs.get(place.run..).and_then(<[_]>::split_first) {
             Some((first, rest)) => (&first[place.at..], rest),
             None => (&[][..], &[][..]),

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::effect::{Effect, Outcome};
 use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
-use super::runner::{Door, Loading, Runner};
+use super::runner::{Loading, Runner, SourceHandle};
 use super::terminal::{self, Input, InputThread, Terminal, TerminalError, Written};
 use super::update::{JUDGE_AGAIN_S, update};
 use super::view::view;
@@ -64,7 +64,7 @@ pub async fn run(
     mut model: Model,
     clock: Clock,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
-    doors: BTreeMap<SourceId, Door>,
+    handles: BTreeMap<SourceId, SourceHandle>,
 ) -> Result<Exit, TerminalError> {
     let (tell_written, written) = mpsc::channel(QUEUE);
     let (tell_outcome, outcomes) = mpsc::channel(QUEUE);
@@ -74,7 +74,7 @@ pub async fn run(
     let inputs = InputThread::start().map_err(|source| TerminalError::Io { what: "read", source })?;
     let look = &model.look;
     let loading = Loading { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() };
-    let mut runner = Runner::new(doors, loading, tell_outcome);
+    let mut runner = Runner::new(handles, loading, tell_outcome);
     let mut inbox = Inbox { inputs, written, outcomes, signals, deltas };
     let (width, height) = Terminal::size();
     update(&mut model, Msg::Resize { width, height });

@@ -32,7 +32,7 @@ use tokio::sync::mpsc;
 
 pub use event_loop::Exit;
 pub use model::Session;
-pub use runner::Door;
+pub use runner::SourceHandle;
 pub use terminal::TerminalError;
 pub use theme::Tier;
 pub use toml_file::FileError;
@@ -63,16 +63,16 @@ pub enum TuiError {
 }
 
 /// Runs the dashboard until somebody leaves. The first frame is drawn before any data arrives; data
-/// comes as batches from one receiver per source, and actions go through the source's door.
+/// comes as batches from one receiver per source, and actions go through the source's handle.
 ///
 /// # Errors
 /// No usable terminal, or a theme or keymap that cannot be used. The terminal is as it was before.
 pub async fn run(
     options: Options,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
-    doors: BTreeMap<SourceId, Door>,
+    handles: BTreeMap<SourceId, SourceHandle>,
 ) -> Result<Exit, TuiError> {
     let look = Look::load(&options.theme, &options.keymap, options.tier, options.ascii, options.config_dir)?;
     let model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
-    Ok(event_loop::run(model, options.clock, deltas, doors).await?)
+    Ok(event_loop::run(model, options.clock, deltas, handles).await?)
 }

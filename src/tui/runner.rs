@@ -25,7 +25,7 @@ use crate::text::sanitize_line;
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
 /// has neither.
 #[derive(Default)]
-pub struct Door {
+pub struct SourceHandle {
     pub source: Option<Source>,
     pub desk: Option<Desk>,
 }
@@ -39,7 +39,7 @@ pub struct Loading {
 }
 
 pub struct Runner {
-    doors: BTreeMap<SourceId, Arc<Door>>,
+    handles: BTreeMap<SourceId, Arc<SourceHandle>>,
     loading: Loading,
     outcomes: mpsc::Sender<Outcome>,
     /// The object being followed; aborted when another one is.
@@ -51,9 +51,13 @@ pub struct Runner {
 
 impl Runner {
     #[must_use]
-    pub fn new(doors: BTreeMap<SourceId, Door>, loading: Loading, outcomes: mpsc::Sender<Outcome>) -> Self {
-        let doors = doors.into_iter().map(|(id, door)| (id, Arc::new(door))).collect();
-        Self { doors, loading, outcomes, follow: None, following: None, planning: None }
+    pub fn new(
+        handles: BTreeMap<SourceId, SourceHandle>,
+        loading: Loading,
+        outcomes: mpsc::Sender<Outcome>,
+    ) -> Self {
+        let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
+        Self { handles, loading, outcomes, follow: None, following: None, planning: None }
     }
 
     /// Starts one effect. Those that belong to the terminal are the loop's.
@@ -63,9 +67,9 @@ impl Runner {
             Effect::LoadKeymap(name) => self.load_keymap(name),
             Effect::Follow(target) => self.follow(target),
             Effect::Preview { ticket, source, request } => {
-                let (door, outcomes) = (self.doors.get(&source).cloned(), self.outcomes.clone());
+                let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
                 tokio::spawn(async move {
-                    let result = match desk_of(door.as_deref()) {
+                    let result = match desk_of(handle.as_deref()) {
                         Ok(desk) => desk.preview(&request).await.map(Box::new).map_err(|e| e.to_string()),
                         Err(why) => Err(why),
                     };
@@ -85,9 +89,9 @@ impl Runner {
     }
 
     fn perform(&self, ticket: u64, source: SourceId, preview: Box<Preview>) {
-        let (door, outcomes) = (self.doors.get(&source).cloned(), self.outcomes.clone());
+        let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
         tokio::spawn(async move {
-            let result = match desk_of(door.as_deref()) {
+            let result = match desk_of(handle.as_deref()) {
                 Ok(desk) => desk.perform(&preview).await.map_err(|e| e.to_string()),
                 Err(why) => Err(why),
             };
@@ -100,11 +104,11 @@ impl Runner {
         if let Some(task) = self.planning.take() {
             task.abort();
         }
-        let (door, outcomes) = (self.doors.get(&cluster.source).cloned(), self.outcomes.clone());
+        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
         self.planning = Some(tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             let began = Instant::now();
-            let plans = match desk_of(door.as_deref()) {
+            let plans = match desk_of(handle.as_deref()) {
                 Ok(desk) => plans_of(desk.planner().clone(), cluster.key.clone()).await,
                 Err(why) => Err(why),
             };
@@ -140,10 +144,10 @@ impl Runner {
         }
         self.following.clone_from(&target);
         let Some(target) = target else { return };
-        let Some(door) = self.doors.get(&target.source).cloned() else { return };
+        let Some(handle) = self.handles.get(&target.source).cloned() else { return };
         let outcomes = self.outcomes.clone();
         self.follow = Some(tokio::spawn(async move {
-            let Some(source) = &door.source else { return };
+            let Some(source) = &handle.source else { return };
             let mut news = source.follow(target.clone());
             while let Some(subject) = news.recv().await {
                 if outcomes.send(Outcome::Followed { target: target.clone(), subject }).await.is_err() {
@@ -169,7 +173,8 @@ async fn plans_of(planner: Planner, cluster: ObjectKey) -> Result<Forecast, Stri
     planned.map_err(|error| format!("the plans could not be computed: {error}"))
 }
 
-fn desk_of(door: Option<&Door>) -> Result<&Desk, String> {
-    door.and_then(|door| door.desk.as_ref())
+fn desk_of(handle: Option<&SourceHandle>) -> Result<&Desk, String> {
+    handle
+        .and_then(|handle| handle.desk.as_ref())
         .ok_or_else(|| "there is no server behind this object; what is shown is a recording".to_owned())
 }

@@ -348,7 +348,7 @@ fn unknown_fields_do_not_stop_decoding() {
 }
 
 #[test]
-fn scenarios_are_valid_and_use_only_fields_that_the_types_know() {
+fn samples_are_valid_and_use_only_fields_that_the_types_know() {
     let validators = Validators::new();
     let now = capstan::time::parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
     let names =

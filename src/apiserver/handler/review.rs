@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
-use crate::apiserver::request::auth::{Deed, Identity, Role};
+use crate::apiserver::request::auth::{Attributes, Identity, Role};
 use crate::apiserver::resource::Catalog;
 use crate::apiserver::resource::strategy::Review;
 
@@ -43,7 +43,7 @@ fn allowed(spec: &Value, who: &Identity) -> Result<bool, Failure> {
         (resource, Value::Null) if !resource.is_null() => {
             let (verb, group) = (text(resource, "verb"), text(resource, "group"));
             let (plural, subresource) = (text(resource, "resource"), text(resource, "subresource"));
-            Ok(who.may(Deed::Resource {
+            Ok(who.may(Attributes::Resource {
                 verb: &verb,
                 group: &group,
                 resource: &plural,
@@ -52,7 +52,7 @@ fn allowed(spec: &Value, who: &Identity) -> Result<bool, Failure> {
         }
         (Value::Null, path) if !path.is_null() => {
             let (verb, path) = (text(path, "verb"), text(path, "path"));
-            Ok(who.may(Deed::Path { verb: &verb, path: path.trim_matches('/') }))
+            Ok(who.may(Attributes::Path { verb: &verb, path: path.trim_matches('/') }))
         }
         _ => {
             let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";

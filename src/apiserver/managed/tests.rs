@@ -12,7 +12,7 @@ use super::{Author, PathSet, Rules, Shape};
 use crate::apiserver::schema::Schema;
 
 /// An object and the text of its managed fields, as they come out of each step.
-struct Story {
+struct Timeline {
     schema: Schema,
     reset: PathSet,
     object: Option<Value>,
@@ -24,7 +24,7 @@ fn serves(version: &str) -> bool {
     version != "gone/v1"
 }
 
-impl Story {
+impl Timeline {
     fn new() -> Self {
         Self { schema: schema(), reset: PathSet::default(), object: None, managed: String::new(), clock: 0 }
     }
@@ -117,28 +117,28 @@ impl Story {
 #[test]
 fn s111_an_apply_owns_leaves_and_an_update_parents_too() {
     let spec = json!({"inner": {"a": "x"}, "text": "t"});
-    Story::new().applies("me", spec.clone()).ends(spec.clone(), &["me/Apply: .inner.a .text"]);
-    Story::new().updates("me", spec.clone()).ends(spec, &["me/Update:  .inner .inner.a .text"]);
+    Timeline::new().applies("me", spec.clone()).ends(spec.clone(), &["me/Apply: .inner.a .text"]);
+    Timeline::new().updates("me", spec.clone()).ends(spec, &["me/Update:  .inner .inner.a .text"]);
 }
 
 #[test]
 fn s114_a_conflict_names_manager_and_path() {
-    let mut story = Story::new()
+    let mut timeline = Timeline::new()
         .applies("one", json!({"text": "a", "number": 1}))
         .updates("two", json!({"text": "a", "number": 2}));
-    let found = story.try_apply("three", json!({"text": "b", "number": 3}), false).unwrap_err();
+    let found = timeline.try_apply("three", json!({"text": "b", "number": 3}), false).unwrap_err();
     assert_eq!(found, ["\"one\" .spec.text", "\"two\" using g/v1 .spec.number"]);
-    story
+    timeline
         .forces("three", json!({"text": "b", "number": 3}))
         .ends(json!({"text": "b", "number": 3}), &["three/Apply: .number .text"]);
 }
 
 #[test]
 fn s115_equal_values_are_shared() {
-    let mut story = Story::new().applies("one", json!({"text": "a"}));
-    assert_eq!(story.try_apply("two", json!({"text": "a"}), false), Ok(false));
-    story.ends(json!({"text": "a"}), &["one/Apply: .text", "two/Apply: .text"]);
-    let entries = Entries::parse(&story.managed).unwrap();
+    let mut timeline = Timeline::new().applies("one", json!({"text": "a"}));
+    assert_eq!(timeline.try_apply("two", json!({"text": "a"}), false), Ok(false));
+    timeline.ends(json!({"text": "a"}), &["one/Apply: .text", "two/Apply: .text"]);
+    let entries = Entries::parse(&timeline.managed).unwrap();
     let times: Vec<bool> = entries.0.iter().map(|entry| entry.time.is_some()).collect();
     assert_eq!(times, [false, true], "who changed nothing has no time, and comes first");
 }
@@ -146,13 +146,13 @@ fn s115_equal_values_are_shared() {
 #[test]
 fn s116_what_is_no_longer_wanted_goes_unless_others_want_it() {
     let both = json!({"text": "a", "map": {"x": "1", "y": "2"}});
-    Story::new()
+    Timeline::new()
         .applies("one", both.clone())
         .applies("two", json!({"map": {"y": "2"}}))
         .applies("one", json!({"text": "a"}))
         .ends(json!({"text": "a", "map": {"y": "2"}}), &["one/Apply: .text", "two/Apply: .map.y"]);
     // The last owner takes the value along, and the emptied map with it.
-    Story::new()
+    Timeline::new()
         .applies("one", both)
         .applies("one", json!({"text": "a"}))
         .ends(json!({"text": "a"}), &["one/Apply: .text"]);
@@ -165,7 +165,7 @@ fn s116_a_list_item_stays_with_who_owns_a_part_of_it() {
         item.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         json!({ "list": [item] })
     };
-    Story::new()
+    Timeline::new()
         .applies("one", item(json!({"value": 1})))
         .applies("two", item(json!({"tags": ["t"]})))
         .applies("one", json!({"text": "a"}))
@@ -177,12 +177,12 @@ fn s116_a_list_item_stays_with_who_owns_a_part_of_it() {
             ],
         );
     // Alone, the item goes whole: also what nobody owns of it.
-    let mut story = Story::new()
+    let mut timeline = Timeline::new()
         .applies("one", item(json!({"value": 1})))
         .applies("two", json!({"list": [{"name": "m"}]}));
-    story.object =
+    timeline.object =
         Some(json!({"spec": {"list": [{"name": "n", "value": 1, "tags": ["defaulted"]}, {"name": "m"}]}}));
-    story.applies("one", json!({"text": "a"})).ends(
+    timeline.applies("one", json!({"text": "a"})).ends(
         json!({"text": "a", "list": [{"name": "m"}]}),
         &["one/Apply: .text", "two/Apply: .list[name=\"m\"] .list[name=\"m\"].name"],
     );
@@ -190,12 +190,12 @@ fn s116_a_list_item_stays_with_who_owns_a_part_of_it() {
 
 #[test]
 fn s117_who_changes_a_field_takes_it() {
-    Story::new()
+    Timeline::new()
         .applies("one", json!({"text": "a", "number": 1}))
         .updates("two", json!({"text": "b", "number": 1}))
         .ends(json!({"text": "b", "number": 1}), &["one/Apply: .number", "two/Update: .text"]);
     // What is removed has no owner; who owns nothing has no entry.
-    Story::new()
+    Timeline::new()
         .applies("one", json!({"text": "a"}))
         .applies("two", json!({"number": 1}))
         .updates("three", json!({"number": 1}))
@@ -204,17 +204,18 @@ fn s117_who_changes_a_field_takes_it() {
 
 #[test]
 fn s119_units_are_owned_and_fought_over_as_units() {
-    let mut story = Story::new().applies("one", json!({"plain": ["a"], "unit": {"a": "x"}}));
-    let found = story.try_apply("two", json!({"plain": ["a", "b"], "unit": {"b": "y"}}), false).unwrap_err();
+    let mut timeline = Timeline::new().applies("one", json!({"plain": ["a"], "unit": {"a": "x"}}));
+    let found =
+        timeline.try_apply("two", json!({"plain": ["a", "b"], "unit": {"b": "y"}}), false).unwrap_err();
     assert_eq!(found, ["\"one\" .spec.plain", "\"one\" .spec.unit"]);
-    story
+    timeline
         .forces("two", json!({"plain": ["b"], "unit": {"b": "y"}}))
         .ends(json!({"plain": ["b"], "unit": {"b": "y"}}), &["two/Apply: .plain .unit"]);
 }
 
 #[test]
 fn sets_and_keyed_lists_are_shared_item_by_item() {
-    Story::new()
+    Timeline::new()
         .applies("one", json!({"set": ["a", "b"], "ports": [{"port": 80}]}))
         .applies("two", json!({"set": ["c"], "ports": [{"port": 80, "protocol": "UDP"}]}))
         .applies("one", json!({"set": ["b"], "ports": [{"port": 80, "name": "web"}]}))
@@ -231,11 +232,11 @@ fn sets_and_keyed_lists_are_shared_item_by_item() {
 
 #[test]
 fn s125_tracking_starts_with_the_first_apply() {
-    let mut story = Story::new();
-    story.object = Some(json!({"spec": {"text": "a", "number": 1}}));
-    let story = story.updates("one", json!({"text": "b", "number": 1}));
-    assert_eq!(story.managed, "");
-    story.applies("two", json!({"text": "b"})).ends(
+    let mut timeline = Timeline::new();
+    timeline.object = Some(json!({"spec": {"text": "a", "number": 1}}));
+    let timeline = timeline.updates("one", json!({"text": "b", "number": 1}));
+    assert_eq!(timeline.managed, "");
+    timeline.applies("two", json!({"text": "b"})).ends(
         json!({"text": "b", "number": 1}),
         &["before-first-apply/Update:  .number .text", "two/Apply: .text"],
     );
@@ -243,19 +244,19 @@ fn s125_tracking_starts_with_the_first_apply() {
 
 #[test]
 fn what_an_endpoint_does_not_write_is_nobodys() {
-    let mut story = Story::new();
-    story.reset = PathSet::of_fields(&[&["spec", "inner"]]);
-    let story = story.applies("one", json!({"text": "a", "inner": {"a": "x"}}));
-    assert_eq!(story.owners(), ["one/Apply: .text"]);
-    let story = story.updates("two", json!({"text": "a", "inner": {"a": "y"}}));
-    assert_eq!(story.owners(), ["one/Apply: .text"]);
+    let mut timeline = Timeline::new();
+    timeline.reset = PathSet::of_fields(&[&["spec", "inner"]]);
+    let timeline = timeline.applies("one", json!({"text": "a", "inner": {"a": "x"}}));
+    assert_eq!(timeline.owners(), ["one/Apply: .text"]);
+    let timeline = timeline.updates("two", json!({"text": "a", "inner": {"a": "y"}}));
+    assert_eq!(timeline.owners(), ["one/Apply: .text"]);
 }
 
 #[test]
 fn entries_of_versions_that_are_gone_are_forgotten() {
-    let mut story = Story::new().applies("one", json!({"text": "a"}));
-    story.managed = story.managed.replace("g/v1", "gone/v1");
-    story
+    let mut timeline = Timeline::new().applies("one", json!({"text": "a"}));
+    timeline.managed = timeline.managed.replace("g/v1", "gone/v1");
+    timeline
         .applies("two", json!({"number": 1}))
         .ends(json!({"text": "a", "number": 1}), &["two/Apply: .number"]);
 }
@@ -263,16 +264,17 @@ fn entries_of_versions_that_are_gone_are_forgotten() {
 #[test]
 fn s129_kubectl_takes_over_what_it_had_applied_client_side() {
     let applied = json!({"apiVersion": "g/v1", "spec": {"text": "a", "number": 1}}).to_string();
-    let mut story = Story::new().updates("kubectl-client-side-apply", json!({"text": "a", "number": 1}));
-    let object = story.object.as_mut().unwrap();
+    let mut timeline =
+        Timeline::new().updates("kubectl-client-side-apply", json!({"text": "a", "number": 1}));
+    let object = timeline.object.as_mut().unwrap();
     object["metadata"] =
         json!({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied}});
     // Somebody else changed the number meanwhile.
-    let object = story.object.clone();
-    let mut story = story;
-    story.object = object;
-    assert_eq!(story.try_apply("kubectl", json!({"text": "b"}), false), Ok(true));
-    let mut other = Story::new().updates("somebody", json!({"text": "a", "number": 2}));
+    let object = timeline.object.clone();
+    let mut timeline = timeline;
+    timeline.object = object;
+    assert_eq!(timeline.try_apply("kubectl", json!({"text": "b"}), false), Ok(true));
+    let mut other = Timeline::new().updates("somebody", json!({"text": "a", "number": 2}));
     other.object.as_mut().unwrap()["metadata"] =
         json!({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied}});
     let found = other.try_apply("kubectl", json!({"text": "b", "number": 3}), false).unwrap_err();
@@ -304,28 +306,28 @@ fn configs() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn s112_applying_again_changes_nothing(one in configs(), two in configs()) {
-        let mut story = Story::new().applies("one", one).forces("two", two.clone());
-        let (object, managed) = (story.object.clone(), story.managed.clone());
-        prop_assert_eq!(story.try_apply("two", two, false), Ok(false));
-        prop_assert_eq!(story.object, object);
-        prop_assert_eq!(story.managed, managed);
+        let mut timeline = Timeline::new().applies("one", one).forces("two", two.clone());
+        let (object, managed) = (timeline.object.clone(), timeline.managed.clone());
+        prop_assert_eq!(timeline.try_apply("two", two, false), Ok(false));
+        prop_assert_eq!(timeline.object, object);
+        prop_assert_eq!(timeline.managed, managed);
     }
 
     #[test]
     fn s115_the_order_of_co_owners_does_not_matter(config in configs()) {
-        let first = Story::new().applies("one", config.clone()).applies("two", config.clone());
-        let second = Story::new().applies("two", config.clone()).applies("one", config);
+        let first = Timeline::new().applies("one", config.clone()).applies("two", config.clone());
+        let second = Timeline::new().applies("two", config.clone()).applies("one", config);
         prop_assert_eq!(&first.object, &second.object);
         prop_assert!(same_but_time(&first.managed, &second.managed));
     }
 
     #[test]
     fn s116_dropping_everything_leaves_what_others_want(one in configs(), two in configs()) {
-        let mut story = Story::new().applies("one", one).forces("two", two.clone()).applies("one", Value::Null);
-        prop_assert!(!story.owners().iter().any(|line| line.starts_with("one/")), "{:?}", story.owners());
-        story.try_apply("two", two.clone(), false).unwrap();
+        let mut timeline = Timeline::new().applies("one", one).forces("two", two.clone()).applies("one", Value::Null);
+        prop_assert!(!timeline.owners().iter().any(|line| line.starts_with("one/")), "{:?}", timeline.owners());
+        timeline.try_apply("two", two.clone(), false).unwrap();
         for (name, value) in two.as_object().unwrap() {
-            prop_assert_eq!(&story.spec()[name], value, "{}", name);
+            prop_assert_eq!(&timeline.spec()[name], value, "{}", name);
         }
     }
 

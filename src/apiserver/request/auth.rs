@@ -160,26 +160,26 @@ fn same_secret(secret: &str, given: &str) -> bool {
 
 /// One thing to be allowed, as authorisation sees it.
 #[derive(Clone, Copy, Debug)]
-pub enum Deed<'a> {
+pub enum Attributes<'a> {
     Resource { verb: &'a str, group: &'a str, resource: &'a str, subresource: &'a str },
     Path { verb: &'a str, path: &'a str },
 }
 
 impl Identity {
     #[must_use]
-    pub fn may(&self, deed: Deed<'_>) -> bool {
-        match (self.role, deed) {
+    pub fn may(&self, attributes: Attributes<'_>) -> bool {
+        match (self.role, attributes) {
             (Role::Admin, _) => true,
-            (Role::ReadOnly, Deed::Resource { verb, group, resource, .. }) => {
+            (Role::ReadOnly, Attributes::Resource { verb, group, resource, .. }) => {
                 let secrets = group.is_empty() && resource == "secrets";
                 (is_review(group) && verb == "create")
                     || (matches!(verb, "get" | "list" | "watch") && !secrets && resource != "*")
             }
-            (Role::Guest, Deed::Resource { verb, group, .. }) => is_review(group) && verb == "create",
-            (Role::ReadOnly, Deed::Path { verb, .. }) => verb == "get",
-            (Role::Guest, Deed::Path { verb, path }) => verb == "get" && path != "metrics",
-            (Role::Anonymous, Deed::Resource { .. }) => false,
-            (Role::Anonymous, Deed::Path { verb, path }) => verb == "get" && is_open(path),
+            (Role::Guest, Attributes::Resource { verb, group, .. }) => is_review(group) && verb == "create",
+            (Role::ReadOnly, Attributes::Path { verb, .. }) => verb == "get",
+            (Role::Guest, Attributes::Path { verb, path }) => verb == "get" && path != "metrics",
+            (Role::Anonymous, Attributes::Resource { .. }) => false,
+            (Role::Anonymous, Attributes::Path { verb, path }) => verb == "get" && is_open(path),
         }
     }
 
@@ -187,8 +187,8 @@ impl Identity {
     /// 403 in upstream's words.
     pub fn authorize(&self, verb: Verb, target: &Target) -> Result<(), Failure> {
         let Target { group, plural, subresource, namespace, name, .. } = target;
-        let deed = Deed::Resource { verb: verb.word(), group, resource: plural, subresource };
-        if self.may(deed) {
+        let attributes = Attributes::Resource { verb: verb.word(), group, resource: plural, subresource };
+        if self.may(attributes) {
             return Ok(());
         }
         if self.role == Role::Anonymous {
@@ -212,7 +212,7 @@ impl Identity {
     /// # Errors
     /// 401 or 403 for a path that is not a resource.
     pub fn authorize_path(&self, verb: &str, path: &str) -> Result<(), Failure> {
-        if self.may(Deed::Path { verb, path }) {
+        if self.may(Attributes::Path { verb, path }) {
             return Ok(());
         }
         if self.role == Role::Anonymous {
@@ -250,22 +250,26 @@ mod tests {
 
     #[test]
     fn roles_may_what_they_say() {
-        let deed = |verb, resource| Deed::Resource { verb, group: "", resource, subresource: "" };
-        for (identity, deed, allowed) in [
-            (Identity::ADMIN, deed("delete", "secrets"), true),
-            (Identity::READ_ONLY, deed("list", "nodes"), true),
-            (Identity::READ_ONLY, deed("get", "secrets"), false),
-            (Identity::READ_ONLY, deed("patch", "nodes"), false),
-            (Identity::READ_ONLY, deed("deletecollection", "nodes"), false),
-            (Identity::READ_ONLY, Deed::Path { verb: "get", path: "openapi/v3" }, true),
-            (Identity::of("who".to_owned(), Vec::new()), deed("get", "nodes"), false),
-            (Identity::of("who".to_owned(), Vec::new()), Deed::Path { verb: "get", path: "apis" }, true),
-            (Identity::of("boss".to_owned(), vec![ADMINS.to_owned()]), deed("delete", "nodes"), true),
-            (Identity::ANONYMOUS, deed("get", "nodes"), false),
-            (Identity::ANONYMOUS, Deed::Path { verb: "get", path: "readyz/ping" }, true),
-            (Identity::ANONYMOUS, Deed::Path { verb: "get", path: "apis" }, false),
+        let attributes = |verb, resource| Attributes::Resource { verb, group: "", resource, subresource: "" };
+        for (identity, attributes, allowed) in [
+            (Identity::ADMIN, attributes("delete", "secrets"), true),
+            (Identity::READ_ONLY, attributes("list", "nodes"), true),
+            (Identity::READ_ONLY, attributes("get", "secrets"), false),
+            (Identity::READ_ONLY, attributes("patch", "nodes"), false),
+            (Identity::READ_ONLY, attributes("deletecollection", "nodes"), false),
+            (Identity::READ_ONLY, Attributes::Path { verb: "get", path: "openapi/v3" }, true),
+            (Identity::of("who".to_owned(), Vec::new()), attributes("get", "nodes"), false),
+            (
+                Identity::of("who".to_owned(), Vec::new()),
+                Attributes::Path { verb: "get", path: "apis" },
+                true,
+            ),
+            (Identity::of("boss".to_owned(), vec![ADMINS.to_owned()]), attributes("delete", "nodes"), true),
+            (Identity::ANONYMOUS, attributes("get", "nodes"), false),
+            (Identity::ANONYMOUS, Attributes::Path { verb: "get", path: "readyz/ping" }, true),
+            (Identity::ANONYMOUS, Attributes::Path { verb: "get", path: "apis" }, false),
         ] {
-            assert_eq!(identity.may(deed), allowed, "{} {deed:?}", identity.user);
+            assert_eq!(identity.may(attributes), allowed, "{} {attributes:?}", identity.user);
         }
     }
 }

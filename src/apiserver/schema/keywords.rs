@@ -19,7 +19,7 @@ const REASONS: [&str; 4] =
 
 /// What holds for a node because of where it stands.
 #[derive(Clone, Default)]
-struct Place {
+struct Position {
     /// Inside of `apiVersion`, `kind` or `metadata` of a whole object.
     in_metadata: bool,
     /// Why there must be no default.
@@ -29,18 +29,18 @@ struct Place {
 /// Every keyword that is used wrongly, under the path `at`.
 pub(super) fn check(schema: &Value, at: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    node(schema, at, &Place::default(), true, &mut causes);
+    node(schema, at, &Position::default(), true, &mut causes);
     causes
 }
 
-fn node(schema: &Value, at: &str, place: &Place, root: bool, causes: &mut Vec<Cause>) {
+fn node(schema: &Value, at: &str, position: &Position, root: bool, causes: &mut Vec<Cause>) {
     let Some(map) = schema.as_object() else { return };
-    standard(schema, at, place, causes);
+    standard(schema, at, position, causes);
     lists(schema, at, causes);
     rules(schema, at, causes);
     for (step, child) in children(map) {
-        let mut below = place.clone();
-        if step == "additionalProperties" && place.in_metadata {
+        let mut below = position.clone();
+        if step == "additionalProperties" && position.in_metadata {
             below.no_default = Some("inside additionalProperties applying to object metadata".to_owned());
         }
         let name = step.strip_prefix("properties[").and_then(|name| name.strip_suffix(']'));
@@ -56,10 +56,10 @@ fn node(schema: &Value, at: &str, place: &Place, root: bool, causes: &mut Vec<Ca
     }
 }
 
-fn standard(schema: &Value, at: &str, place: &Place, causes: &mut Vec<Cause>) {
+fn standard(schema: &Value, at: &str, position: &Position, causes: &mut Vec<Cause>) {
     let Some(map) = schema.as_object() else { return };
     let mut forbid = |key: &str, detail: &str| causes.push(Cause::forbidden(format!("{at}.{key}"), detail));
-    if let (Some(why), true) = (&place.no_default, map.get("default").is_some_and(|d| !d.is_null())) {
+    if let (Some(why), true) = (&position.no_default, map.get("default").is_some_and(|d| !d.is_null())) {
         forbid("default", &format!("must not be set {why}"));
     }
     for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
@@ -74,7 +74,7 @@ fn standard(schema: &Value, at: &str, place: &Place, causes: &mut Vec<Cause>) {
     if map.get("items").is_some_and(Value::is_array) {
         forbid("items", "items must be a schema object and not an array");
     }
-    if place.in_metadata && flag(schema, "x-kubernetes-embedded-resource") {
+    if position.in_metadata && flag(schema, "x-kubernetes-embedded-resource") {
         forbid("x-kubernetes-embedded-resource", "must not be used inside of resource meta");
     }
     if flag(schema, "uniqueItems") {

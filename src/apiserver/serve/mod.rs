@@ -2,7 +2,7 @@
 //! process. Owns accepting, limits and the end; must not know what a request means.
 
 mod accepting;
-mod door;
+mod frontend;
 mod pace;
 mod patience;
 pub mod rotation;
@@ -30,7 +30,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::accepting::Accepting;
-use self::door::{Door, Entrance};
+use self::frontend::{Frontend, Transport};
 use self::pace::{Pace, Silence};
 use self::patience::Patient;
 use self::socket::SocketFile;
@@ -126,8 +126,8 @@ pub async fn listen(
         TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })?;
     let address = listener.local_addr().map_err(|source| ListenError::Bind { address, source })?;
     let acceptor = TlsAcceptor::from(authority.server_config(address)?);
-    let door = Door::new(server, Entrance::Tcp(address));
-    let accepting = accept(Listener::Tcp(listener, acceptor), door);
+    let frontend = Frontend::new(server, Transport::Tcp(address));
+    let accepting = accept(Listener::Tcp(listener, acceptor), frontend);
     Ok(Listening { address, _accepting: AbortOnDropHandle::new(tokio::spawn(accepting)) })
 }
 
@@ -138,8 +138,9 @@ pub async fn listen(
 /// [`ListenError::Socket`].
 pub async fn listen_on_socket(server: ApiServer, path: &Path) -> Result<AbortOnDropHandle<()>, ListenError> {
     let file = SocketFile::bind(path).await?;
-    let door = Door::new(server.known_as(Identity::ADMIN).reached_from(Source::Socket), Entrance::Unix);
-    Ok(AbortOnDropHandle::new(tokio::spawn(accept(Listener::Unix(file), door))))
+    let frontend =
+        Frontend::new(server.known_as(Identity::ADMIN).reached_from(Source::Socket), Transport::Unix);
+    Ok(AbortOnDropHandle::new(tokio::spawn(accept(Listener::Unix(file), frontend))))
 }
 
 enum Listener {
@@ -165,23 +166,23 @@ impl Listener {
 }
 
 impl Stream {
-    async fn serve(self, door: Door) {
+    async fn serve(self, frontend: Frontend) {
         match self {
             Self::Tcp(stream, peer, acceptor) => {
-                let newcomer = door.newcomers.enter();
+                let newcomer = frontend.newcomers.enter();
                 tokio::select! {
-                    () = secured(stream, peer, acceptor, door, newcomer.clone()) => {}
+                    () = secured(stream, peer, acceptor, frontend, newcomer.clone()) => {}
                     () = newcomer.turned_away() => tracing::debug!("too many connections without credentials"),
                 }
                 newcomer.is_gone();
             }
-            Self::Unix(stream) => converse(stream, door, None).await,
+            Self::Unix(stream) => converse(stream, frontend, None).await,
         }
     }
 }
 
 /// Accepts for ever; connections end with this task.
-async fn accept(listener: Listener, door: Door) {
+async fn accept(listener: Listener, frontend: Frontend) {
     let mut connections = JoinSet::new();
     let mut accepting = Accepting::default();
     loop {
@@ -191,7 +192,7 @@ async fn accept(listener: Listener, door: Door) {
             accepted = listener.next() => match accepted {
                 Ok(stream) => {
                     accepting.worked();
-                    connections.spawn(stream.serve(door.clone()));
+                    connections.spawn(stream.serve(frontend.clone()));
                 }
                 Err(error) => {
                     let pause = accepting.failed(&error);
@@ -207,7 +208,13 @@ async fn accept(listener: Listener, door: Door) {
 }
 
 /// A connection behind TLS, known by the certificate that its client showed.
-async fn secured(stream: TcpStream, peer: IpAddr, acceptor: TlsAcceptor, mut door: Door, newcomer: Newcomer) {
+async fn secured(
+    stream: TcpStream,
+    peer: IpAddr,
+    acceptor: TlsAcceptor,
+    mut frontend: Frontend,
+    newcomer: Newcomer,
+) {
     let _ = stream.set_nodelay(true);
     let mut stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -215,18 +222,18 @@ async fn secured(stream: TcpStream, peer: IpAddr, acceptor: TlsAcceptor, mut doo
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
     stream.get_mut().1.set_buffer_limit(Some(TLS_BYTES_MAX));
-    door.server = door.server.reached_from(Source::Address(peer));
+    frontend.server = frontend.server.reached_from(Source::Address(peer));
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     if let Some(identity) = shown.and_then(|certificate| tls::identity_of(certificate)) {
-        door.server = door.server.known_as(identity);
+        frontend.server = frontend.server.known_as(identity);
         newcomer.is_known();
     }
-    converse(stream, door, Some(newcomer)).await;
+    converse(stream, frontend, Some(newcomer)).await;
 }
 
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    door: Door,
+    frontend: Frontend,
     newcomer: Option<Newcomer>,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
@@ -240,14 +247,14 @@ async fn converse(
         .max_send_buf_size(STREAM_BYTES_MAX)
         .adaptive_window(true);
     let pace = Pace::start();
-    let stream = TokioIo::new(Patient::new(stream, pace.clone(), door.stalls.clone()));
+    let stream = TokioIo::new(Patient::new(stream, pace.clone(), frontend.stalls.clone()));
     let opened = pace.clone();
     let answer = service_fn(move |mut request: http::Request<Incoming>| {
         if let Some(newcomer) = &newcomer {
             request.extensions_mut().insert(newcomer.clone());
         }
         let open = opened.open(request.version());
-        door.clone().answer(request, open)
+        frontend.clone().answer(request, open)
     });
     let mut connection = pin!(builder.serve_connection(stream, answer));
     let ended = tokio::select! {
@@ -322,7 +329,7 @@ mod tests {
         };
         let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.unwrap();
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        tokio::spawn(converse(ours, Door::new(server.known_as(Identity::ADMIN), Entrance::Unix), None));
+        tokio::spawn(converse(ours, Frontend::new(server.known_as(Identity::ADMIN), Transport::Unix), None));
         theirs
     }
 

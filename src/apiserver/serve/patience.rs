@@ -26,7 +26,7 @@ const STALLED_BYTES_MAX: usize = 64 << 20;
 /// What a stalled connection holds beside what is seen here: encrypted text, and the next piece.
 const HIDDEN_BYTES: usize = 64 * 1024;
 
-/// All stalled connections of one entrance.
+/// All stalled connections of one listener.
 #[derive(Clone, Default)]
 pub struct Stalls(Arc<Mutex<Waiting>>);
 

@@ -1,5 +1,5 @@
 //! Tokens that change while the server runs: their files are looked at every second, and what is in
-//! them then opens the door. Must not know requests.
+//! them then listens. Must not know requests.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

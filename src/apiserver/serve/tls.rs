@@ -17,7 +17,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use x509_parser::x509::AttributeTypeAndValue;
 
-use super::door;
+use super::frontend;
 use crate::apiserver::request::auth::{Identity, Tokens};
 use crate::private_file::{self, FileError};
 use crate::time::Timestamp;
@@ -183,7 +183,7 @@ fn alternative_names(address: SocketAddr) -> Result<Vec<SanType>, rcgen::Error> 
         SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         SanType::IpAddress(IpAddr::V6(Ipv6Addr::LOCALHOST)),
     ];
-    for name in door::NAMES {
+    for name in frontend::NAMES {
         names.push(SanType::DnsName(name.try_into()?));
     }
     if !address.ip().is_loopback() && !address.ip().is_unspecified() {

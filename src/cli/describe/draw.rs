@@ -32,7 +32,7 @@ struct Line {
 /// The whole table, header first, and a note when something in it is marked. Blanks at line ends are left out.
 pub(super) fn table(root: &Entry, color: bool) -> String {
     let mut lines = vec![Line { cells: HEADS.map(str::to_owned), ..Line::default() }];
-    entry_lines(root, &Place::default(), &mut lines);
+    entry_lines(root, &Indent::default(), &mut lines);
     let widths: [usize; 9] =
         std::array::from_fn(|at| lines.iter().map(|l| width(&l.cells[at])).max().unwrap_or(0));
     let mut text = String::new();
@@ -74,7 +74,7 @@ fn painted(line: &Line, at: usize, cell: &str, color: bool) -> String {
 
 /// Where an entry stands: the glyphs before its own lines, and before what is below it.
 #[derive(Default)]
-struct Place {
+struct Indent {
     first: String,
     rest: String,
     /// Nothing follows in the whole tree.
@@ -82,14 +82,14 @@ struct Place {
     root: bool,
 }
 
-fn entry_lines(entry: &Entry, place: &Place, lines: &mut Vec<Line>) {
+fn entry_lines(entry: &Entry, indent: &Indent, lines: &mut Vec<Line>) {
     let Cells { replicas, available, ready, up_to_date, status, reason, since, message } = &entry.cells;
     let mut messages = wrap(message).into_iter();
     let deleted = if entry.deleted { DELETED } else { "" };
     let legacy = if entry.legacy { LEGACY } else { "" };
     lines.push(Line {
         cells: [
-            format!("{}{deleted}{}{legacy}", place.first, entry.title),
+            format!("{}{deleted}{}{legacy}", indent.first, entry.title),
             replicas.clone(),
             available.clone(),
             ready.clone(),
@@ -105,24 +105,24 @@ fn entry_lines(entry: &Entry, place: &Place, lines: &mut Vec<Line>) {
     let below = if entry.children.is_empty() { "" } else { "│ " };
     for message in messages {
         let mut line = Line::default();
-        if !place.last || !entry.children.is_empty() {
-            line.cells[0] = format!("{}{below}", place.rest);
+        if !indent.last || !entry.children.is_empty() {
+            line.cells[0] = format!("{}{below}", indent.rest);
         }
         line.cells[8] = message;
         lines.push(line);
     }
     let count = entry.children.len();
-    let is_root = place.first.is_empty() && !place.root;
+    let is_root = indent.first.is_empty() && !indent.root;
     for (at, child) in entry.children.iter().enumerate() {
         let last = at + 1 == count;
         let (glyph, rest) = if last { ("└─", "  ") } else { ("├─", "│ ") };
-        let place = Place {
-            first: format!("{}{glyph}", place.rest),
-            rest: format!("{}{rest}", place.rest),
-            last: last && (is_root || place.last) && child.children.is_empty(),
+        let indent = Indent {
+            first: format!("{}{glyph}", indent.rest),
+            rest: format!("{}{rest}", indent.rest),
+            last: last && (is_root || indent.last) && child.children.is_empty(),
             root: true,
         };
-        entry_lines(child, &place, lines);
+        entry_lines(child, &indent, lines);
     }
 }
 

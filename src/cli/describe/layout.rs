@@ -188,7 +188,7 @@ impl Builder<'_> {
             available: count("Available"),
             ready: count("Ready"),
             up_to_date: count("UpToDate"),
-            ..self.said_by(oldest)
+            ..self.condition_cells(oldest)
         };
         cells.message = format!("See {}{more}", names.join(", "));
         let kind = &rows.first()?.gvk.kind;
@@ -238,7 +238,7 @@ impl Builder<'_> {
             Kind::Machine => return Cells { replicas: "1".to_owned(), ..self.machine_cells(row, condition) },
             _ => row.counters(),
         };
-        let Some(c) = counters else { return self.said_by(condition) };
+        let Some(c) = counters else { return self.condition_cells(condition) };
         let show = |n: Option<u32>| n.map_or_else(String::new, |n| n.to_string());
         let replicas = if row.kind == Kind::Cluster && c.current.or(c.desired).is_none()
             || row.kind != Kind::Cluster && c.desired.is_none()
@@ -252,7 +252,7 @@ impl Builder<'_> {
             available: show(c.available),
             ready: show(c.ready),
             up_to_date: show(c.up_to_date),
-            ..self.said_by(condition)
+            ..self.condition_cells(condition)
         }
     }
 
@@ -264,11 +264,11 @@ impl Builder<'_> {
             available: one("Available"),
             ready: one("Ready"),
             up_to_date: one("UpToDate"),
-            ..self.said_by(condition)
+            ..self.condition_cells(condition)
         }
     }
 
-    fn said_by(&self, condition: Option<&Condition>) -> Cells {
+    fn condition_cells(&self, condition: Option<&Condition>) -> Cells {
         let Some(c) = condition else { return Cells::default() };
         Cells {
             status: Some(c.status),

@@ -105,14 +105,14 @@ impl Listeners {
     }
 
     pub(super) fn object_turned(&self, change: &Change<'_, ProviderObject>) {
-        self.tell(Some(change));
+        self.notify(Some(change));
     }
 
     pub(super) fn kind_turned(&self) {
-        self.tell(None);
+        self.notify(None);
     }
 
-    fn tell(&self, object: Option<&Change<'_, ProviderObject>>) {
+    fn notify(&self, object: Option<&Change<'_, ProviderObject>>) {
         let turned = Turned { group: &self.0.group, kind: &self.0.kind, object };
         for listener in self.0.readers.lock().values() {
             listener(&turned);

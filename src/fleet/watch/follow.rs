@@ -116,7 +116,7 @@ struct ObjectListener {
 }
 
 impl ObjectListener {
-    fn told(&mut self, object: DynamicObject) -> Subject {
+    fn subject(&mut self, object: DynamicObject) -> Subject {
         self.seen = true;
         Subject::Object(Box::new(presentable(object, &self.gvk)))
     }
@@ -127,12 +127,12 @@ impl Listener<DynamicObject> for ObjectListener {
         let mut news = Vec::new();
         match step {
             Step::Listing => self.seen = false,
-            Step::Page(objects) => news.extend(objects.into_iter().map(|o| self.told(o))),
+            Step::Page(objects) => news.extend(objects.into_iter().map(|o| self.subject(o))),
             Step::Listed if !self.seen => news.push(Subject::Gone),
             Step::Changes(changes) => {
                 for change in changes {
                     match change {
-                        WatchEvent::Added(o) | WatchEvent::Modified(o) => news.push(self.told(o)),
+                        WatchEvent::Added(o) | WatchEvent::Modified(o) => news.push(self.subject(o)),
                         WatchEvent::Deleted(_) => news.push(Subject::Gone),
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
                     }

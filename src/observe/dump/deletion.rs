@@ -36,23 +36,25 @@ impl Dump {
         if let Some(workload) = self.workload(&ObjectKey::of(observed.cluster.as_ref())) {
             self.observe_node(observed, workload, now);
         }
-        observed.told_deletion = told(observed).filter(|told| self.is_believed(observed, told, now)).cloned();
+        observed.told_deletion = deleting_condition(observed)
+            .filter(|deleting_condition| self.is_believed(observed, deleting_condition, now))
+            .cloned();
     }
 
     fn observe_node(&self, observed: &mut Observed, workload: &Workload, now: Timestamp) {
         observed.named_node = named_node_of(observed, workload);
         let Some(node) = observed.node_name() else { return };
         // Without Pods nobody can say whether the drain is over.
-        let drains = told(observed).is_some_and(|c| is_of(c, &["Deleting", "DrainingNode"]));
+        let drains = deleting_condition(observed).is_some_and(|c| is_of(c, &["Deleting", "DrainingNode"]));
         if !(drains && workload.pods.is_empty() && drain_applies(observed, now)) {
             observed.tenants = self.tenants(namespace(observed.cluster.as_ref()), workload, node);
         }
-        observed.evictions = told(observed).map(|c| refusals(&c.message)).unwrap_or_default();
+        observed.evictions = deleting_condition(observed).map(|c| refusals(&c.message)).unwrap_or_default();
         observed.storage = self.storage();
     }
 
     /// The stored condition knows more of the present stage than the dump does.
-    fn is_believed(&self, observed: &Observed, told: &Condition, now: Timestamp) -> bool {
+    fn is_believed(&self, observed: &Observed, deleting_condition: &Condition, now: Timestamp) -> bool {
         // Out of reach, though nobody says that the connection is down.
         let left_out =
             *leaving_node(observed) == NodeReading::NotConnected && last_seen(&observed.cluster).is_none();
@@ -66,7 +68,7 @@ impl Dump {
             Stage::Node if left_out => &["DeletingNode"],
             _ => &[],
         };
-        is_of(told, reasons)
+        is_of(deleting_condition, reasons)
     }
 
     fn tenants(&self, namespace: &str, workload: &Workload, node: &str) -> TenantsReading {
@@ -111,7 +113,7 @@ impl Dump {
 }
 
 /// The stored condition of a deletion that has begun.
-fn told(observed: &Observed) -> Option<&Condition> {
+fn deleting_condition(observed: &Observed) -> Option<&Condition> {
     find(observed.machine.conditions(), "Deleting").filter(|c| c.status == "True")
 }
 

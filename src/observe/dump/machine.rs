@@ -38,7 +38,7 @@ impl Dump {
         let cluster_key = ObjectKey::new(&key.namespace, &object.spec.cluster_name);
         let cluster = self.clusters.get(&cluster_key)?;
         let mut observed = observe::machine(self, object, cluster, self.probe(&cluster_key, cluster, now));
-        observed.update = told_update(object);
+        observed.update = reported_update(object);
         // Its controller writes the ID before it looks for the Node.
         if let Some(id) = offered_provider_id(&observed).map(str::to_owned) {
             observed.machine.spec.provider_id = Some(id);
@@ -57,7 +57,7 @@ impl Dump {
 
 /// What an extension said of an update in place, from the stored condition.
 #[must_use]
-pub fn told_update(machine: &Machine) -> Option<Update> {
+pub fn reported_update(machine: &Machine) -> Option<Update> {
     const RUNNING: &str = "In-place update in progress: ";
     let told = find(machine.conditions(), "Updating").filter(|c| c.status == "True")?;
     match told.reason.as_str() {

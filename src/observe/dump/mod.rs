@@ -40,7 +40,7 @@ use crate::status::contract::{Contract, External, Provided};
 use document::{Document, Origin, key_of};
 use workload::Workload;
 
-pub use machine::{last_seen, told_update};
+pub use machine::{last_seen, reported_update};
 
 /// A kind whose status is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -41,12 +41,12 @@ impl File {
 
 /// What kubeadm does on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum KubeadmPhase {
     Init,
     Join,
 }
 
-impl Deed {
+impl KubeadmPhase {
     /// Where its configuration is written.
     #[must_use]
     pub fn config_path(self) -> &'static str {
@@ -93,7 +93,7 @@ struct CloudConfig {
 /// # Errors
 /// A sentence, when the text cannot be written as YAML.
 pub fn render(
-    deed: Deed,
+    phase: KubeadmPhase,
     spec: &KubeadmConfigSpec,
     mut files: Vec<File>,
     passwords: &BTreeMap<String, String>,
@@ -104,7 +104,7 @@ pub fn render(
         "This file makes sure that the folder exists before kubeadm reports success in it.",
     ));
     let mut commands = spec.pre_kubeadm_commands.clone();
-    commands.push(deed.command(spec.verbosity));
+    commands.push(phase.command(spec.verbosity));
     commands.extend(spec.post_kubeadm_commands.iter().cloned());
     let config = CloudConfig {
         write_files: files,
@@ -200,7 +200,7 @@ mod tests {
         }))
         .expect("a spec");
         let files = vec![File::root("/etc/x", "0644", "one\ntwo: on\n")];
-        let text = render(Deed::Init, &spec, files, &BTreeMap::new()).expect("user data");
+        let text = render(KubeadmPhase::Init, &spec, files, &BTreeMap::new()).expect("user data");
         assert!(text.starts_with("## template: jinja\n#cloud-config\n"), "{text}");
         let order: Vec<usize> = ["write_files:", "runcmd:", "users:", "mounts:"]
             .iter()

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{Secret, Taint};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::cloud_init::{Deed, File, render};
+use super::cloud_init::{File, KubeadmPhase, render};
 use super::discovery;
 use super::kubeadm::{Form, cluster_configuration, init_configuration, join_configuration};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
@@ -36,8 +36,8 @@ pub(super) fn init(o: &Observed) -> Result<String, Failure> {
     ];
     let mut files = certificate_files(o);
     files.extend(user_files(o)?);
-    files.push(File::root(Deed::Init.config_path(), "0640", yaml(&documents)?));
-    render(Deed::Init, spec, files, &passwords(o)?).map_err(Failure::Other)
+    files.push(File::root(KubeadmPhase::Init.config_path(), "0640", yaml(&documents)?));
+    render(KubeadmPhase::Init, spec, files, &passwords(o)?).map_err(Failure::Other)
 }
 
 /// User data for `kubeadm join`.
@@ -59,8 +59,8 @@ pub(super) fn join(o: &Observed, join: &JoinConfiguration, control_plane: bool) 
     files.extend(user_files(o)?);
     files.extend(discovery::file(join)?);
     let text = yaml(&[join_configuration(form, &copy)])?;
-    files.push(File::root(Deed::Join.config_path(), "0640", text));
-    render(Deed::Join, &o.config.spec, files, &passwords(o)?).map_err(Failure::Other)
+    files.push(File::root(KubeadmPhase::Join.config_path(), "0640", text));
+    render(KubeadmPhase::Join, &o.config.spec, files, &passwords(o)?).map_err(Failure::Other)
 }
 
 fn form(o: &Observed) -> Result<(Form, &str), Failure> {

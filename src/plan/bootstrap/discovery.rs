@@ -18,30 +18,30 @@ use crate::api::kubeadm::{
 use crate::status::bootstrap::{Certificates, Failure, Observed};
 use crate::status::control_plane::certificates::Purpose;
 
-/// What a machine needs to be told.
+/// What a completed configuration still needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    Everything,
-    /// The token is new: the workload cluster must learn of it.
-    NewToken,
+pub(super) enum Completion {
+    Nothing,
+    /// The workload cluster has to store the token, which is new.
+    TokenIsNew,
 }
 
 /// Completes `join`. What a user has set stays.
 ///
 /// # Errors
 /// Why the machine cannot join yet.
-pub(super) fn complete(o: &Observed, join: &mut JoinConfiguration) -> Result<Told, Why> {
+pub(super) fn complete(o: &Observed, join: &mut JoinConfiguration) -> Result<Completion, Why> {
     let discovery = join.discovery.get_or_insert_default();
     if let Some(file) = &mut discovery.file {
         return match &mut file.kube_config {
             Some(kubeconfig) => complete_file(o, kubeconfig),
-            None => Ok(Told::Everything),
+            None => Ok(Completion::Nothing),
         };
     }
     complete_token(o, discovery.bootstrap_token.get_or_insert_default())
 }
 
-fn complete_token(o: &Observed, discovery: &mut BootstrapTokenDiscovery) -> Result<Told, Why> {
+fn complete_token(o: &Observed, discovery: &mut BootstrapTokenDiscovery) -> Result<Completion, Why> {
     if discovery.ca_cert_hashes.is_empty()
         && let Some(pem) = authority(o)
     {
@@ -56,13 +56,13 @@ fn complete_token(o: &Observed, discovery: &mut BootstrapTokenDiscovery) -> Resu
         discovery.unsafe_skip_ca_verification = Some(true);
     }
     if discovery.token.as_ref().is_some_and(|token| !token.is_empty()) {
-        return Ok(Told::Everything);
+        return Ok(Completion::Nothing);
     }
     discovery.token = Some(o.new_token.clone());
-    Ok(Told::NewToken)
+    Ok(Completion::TokenIsNew)
 }
 
-fn complete_file(o: &Observed, kubeconfig: &mut FileDiscoveryKubeconfig) -> Result<Told, Why> {
+fn complete_file(o: &Observed, kubeconfig: &mut FileDiscoveryKubeconfig) -> Result<Completion, Why> {
     let cluster = kubeconfig.cluster.get_or_insert_default();
     if cluster.server.is_none() {
         cluster.server = Some(format!("https://{}", endpoint(o)?));
@@ -70,7 +70,7 @@ fn complete_file(o: &Observed, kubeconfig: &mut FileDiscoveryKubeconfig) -> Resu
     if cluster.certificate_authority_data.is_none() {
         cluster.certificate_authority_data = authority(o).map(|pem| BASE64.encode(pem));
     }
-    Ok(Told::Everything)
+    Ok(Completion::Nothing)
 }
 
 fn endpoint(o: &Observed) -> Result<String, Why> {

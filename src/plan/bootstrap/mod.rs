@@ -23,8 +23,8 @@ use super::{Plan, WorkloadCall, Write, ownership};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::status::bootstrap::{Certificates, Failure, Lock, Observed, Stage, Token, stage};
 use crate::time::Timestamp;
-use cloud_init::Deed;
-use discovery::Told;
+use cloud_init::KubeadmPhase;
+use discovery::Completion;
 use why::Why;
 
 /// Life of a join token.
@@ -117,7 +117,7 @@ fn init(o: &Observed, planned: &mut Planned) {
         });
         plan.step(Write::Create { object, content }, Why::TakeLock);
     }
-    store(o, Deed::Init, &text, planned);
+    store(o, KubeadmPhase::Init, &text, planned);
 }
 
 fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned) {
@@ -130,8 +130,8 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
         return;
     }
     let mut join = o.config.spec.join_configuration.clone().unwrap_or_default();
-    let told = match discovery::complete(o, &mut join) {
-        Ok(told) => told,
+    let completion = match discovery::complete(o, &mut join) {
+        Ok(completion) => completion,
         Err(why @ Why::WaitingForEndpoint) => {
             planned.plan.block(why);
             return planned.plan.recheck_within(ENDPOINT_RETRY);
@@ -146,7 +146,7 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
     if control_plane {
         join.control_plane.get_or_insert_default();
     }
-    if told == Told::NewToken {
+    if completion == Completion::TokenIsNew {
         let call = WorkloadCall::StoreToken { token: o.new_token.clone(), expires: now + TOKEN_TTL };
         planned.plan.step(Write::Workload { cluster: ObjectKey::of(&o.cluster), call }, Why::MakeToken);
     }
@@ -157,7 +157,7 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
         let body = json!({"spec": {"joinConfiguration": join}});
         plan.step(Write::Patch { object, body }, Why::Discovery);
     }
-    store(o, Deed::Join, &text, planned);
+    store(o, KubeadmPhase::Join, &text, planned);
     planned.plan.recheck_within(TOKEN_CHECK);
 }
 
@@ -236,10 +236,10 @@ fn fail(planned: &mut Planned, why: Why, failure: Failure) {
     planned.failure = Some(failure);
 }
 
-fn store(o: &Observed, deed: Deed, text: &str, planned: &mut Planned) {
-    let what = match deed {
-        Deed::Init => "init",
-        Deed::Join => "join",
+fn store(o: &Observed, phase: KubeadmPhase, text: &str, planned: &mut Planned) {
+    let what = match phase {
+        KubeadmPhase::Init => "init",
+        KubeadmPhase::Join => "join",
     };
     planned.plan.step(data::secret_write(o, text), Why::StoreData { what });
     planned.stores_data = true;

@@ -10,7 +10,7 @@ use super::cluster_key;
 use super::why::Why;
 use crate::api::key::ObjectRef;
 use crate::api::names::finalizer;
-use crate::plan::{Plan, Step, WorkloadCall, Write, drain, ownership, provider};
+use crate::plan::{Plan, Step, WorkloadCall, Write, drain, external, ownership};
 use crate::status::machine::deletion::{
     Course, Stage, course, leaving_node, node_deletion_allowed, node_deletion_expired, progress,
 };
@@ -62,9 +62,9 @@ pub fn leave(o: &Observed, now: Timestamp) -> Plan {
             plan.block(Why::WaitingForHooks { stage: "pre-terminate", hooks: hooks.clone() });
         }
         Stage::Infrastructure => {
-            provider::remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, &mut plan);
+            external::remove(&o.infrastructure, |kind| Why::DeleteInfrastructure { kind }, &mut plan);
         }
-        Stage::Bootstrap => provider::remove(&o.bootstrap, |kind| Why::DeleteBootstrap { kind }, &mut plan),
+        Stage::Bootstrap => external::remove(&o.bootstrap, |kind| Why::DeleteBootstrap { kind }, &mut plan),
         Stage::Node => {
             delete_node(o, now, &mut plan);
             complete(o, &mut plan);

@@ -14,7 +14,7 @@ use super::cluster_key;
 use super::why::Why;
 use crate::api::key::{ObjectRef, annotation, controller_of};
 use crate::api::names::annotation as names;
-use crate::plan::{Plan, WorkloadCall, Write, provider};
+use crate::plan::{Plan, WorkloadCall, Write, external};
 use crate::status::machine::{NodeReading, Observed, control_plane_initialized_since};
 
 const LABELS_FROM_MACHINE: &str = "cluster.x-k8s.io/labels-from-machine";
@@ -34,7 +34,7 @@ pub(super) fn rules(o: &Observed, plan: &mut Plan) {
             Some(node) => Why::NodeVanished { name: node.name.clone() },
             None => Why::WaitingForNode { id: id.to_owned() },
         }),
-        NodeReading::Failed(error) => plan.block(provider::Why::Unreadable { error: error.clone() }),
+        NodeReading::Failed(error) => plan.block(external::Why::Unreadable { error: error.clone() }),
         NodeReading::NotConnected | NodeReading::NotAsked => {}
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::why::Why;
 use crate::api::key::{ObjectRef, group_of};
 use crate::api::names::CONTROL_PLANE_GROUP;
-use crate::plan::{Plan, Write, ownership, provider};
+use crate::plan::{Plan, Write, external, ownership};
 use crate::status::contract::Provided;
 use crate::status::machine::{Observed, initialization, offered_data_secret, offered_provider_id};
 
@@ -18,7 +18,7 @@ const PROVIDER_ID_RETRY: Duration = Duration::from_secs(5);
 
 pub(super) fn bootstrap(o: &Observed, plan: &mut Plan) {
     let name = o.machine.spec.bootstrap.config_ref.as_ref().map_or("", |r| r.name.as_str());
-    let Some(config) = provider::found(&o.bootstrap, name, false, o.is_deleting(), plan) else { return };
+    let Some(config) = external::found(&o.bootstrap, name, false, o.is_deleting(), plan) else { return };
     adopt(o, config, plan);
     let named = o.machine.spec.bootstrap.data_secret_name.as_ref().is_some_and(|name| !name.is_empty());
     if named || config.is_deleting() {
@@ -38,7 +38,7 @@ pub(super) fn bootstrap(o: &Observed, plan: &mut Plan) {
 pub(super) fn infrastructure(o: &Observed, plan: &mut Plan) {
     let provisioned = initialization(&o.machine).infrastructure_provisioned == Some(true);
     let name = &o.machine.spec.infrastructure_ref.name;
-    let Some(host) = provider::found(&o.infrastructure, name, provisioned, o.is_deleting(), plan) else {
+    let Some(host) = external::found(&o.infrastructure, name, provisioned, o.is_deleting(), plan) else {
         return;
     };
     adopt(o, host, plan);
@@ -51,7 +51,7 @@ pub(super) fn infrastructure(o: &Observed, plan: &mut Plan) {
             plan.block(Why::WaitingForProviderId { kind });
             plan.recheck_within(PROVIDER_ID_RETRY);
         } else {
-            plan.block(provider::Why::WaitingForInfrastructure { kind });
+            plan.block(external::Why::WaitingForInfrastructure { kind });
         }
         return;
     };
@@ -79,7 +79,7 @@ fn adopt(o: &Observed, object: &Provided, plan: &mut Plan) {
         |r: &OwnerReference| r.kind == "MachineSet" || group_of(&r.api_version) == CONTROL_PLANE_GROUP;
     let owner = ownership::owner(&o.machine, true);
     let why = Why::Adopt { kind: object.kind.clone() };
-    provider::adopt(object, owner, &o.machine.spec.cluster_name, creator, why, plan);
+    external::adopt(object, owner, &o.machine.spec.cluster_name, creator, why, plan);
 }
 
 fn patch(o: &Observed, body: Value, why: Why, plan: &mut Plan) {

@@ -47,7 +47,7 @@ pub struct Observed {
 
 /// Why a step is due, or what holds it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Because {
+pub enum Why {
     /// Machines there are, and wanted.
     TooFew(usize, i32),
     TooMany(usize, i32),
@@ -59,7 +59,7 @@ pub enum Because {
     Naming(String),
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooFew(current, desired) => write!(f, "{current} Machines, {desired} wanted"),
@@ -75,7 +75,7 @@ impl fmt::Display for Because {
     }
 }
 
-impl Rule for Because {
+impl Rule for Why {
     fn name(&self) -> &'static str {
         match self {
             Self::TooFew(..) => "too-few-machines",
@@ -109,7 +109,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if observed.set.metadata.deletion_timestamp.is_some() {
         for machine in observed.machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {
-            delete(observed, machine, Because::Deleting, &mut plan);
+            delete(observed, machine, Why::Deleting, &mut plan);
         }
         return plan;
     }
@@ -118,11 +118,11 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let desired = observed.set.spec.replicas.unwrap_or(1);
     let wanted = usize::try_from(desired).unwrap_or(0);
     if current < wanted {
-        make(observed, wanted - current, &Because::TooFew(current, desired), &mut plan);
+        make(observed, wanted - current, &Why::TooFew(current, desired), &mut plan);
     } else {
         let moving = observed.machines.iter().filter(|m| is_pending_acknowledge(m)).count();
         let surplus = (current - wanted).saturating_sub(moving);
-        take(observed, surplus, &Because::TooMany(current, desired), now, &mut plan);
+        take(observed, surplus, &Why::TooMany(current, desired), now, &mut plan);
     }
     plan
 }
@@ -156,25 +156,25 @@ fn keep_in_step(observed: &Observed, plan: &mut Plan) {
     for machine in &observed.machines {
         let after = desired::synced(machine, &observed.set);
         if let Some(patch) = Write::difference(machine.as_ref(), &after) {
-            plan.step(patch, Because::Propagation);
+            plan.step(patch, Why::Propagation);
         }
     }
 }
 
-fn make(observed: &Observed, count: usize, because: &Because, plan: &mut Plan) {
+fn make(observed: &Observed, count: usize, because: &Why, plan: &mut Plan) {
     if is_creation_disabled(&observed.set) {
-        plan.block(Because::CreationDisabled);
+        plan.block(Why::CreationDisabled);
         return;
     }
     let failures = preflight::failures(&observed.preflight);
     if !failures.is_empty() {
-        failures.into_iter().for_each(|sentence| plan.block(Because::Preflight(sentence)));
+        failures.into_iter().for_each(|sentence| plan.block(Why::Preflight(sentence)));
         plan.recheck_within(PREFLIGHT_RECHECK);
         return;
     }
     let (Some(template), true) = (&observed.infrastructure_template, observed.missing_templates.is_empty())
     else {
-        plan.block(Because::TemplatesMissing(observed.missing_templates.clone()));
+        plan.block(Why::TemplatesMissing(observed.missing_templates.clone()));
         return;
     };
     for suffix in observed.suffixes.iter().take(count) {
@@ -189,11 +189,10 @@ fn make_one(
     observed: &Observed,
     template: &Value,
     suffix: &str,
-    because: &Because,
+    because: &Why,
     plan: &mut Plan,
-) -> Result<(), Because> {
-    let made =
-        desired::new_machine(observed, template, suffix).map_err(|e| Because::Naming(e.to_string()))?;
+) -> Result<(), Why> {
+    let made = desired::new_machine(observed, template, suffix).map_err(|e| Why::Naming(e.to_string()))?;
     if let Some(config) = made.bootstrap {
         plan.step(Write::Create { object: reference_to(&config), content: config }, because.clone());
     }
@@ -206,7 +205,7 @@ fn make_one(
 }
 
 /// Deletes the first `count` in deletion order; those already on their way count.
-fn take(observed: &Observed, count: usize, because: &Because, now: Timestamp, plan: &mut Plan) {
+fn take(observed: &Observed, count: usize, because: &Why, now: Timestamp, plan: &mut Plan) {
     let policy = observed.set.spec.deletion.as_ref().and_then(|d| d.order.as_deref());
     let chosen = order::deletion_order(&observed.machines, policy, now);
     for machine in chosen.iter().take(count).filter(|m| m.metadata.deletion_timestamp.is_none()) {
@@ -214,13 +213,13 @@ fn take(observed: &Observed, count: usize, because: &Because, now: Timestamp, pl
     }
 }
 
-fn delete(observed: &Observed, machine: &Machine, because: Because, plan: &mut Plan) {
+fn delete(observed: &Observed, machine: &Machine, because: Why, plan: &mut Plan) {
     let object = ObjectRef::of(machine);
     let message = format!("Deleted Machine {:?}", object.key.name);
     plan.step(Write::Delete { object }, because.clone());
     event(observed, "SuccessfulDelete", message, because, plan);
 }
 
-fn event(observed: &Observed, reason: &'static str, message: String, because: Because, plan: &mut Plan) {
+fn event(observed: &Observed, reason: &'static str, message: String, because: Why, plan: &mut Plan) {
     plan.step(Write::Event { about: ObjectRef::of(&observed.set), warning: false, reason, message }, because);
 }

@@ -445,12 +445,12 @@ mod tests {
 
     /// A source that may be a Machine of a control plane.
     #[derive(Clone, Copy)]
-    struct Told<'a> {
+    struct OwnedSource<'a> {
         reporter: Reporter<'a>,
         control_plane: bool,
     }
 
-    impl Source for Told<'_> {
+    impl Source for OwnedSource<'_> {
         fn kind(&self) -> &str {
             self.reporter.kind
         }
@@ -549,10 +549,10 @@ mod tests {
             .chain([Vec::new()])
             .collect();
         let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
-        let sources: Vec<Told<'_>> = lists
+        let sources: Vec<OwnedSource<'_>> = lists
             .iter()
             .zip(names)
-            .map(|(conditions, name)| Told {
+            .map(|(conditions, name)| OwnedSource {
                 reporter: Reporter { kind: "Machine", name, conditions },
                 control_plane: name == "d",
             })

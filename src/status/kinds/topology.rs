@@ -65,7 +65,7 @@ impl Workers {
     }
 
     /// Each name once: what upgrades is not deferred, what is deferred is not pending.
-    fn told_once(&self) -> Self {
+    fn without_repeats(&self) -> Self {
         let deferred: BTreeSet<String> = self.deferred.difference(&self.upgrading).cloned().collect();
         let pending = self.pending.iter().filter(|n| !self.upgrading.contains(*n) && !deferred.contains(*n));
         Self { pending: pending.cloned().collect(), deferred, ..self.clone() }
@@ -137,7 +137,7 @@ fn is_upgrading(o: &Observed) -> bool {
 fn upgrade_reason(o: &Observed) -> &'static str {
     let busy = !o.blocking_hooks.is_empty() || o.control_plane.starting || o.control_plane.upgrading;
     let only_deferred = |workers: &Workers| {
-        let workers = workers.told_once();
+        let workers = workers.without_repeats();
         !busy && !workers.deferred.is_empty() && workers.upgrading.is_empty() && workers.pending.is_empty()
     };
     if only_deferred(&o.machine_deployments) {
@@ -168,7 +168,7 @@ fn upgrade_message(o: &Observed) -> String {
 }
 
 fn workers_lines(kind: &str, workers: &Workers, version: &str, defer: &str) -> Vec<String> {
-    let Workers { upgrading, deferred, pending, pending_creation, plan } = workers.told_once();
+    let Workers { upgrading, deferred, pending, pending_creation, plan } = workers.without_repeats();
     let mut lines = Vec::new();
     if !upgrading.is_empty() {
         let names = names(kind, &upgrading);

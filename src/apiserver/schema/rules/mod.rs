@@ -63,9 +63,9 @@ impl fmt::Debug for Rules {
 
 /// Compiles the rules of `root` and everything below it; complaints go to `causes`.
 pub(super) fn install(root: &mut Node, schema: &Json, at: &str, causes: &mut Vec<Cause>) {
-    let place = Place { at: at.to_owned(), repeats: Some(1), uncorrelated: None };
+    let position = Position { at: at.to_owned(), repeats: Some(1), uncorrelated: None };
     let mut compiler = Compiler { causes, total: Cost(0), expensive: Vec::new() };
-    compiler.node(root, schema, &place);
+    compiler.node(root, schema, &position);
     let Compiler { total, mut expensive, .. } = compiler;
     if total.0 > cost::SCHEMA_ESTIMATE_MAX {
         expensive.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
@@ -103,7 +103,7 @@ fn defaults(node: &Node, at: &str, causes: &mut Vec<Cause>) {
 }
 
 /// Where a node stands in its schema.
-struct Place {
+struct Position {
     at: String,
     /// How often the node can occur; `None` when nothing bounds it.
     repeats: Option<u64>,
@@ -119,41 +119,48 @@ struct Compiler<'c> {
 }
 
 impl Compiler<'_> {
-    fn node(&mut self, node: &mut Node, schema: &Json, place: &Place) {
+    fn node(&mut self, node: &mut Node, schema: &Json, position: &Position) {
         let rules = schema.get(RULES).and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         let compiled: Vec<Rule> = rules
             .iter()
             .enumerate()
             .filter_map(|(index, rule)| {
-                self.rule(node, schema, rule, &format!("{}.{RULES}[{index}]", place.at), place)
+                self.rule(node, schema, rule, &format!("{}.{RULES}[{index}]", position.at), position)
             })
             .collect();
         if !compiled.is_empty() {
             node.rules = Some(Box::new(Rules(compiled)));
         }
-        let repeats = place.repeats.and_then(|repeats| Some(repeats.saturating_mul(elements_max(node)?)));
-        let below = |step: String, uncorrelated: Option<String>| Place {
-            at: format!("{}.{step}", place.at),
+        let repeats = position.repeats.and_then(|repeats| Some(repeats.saturating_mul(elements_max(node)?)));
+        let below = |step: String, uncorrelated: Option<String>| Position {
+            at: format!("{}.{step}", position.at),
             repeats,
             uncorrelated,
         };
         for (name, child) in &mut node.properties {
-            let place = below(format!("properties[{name}]"), place.uncorrelated.clone());
-            self.node(child, &schema["properties"][name], &place);
+            let position = below(format!("properties[{name}]"), position.uncorrelated.clone());
+            self.node(child, &schema["properties"][name], &position);
         }
         if let Some(child) = &mut node.additional {
-            let place = below("additionalProperties".to_owned(), place.uncorrelated.clone());
-            self.node(child, &schema["additionalProperties"], &place);
+            let position = below("additionalProperties".to_owned(), position.uncorrelated.clone());
+            self.node(child, &schema["additionalProperties"], &position);
         }
         let keyed = matches!(node.list, ListType::Map(_));
         if let Some(child) = &mut node.items {
-            let own = (!keyed).then(|| place.at.clone());
-            let place = below("items".to_owned(), place.uncorrelated.clone().or(own));
-            self.node(child, &schema["items"], &place);
+            let own = (!keyed).then(|| position.at.clone());
+            let position = below("items".to_owned(), position.uncorrelated.clone().or(own));
+            self.node(child, &schema["items"], &position);
         }
     }
 
-    fn rule(&mut self, node: &Node, schema: &Json, rule: &Json, at: &str, place: &Place) -> Option<Rule> {
+    fn rule(
+        &mut self,
+        node: &Node,
+        schema: &Json,
+        rule: &Json,
+        at: &str,
+        position: &Position,
+    ) -> Option<Rule> {
         let field = format!("{at}.rule");
         let source = word(rule, "rule");
         let optional_old = flag(rule, "optionalOldSelf");
@@ -166,7 +173,7 @@ impl Compiler<'_> {
             }
         };
         let often =
-            place.repeats.unwrap_or_else(|| cost::REQUEST_BYTES_MAX / (kinds::serialized_min(node) + 1));
+            position.repeats.unwrap_or_else(|| cost::REQUEST_BYTES_MAX / (kinds::serialized_min(node) + 1));
         self.observe("estimated rule cost", checked.cost * often, &field);
         if !matches!(checked.kind, Kind::Bool | Kind::Dyn) {
             self.causes.push(wrong_rule(field, rule, "cel expression must evaluate to a bool"));
@@ -174,7 +181,7 @@ impl Compiler<'_> {
         }
         let message_expression = self.message(node, rule, at, optional_old);
         if checked.uses_old {
-            if let Some(list) = &place.uncorrelated {
+            if let Some(list) = &position.uncorrelated {
                 let detail = format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within {list}"
                 );
@@ -413,7 +420,7 @@ impl Run {
 
     /// The message for a value that breaks a rule.
     fn refusal(&self, rule: &Rule, node: &Node, path: Path<'_>, value: &Json, scope: &Scope<'_>) -> Cause {
-        let said = rule.message_expression.as_ref().and_then(|expression| self.said(expression, scope));
+        let said = rule.message_expression.as_ref().and_then(|expression| self.message_of(expression, scope));
         let detail = said.unwrap_or_else(|| {
             if rule.message.is_empty() {
                 format!("failed rule: {}", rule.source)
@@ -440,7 +447,7 @@ impl Run {
     }
 
     /// A message made by an expression; none when it fails or is of no use to a reader.
-    fn said(&self, expression: &IdedExpr, scope: &Scope<'_>) -> Option<String> {
+    fn message_of(&self, expression: &IdedExpr, scope: &Scope<'_>) -> Option<String> {
         let (result, spent) = eval::run(expression, scope);
         let Ok(Value::String(text)) = result else { return None };
         let text = text.trim();

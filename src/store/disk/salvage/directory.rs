@@ -2,7 +2,7 @@
 //! Knows redb's head and its table definitions, and the names of the store's tables.
 
 use super::node::{Node, Shape};
-use super::pages::{PAGE_BYTES, Pages, Place, Pointer};
+use super::pages::{Extent, PAGE_BYTES, Pages, Pointer};
 use super::pairs::Proof;
 use super::span::Span;
 use super::tree::{Seen, Tree, Walker};
@@ -49,7 +49,7 @@ pub(super) struct Slot {
 
 /// The commit slots, the newer one first. One that is whole goes before one that is not.
 pub(super) fn slots(pages: &Pages) -> Vec<Slot> {
-    let head = pages.read(Place { offset: 0, bytes: HEAD_BYTES });
+    let head = pages.read(Extent { offset: 0, bytes: HEAD_BYTES });
     let mut slots: Vec<Slot> = SLOTS.iter().filter_map(|at| slot(&head, *at)).collect();
     slots.sort_by_key(|slot| std::cmp::Reverse((slot.is_whole, slot.commit)));
     slots

@@ -25,19 +25,19 @@ pub(super) struct Pointer {
 
 impl Pointer {
     /// Where the page lies; `None` when there cannot be such a page.
-    pub(super) fn place(self) -> Option<Place> {
+    pub(super) fn place(self) -> Option<Extent> {
         let order = u32::try_from(self.page >> 59).ok()?;
         let index = self.page & (0x000f_ffff >> order);
         let region = (self.page >> 20) & 0x000f_ffff;
         let bytes = PAGE_BYTES << order;
         let offset = PAGE_BYTES + region * REGION_BYTES + index * bytes;
-        (order <= ORDER_MAX).then_some(Place { offset, bytes })
+        (order <= ORDER_MAX).then_some(Extent { offset, bytes })
     }
 }
 
 /// A stretch of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Extent {
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
@@ -67,7 +67,7 @@ impl Pages {
     }
 
     /// What the file has of a place: less at its end, nothing behind it.
-    pub(super) fn read(&self, place: Place) -> Vec<u8> {
+    pub(super) fn read(&self, place: Extent) -> Vec<u8> {
         let there = self.len.saturating_sub(place.offset).min(place.bytes);
         let mut bytes = vec![0; usize::try_from(there).unwrap_or(0)];
         if self.is_uncached {

@@ -3,7 +3,7 @@
 
 use super::directory::{LOG_SHAPE, OPEN_SHAPE, is_directory};
 use super::node::{LEAF, Node, Shape};
-use super::pages::{PAGE_BYTES, Pages, Place};
+use super::pages::{Extent, PAGE_BYTES, Pages};
 use super::pairs::{Proof, is_consistent, pairs_that_hold};
 use crate::store::disk::record::{decode_record, decode_row, is_intact, may_begin};
 
@@ -35,7 +35,7 @@ pub(super) fn scan(pages: &Pages, see: &mut dyn FnMut(Scanned<'_>)) {
 
 /// Reports what is in the page, and how many bytes are certainly its own.
 fn page(pages: &Pages, offset: u64, see: &mut dyn FnMut(Scanned<'_>)) -> usize {
-    let first = pages.read(Place { offset, bytes: PAGE_BYTES });
+    let first = pages.read(Extent { offset, bytes: PAGE_BYTES });
     if first.first() != Some(&LEAF) {
         return 0;
     }
@@ -51,7 +51,7 @@ fn page(pages: &Pages, offset: u64, see: &mut dyn FnMut(Scanned<'_>)) -> usize {
 
 /// As much as the page's own offsets say, if they can be true.
 fn leaf(pages: &Pages, offset: u64, shape: Shape) -> Vec<u8> {
-    let read = |bytes: usize| pages.read(Place { offset, bytes: (bytes as u64).max(PAGE_BYTES) });
+    let read = |bytes: usize| pages.read(Extent { offset, bytes: (bytes as u64).max(PAGE_BYTES) });
     let mut bytes = read(0);
     for _ in 0..2 {
         let node = Node::new(&bytes, shape);

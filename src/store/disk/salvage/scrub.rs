@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::directory::{OPEN_SHAPE, definition, slots};
 use super::node::{Node, Shape};
-use super::pages::{Pages, Place, Pointer};
+use super::pages::{Extent, Pages, Pointer};
 
 /// A round takes about this many bites, unless there are few pages.
 const BITES: usize = 4 * 360;
@@ -104,7 +104,7 @@ impl Current {
     }
 
     /// A difference counts when no commit came in between.
-    fn when_still(pages: &Pages, compare: impl Fn(&BTreeSet<Reference>) -> Option<Place>) -> Self {
+    fn when_still(pages: &Pages, compare: impl Fn(&BTreeSet<Reference>) -> Option<Extent>) -> Self {
         for _ in 0..TRIES {
             let head = slots(pages).into_iter().find(|slot| slot.is_primary && slot.is_whole);
             let Some(slot) = head else { continue };
@@ -113,7 +113,7 @@ impl Current {
                 walk.tables(root, 0);
             }
             let rotten = walk.rotten.or_else(|| compare(&walk.all));
-            let Some(Place { offset, bytes }) = rotten else { return Self::Pages(walk.all) };
+            let Some(Extent { offset, bytes }) = rotten else { return Self::Pages(walk.all) };
             if slots(pages).into_iter().find(|slot| slot.is_primary && slot.is_whole) == head {
                 return Self::Rotten(Rotten { offset, bytes });
             }
@@ -126,7 +126,7 @@ struct Pointers<'p> {
     pages: &'p Pages,
     all: BTreeSet<Reference>,
     /// The first page that is not what its pointer says.
-    rotten: Option<Place>,
+    rotten: Option<Extent>,
 }
 
 impl Pointers<'_> {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::node::{MENDING_BYTES, Node, Pair, Shape, mend};
-use super::pages::{Pages, Place, Pointer};
+use super::pages::{Extent, Pages, Pointer};
 use super::pairs::{Proof, is_consistent, pairs_of_damaged};
 use super::span::Span;
 
@@ -69,7 +69,7 @@ impl<'p> Walker<'p> {
             && Node::new(&self.pages.read(place), shape).checksum() == Some(pointer.checksum)
     }
 
-    fn is_inside(&self, place: Place) -> bool {
+    fn is_inside(&self, place: Extent) -> bool {
         place.offset + place.bytes <= self.pages.len()
     }
 

@@ -70,7 +70,7 @@ struct Schedule {
 
 /// The answer that a client got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Ack {
     Made(Revision),
     NotMade,
     Unknown,
@@ -81,7 +81,7 @@ enum Told {
 struct Record {
     key: String,
     content: Option<String>,
-    told: Told,
+    told: Ack,
 }
 
 fn acts() -> impl Strategy<Value = Step> {
@@ -194,12 +194,12 @@ impl Run {
             Ok(Outcome::Committed(revision)) => {
                 let mut acknowledged = self.acknowledged.lock();
                 *acknowledged = revision.max(*acknowledged);
-                Told::Made(revision)
+                Ack::Made(revision)
             }
-            Ok(Outcome::Conflict { .. }) => Told::NotMade,
+            Ok(Outcome::Conflict { .. }) => Ack::NotMade,
             Err(error) => {
                 let reason = error.to_string();
-                let told = if reason.contains("may have been made") { Told::Unknown } else { Told::NotMade };
+                let told = if reason.contains("may have been made") { Ack::Unknown } else { Ack::NotMade };
                 self.failed.lock().push(reason);
                 told
             }
@@ -217,7 +217,7 @@ fn content(event: &Event) -> Option<String> {
 fn judge(records: &[Record], past: &[Event]) -> Result<(), String> {
     let mut unclaimed: BTreeMap<Revision, &Event> = past.iter().map(|e| (e.revision, e)).collect();
     for record in records {
-        let Told::Made(revision) = record.told else { continue };
+        let Ack::Made(revision) = record.told else { continue };
         let event = past.iter().find(|event| event.revision == revision && event.key == record.key);
         if event.is_none_or(|event| content(event) != record.content) {
             return Err(format!("acknowledged, and not there: {record:?}"));
@@ -227,7 +227,7 @@ fn judge(records: &[Record], past: &[Event]) -> Result<(), String> {
             return Err(format!("acknowledged to two: {record:?}"));
         }
     }
-    let mut unknown: Vec<_> = records.iter().filter(|record| record.told == Told::Unknown).collect();
+    let mut unknown: Vec<_> = records.iter().filter(|record| record.told == Ack::Unknown).collect();
     for event in unclaimed.values() {
         let is_its = |record: &&Record| event.key == record.key && content(event) == record.content;
         match unknown.iter().position(is_its) {

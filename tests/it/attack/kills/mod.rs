@@ -31,7 +31,7 @@ const STARTS_KILLED_ONE_IN: u64 = 3;
 
 /// What the watch has said, over all lives of the server.
 #[derive(Default)]
-struct Told {
+struct Watched {
     events: Vec<Event>,
     /// The version of the newest event, or of the list that began anew.
     last: u64,
@@ -41,12 +41,12 @@ struct Told {
 
 #[derive(Clone, Default)]
 struct Watcher {
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<Watched>>,
     news: Arc<Notify>,
 }
 
 impl Watcher {
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+    fn told(&self) -> std::sync::MutexGuard<'_, Watched> {
         self.told.lock().expect("no panic while held")
     }
 

@@ -32,7 +32,7 @@ const ATTEMPTS_MAX: u64 = 10;
 /// Longest outage that goes on after the dashboard has said so.
 const OUTAGE_MAX_S: u64 = 20;
 
-struct Place {
+struct Site {
     target: Target,
     line: Line,
     dashboard: Dashboard,
@@ -51,7 +51,7 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-impl Place {
+impl Site {
     async fn open() -> Self {
         let target = Target::started(&["--no-engine", "--sample", FLEET]);
         let line = Line::to(&target.server().address).await;
@@ -111,7 +111,7 @@ impl Place {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dashboard_endures_every_kind_of_connection() {
     let mut bounds = Bounds::of(1);
-    let mut place = Place::open().await;
+    let mut place = Site::open().await;
     while bounds.goes_on() {
         let faults: &[Fault] = if bounds.is_long() { &ALL } else { &SHORT };
         for &fault in faults {

@@ -22,13 +22,13 @@ pub(super) const NAMES: [&str; 4] =
 
 /// Where a connection came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entrance {
+pub enum Transport {
     Tcp(SocketAddr),
     /// A socket file: no browser reaches it, and it has no name to check.
     Unix,
 }
 
-impl Entrance {
+impl Transport {
     /// # Errors
     /// 403 for a name that is not this server's, or a request of a web page.
     fn admit(self, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Failure> {
@@ -64,18 +64,18 @@ fn is_ours(name: &str, listened: SocketAddr) -> bool {
     }
 }
 
-/// The server behind one entrance.
+/// The server as one listener offers it.
 #[derive(Clone)]
-pub struct Door {
+pub struct Frontend {
     pub server: ApiServer,
-    pub entrance: Entrance,
+    pub transport: Transport,
     pub newcomers: Newcomers,
     pub stalls: Stalls,
 }
 
-impl Door {
-    pub fn new(server: ApiServer, entrance: Entrance) -> Self {
-        Self { server, entrance, newcomers: Newcomers::default(), stalls: Stalls::default() }
+impl Frontend {
+    pub fn new(server: ApiServer, transport: Transport) -> Self {
+        Self { server, transport, newcomers: Newcomers::default(), stalls: Stalls::default() }
     }
 
     /// What a request that came in here gets; it is open until that is sent.
@@ -85,7 +85,7 @@ impl Door {
         open: Open,
     ) -> Result<Response<Body>, Infallible> {
         let authority = request.uri().authority().map(http::uri::Authority::as_str);
-        let response = match self.entrance.admit(request.headers(), authority) {
+        let response = match self.transport.admit(request.headers(), authority) {
             Ok(()) => self.server.answer(request).await,
             Err(failure) => self.server.refuse(failure, &request.into_parts().0).await,
         };
@@ -126,13 +126,13 @@ mod tests {
     fn web_pages_are_turned_away_everywhere() {
         let mut headers = HeaderMap::new();
         headers.insert("host", http::HeaderValue::from_static("localhost"));
-        let tcp = Entrance::Tcp("127.0.0.1:1".parse().expect("an address"));
-        assert!(tcp.admit(&headers, None).is_ok() && Entrance::Unix.admit(&headers, None).is_ok());
+        let tcp = Transport::Tcp("127.0.0.1:1".parse().expect("an address"));
+        assert!(tcp.admit(&headers, None).is_ok() && Transport::Unix.admit(&headers, None).is_ok());
         let code = |headers: &HeaderMap, authority| tcp.admit(headers, authority).map_err(|f| f.code());
         assert_eq!(code(&headers, Some("evil.example")), Err(403));
         assert_eq!(code(&HeaderMap::new(), None), Err(400));
         headers.insert("origin", http::HeaderValue::from_static("null"));
         assert_eq!(code(&headers, None), Err(403));
-        assert!(Entrance::Unix.admit(&headers, None).is_err());
+        assert!(Transport::Unix.admit(&headers, None).is_err());
     }
 }

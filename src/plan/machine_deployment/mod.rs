@@ -40,7 +40,7 @@ pub struct Observed {
 
 /// Why a step is due, or what holds it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Because {
+pub enum Why {
     /// With the difference that made it necessary.
     NewSet(String),
     /// The notes of the rules that set its replicas, or that its labels follow the deployment.
@@ -53,7 +53,7 @@ pub enum Because {
     UnknownStrategy(String),
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NewSet(why) => f.write_str(why),
@@ -72,7 +72,7 @@ impl fmt::Display for Because {
     }
 }
 
-impl Rule for Because {
+impl Rule for Why {
     fn name(&self) -> &'static str {
         match self {
             Self::NewSet(_) => "new-machine-set",
@@ -113,7 +113,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         on_delete::scale(&mut rollout);
     } else {
         let strategy = observed.deployment.spec.rollout.as_ref().and_then(|r| r.strategy.as_ref());
-        plan.block(Because::UnknownStrategy(strategy.map(|s| s.type_.clone()).unwrap_or_default()));
+        plan.block(Why::UnknownStrategy(strategy.map(|s| s.type_.clone()).unwrap_or_default()));
         return plan;
     }
     rollout.write(observed, &mut plan);
@@ -201,7 +201,7 @@ impl Rollout {
             }
             None if paused => None,
             None if !observed.missing_templates.is_empty() => {
-                plan.block(Because::TemplatesMissing(observed.missing_templates.clone()));
+                plan.block(Why::TemplatesMissing(observed.missing_templates.clone()));
                 return None;
             }
             None => Some(Share::of(None, desired::new_set(deployment, &observed.suffix, &identified.old))),
@@ -234,7 +234,7 @@ impl Rollout {
         let revision = revision.unwrap_or_default();
         if annotation(&observed.deployment, names::annotation::REVISION) != Some(revision) {
             let body = json!({"metadata": {"annotations": {names::annotation::REVISION: revision}}});
-            plan.step(Write::Patch { object: ObjectRef::of(&observed.deployment), body }, Because::Revision);
+            plan.step(Write::Patch { object: ObjectRef::of(&observed.deployment), body }, Why::Revision);
         }
     }
 }
@@ -248,16 +248,16 @@ fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, 
         let why = create_reason.unwrap_or("no MachineSet matches the template").to_owned();
         let message =
             format!("Created MachineSet {} with {} replicas", ObjectKey::of(&after), share.replicas());
-        plan.step(Write::create(&after), Because::NewSet(why.clone()));
-        plan.step(event("SuccessfulCreate", message), Because::NewSet(why));
+        plan.step(Write::create(&after), Why::NewSet(why.clone()));
+        plan.step(event("SuccessfulCreate", message), Why::NewSet(why));
         return;
     };
     let Some(patch) = Write::difference(live.as_ref(), &after) else { return };
     if share.replicas() == share.spec {
-        plan.step(patch, Because::Propagation);
+        plan.step(patch, Why::Propagation);
         return;
     }
-    let because = Because::Replicas(share.notes.join(", "));
+    let because = Why::Replicas(share.notes.join(", "));
     let direction = if share.replicas() < share.spec { "down" } else { "up" };
     let message =
         format!("Scaled {direction} MachineSet {}: {} -> {}", share.name(), share.spec, share.replicas());
@@ -285,12 +285,12 @@ fn clean_up(observed: &Observed, rollout: &Rollout, plan: &mut Plan) {
             && live.metadata.deletion_timestamp.is_none()
             && observed_generation >= live.metadata.generation
         {
-            plan.step(Write::Delete { object: ObjectRef::of(live.as_ref()) }, Because::RolledOut);
+            plan.step(Write::Delete { object: ObjectRef::of(live.as_ref()) }, Why::RolledOut);
             let message = format!("Deleted MachineSet {:?}", share.name());
             let about = ObjectRef::of(deployment);
             plan.step(
                 Write::Event { about, warning: false, reason: "SuccessfulDelete", message },
-                Because::RolledOut,
+                Why::RolledOut,
             );
         }
     }
@@ -300,7 +300,7 @@ fn clean_up(observed: &Observed, rollout: &Rollout, plan: &mut Plan) {
 fn delete(observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     for set in observed.sets.iter().filter(|s| s.metadata.deletion_timestamp.is_none()) {
-        plan.step(Write::Delete { object: ObjectRef::of(set.as_ref()) }, Because::Deleting);
+        plan.step(Write::Delete { object: ObjectRef::of(set.as_ref()) }, Why::Deleting);
     }
     plan
 }
