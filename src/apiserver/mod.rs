@@ -70,6 +70,7 @@ use flow::{Class, Flow, Permit};
 use handler::Asked;
 use newcomers::Newcomer;
 use object::Record;
+use registry::metrics::MoreMetrics;
 use registry::offload::Lane;
 use registry::{Draft, Registry, Subject, definitions, gc, housekeeping};
 use request::auth::Role;
@@ -188,6 +189,11 @@ impl ApiServer {
     /// Replaces the tokens: a request with an earlier one is answered 401 from now on.
     pub fn replace_tokens(&self, tokens: Tokens) {
         self.server.tokens.store(Arc::new(tokens));
+    }
+
+    /// Adds lines of another part of the process to `/metrics`. Only the first call counts.
+    pub fn append_metrics(&self, more: MoreMetrics) {
+        self.server.registry.metrics.append(more);
     }
 
     /// A handle whose requests come from `identity`.

@@ -264,6 +264,7 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// What the controllers did: their last runs, and sums since the start.
     #[must_use]
     pub fn trace(&self) -> &Trace {
         &self.trace

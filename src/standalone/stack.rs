@@ -62,6 +62,10 @@ impl Stack {
         .await?;
         let connection = || in_process(server.clone(), "engine", "default", false);
         let engine = options.engine.then(|| RunningEngine::start(connection(), &options));
+        if let Some(engine) = &engine {
+            let trace = engine.handle().trace().clone();
+            server.append_metrics(Box::new(move || trace.metrics()));
+        }
         Ok(Self { server, engine })
     }
 

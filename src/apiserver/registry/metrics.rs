@@ -2,22 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use http::{Method, StatusCode};
 use parking_lot::Mutex;
 
 use crate::store::Revision;
 
+/// Lines of another part of the process.
+pub type MoreMetrics = Box<dyn Fn() -> String + Send + Sync>;
+
 /// Counters since the start.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Metrics {
     /// By method and code.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    more: OnceLock<MoreMetrics>,
 }
 
 impl Metrics {
     pub fn count(&self, method: &Method, code: StatusCode) {
         *self.requests.lock().entry((word(method), code.as_u16())).or_default() += 1;
+    }
+
+    /// Adds lines of another part of the process, such as an engine, to the text. Only the first call counts.
+    pub fn append(&self, more: MoreMetrics) {
+        let _ = self.more.set(more);
     }
 
     /// Prometheus text format 0.0.4. The names are kube-apiserver's where it has such a number.
@@ -42,6 +52,9 @@ impl Metrics {
         number("capstan_store_revision", "gauge", "Revision of the last write.", &plain(revision));
         let resources = u64::try_from(resources).unwrap_or(u64::MAX);
         number("capstan_served_resources", "gauge", "Kinds served, by version.", &plain(resources));
+        if let Some(more) = self.more.get() {
+            text.push_str(&more());
+        }
         text
     }
 }

@@ -12,7 +12,7 @@ pub mod gc;
 pub mod housekeeping;
 pub mod identity;
 pub mod list;
-mod metrics;
+pub mod metrics;
 pub mod offload;
 mod ownership;
 mod update;
