@@ -16,7 +16,7 @@ use super::parts::{
     has_health_check,
 };
 use super::value::{at, full_name, is_defined, items_at, text};
-use super::{Request, Review, class_patches, topology};
+use super::{Request, Review, class_patches, class_use};
 use crate::api::admission::Need;
 use crate::api::names::annotation as key;
 use crate::api::version;
@@ -29,7 +29,7 @@ const CLUSTERS_SHOWN: usize = 3;
 
 /// An update is checked against every Cluster that uses the class.
 pub(super) fn needs(request: &Request<'_>, _: &Value) -> Vec<Need> {
-    if request.old.is_some() { topology::clusters() } else { Vec::new() }
+    if request.old.is_some() { class_use::clusters() } else { Vec::new() }
 }
 
 /// Names of the classes in a list of workers.
@@ -62,7 +62,7 @@ pub(super) fn check(review: &Review<'_>, out: &mut Findings) {
     if let Some(old) = review.old {
         check_compatible(old, class, out);
         let clusters: Vec<&Value> =
-            review.known.all("Cluster").iter().filter(|cluster| topology::uses(cluster, class)).collect();
+            review.known.all("Cluster").iter().filter(|cluster| class_use::uses(cluster, class)).collect();
         check_use(old, class, &clusters, out);
     }
 }
@@ -341,7 +341,7 @@ pub(super) fn check_autoscaled_replicas(cluster: &Value, class: Option<&Value>, 
 /// Why the class cannot be deleted; `clusters` are all there are.
 pub(super) fn deletion_refusal(class: &Value, clusters: &[Value]) -> Option<String> {
     let users: Vec<String> =
-        clusters.iter().filter(|cluster| topology::uses(cluster, class)).map(full_name).collect();
+        clusters.iter().filter(|cluster| class_use::uses(cluster, class)).map(full_name).collect();
     if users.is_empty() {
         return None;
     }

@@ -13,6 +13,7 @@ mod addresses;
 mod bootstrap;
 mod class;
 mod class_patches;
+mod class_use;
 mod cluster;
 mod control_plane;
 mod coredns;
@@ -31,7 +32,7 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::api::admission::{Admission, Known, Need, Refusal, Request, Why};
+use crate::api::admission::{Admission, Known, Need, Refusal, RefusalReason, Request};
 use crate::api::names::{
     ADDONS_GROUP, BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, IPAM_GROUP,
     RUNTIME_GROUP, VERSION, annotation,
@@ -175,12 +176,15 @@ impl Rules {
 
     fn refuse(&self, purpose: &str, object: &Value, causes: Vec<Cause>) -> Refusal {
         let why = match self.answer {
-            Answer::Invalid { group } => {
-                Why::Invalid { group, kind: self.kind.to_owned(), name: name_of(object).to_owned(), causes }
-            }
+            Answer::Invalid { group } => RefusalReason::Invalid {
+                group,
+                kind: self.kind.to_owned(),
+                name: name_of(object).to_owned(),
+                causes,
+            },
             Answer::Denied => {
                 let texts: Vec<String> = causes.iter().map(Cause::to_string).collect();
-                Why::Denied(match texts.as_slice() {
+                RefusalReason::Denied(match texts.as_slice() {
                     [one] => one.clone(),
                     many => format!("[{}]", many.join(", ")),
                 })
@@ -202,7 +206,9 @@ impl Admission for Webhooks {
     fn mutate(&self, request: &Request<'_>, new: &mut Value) -> Result<(), Refusal> {
         let Some(rules) = rules_for(request.group, request.kind, new) else { return Ok(()) };
         (rules.default)(request, new).map_err(|denial| match denial {
-            Denial::Sentence(why) => Refusal { webhook: rules.webhook("default"), why: Why::Denied(why) },
+            Denial::Sentence(why) => {
+                Refusal { webhook: rules.webhook("default"), why: RefusalReason::Denied(why) }
+            }
             Denial::Cause(cause) => rules.refuse("default", new, vec![cause]),
         })
     }
@@ -228,7 +234,7 @@ impl Admission for Webhooks {
     }
 
     fn needs_for_delete(&self, group: &str, kind: &str) -> Vec<Need> {
-        if (group, kind) == (CORE_GROUP, topology::CLASS) { topology::clusters() } else { Vec::new() }
+        if (group, kind) == (CORE_GROUP, topology::CLASS) { class_use::clusters() } else { Vec::new() }
     }
 
     fn check_delete(&self, group: &str, kind: &str, object: &Value, known: &Known) -> Result<(), Refusal> {
@@ -239,7 +245,7 @@ impl Admission for Webhooks {
             let [group, kind, name] = [group, kind, name_of(object)].map(str::to_owned);
             Err(Refusal {
                 webhook: rules.webhook("validation"),
-                why: Why::Forbidden { group, kind, name, why },
+                why: RefusalReason::Forbidden { group, kind, name, why },
             })
         })
     }
@@ -250,7 +256,7 @@ impl Admission for Webhooks {
         }
         control_plane::check_scale(object, replicas).map_err(|why| Refusal {
             webhook: "validation-scale.kubeadmcontrolplane.controlplane.cluster.x-k8s.io".to_owned(),
-            why: Why::Denied(why.to_owned()),
+            why: RefusalReason::Denied(why.to_owned()),
         })
     }
 }

@@ -10,9 +10,10 @@ use std::collections::BTreeSet;
 use semver::Version;
 use serde_json::{Value, json};
 
+use super::class_use::class_key;
 use super::finding::Findings;
 use super::parts::{check_health_limits, check_max_in_flight, has_health_check};
-use super::value::{annotation, at, full_name, is_defined, items_at, text};
+use super::value::{annotation, at, is_defined, items_at, text};
 use super::{Request, Review, class};
 use crate::api::admission::{Need, Sought};
 use crate::api::names::{CORE_GROUP, annotation as key, label};
@@ -22,17 +23,6 @@ pub(super) const CLASS: &str = "ClusterClass";
 
 const VERSION_FIELD: &str = "spec.topology.version";
 const CLASS_FIELD: &str = "spec.topology.class";
-
-/// Namespace and name of the class; empty without a topology.
-pub(super) fn class_key(cluster: &Value) -> (&str, &str) {
-    let class = at(cluster, "/spec/topology/classRef");
-    let own = text(cluster, "/metadata/namespace");
-    if !is_defined(at(cluster, "/spec/topology")) {
-        return ("", "");
-    }
-    let namespace = text(class, "/namespace");
-    (if namespace.is_empty() { own } else { namespace }, text(class, "/name"))
-}
 
 /// The classes, and before a change of the version everything that runs.
 pub(super) fn needs(request: &Request<'_>, cluster: &Value) -> Vec<Need> {
@@ -345,15 +335,4 @@ fn check_class_change(review: &Review<'_>, old: &Value, class: &Value, out: &mut
             out.forbidden(CLASS_FIELD, &detail);
         }
     }
-}
-
-/// Does this Cluster use the class of this key?
-pub(super) fn uses(cluster: &Value, class: &Value) -> bool {
-    let (namespace, name) = class_key(cluster);
-    !name.is_empty() && format!("{namespace}/{name}") == full_name(class)
-}
-
-/// Every Cluster, to find those that use a class.
-pub(super) fn clusters() -> Vec<Need> {
-    vec![Need::of(CORE_GROUP, "Cluster", "", "")]
 }

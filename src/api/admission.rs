@@ -89,12 +89,12 @@ impl Known {
 pub struct Refusal {
     /// As upstream names it: `validation.machine.cluster.x-k8s.io`.
     pub webhook: String,
-    pub why: Why,
+    pub why: RefusalReason,
 }
 
 /// The three ways in which webhooks refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum RefusalReason {
     /// The object is not valid: 422 with these causes.
     Invalid { group: &'static str, kind: String, name: String, causes: Vec<Cause> },
     /// 403 with one sentence, without the object's name.
@@ -108,8 +108,8 @@ impl Refusal {
     #[must_use]
     pub fn findings(&self) -> Vec<String> {
         match &self.why {
-            Why::Invalid { causes, .. } => causes.iter().map(Cause::to_string).collect(),
-            Why::Denied(why) | Why::Forbidden { why, .. } => vec![why.clone()],
+            RefusalReason::Invalid { causes, .. } => causes.iter().map(Cause::to_string).collect(),
+            RefusalReason::Denied(why) | RefusalReason::Forbidden { why, .. } => vec![why.clone()],
         }
     }
 }

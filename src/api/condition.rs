@@ -2,16 +2,6 @@
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::bootstrap::KubeadmConfig;
-use super::cluster::Cluster;
-use super::control_plane::KubeadmControlPlane;
-use super::dev::{DevCluster, DevMachine};
-use super::machine::Machine;
-use super::machine_deployment::MachineDeployment;
-use super::machine_health_check::MachineHealthCheck;
-use super::machine_pool::MachinePool;
-use super::machine_set::MachineSet;
-
 /// The three values of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Status {
@@ -55,33 +45,6 @@ pub trait Conditioned {
     /// Makes an empty status when there is none.
     fn conditions_mut(&mut self) -> &mut Vec<Condition>;
 }
-
-macro_rules! conditioned {
-    ($($kind:ty),+ $(,)?) => {$(
-        impl Conditioned for $kind {
-            fn conditions(&self) -> &[Condition] {
-                self.status.as_ref().map_or(&[], |status| &status.conditions)
-            }
-
-            fn conditions_mut(&mut self) -> &mut Vec<Condition> {
-                &mut self.status.get_or_insert_default().conditions
-            }
-        }
-    )+};
-}
-
-conditioned!(
-    Cluster,
-    Machine,
-    MachineSet,
-    MachineDeployment,
-    MachinePool,
-    MachineHealthCheck,
-    KubeadmControlPlane,
-    KubeadmConfig,
-    DevCluster,
-    DevMachine,
-);
 
 /// The condition of type `type_`, if the list has one.
 #[must_use]

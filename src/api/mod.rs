@@ -6,6 +6,7 @@ pub mod admission;
 pub mod columns;
 pub mod condition;
 pub mod condition_types;
+mod conditioned;
 pub mod key;
 pub mod merge;
 pub mod name_template;

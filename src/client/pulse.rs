@@ -75,7 +75,7 @@ impl Pulse {
         self.0.doubt.notify_one();
     }
 
-    fn hear(&self) {
+    fn note_answer(&self) {
         *self.0.heard.lock() = Instant::now();
     }
 
@@ -211,11 +211,11 @@ where
             if answer.status().is_server_error() {
                 pulse.doubt();
             } else {
-                pulse.hear();
+                pulse.note_answer();
             }
             let heard = pulse.clone();
             let hearing: Hearing = Box::new(move |frame| {
-                heard.hear();
+                heard.note_answer();
                 frame
             });
             Ok(answer.map(|body| body.map_frame(hearing)))

@@ -2,7 +2,7 @@
 //! Must not know how the chain is drawn.
 
 use super::Fleet;
-use super::judge::{Judgement, Why, judge};
+use super::judge::{Basis, Judgement, judge};
 use super::row::{Condition, Counters, Kind, Row, RowId};
 use crate::api::condition_types::{Role, condition_type};
 use crate::status::verdict::Verdict;
@@ -74,10 +74,10 @@ impl Fleet {
 }
 
 /// The judgement rests on something that no object below explains better.
-fn is_root_cause(row: &Row, why: Why) -> bool {
+fn is_root_cause(row: &Row, why: Basis) -> bool {
     match why {
-        Why::Paused => true,
-        Why::Condition(at) => {
+        Basis::Paused => true,
+        Basis::Condition(at) => {
             condition_type(&row.conditions[at].type_).is_some_and(|type_| type_.role == Role::Root)
         }
         _ => false,
@@ -85,23 +85,23 @@ fn is_root_cause(row: &Row, why: Why) -> bool {
 }
 
 fn hop(id: RowId, row: &Row, verdict: Verdict, judgement: Judgement) -> Hop {
-    let condition = if let Why::Condition(at) = judgement.why { Some(&row.conditions[at]) } else { None };
+    let condition = if let Basis::Condition(at) = judgement.why { Some(&row.conditions[at]) } else { None };
     Hop { id, verdict, condition: condition.map(|c| c.type_.as_ref().into()), words: words(row, judgement) }
 }
 
 /// The evidence for a judgement in a few words; empty for "nothing".
 pub(super) fn words(row: &Row, judgement: Judgement) -> String {
     match judgement.why {
-        Why::Nothing => String::new(),
-        Why::Condition(at) => of_condition(&row.conditions[at]),
-        Why::NotReported => "no status reported yet".to_owned(),
-        Why::Deleting => "deleting".to_owned(),
-        Why::Paused => "paused with changes pending".to_owned(),
-        Why::Behind => {
+        Basis::Nothing => String::new(),
+        Basis::Condition(at) => of_condition(&row.conditions[at]),
+        Basis::NotReported => "no status reported yet".to_owned(),
+        Basis::Deleting => "deleting".to_owned(),
+        Basis::Paused => "paused with changes pending".to_owned(),
+        Basis::Behind => {
             format!("status is behind spec (generation {} of {})", row.observed_generation, row.generation)
         }
-        Why::Counters => row.counters().map_or_else(String::new, of_counters),
-        Why::Phase => row.phase.to_string(),
+        Basis::Counters => row.counters().map_or_else(String::new, of_counters),
+        Basis::Phase => row.phase.to_string(),
     }
 }
 

@@ -34,7 +34,7 @@ const LEGACY_MOVES: [&str; 4] =
 
 /// Why a judgement is what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum Basis {
     Nothing,
     /// Index into the row's conditions.
     Condition(usize),
@@ -54,14 +54,14 @@ pub enum Why {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
     pub verdict: Verdict,
-    pub why: Why,
+    pub why: Basis,
 }
 
 /// Judges `row` at `now_s` (seconds since the epoch; 0 when time is unknown, which then excuses nothing
 /// and accuses nothing).
 #[must_use]
 pub fn judge(row: &Row, now_s: u32) -> Judgement {
-    let mut rules = Rules { row, now_s, found: Judgement { verdict: Verdict::Ok, why: Why::Nothing } };
+    let mut rules = Rules { row, now_s, found: Judgement { verdict: Verdict::Ok, why: Basis::Nothing } };
     rules.run();
     rules.found
 }
@@ -92,12 +92,12 @@ impl<'a> Rules<'a> {
             self.counters();
         }
         if self.row.status_is_behind() {
-            self.claim(Verdict::Progressing, Why::Behind);
+            self.claim(Verdict::Progressing, Basis::Behind);
         }
         let paused = self.row.paused || self.status("Paused") == Some(Status::True);
         if paused && self.found.verdict != Verdict::Ok {
             // Whatever is going on, it stands still until somebody resumes it.
-            self.claim(Verdict::Blocked, Why::Paused);
+            self.claim(Verdict::Blocked, Basis::Paused);
         }
     }
 
@@ -119,7 +119,7 @@ impl<'a> Rules<'a> {
     }
 
     /// The worst claim stays; of equal ones the first.
-    fn claim(&mut self, verdict: Verdict, why: Why) {
+    fn claim(&mut self, verdict: Verdict, why: Basis) {
         if verdict > self.found.verdict {
             self.found = Judgement { verdict, why };
         }
@@ -140,8 +140,10 @@ impl<'a> Rules<'a> {
     /// A positive condition: `False` is `fault`, `Unknown` is unknown.
     fn when(&mut self, type_: &str, fault: Verdict) {
         match self.find(type_) {
-            Some((at, c)) if c.status == Status::False => self.claim(fault, Why::Condition(at)),
-            Some((at, c)) if c.status == Status::Unknown => self.claim(Verdict::Unknown, Why::Condition(at)),
+            Some((at, c)) if c.status == Status::False => self.claim(fault, Basis::Condition(at)),
+            Some((at, c)) if c.status == Status::Unknown => {
+                self.claim(Verdict::Unknown, Basis::Condition(at))
+            }
             _ => {}
         }
     }
@@ -154,23 +156,23 @@ impl<'a> Rules<'a> {
 
     fn not_reported(&mut self) {
         let fresh = self.passed_s(self.row.created_s) <= FIRST_REPORT_S && self.now_s != 0;
-        self.claim(if fresh { Verdict::Progressing } else { Verdict::Unknown }, Why::NotReported);
+        self.claim(if fresh { Verdict::Progressing } else { Verdict::Unknown }, Basis::NotReported);
     }
 
     fn deleting(&mut self) {
         let condition = self.find("Deleting").filter(|(_, c)| c.status == Status::True);
-        let why = condition.map_or(Why::Deleting, |(at, _)| Why::Condition(at));
+        let why = condition.map_or(Basis::Deleting, |(at, _)| Basis::Condition(at));
         self.claim(Verdict::Progressing, why);
         if let Some((at, ready)) = self.find("Ready")
             && [DELAY_CAUSE, OVERDUE].iter().any(|text| ready.message.contains(text))
         {
-            self.claim(Verdict::Blocked, Why::Condition(at));
+            self.claim(Verdict::Blocked, Basis::Condition(at));
         }
         if let Some((at, c)) = condition
             && (c.reason.as_ref() == "InternalError"
                 || self.passed_s(self.row.deleting_since_s) > BLOCKED_AFTER_S)
         {
-            self.claim(Verdict::Degraded, Why::Condition(at));
+            self.claim(Verdict::Degraded, Basis::Condition(at));
         }
     }
 
@@ -191,7 +193,7 @@ impl<'a> Rules<'a> {
                 }
                 (Status::False, Severity::Warning | Severity::None) => Verdict::Progressing,
             };
-            self.claim(verdict, Why::Condition(at));
+            self.claim(verdict, Basis::Condition(at));
         }
     }
 
@@ -204,14 +206,14 @@ impl<'a> Rules<'a> {
             let first = ["InfrastructureReady", "ControlPlaneInitialized", "Available"]
                 .iter()
                 .find_map(|t| self.find(t).filter(|(_, c)| c.status != Status::True));
-            self.claim(verdict, first.map_or(Why::NotReported, |(at, _)| Why::Condition(at)));
+            self.claim(verdict, first.map_or(Basis::NotReported, |(at, _)| Basis::Condition(at)));
             return self.topology();
         }
         if let Some((at, c)) = self.find("RemoteConnectionProbe")
             && c.status != Status::True
         {
             // What the controllers say about the workload is then an echo of not knowing.
-            self.claim(Verdict::Unknown, Why::Condition(at));
+            self.claim(Verdict::Unknown, Basis::Condition(at));
         } else {
             self.when("ControlPlaneAvailable", Verdict::Degraded);
             self.when_lasting("WorkersAvailable");
@@ -238,7 +240,7 @@ impl<'a> Rules<'a> {
             reason if reason.ends_with("UpgradeDeferred") => Verdict::Blocked,
             _ => Verdict::Progressing,
         };
-        self.claim(verdict, Why::Condition(at));
+        self.claim(verdict, Basis::Condition(at));
     }
 
     fn control_plane(&mut self) {
@@ -249,7 +251,7 @@ impl<'a> Rules<'a> {
             let at = self.find("Initialized").or(self.find("Available"));
             self.claim(
                 if late { Verdict::Degraded } else { Verdict::Progressing },
-                at.map_or(Why::NotReported, |(at, _)| Why::Condition(at)),
+                at.map_or(Basis::NotReported, |(at, _)| Basis::Condition(at)),
             );
             return self.moves();
         }
@@ -262,7 +264,7 @@ impl<'a> Rules<'a> {
                 Some((at, c))
                     if moving && c.status != Status::True && c.reason.as_ref() != "ConnectionDown" =>
                 {
-                    self.claim(Verdict::Progressing, Why::Condition(at));
+                    self.claim(Verdict::Progressing, Basis::Condition(at));
                 }
                 _ => self.when(type_, Verdict::Degraded),
             }
@@ -273,7 +275,9 @@ impl<'a> Rules<'a> {
     fn deployment(&mut self) {
         match self.find("MachinesReady") {
             // Machines that nobody sees count as not available upstream; here they stay unknown.
-            Some((at, c)) if c.status == Status::Unknown => self.claim(Verdict::Unknown, Why::Condition(at)),
+            Some((at, c)) if c.status == Status::Unknown => {
+                self.claim(Verdict::Unknown, Basis::Condition(at))
+            }
             _ => self.when_lasting("Available"),
         }
         self.moves();
@@ -284,13 +288,13 @@ impl<'a> Rules<'a> {
             let Some((at, c)) = self.find(type_) else { continue };
             match c.status {
                 Status::False => {}
-                Status::Unknown => self.claim(Verdict::Unknown, Why::Condition(at)),
+                Status::Unknown => self.claim(Verdict::Unknown, Basis::Condition(at)),
                 Status::True => {
                     let blocked = c.message.contains(BLOCKED_BECAUSE)
                         && (needs_somebody(&c.message) || self.passed_s(c.since_s) > BLOCKED_AFTER_S);
                     let failed = c.reason.as_ref() == "InPlaceUpdateFailed";
                     let verdict = if blocked || failed { Verdict::Blocked } else { Verdict::Progressing };
-                    self.claim(verdict, Why::Condition(at));
+                    self.claim(verdict, Basis::Condition(at));
                 }
             }
         }
@@ -298,10 +302,10 @@ impl<'a> Rules<'a> {
             match self.find(type_) {
                 // The Machines themselves tell progress from fault.
                 Some((at, c)) if c.status == Status::False => {
-                    self.claim(Verdict::Progressing, Why::Condition(at));
+                    self.claim(Verdict::Progressing, Basis::Condition(at));
                 }
                 Some((at, c)) if c.status == Status::Unknown && self.row.kind == Kind::MachineSet => {
-                    self.claim(Verdict::Progressing, Why::Condition(at));
+                    self.claim(Verdict::Progressing, Basis::Condition(at));
                 }
                 _ => {}
             }
@@ -311,24 +315,24 @@ impl<'a> Rules<'a> {
     /// A MachinePool has no conditions but `Paused` at v1.14.0: phase and counters speak.
     fn pool(&mut self) {
         match self.row.phase.as_ref() {
-            "Failed" => self.claim(Verdict::Degraded, Why::Phase),
+            "Failed" => self.claim(Verdict::Degraded, Basis::Phase),
             "Running" => {}
             "" | "Unknown" => self.not_reported(),
-            _ => self.claim(Verdict::Progressing, Why::Phase),
+            _ => self.claim(Verdict::Progressing, Basis::Phase),
         }
     }
 
     fn machine(&mut self) {
         if let Some((at, c)) = self.find("OwnerRemediated").filter(|(_, c)| c.status == Status::False) {
             let stuck = c.reason.as_ref() == "CannotBeRemediated";
-            self.claim(if stuck { Verdict::Blocked } else { Verdict::Degraded }, Why::Condition(at));
+            self.claim(if stuck { Verdict::Blocked } else { Verdict::Degraded }, Basis::Condition(at));
         }
         self.moves();
         for type_ in MACHINE_READY_PARTS.iter().chain(&CONTROL_PLANE_GATES) {
             if let Some((at, c)) = self.find(type_)
                 && c.status != Status::True
             {
-                self.claim(self.part(c), Why::Condition(at));
+                self.claim(self.part(c), Basis::Condition(at));
             }
         }
         if self.found.verdict == Verdict::Ok {
@@ -337,7 +341,7 @@ impl<'a> Rules<'a> {
         }
         for type_ in ["Available", "UpToDate"] {
             if let Some((at, _)) = self.find(type_).filter(|(_, c)| c.status != Status::True) {
-                self.claim(Verdict::Progressing, Why::Condition(at));
+                self.claim(Verdict::Progressing, Basis::Condition(at));
             }
         }
     }
@@ -363,7 +367,7 @@ impl<'a> Rules<'a> {
         let Some(c) = self.row.counters() else { return };
         let Some(desired) = c.desired else { return };
         if [c.current, c.ready, c.available, c.up_to_date].into_iter().flatten().any(|n| n != desired) {
-            self.claim(Verdict::Progressing, Why::Counters);
+            self.claim(Verdict::Progressing, Basis::Counters);
         }
     }
 }

@@ -35,7 +35,7 @@ pub use conditions::conditions_of;
 pub use delta::{Delta, Feed, FeedKey, FeedState};
 pub use details::{ConditionLine, Details, Link, Relation, Target, Tone, condition_lines};
 pub use intern::Interner;
-pub use judge::{Judgement, Why, judge};
+pub use judge::{Basis, Judgement, judge};
 pub use line::{Line, Tag};
 pub use order::{By, Candidate, Candidates, Floor, Match, Query, Sort};
 pub use row::{

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Taint};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::boot::{Boot, Phase};
@@ -13,8 +15,8 @@ use super::etcd::Etcd;
 use super::faults::{Fault, Faults};
 use super::kubeadm::{self, NodeFacts};
 use super::tenants::{TenantSpec, Tenants};
-use super::workload::patched;
 use crate::api::key::ObjectKey;
+use crate::api::merge;
 use crate::time::Timestamp;
 use crate::workload::nodes::{NodeIdentity, provider_id};
 use crate::workload::{Addon, Announcement, Connection, Eviction, FAILURES_MAX, WorkloadError};
@@ -437,4 +439,16 @@ fn turn_ready(node: &mut Node, status: &str, at: Timestamp) {
 /// Whole intervals in a span, at least 0.
 fn whole_intervals(span: TimeDelta, interval: TimeDelta) -> i32 {
     i32::try_from((span.num_milliseconds() / interval.num_milliseconds()).max(0)).unwrap_or(i32::MAX)
+}
+
+/// A merge patch on a typed object.
+pub(super) fn patched<T: Serialize + DeserializeOwned>(
+    object: &T,
+    patch: &Value,
+) -> Result<T, WorkloadError> {
+    let refused =
+        |error: serde_json::Error| WorkloadError::Refused(format!("the patch does not fit: {error}"));
+    let mut value = serde_json::to_value(object).map_err(refused)?;
+    merge::apply(&mut value, patch);
+    serde_json::from_value(value).map_err(refused)
 }

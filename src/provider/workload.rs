@@ -8,15 +8,13 @@ use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::faults::Fault;
+use super::sim_cluster::patched;
 use super::world::World;
 use crate::api::key::ObjectKey;
-use crate::api::merge;
 use crate::time::Timestamp;
 use crate::workload::{
     Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError,
@@ -165,16 +163,4 @@ impl Workload for World {
             Ok(())
         })
     }
-}
-
-/// A merge patch on a typed object.
-pub(super) fn patched<T: Serialize + DeserializeOwned>(
-    object: &T,
-    patch: &Value,
-) -> Result<T, WorkloadError> {
-    let refused =
-        |error: serde_json::Error| WorkloadError::Refused(format!("the patch does not fit: {error}"));
-    let mut value = serde_json::to_value(object).map_err(refused)?;
-    merge::apply(&mut value, patch);
-    serde_json::from_value(value).map_err(refused)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value, json};
 
-use super::compute::Outcome;
+use super::outcome::Outcome;
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectKey;
 use crate::api::machine::ReadinessGate;

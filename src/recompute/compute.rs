@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::class::class_status;
 use super::gather;
 use super::kept::{Kept, kept, without_nodes};
+use super::outcome::Outcome;
 use super::topology::topology_reconciled;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
@@ -58,14 +59,6 @@ impl Computed {
         let why = self.left.as_ref()?;
         Some(format!("{} {} is not judged: {why}", self.kind.name(), self.key))
     }
-}
-
-/// What became of a status.
-pub(super) enum Outcome<K> {
-    New(K),
-    Left(String),
-    /// Little can be said, because of this.
-    Broken(K, String),
 }
 
 /// All objects whose status can be computed, by kind and name.

@@ -9,6 +9,7 @@ pub mod compute;
 pub mod diff;
 mod gather;
 pub mod kept;
+mod outcome;
 mod topology;
 
 #[cfg(test)]

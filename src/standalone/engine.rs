@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::stack::StackOptions;
+use super::options::StackOptions;
 use crate::client::Connection;
 use crate::controllers;
 use crate::engine::{Engine, EngineOptions, Handle};

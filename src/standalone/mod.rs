@@ -3,5 +3,6 @@
 
 pub mod engine;
 pub mod load;
+pub mod options;
 pub mod pending;
 pub mod stack;

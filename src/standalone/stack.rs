@@ -4,38 +4,14 @@
 use std::sync::Arc;
 
 use super::engine::RunningEngine;
+pub use super::options::StackOptions;
 use crate::admission::Webhooks;
 use crate::api::crds;
-use crate::apiserver::{ApiServer, Identity, OpenError, Options, Tokens};
+use crate::apiserver::{ApiServer, Identity, OpenError, Options};
 use crate::client::{Connection, in_process};
 use crate::engine::Handle;
-use crate::engine::lease::LeaseOptions;
 use crate::provider::World;
-use crate::rng::Rng;
 use crate::store::Store;
-use crate::time::Clock;
-
-/// How a stack runs.
-#[derive(Clone, Debug)]
-pub struct StackOptions {
-    pub clock: Clock,
-    pub rng: Rng,
-    /// Divides every simulated duration and the distance between runs; above 0.
-    pub time_scale: f64,
-    pub tokens: Tokens,
-    /// False: only the API server.
-    pub engine: bool,
-    /// Compete for this lease and reconcile only while holding it. `None`: alone with its store.
-    pub lease: Option<LeaseOptions>,
-}
-
-impl StackOptions {
-    /// An engine alone with its store, in real time, and tokens that are not known anywhere else.
-    #[must_use]
-    pub fn new(clock: Clock, rng: Rng) -> Self {
-        Self { clock, rng, time_scale: 1.0, tokens: Tokens::random(), engine: true, lease: None }
-    }
-}
 
 /// A running stack. Dropping it stops everything without waiting.
 pub struct Stack {

@@ -11,7 +11,6 @@ pub mod machine_template;
 pub mod machines;
 pub mod remediation;
 pub mod selector;
-pub mod up_to_date;
 pub mod verdict;
 pub mod versions;
 

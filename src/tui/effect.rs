@@ -47,7 +47,7 @@ pub enum Effect {
 
 /// What came of an effect. Errors are sentences already: nothing here decides on their kind.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum EffectOutcome {
     Theme(Result<Box<Theme>, FileError>),
     Keymap(Result<Box<Keymap>, FileError>),
     Followed { target: Target, subject: Subject },

@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::effect::{Effect, Outcome};
+use super::effect::{Effect, EffectOutcome};
 use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
 use super::runner::{Loading, Runner, SourceHandle};
@@ -44,7 +44,7 @@ pub enum Exit {
 struct Inbox {
     inputs: mpsc::Receiver<Input>,
     written: mpsc::Receiver<Written>,
-    outcomes: mpsc::Receiver<Outcome>,
+    outcomes: mpsc::Receiver<EffectOutcome>,
     signals: mpsc::Receiver<Signal>,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
 }

@@ -20,8 +20,8 @@ use std::str::FromStr;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use toml::de::DeTable;
 
-use super::command::{self, did_you_mean};
 use super::toml_file::{FileError, Library, Source};
+use crate::text::did_you_mean;
 
 /// Keymaps in the binary.
 pub const EMBEDDED: &[(&str, &str)] = &[
@@ -31,6 +31,9 @@ pub const EMBEDDED: &[(&str, &str)] = &[
 
 /// How deep `inherits` may go; more is a circle.
 const INHERIT_MAX: usize = 8;
+
+/// Whether a command line may be bound to a key; if not, why, in a sentence.
+pub type CheckLine = fn(&str) -> Result<(), String>;
 
 /// Where a binding holds. Every mode falls back to [`Mode::Global`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -215,8 +218,8 @@ impl Keymap {
     ///
     /// # Errors
     /// File, line and what was expected.
-    pub fn load(name: &str, config_dir: Option<&Path>) -> Result<Self, FileError> {
-        let mut keymap = load_at(name, &library(config_dir), false, 0)?;
+    pub fn load(name: &str, config_dir: Option<&Path>, check: CheckLine) -> Result<Self, FileError> {
+        let mut keymap = load_at(name, &library(config_dir), check, false, 0)?;
         name.clone_into(&mut keymap.name);
         Ok(keymap)
     }
@@ -283,7 +286,13 @@ pub fn library(config_dir: Option<&Path>) -> Library {
     Library::new("keymap", EMBEDDED, config_dir)
 }
 
-fn load_at(name: &str, library: &Library, built_in: bool, depth: usize) -> Result<Keymap, FileError> {
+fn load_at(
+    name: &str,
+    library: &Library,
+    check: CheckLine,
+    built_in: bool,
+    depth: usize,
+) -> Result<Keymap, FileError> {
     let source = library.open(name, built_in)?;
     let document = source.parse()?;
     let root = document.get_ref();
@@ -293,7 +302,7 @@ fn load_at(name: &str, library: &Library, built_in: bool, depth: usize) -> Resul
         }
         Some(value) => {
             let base = source.string(value, "`inherits`")?;
-            load_at(base, library, base == name, depth + 1).map_err(|e| {
+            load_at(base, library, check, base == name, depth + 1).map_err(|e| {
                 if e.message.starts_with("there is no") { source.error(&value.span(), e.message) } else { e }
             })?
         }
@@ -308,7 +317,7 @@ fn load_at(name: &str, library: &Library, built_in: bool, depth: usize) -> Resul
                 let Some(mode) = Mode::ALL.into_iter().find(|m| m.name() == entry) else {
                     return Err(source.error(&key.span(), unknown_mode(entry)));
                 };
-                read_mode(&source, source.table(value, "a mode")?, mode, &mut keymap)?;
+                read_mode(&source, source.table(value, "a mode")?, mode, check, &mut keymap)?;
             }
         }
     }
@@ -320,7 +329,13 @@ fn unknown_mode(entry: &str) -> String {
     format!("unknown mode `{entry}`{}; known: {}", did_you_mean(entry, known.into_iter()), known.join(", "))
 }
 
-fn read_mode(source: &Source, table: &DeTable<'_>, mode: Mode, keymap: &mut Keymap) -> Result<(), FileError> {
+fn read_mode(
+    source: &Source,
+    table: &DeTable<'_>,
+    mode: Mode,
+    check: CheckLine,
+    keymap: &mut Keymap,
+) -> Result<(), FileError> {
     let mut own: Vec<(Range<usize>, Binding)> = Vec::new();
     // In the order of the file: the first key of a command is the one that hints show.
     let mut entries: Vec<_> = table.iter().collect();
@@ -329,7 +344,7 @@ fn read_mode(source: &Source, table: &DeTable<'_>, mode: Mode, keymap: &mut Keym
         let keys = parse_chord(key.get_ref()).map_err(|e| source.error(&key.span(), e))?;
         let line = source.string(value, "a command line")?.to_owned();
         if !line.is_empty() {
-            command::check(&line).map_err(|e| source.error(&value.span(), e))?;
+            check(&line).map_err(|e| source.error(&value.span(), e))?;
         }
         let span = key.span();
         if let Some((other, clash)) = own.iter().find(|(_, b)| overlaps(&b.keys, &keys)) {
@@ -355,12 +370,13 @@ fn overlaps(a: &[KeyPress], b: &[KeyPress]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tui::command::check;
 
     fn load_text(text: &str) -> Result<Keymap, FileError> {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(dir.path().join("keymaps")).expect("a folder");
         std::fs::write(dir.path().join("keymaps/x.toml"), text).expect("a file");
-        Keymap::load("x", Some(dir.path()))
+        Keymap::load("x", Some(dir.path()), check)
     }
 
     fn keys(text: &str) -> Vec<KeyPress> {
@@ -388,7 +404,7 @@ mod tests {
     #[test]
     fn every_shipped_keymap_loads_and_is_described() {
         for (name, _) in EMBEDDED {
-            let keymap = Keymap::load(name, None).unwrap_or_else(|e| panic!("{e}"));
+            let keymap = Keymap::load(name, None, check).unwrap_or_else(|e| panic!("{e}"));
             assert!(!keymap.description.is_empty(), "{name}");
             for line in ["quit", "help", "prompt", "up", "down", "back"] {
                 assert!(!keymap.keys_for(Mode::Fleet, line).is_empty(), "{name} has no key for {line}");

@@ -72,7 +72,14 @@ pub async fn run(
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
     handles: BTreeMap<SourceId, SourceHandle>,
 ) -> Result<Exit, TuiError> {
-    let look = Look::load(&options.theme, &options.keymap, options.tier, options.ascii, options.config_dir)?;
+    let look = Look::load(
+        &options.theme,
+        &options.keymap,
+        options.tier,
+        options.ascii,
+        options.config_dir,
+        command::check,
+    )?;
     let model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
     Ok(event_loop::run(model, options.clock, deltas, handles).await?)
 }

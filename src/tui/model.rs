@@ -7,26 +7,16 @@ use ratatui::layout::Rect;
 
 use super::cursor::Motion;
 use super::effect::Effect;
-use super::keymap::{KeyPress, Keymap, Mode};
+use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
-use super::plans::Plans;
+use super::plans::{Plans, Reread};
 use super::screen::fleet::FleetScreen;
+pub use super::screen::header::Session;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::toml_file::FileError;
 use crate::fleet::{Changes, Fleet, Item, RowId, Target};
 use crate::time::Timestamp;
-
-/// What the program is connected to, for the header.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Session {
-    /// `demo`, a context, or the name of a dump.
-    pub title: String,
-    /// `all namespaces`, or one.
-    pub scope: String,
-    /// No action is offered. Enforced in the client as well.
-    pub read_only: bool,
-}
 
 /// How it looks and which keys do what, with what is needed to load another.
 pub struct Look {
@@ -38,6 +28,8 @@ pub struct Look {
 }
 
 impl Look {
+    /// `check`: the lines that a keymap may bind.
+    ///
     /// # Errors
     /// A theme or keymap that cannot be used: file, line and what was expected.
     pub fn load(
@@ -46,9 +38,10 @@ impl Look {
         tier: Tier,
         ascii: bool,
         config_dir: Option<PathBuf>,
+        check: CheckLine,
     ) -> Result<Self, FileError> {
         let theme = Theme::load(theme, config_dir.as_deref(), tier, ascii)?;
-        let keymap = Keymap::load(keymap, config_dir.as_deref())?;
+        let keymap = Keymap::load(keymap, config_dir.as_deref(), check)?;
         Ok(Self { theme, keymap, tier, ascii, config_dir })
     }
 }
@@ -226,7 +219,8 @@ impl Model {
             Screen::Tree(tree) => tree.planned(&self.fleet),
             Screen::Details(details) => details.planned(&self.fleet),
         };
-        self.plans.want(wanted)
+        let Reread { cluster, wait_ms } = self.plans.want(wanted)?;
+        Some(Effect::Plan { cluster, wait_ms })
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
-use super::effect::Outcome;
+use super::effect::EffectOutcome;
 use crate::fleet::Delta;
 
 /// One thing that happened.
@@ -16,7 +16,7 @@ pub enum Msg {
         height: u16,
     },
     Fleet(Vec<Delta>),
-    Done(Outcome),
+    Done(EffectOutcome),
     /// A shown age may have changed; the new time is in the model already.
     Tick,
     Signal(Signal),

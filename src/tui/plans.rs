@@ -4,7 +4,6 @@
 
 use rustc_hash::FxHashMap;
 
-use super::effect::Effect;
 use crate::api::key::ObjectKey;
 use crate::fleet::{Changes, Fleet, Kind, Row, RowId, SourceId, Uid};
 use crate::forecast::{Forecast, ObjectPlan};
@@ -47,6 +46,14 @@ pub struct Reading {
     pub took_ms: u64,
 }
 
+/// A reading that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reread {
+    pub cluster: PlannedCluster,
+    /// How long to rest first.
+    pub wait_ms: u64,
+}
+
 /// What is known of them.
 #[derive(Default)]
 pub struct Plans {
@@ -65,17 +72,17 @@ pub struct Plans {
 
 impl Plans {
     /// What to do so that the plans of `wanted` are known; nothing when they are, or when they are being read.
-    pub fn want(&mut self, wanted: Option<PlannedCluster>) -> Option<Effect> {
+    pub fn want(&mut self, wanted: Option<PlannedCluster>) -> Option<Reread> {
         let wanted = wanted?;
         if self.of.as_ref() != Some(&wanted) {
             *self = Self { of: Some(wanted.clone()), is_asked: true, ..Self::default() };
-            return Some(Effect::Plan { cluster: wanted, wait_ms: 0 });
+            return Some(Reread { cluster: wanted, wait_ms: 0 });
         }
         if self.is_asked || !self.is_stale {
             return None;
         }
         (self.is_asked, self.is_stale) = (true, false);
-        Some(Effect::Plan { cluster: wanted, wait_ms: self.rest_ms.max(REST_MIN_MS) })
+        Some(Reread { cluster: wanted, wait_ms: self.rest_ms.max(REST_MIN_MS) })
     }
 
     /// The fleet changed.

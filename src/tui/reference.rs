@@ -45,7 +45,7 @@ pub fn keys() -> Result<String, FileError> {
         Mode::ALL.map(|m| format!("`{}`", m.name())).join(", ")
     );
     for (name, _) in EMBEDDED {
-        let keymap = Keymap::load(name, None)?;
+        let keymap = Keymap::load(name, None, super::command::check)?;
         let _ = write!(
             out,
             "\n## {name}\n\n{}.\n\n| Mode | Keys | Command |\n| --- | --- | --- |\n",

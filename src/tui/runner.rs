@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::effect::{Effect, Outcome};
+use super::effect::{Effect, EffectOutcome};
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
@@ -41,7 +41,7 @@ pub struct Loading {
 pub struct Runner {
     handles: BTreeMap<SourceId, Arc<SourceHandle>>,
     loading: Loading,
-    outcomes: mpsc::Sender<Outcome>,
+    outcomes: mpsc::Sender<EffectOutcome>,
     /// The object being followed; aborted when another one is.
     follow: Option<JoinHandle<()>>,
     following: Option<Target>,
@@ -54,7 +54,7 @@ impl Runner {
     pub fn new(
         handles: BTreeMap<SourceId, SourceHandle>,
         loading: Loading,
-        outcomes: mpsc::Sender<Outcome>,
+        outcomes: mpsc::Sender<EffectOutcome>,
     ) -> Self {
         let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
         Self { handles, loading, outcomes, follow: None, following: None, planning: None }
@@ -73,7 +73,7 @@ impl Runner {
                         Ok(desk) => desk.preview(&request).await.map(Box::new).map_err(|e| e.to_string()),
                         Err(why) => Err(why),
                     };
-                    let _ = outcomes.send(Outcome::Previewed { ticket, result }).await;
+                    let _ = outcomes.send(EffectOutcome::Previewed { ticket, result }).await;
                 });
             }
             Effect::Plan { cluster, wait_ms } => self.plan(cluster, wait_ms),
@@ -95,7 +95,7 @@ impl Runner {
                 Ok(desk) => desk.perform(&preview).await.map_err(|e| e.to_string()),
                 Err(why) => Err(why),
             };
-            let _ = outcomes.send(Outcome::Performed { ticket, result }).await;
+            let _ = outcomes.send(EffectOutcome::Performed { ticket, result }).await;
         });
     }
 
@@ -114,7 +114,8 @@ impl Runner {
             };
             let plans = plans.map_err(|why| sanitize_line(&why));
             let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let _ = outcomes.send(Outcome::Planned { cluster, reading: Reading { plans, took_ms } }).await;
+            let _ =
+                outcomes.send(EffectOutcome::Planned { cluster, reading: Reading { plans, took_ms } }).await;
         }));
     }
 
@@ -123,15 +124,15 @@ impl Runner {
         let (loading, outcomes) = (self.loading.clone(), self.outcomes.clone());
         tokio::task::spawn_blocking(move || {
             let theme = Theme::load(&name, loading.config_dir.as_deref(), loading.tier, loading.ascii);
-            let _ = outcomes.blocking_send(Outcome::Theme(theme.map(Box::new)));
+            let _ = outcomes.blocking_send(EffectOutcome::Theme(theme.map(Box::new)));
         });
     }
 
     fn load_keymap(&self, name: String) {
         let (loading, outcomes) = (self.loading.clone(), self.outcomes.clone());
         tokio::task::spawn_blocking(move || {
-            let keymap = Keymap::load(&name, loading.config_dir.as_deref());
-            let _ = outcomes.blocking_send(Outcome::Keymap(keymap.map(Box::new)));
+            let keymap = Keymap::load(&name, loading.config_dir.as_deref(), super::command::check);
+            let _ = outcomes.blocking_send(EffectOutcome::Keymap(keymap.map(Box::new)));
         });
     }
 
@@ -150,7 +151,7 @@ impl Runner {
             let Some(source) = &handle.source else { return };
             let mut news = source.follow(target.clone());
             while let Some(subject) = news.recv().await {
-                if outcomes.send(Outcome::Followed { target: target.clone(), subject }).await.is_err() {
+                if outcomes.send(EffectOutcome::Followed { target: target.clone(), subject }).await.is_err() {
                     return;
                 }
             }

@@ -129,7 +129,7 @@ impl Library {
             None => Err(missing(format!(
                 "there is no {} `{name}`{}; known: {}",
                 self.what,
-                super::command::did_you_mean(name, self.names().iter().map(String::as_str)),
+                crate::text::did_you_mean(name, self.names().iter().map(String::as_str)),
                 self.names().join(", ")
             ))),
         }

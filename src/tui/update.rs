@@ -5,7 +5,7 @@ use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEve
 
 use super::command;
 use super::cursor::Motion;
-use super::effect::{Effect, Outcome};
+use super::effect::{Effect, EffectOutcome};
 use super::keymap::{KeyPress, Lookup};
 use super::layout::layout;
 use super::model::{Model, Tone};
@@ -166,30 +166,30 @@ fn on_mouse(model: &mut Model, event: MouseEvent) {
     }
 }
 
-fn on_outcome(model: &mut Model, outcome: Outcome) -> Vec<Effect> {
+fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
     match outcome {
-        Outcome::Theme(Ok(theme)) => {
+        EffectOutcome::Theme(Ok(theme)) => {
             model.say(Tone::Info, format!("theme {}", theme.name));
             model.look.theme = *theme;
         }
-        Outcome::Keymap(Ok(keymap)) => {
+        EffectOutcome::Keymap(Ok(keymap)) => {
             model.say(Tone::Info, format!("keymap {}", keymap.name));
             model.look.keymap = *keymap;
             model.pending.clear();
         }
-        Outcome::Theme(Err(error)) | Outcome::Keymap(Err(error)) => {
+        EffectOutcome::Theme(Err(error)) | EffectOutcome::Keymap(Err(error)) => {
             model.notice("The file was not taken", format!("{error}\n\nWhat was loaded before stays."));
         }
-        Outcome::Followed { target, subject } => {
+        EffectOutcome::Followed { target, subject } => {
             let details = model.screens.iter_mut().filter_map(|screen| match screen {
                 Screen::Details(details) if details.target == target => Some(details),
                 _ => None,
             });
             details.for_each(|details| details.take(&subject));
         }
-        Outcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
-        Outcome::Previewed { ticket, result } => answer_preview(model, ticket, result),
-        Outcome::Performed { ticket, result } => answer_perform(model, ticket, result),
+        EffectOutcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
+        EffectOutcome::Previewed { ticket, result } => answer_preview(model, ticket, result),
+        EffectOutcome::Performed { ticket, result } => answer_perform(model, ticket, result),
     }
     Vec::new()
 }

@@ -9,7 +9,8 @@ use super::keymap::Lookup;
 use super::layout::{HEIGHT_MIN, WIDTH_MIN, layout};
 use super::model::{Model, Tone};
 use super::paint::{Paint, put, put_ends};
-use super::screen::{Screen, header};
+use super::screen::Screen;
+use super::screen::header::{self, Header};
 use super::theme::Scope;
 
 /// What a drawn frame says besides its cells.
@@ -31,12 +32,14 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
         too_small(&paint, area, buffer);
         return Drawn::default();
     };
-    header::view(model, &paint, &parts, buffer);
+    let shown =
+        Header { fleet: &model.fleet, session: &model.session, screens: &model.screens, wide: model.wide };
+    header::view(shown, &paint, &parts, buffer);
     model.screen().view(&model.fleet, &model.plans, &paint, &parts, buffer);
     footer(model, &paint, parts.footer, buffer);
     let mut cursor = None;
     for overlay in &model.overlays {
-        cursor = overlay.view(model, &paint, area, buffer);
+        cursor = overlay.view(&model.look.keymap, &paint, area, buffer);
     }
     Drawn { cursor, next_change_s: paint.next_change_s() }
 }

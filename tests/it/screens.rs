@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use capstan::fleet::FeedState;
 use capstan::forecast::{Forecast, Held, NextStep, ObjectPlan, Seen, State};
 use capstan::tui::Tier;
-use capstan::tui::effect::{Effect, Outcome};
+use capstan::tui::command;
+use capstan::tui::effect::{Effect, EffectOutcome};
 use capstan::tui::model::{Look, Model, Session};
 use capstan::tui::msg::Msg;
 use capstan::tui::plans::Reading;
@@ -42,7 +43,8 @@ const WIDE: Eyes = Eyes { width: 120, height: 40, ..PLAIN };
 const LARGE: Eyes = Eyes { width: 200, height: 50, ..PLAIN };
 
 fn model(eyes: Eyes, deltas: Vec<capstan::fleet::Delta>) -> Model {
-    let look = Look::load(eyes.theme, eyes.keymap, eyes.tier, eyes.ascii, None).expect("shipped files load");
+    let look = Look::load(eyes.theme, eyes.keymap, eyes.tier, eyes.ascii, None, command::check)
+        .expect("shipped files load");
     let session =
         Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only: eyes.read_only };
     let mut model = Model::new(session, look, Rect::new(0, 0, eyes.width, eyes.height), now());
@@ -194,7 +196,7 @@ fn answer_plans(model: &mut Model, effects: Vec<Effect>, plans: Result<Forecast,
     let mut asked: Vec<_> = asked.collect();
     let (cluster, wait_ms) = asked.pop().expect("asked");
     assert!(asked.is_empty(), "asked once");
-    let outcome = Outcome::Planned { cluster, reading: Reading { plans, took_ms: 900 } };
+    let outcome = EffectOutcome::Planned { cluster, reading: Reading { plans, took_ms: 900 } };
     assert_eq!(update(model, Msg::Done(outcome)).len(), 0, "nothing is asked again");
     wait_ms
 }
@@ -252,7 +254,8 @@ fn a_large_cluster_is_read_only_when_its_plan_is_opened() {
 
 #[test]
 fn the_first_frame_needs_no_data() {
-    let look = Look::load("default", "default", Tier::Ansi16, false, None).expect("shipped files load");
+    let look = Look::load("default", "default", Tier::Ansi16, false, None, command::check)
+        .expect("shipped files load");
     let mut model = Model::new(Session::default(), look, Rect::new(0, 0, 80, 24), now());
     golden("first-frame", &text(&mut model));
 }
@@ -383,10 +386,11 @@ fn an_action_is_asked_for_shown_and_answered() {
     let asked = format!("{} {}", request.action, request.target);
     assert_eq!(asked, "scale to 5 KubeadmControlPlane prod/prod-eu-1-cp");
     assert!(text(&mut model).contains("asking the server what would happen"));
-    let late = Outcome::Previewed { ticket: ticket + 1, result: Err("of another question".to_owned()) };
+    let late = EffectOutcome::Previewed { ticket: ticket + 1, result: Err("of another question".to_owned()) };
     update(&mut model, Msg::Done(late));
     assert!(text(&mut model).contains("asking the server"), "an answer to another question is dropped");
-    let refused = Outcome::Previewed { ticket: *ticket, result: Err("not allowed: patch it".to_owned()) };
+    let refused =
+        EffectOutcome::Previewed { ticket: *ticket, result: Err("not allowed: patch it".to_owned()) };
     update(&mut model, Msg::Done(refused));
     let screen = text(&mut model);
     assert!(screen.contains("Nothing was changed") && screen.contains("not allowed: patch it"), "{screen}");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capstan::api::key::Gvk;
 use capstan::api::machine_set::MachineSet;
 use capstan::fleet::decode::{Decoder, Slim};
-use capstan::fleet::{Judgement, SourceId, Verdict, Why, judge};
+use capstan::fleet::{Basis, Judgement, SourceId, Verdict, judge};
 use capstan::observe::dump::Dump;
 use capstan::observe::dump::document::Document;
 use capstan::plan::machine_set::preflight::{ControlPlane, Preflight, failures};
@@ -36,7 +36,7 @@ fn verdict(object: &Value) -> (Verdict, Option<String>) {
     let row = Decoder::for_kind(SourceId(0), gvk, Arc::default()).row(&slim);
     let Judgement { verdict, why } = judge(&row, u32::try_from(now().timestamp()).expect("in range"));
     let condition =
-        if let Why::Condition(at) = why { Some(row.conditions[at].type_.to_string()) } else { None };
+        if let Basis::Condition(at) = why { Some(row.conditions[at].type_.to_string()) } else { None };
     (verdict, condition)
 }
 

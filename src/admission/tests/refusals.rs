@@ -14,7 +14,7 @@ fn refusals_are_those_of_webhooks() {
         refusal,
         Refusal {
             webhook: "validation.kubeadmcontrolplane.controlplane.cluster.x-k8s.io".to_owned(),
-            why: Why::Invalid {
+            why: RefusalReason::Invalid {
                 group: "cluster.x-k8s.io",
                 kind: "KubeadmControlPlane".to_owned(),
                 name: "it".to_owned(),
@@ -35,7 +35,7 @@ fn refusals_are_those_of_webhooks() {
 }
 
 fn denied(webhook: &str, why: &str) -> Refusal {
-    Refusal { webhook: webhook.to_owned(), why: Why::Denied(why.to_owned()) }
+    Refusal { webhook: webhook.to_owned(), why: RefusalReason::Denied(why.to_owned()) }
 }
 
 /// DE-1, DE-2.
@@ -57,7 +57,7 @@ fn what_cannot_be_defaulted_is_refused() {
         refusal,
         Refusal {
             webhook: "default.cluster.cluster.x-k8s.io".to_owned(),
-            why: Why::Invalid {
+            why: RefusalReason::Invalid {
                 group: "cluster.x-k8s.io",
                 kind: "Cluster".to_owned(),
                 name: "c".to_owned(),
@@ -113,7 +113,7 @@ fn a_class_stays_while_clusters_use_it() {
     };
     let used_by = |clusters: &str| Refusal {
         webhook: "validation.clusterclass.cluster.x-k8s.io".to_owned(),
-        why: Why::Forbidden {
+        why: RefusalReason::Forbidden {
             group: CORE_GROUP.to_owned(),
             kind: "ClusterClass".to_owned(),
             name: "it".to_owned(),

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::api::admission::{Refusal, Why};
+use crate::api::admission::{Refusal, RefusalReason};
 use crate::api::validation::cause::{Cause, CauseReason};
 
 /// Why a request failed, in the words of `status.reason`.
@@ -91,9 +91,13 @@ pub struct Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let failure = match refusal.why {
-            Why::Invalid { group, kind, name, causes } => Self::invalid(group, &kind, &name, causes),
-            Why::Denied(why) => Self::denied(why),
-            Why::Forbidden { group, kind, name, why } => Self::forbidden(&group, &kind, &name, &why),
+            RefusalReason::Invalid { group, kind, name, causes } => {
+                Self::invalid(group, &kind, &name, causes)
+            }
+            RefusalReason::Denied(why) => Self::denied(why),
+            RefusalReason::Forbidden { group, kind, name, why } => {
+                Self::forbidden(&group, &kind, &name, &why)
+            }
         };
         failure.by_webhook(&refusal.webhook)
     }
@@ -420,7 +424,7 @@ mod tests {
         let refused =
             |why| Failure::from(Refusal { webhook: "validation.x.cluster.x-k8s.io".to_owned(), why });
         let causes = vec![Cause::forbidden("spec.replicas", "cannot be an even number")];
-        let invalid = Why::Invalid {
+        let invalid = RefusalReason::Invalid {
             group: GROUP,
             kind: "KubeadmControlPlane".to_owned(),
             name: "it".to_owned(),
@@ -441,7 +445,7 @@ mod tests {
             })
         );
         assert_eq!(
-            refused(Why::Denied("spec: Forbidden: immutable".to_owned())).status(),
+            refused(RefusalReason::Denied("spec: Forbidden: immutable".to_owned())).status(),
             json!({
                 "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
                 "reason": "Forbidden",
@@ -450,7 +454,7 @@ mod tests {
             })
         );
         let [group, kind, name, why] = [GROUP, "ClusterClass", "it", "it is used"].map(str::to_owned);
-        let forbidden = refused(Why::Forbidden { group, kind, name, why });
+        let forbidden = refused(RefusalReason::Forbidden { group, kind, name, why });
         assert_eq!(
             (forbidden.code(), forbidden.message.as_str()),
             (

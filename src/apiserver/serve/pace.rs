@@ -51,7 +51,7 @@ impl Pace {
     }
 
     /// Bytes came in.
-    pub fn heard(&self) {
+    pub fn note_bytes(&self) {
         let mut state = self.state.lock();
         if state.open == 0 && state.waits_for == Silence::Idle && !state.multiplexed {
             state.waits_for = Silence::Head;
@@ -130,7 +130,7 @@ mod tests {
         let pace = Pace::start();
         drop(pace.open(Version::HTTP_11));
         assert_eq!(silence(&pace).await, (Silence::Idle, IDLE_TIMEOUT));
-        pace.heard();
+        pace.note_bytes();
         assert_eq!(silence(&pace).await, (Silence::Head, HEAD_TIMEOUT), "another head has begun");
     }
 
@@ -141,9 +141,9 @@ mod tests {
         let start = Instant::now();
         let later = async {
             tokio::time::sleep(IDLE_TIMEOUT / 2).await;
-            pace.heard();
+            pace.note_bytes();
             tokio::time::sleep(HEAD_TIMEOUT / 2).await;
-            pace.heard();
+            pace.note_bytes();
         };
         let (end, ()) = tokio::join!(pace.ended(), later);
         assert_eq!((end, start.elapsed()), (Silence::Head, IDLE_TIMEOUT / 2 + HEAD_TIMEOUT));
@@ -156,7 +156,7 @@ mod tests {
         let long = Duration::from_secs(3_600);
         assert!(tokio::time::timeout(long, pace.ended()).await.is_err());
         drop(watch);
-        pace.heard();
+        pace.note_bytes();
         assert_eq!(silence(&pace).await, (Silence::Idle, IDLE_TIMEOUT));
     }
 }

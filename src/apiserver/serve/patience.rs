@@ -138,7 +138,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         let before = buffer.filled().len();
         let answer = Pin::new(&mut self.stream).poll_read(context, buffer);
         if answer.is_ready() && buffer.filled().len() > before {
-            self.pace.heard();
+            self.pace.note_bytes();
         }
         answer
     }

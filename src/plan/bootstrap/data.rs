@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use k8s_openapi::api::core::v1::{Secret, Taint};
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use serde_json::json;
 
 use super::cloud_init::{File, KubeadmPhase, render};
 use super::discovery;
+use super::encoding::yaml;
 use super::kubeadm::{Form, cluster_configuration, init_configuration, join_configuration};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::kubeadm::JoinConfiguration;
@@ -71,17 +71,6 @@ fn form(o: &Observed) -> Result<(Form, &str), Failure> {
     }
     let version = o.machine.spec.version.as_deref().unwrap_or_default();
     Form::of(version).map(|form| (form, version)).map_err(Failure::Other)
-}
-
-pub(super) fn yaml(documents: &[Value]) -> Result<String, Failure> {
-    let text = |document: &Value| {
-        let options = serde_saphyr::ser_options! { folded_wrap_chars: 1_000_000 };
-        serde_saphyr::to_string_with_options(document, options)
-    };
-    let texts: Result<Vec<String>, _> = documents.iter().map(text).collect();
-    texts.map(|texts| texts.join("---\n")).map_err(|error| {
-        Failure::Other(format!("the kubeadm configuration cannot be written as YAML: {error}"))
-    })
 }
 
 /// Every key pair at the place where kubeadm looks for it.
@@ -210,14 +199,4 @@ pub(super) fn secret_write(o: &Observed, text: &str) -> Write {
     content["metadata"]["name"] = json!(key.name);
     content["metadata"]["namespace"] = json!(key.namespace);
     Write::Create { object, content }
-}
-
-/// What kubeadm pins of an authority: SHA-256 of its public key. `None` for what is not a certificate.
-#[must_use]
-pub fn public_key_hash(pem: &str) -> Option<String> {
-    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
-    let certificate = pem.parse_x509().ok()?;
-    let digest = Sha256::digest(certificate.public_key().raw);
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("sha256:{hex}"))
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::cloud_init::File;
-use super::data::{public_key_hash, yaml};
+use super::encoding::{public_key_hash, yaml};
 use super::kubeadm;
 use super::why::Why;
 use crate::api::kubeadm::{

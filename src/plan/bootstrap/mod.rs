@@ -8,6 +8,7 @@
 pub mod cloud_init;
 pub mod data;
 mod discovery;
+mod encoding;
 pub mod kubeadm;
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ use crate::api::reference::ContractRef;
 use crate::plan::naming::{self, NamingError};
 use crate::plan::ownership::owner;
 use crate::plan::template::{Clone, clone_of};
-use crate::status::up_to_date::kubeadm;
+use crate::status::control_plane::up_to_date::kubeadm;
 
 const NAMING_TEMPLATE: &str = "{{ .kubeadmControlPlane.name }}-{{ .random }}";
 

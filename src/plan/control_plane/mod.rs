@@ -33,9 +33,9 @@ use self::step::{Act, NewMachine, Sync, Why};
 use crate::plan::Plan;
 use crate::status::conditions::setter;
 use crate::status::control_plane::scaling::PreflightFindings;
+use crate::status::control_plane::up_to_date;
 use crate::status::control_plane::{Inspection, Pass, inspect};
 pub use crate::status::control_plane::{Kubeconfig, Observed, Template, Workload};
-use crate::status::up_to_date;
 use crate::time::Timestamp;
 
 /// After a preflight that failed.

@@ -1,5 +1,5 @@
 //! Outdated Machines are replaced one by one: surge first (maxSurge 1) or remove first (maxSurge 0).
-//! Must not judge what is outdated; that is `status::up_to_date`.
+//! Must not judge what is outdated; that is `status::control_plane::up_to_date`.
 //! Source: KCP-12; `update.go` (`updateControlPlane`), v1.14.0.
 //!
 //! Not here: updates in place through an extension (upstream's gate `InPlaceUpdates`, off by default).
@@ -7,7 +7,7 @@
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{Flow, Pending, Why, kubeadm, scale, select};
-use crate::status::up_to_date::{self, Difference};
+use crate::status::control_plane::up_to_date::{self, Difference};
 
 pub fn outdated(p: &mut Pending) -> Flow {
     let mut outdated: Vec<(String, Vec<Difference>)> = Vec::new();

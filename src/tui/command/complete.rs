@@ -3,15 +3,9 @@
 use super::{Argument, Command, Kind, TABLE};
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
+use crate::tui::overlay::prompt::Completion;
 use crate::tui::screen::fleet::sorts;
 use crate::tui::{keymap, theme};
-
-/// One line that may be meant, with what it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
-    pub line: String,
-    pub note: String,
-}
 
 /// Candidates for names from the fleet; nobody reads more.
 const NAMES_MAX: usize = 50;

@@ -7,8 +7,8 @@ mod navigate;
 mod parse;
 mod table;
 
-pub use complete::{Completion, complete, complete_prompt};
-pub use parse::{Call, check, did_you_mean, parse};
+pub use complete::{complete, complete_prompt};
+pub use parse::{Call, check, parse};
 pub use table::TABLE;
 
 use super::effect::Effect;

@@ -1,15 +1,15 @@
 //! Commands that move, open, show and hide. None of them leaves this program.
 
-use super::Outcome;
+use super::{Command, Outcome, Scope, TABLE};
 use crate::fleet::{Item, RowId};
-use crate::tui::command::did_you_mean;
+use crate::text::did_you_mean;
 use crate::tui::cursor::Motion;
 use crate::tui::effect::Effect;
 use crate::tui::keymap::Mode;
 use crate::tui::layout::layout;
 use crate::tui::model::{Model, Tone};
 use crate::tui::overlay::Overlay;
-use crate::tui::overlay::help::Help;
+use crate::tui::overlay::help::{self, Help};
 use crate::tui::overlay::prompt::Prompt;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::fleet::sorts;
@@ -247,8 +247,23 @@ pub fn help(model: &mut Model) -> Outcome {
         Screen::Tree(_) => Mode::Tree,
         Screen::Details(_) => Mode::Details,
     };
-    model.overlays.push(Overlay::Help(Help::new(mode)));
+    model.overlays.push(Overlay::Help(Help::new(mode, help_groups())));
     NOTHING
+}
+
+/// The table as help shows it.
+fn help_groups() -> Vec<help::HelpGroup> {
+    let entry = |command: &Command| help::CommandHelp {
+        name: command.name,
+        usage: command.usage(),
+        help: command.help,
+        in_dialogs: command.scope == Scope::Dialog,
+    };
+    let group = |scope: Scope| help::HelpGroup {
+        title: scope.title(),
+        entries: TABLE.iter().filter(|command| command.scope == scope).map(entry).collect(),
+    };
+    Scope::ALL.map(group).into()
 }
 
 pub fn close(model: &mut Model) -> Outcome {

@@ -1,6 +1,7 @@
-//! A command line → a command with its argument; "did you mean" for everything that has names.
+//! A command line → a command with its argument.
 
 use super::{Argument, Command, TABLE};
+use crate::text::did_you_mean;
 
 /// A command line that was understood.
 pub struct Call<'a> {
@@ -63,35 +64,4 @@ fn unknown(line: &str) -> String {
     let names = || TABLE.iter().flat_map(|c| std::iter::once(&c.name).chain(c.aliases)).copied();
     let hint = two.map(|two| did_you_mean(&two, names())).filter(|h| !h.is_empty());
     format!("there is no command `{first}`{}", hint.unwrap_or_else(|| did_you_mean(first, names())))
-}
-
-/// `; did you mean `x`?` for the nearest known name, or nothing when none is near.
-#[must_use]
-pub fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let allowed = (typed.chars().count() / 3).clamp(1, 3);
-    known
-        .map(|name| (distance(typed, name), name))
-        .filter(|(d, name)| *d <= allowed || (typed.len() >= 3 && name.starts_with(typed)))
-        .min_by_key(|(d, _)| *d)
-        .map(|(_, name)| format!("; did you mean `{name}`?"))
-        .unwrap_or_default()
-}
-
-/// Edits between two words: insert, delete, replace, swap neighbours.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replace.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
-            }
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
 }

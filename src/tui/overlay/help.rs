@@ -1,20 +1,38 @@
-//! Help: the command table with the keys of the loaded keymap, so that it is never stale.
+//! Help: the commands with the keys of the loaded keymap, so that it is never stale. Must not know what a command
+//! does.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::frame;
-use crate::tui::command::{Command, Scope as Group, TABLE};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::keymap::{Keymap, Mode};
-use crate::tui::model::Model;
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
+
+/// One command as help shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandHelp {
+    pub name: &'static str,
+    /// With its argument.
+    pub usage: String,
+    pub help: &'static str,
+    /// It answers dialogs, whatever screen is below.
+    pub in_dialogs: bool,
+}
+
+/// Commands that belong together, under a title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HelpGroup {
+    pub title: &'static str,
+    pub entries: Vec<CommandHelp>,
+}
 
 /// Help for one mode.
 pub struct Help {
     mode: Mode,
+    groups: Vec<HelpGroup>,
     scroll: Scroll,
 }
 
@@ -28,10 +46,10 @@ const LEGEND: [&str; 2] = [
 ];
 
 /// One line before it has colours.
-enum Part {
+enum Part<'a> {
     Title(&'static str),
     /// A command with the first line of its help.
-    Command(&'static Command, String),
+    Command(&'a CommandHelp, String),
     /// Further lines of the same.
     More(String),
     Note(&'static str),
@@ -40,15 +58,16 @@ enum Part {
 
 impl Help {
     #[must_use]
-    pub fn new(mode: Mode) -> Self {
-        Self { mode, scroll: Scroll::default() }
+    pub fn new(mode: Mode, groups: Vec<HelpGroup>) -> Self {
+        Self { mode, groups, scroll: Scroll::default() }
     }
 
     pub fn step(&mut self, motion: Motion, area: Rect) {
-        self.scroll.step(motion, parts(area).len(), frame::text_height(area));
+        let lines = parts(&self.groups, area).len();
+        self.scroll.step(motion, lines, frame::text_height(area));
     }
 
-    fn line(&self, part: Part, keymap: &Keymap, paint: &Paint<'_>) -> Line<'static> {
+    fn line(&self, part: Part<'_>, keymap: &Keymap, paint: &Paint<'_>) -> Line<'static> {
         match part {
             Part::Blank => Line::default(),
             Part::Title(text) => Line::from(paint.span(Scope::OverlayTitle, text)),
@@ -58,22 +77,21 @@ impl Help {
                 Line::from(paint.span(Scope::Muted, format!("{:indent$}{text}", "")))
             }
             Part::Command(command, help) => {
-                let mode = if command.scope == Group::Dialog { Mode::Dialog } else { self.mode };
+                let mode = if command.in_dialogs { Mode::Dialog } else { self.mode };
                 let keys = keys_of(keymap, mode, command.name);
                 Line::from(vec![
                     paint.span(Scope::Key, format!("  {keys:<KEYS_WIDTH$}")),
-                    paint.span(Scope::Text, format!("{:<USAGE_WIDTH$}", command.usage())),
+                    paint.span(Scope::Text, format!("{:<USAGE_WIDTH$}", command.usage)),
                     paint.span(Scope::Muted, help),
                 ])
             }
         }
     }
 
-    pub fn view(&self, model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
-        let keymap = &model.look.keymap;
+    pub fn view(&self, keymap: &Keymap, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
         let lines: Vec<Line<'static>> =
-            parts(area).into_iter().map(|part| self.line(part, keymap, paint)).collect();
-        let title = format!("help: keymap {}, theme {}", keymap.name, model.look.theme.name);
+            parts(&self.groups, area).into_iter().map(|part| self.line(part, keymap, paint)).collect();
+        let title = format!("help: keymap {}, theme {}", keymap.name, paint.theme.name);
         let hints = Line::from(vec![
             Span::raw(" "),
             paint.span(Scope::Key, "esc "),
@@ -84,12 +102,12 @@ impl Help {
     }
 }
 
-fn parts(area: Rect) -> Vec<Part> {
+fn parts(groups: &[HelpGroup], area: Rect) -> Vec<Part<'_>> {
     let room = frame::text_width(area).saturating_sub(2 + KEYS_WIDTH + USAGE_WIDTH).max(10);
     let mut parts = Vec::new();
-    for group in Group::ALL {
-        parts.push(Part::Title(group.title()));
-        for command in TABLE.iter().filter(|c| c.scope == group) {
+    for group in groups {
+        parts.push(Part::Title(group.title));
+        for command in &group.entries {
             let mut lines = crate::text::wrap(command.help, room).into_iter();
             parts.push(Part::Command(command, lines.next().unwrap_or_default()));
             parts.extend(lines.map(Part::More));

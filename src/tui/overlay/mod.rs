@@ -13,7 +13,7 @@ use ratatui::layout::{Position, Rect};
 
 use super::cursor::Motion;
 use super::effect::Effect;
-use super::model::Model;
+use super::keymap::Keymap;
 use super::paint::Paint;
 
 /// One open dialog.
@@ -72,7 +72,7 @@ impl Overlay {
     /// Draws it; answers where the cursor belongs, if there is a field.
     pub fn view(
         &self,
-        model: &Model,
+        keymap: &Keymap,
         paint: &Paint<'_>,
         area: Rect,
         buffer: &mut Buffer,
@@ -80,7 +80,7 @@ impl Overlay {
         match self {
             Self::Prompt(prompt) => prompt.view(paint, area, buffer),
             Self::Help(help) => {
-                help.view(model, paint, area, buffer);
+                help.view(keymap, paint, area, buffer);
                 None
             }
             Self::Preview(preview) => preview.view(paint, area, buffer),

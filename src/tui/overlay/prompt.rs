@@ -9,7 +9,6 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
 use super::Answer;
-use crate::tui::command::Completion;
 use crate::tui::cursor::Motion;
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
@@ -20,6 +19,13 @@ const LINE_WIDTH: usize = 24;
 
 /// Longest line that is taken; a paste may be anything.
 const LINE_CHARS_MAX: usize = 256;
+
+/// One line that may be meant, with what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub line: String,
+    pub note: String,
+}
 
 /// What the line is for.
 #[derive(Clone, Debug, PartialEq, Eq)]

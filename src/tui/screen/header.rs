@@ -9,18 +9,38 @@ use crate::fleet::{FeedState, Fleet};
 use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 use crate::tui::layout::Layout;
-use crate::tui::model::{Model, Session};
 use crate::tui::paint::{Paint, put_ends, verdict_scope};
 use crate::tui::theme::Scope;
 
-pub fn view(model: &Model, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
+/// What the program is connected to, for the header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// `demo`, a context, or the name of a dump.
+    pub title: String,
+    /// `all namespaces`, or one.
+    pub scope: String,
+    /// No action is offered. Enforced in the client as well.
+    pub read_only: bool,
+}
+
+/// What the two lines show.
+#[derive(Clone, Copy)]
+pub struct Header<'a> {
+    pub fleet: &'a Fleet,
+    pub session: &'a Session,
+    /// From the first to the open one.
+    pub screens: &'a [Screen],
+    pub wide: bool,
+}
+
+pub fn view(header: Header<'_>, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
     let room = usize::from(layout.header.width);
-    let right = standing(&model.fleet, &model.session, paint, room);
+    let right = standing(header.fleet, header.session, paint, room);
     let left_room = room.saturating_sub(right.width() + 3);
-    let left = identity(&model.session, paint, left_room);
+    let left = identity(header.session, paint, left_room);
     put_ends(buffer, layout.header, &left, &right);
-    let state = Line::from(view_state(model, paint));
-    let crumbs = crumbs(model, paint, room.saturating_sub(state.width() + 3));
+    let state = Line::from(view_state(header, paint));
+    let crumbs = crumbs(header, paint, room.saturating_sub(state.width() + 3));
     put_ends(buffer, layout.crumbs, &crumbs, &state);
 }
 
@@ -91,8 +111,8 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
 }
 
 /// The path to the open screen.
-fn crumbs(model: &Model, paint: &Paint<'_>, room: usize) -> Line<'static> {
-    let mut names: Vec<String> = model.screens.iter().map(|screen| name_of(screen, &model.fleet)).collect();
+fn crumbs(header: Header<'_>, paint: &Paint<'_>, room: usize) -> Line<'static> {
+    let mut names: Vec<String> = header.screens.iter().map(|screen| name_of(screen, header.fleet)).collect();
     let separator = format!(" {} ", paint.glyphs().crumb);
     while names.len() > 1 && names.join(&separator).chars().count() + 1 > room {
         names.remove(0);
@@ -119,10 +139,10 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
 }
 
 /// Columns, filter and order of the open screen, or its tabs.
-fn view_state(model: &Model, paint: &Paint<'_>) -> Vec<Span<'static>> {
-    let screen = model.screen();
+fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
+    let Some(screen) = header.screens.last() else { return Vec::new() };
     let mut spans = Vec::new();
-    if model.wide && !matches!(screen, Screen::Details(_)) {
+    if header.wide && !matches!(screen, Screen::Details(_)) {
         spans.push(paint.span(Scope::Match, "wide"));
         spans.push(Span::raw("  "));
     }

@@ -16,8 +16,9 @@ use ratatui::style::{Color, Modifier, Style};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::Scope;
 use super::colour::{self, Tier};
-use super::{super::command::did_you_mean, Scope};
+use crate::text::did_you_mean;
 use crate::tui::toml_file::{FileError, Library, Source};
 
 /// Themes in the binary.

@@ -16,8 +16,8 @@ use super::{Connection, Observed, Reached, Template, Workload, pods};
 use crate::api::condition;
 use crate::api::condition::Status;
 use crate::status::conditions::setter::{CHECK_LOGS, Draft, condition as say};
+use crate::status::control_plane::up_to_date::{self, Difference, Progress};
 use crate::status::etcd::{Member, Membership};
-use crate::status::up_to_date::{self, Difference, Progress};
 use crate::time::{Timestamp, from_k8s, rfc3339};
 
 const ETCD: &str = "EtcdClusterHealthy";

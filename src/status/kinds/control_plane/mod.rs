@@ -12,6 +12,7 @@ pub mod machine;
 pub mod pods;
 pub mod scaling;
 mod summary;
+pub mod up_to_date;
 
 #[cfg(test)]
 pub(crate) mod fixtures;

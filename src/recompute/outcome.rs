@@ -1,0 +1,9 @@
+//! What became of one object: computed, computed in part, or left as it was. Must not know kinds.
+
+/// What became of a status.
+pub(super) enum Outcome<K> {
+    New(K),
+    Left(String),
+    /// Little can be said, because of this.
+    Broken(K, String),
+}

@@ -1,0 +1,28 @@
+//! How the parts of a stack run. Must not know which parts there are.
+
+use crate::apiserver::Tokens;
+use crate::engine::lease::LeaseOptions;
+use crate::rng::Rng;
+use crate::time::Clock;
+
+/// How a stack runs.
+#[derive(Clone, Debug)]
+pub struct StackOptions {
+    pub clock: Clock,
+    pub rng: Rng,
+    /// Divides every simulated duration and the distance between runs; above 0.
+    pub time_scale: f64,
+    pub tokens: Tokens,
+    /// False: only the API server.
+    pub engine: bool,
+    /// Compete for this lease and reconcile only while holding it. `None`: alone with its store.
+    pub lease: Option<LeaseOptions>,
+}
+
+impl StackOptions {
+    /// An engine alone with its store, in real time, and tokens that are not known anywhere else.
+    #[must_use]
+    pub fn new(clock: Clock, rng: Rng) -> Self {
+        Self { clock, rng, time_scale: 1.0, tokens: Tokens::random(), engine: true, lease: None }
+    }
+}
