@@ -50,6 +50,7 @@ mod status_bad_input;
 mod status_compute;
 mod terminal;
 mod tidy;
+mod tidy_names;
 mod two_engines;
 mod unused_clones;
 mod verdicts;

@@ -77,24 +77,87 @@ const MATRIX: &[(&str, &[&str])] = &[
 /// The modules of `base`.
 const BASE: &[&str] = &["private_file", "rng", "text", "time"];
 
-/// The strata of `apiserver`, from the ground up, as in docs/architecture.md: each may name those before it.
-/// What stands in the folder itself, the service, is `service`.
-const APISERVER: &[&str] = &[
-    "failure",
-    "object",
-    "schema",
-    "managed",
-    "protobuf",
-    "table",
-    "resource",
-    "request",
-    "patch",
-    "registry",
-    "response",
-    "documents",
-    "handler",
-    "service",
-    "serve",
+/// The strata of a module, from the ground up, as in docs/architecture.md: each may name those before it. What
+/// stands in the folder itself (`mod.rs`, and the files listed as `loose`) is `own`.
+struct Strata {
+    module: &'static str,
+    order: &'static [&'static str],
+    own: &'static str,
+    loose: &'static [&'static str],
+}
+
+const STRATA: &[Strata] = &[
+    Strata {
+        module: "status",
+        order: &[
+            "verdict",
+            "amount",
+            "selector",
+            "versions",
+            "etcd",
+            "machine_template",
+            "conditions",
+            "contract",
+            "machines",
+            "remediation",
+            "drain",
+            "kinds",
+        ],
+        // It offers the kinds.
+        own: "kinds",
+        loose: &[],
+    },
+    Strata {
+        module: "apiserver",
+        order: &[
+            "failure",
+            "object",
+            "schema",
+            "managed",
+            "protobuf",
+            "table",
+            "resource",
+            "request",
+            "patch",
+            "registry",
+            "response",
+            "documents",
+            "handler",
+            "service",
+            "serve",
+        ],
+        own: "service",
+        loose: &["audit", "flow", "import", "newcomers"],
+    },
+    Strata {
+        module: "tui",
+        order: &[
+            "toml_file",
+            "theme",
+            "keymap",
+            "cursor",
+            "layout",
+            "paint",
+            "widget",
+            "plans",
+            "effect",
+            "msg",
+            "screen",
+            "overlay",
+            "model",
+            "command",
+            "update",
+            "view",
+            "script",
+            "reference",
+            "terminal",
+            "runner",
+            "event_loop",
+            "program",
+        ],
+        own: "program",
+        loose: &[],
+    },
 ];
 
 /// Words of outside crates, and the places (prefixes of `src/…`) where they may stand.
@@ -154,12 +217,12 @@ const FOR_TESTS: &[(&str, &str)] = &[
     ("worker_marks", "MachineSets do not remediate yet: docs/differences.md"),
 ];
 
-struct Source {
+pub struct Source {
     /// Relative to `src/`.
-    name: String,
+    pub name: String,
     text: String,
     /// Without comments and without `#[cfg(test)] mod …` blocks.
-    code: String,
+    pub code: String,
 }
 
 impl Source {
@@ -207,7 +270,7 @@ fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn sources() -> Vec<Source> {
+pub fn sources() -> Vec<Source> {
     let src = root().join("src");
     let mut files = Vec::new();
     rust_files(&src, &mut files);
@@ -278,7 +341,7 @@ fn crate_modules(code: &str) -> Vec<String> {
     named_below("crate::", code).into_iter().map(base).collect()
 }
 
-fn report(rule: &str, problems: &[String]) {
+pub fn report(rule: &str, problems: &[String]) {
     assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
 }
 
@@ -306,38 +369,47 @@ fn modules_import_only_what_the_layer_matrix_allows() {
     );
 }
 
-/// Folders name each other as `crate::apiserver::x`, or as `super::x` from a `mod.rs`.
-#[test]
-fn the_strata_of_the_api_server_are_in_order() {
-    let rank = |stratum: &str| APISERVER.iter().position(|s| *s == stratum);
-    let service = rank("service").expect("listed");
-    let mut problems = Vec::new();
-    for source in sources() {
-        let Some(path) = source.name.strip_prefix("apiserver/") else { continue };
+impl Strata {
+    fn rank(&self, stratum: &str) -> Option<usize> {
+        self.order.iter().position(|s| *s == stratum)
+    }
+
+    fn own_rank(&self) -> usize {
+        self.rank(self.own).expect("listed")
+    }
+
+    /// Folders name each other as `crate::module::x`, or as `super::x` from a `mod.rs`.
+    fn check(&self, source: &Source, problems: &mut Vec<String>) {
+        let Some(path) = source.name.strip_prefix(self.module).and_then(|p| p.strip_prefix('/')) else {
+            return;
+        };
         let steps: Vec<&str> = path.trim_end_matches(".rs").trim_end_matches("/mod").split('/').collect();
-        let stratum = if path.contains('/') { steps[0] } else { path.trim_end_matches(".rs") };
-        let at = rank(stratum).unwrap_or(service);
-        if at == service {
-            if path.contains('/') {
-                problems.push(format!("src/{}: {stratum} has no place in the list", source.name));
-            }
-            continue;
+        if steps == ["mod"] || self.loose.contains(&steps[0]) {
+            return;
         }
-        let upwards = "super::".repeat(steps.len());
-        let named = named_below("crate::apiserver::", &source.code)
+        let Some(at) = self.rank(steps[0]) else {
+            problems.push(format!("src/{}: {} has no place in the list", source.name, steps[0]));
+            return;
+        };
+        let named = named_below(&format!("crate::{}::", self.module), &source.code)
             .into_iter()
-            .chain(named_below(&upwards, &source.code));
+            .chain(named_below(&"super::".repeat(steps.len()), &source.code));
         for module in named {
-            if rank(&module).unwrap_or(service) > at {
-                problems.push(format!("src/{} imports apiserver::{module}", source.name));
+            if self.rank(&module).unwrap_or(self.own_rank()) > at {
+                problems.push(format!("src/{} imports {}::{module}", source.name, self.module));
             }
         }
     }
+}
+
+#[test]
+fn the_strata_of_modules_are_in_order() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        STRATA.iter().for_each(|strata| strata.check(&source, &mut problems));
+    }
     problems.dedup();
-    report(
-        "strata of the API server (docs/architecture.md): move the code down, or pass the value in",
-        &problems,
-    );
+    report("strata (docs/architecture.md): move the code down, or pass the value in", &problems);
 }
 
 #[test]
@@ -502,13 +574,17 @@ fn the_architecture_document_shows_the_matrix_that_is_enforced() {
         document.contains(&expected),
         "docs/architecture.md: its layer table must contain exactly these rows:\n{expected}"
     );
-    let strata: Vec<&str> =
-        document.lines().filter_map(|l| l.strip_prefix("| `apiserver/")?.split('`').next()).collect();
-    let listed: Vec<&str> = APISERVER.iter().copied().filter(|s| *s != "service").collect();
-    assert_eq!(
-        strata, listed,
-        "docs/architecture.md: one row for each stratum of the API server, in this order"
-    );
+    for Strata { module, order, own, .. } in STRATA {
+        let row = format!("| `{module}/");
+        let shown: Vec<&str> =
+            document.lines().filter_map(|l| l.strip_prefix(&row)?.split('`').next()).collect();
+        let is_file = |s: &&str| *s != *own || root().join("src").join(module).join(s).is_dir();
+        let listed: Vec<&str> = order.iter().copied().filter(is_file).collect();
+        assert_eq!(
+            shown, listed,
+            "docs/architecture.md: one row for each stratum of {module}, in this order"
+        );
+    }
 }
 
 /// The names of public items: what stands behind `pub fn`, `pub struct` and so on.
