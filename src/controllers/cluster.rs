@@ -1,44 +1,48 @@
-//! The Cluster controller: asks for the connection, performs the plan, writes the status. Must not decide anything itself.
+//! The Cluster controller: asks how the connection to the workload cluster is, and reports milestones once they are
+//! stored. Must not decide anything itself.
 //! Source: cluster-api `core/reconcilers/cluster`, v1.14.0.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::apply::{self, Applied};
 use super::external::{Reader, referring};
 use super::machine::probe;
-use super::pause::{self, Pause};
-use super::{Context, apply, cluster_key_of, keys_of, log_blockers, status as status_write};
+use super::reconcile::{Ended, Reconcile};
+use super::{Context, cluster_key_of, keys_of, status};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::finalizer;
 use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object};
-use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
+use crate::engine::{Outcome, ReconcileError, Trigger};
 use crate::observe;
-use crate::plan::ownership::has_finalizer;
-use crate::plan::{Shown, cluster as planned};
+use crate::plan::{Plan, Shown, cluster as planned};
 use crate::status::cluster as judged;
+use crate::time::Timestamp;
 use crate::workload::Announcement;
 
-pub struct Clusters {
-    context: Context,
-}
-
-impl Clusters {
-    #[must_use]
-    pub fn new(context: Context) -> Self {
-        Self { context }
-    }
-}
-
-/// On every change of objects that carry a cluster's label: that cluster.
-fn by_label<K: Object>(cache: &Cache<K>) -> Trigger {
-    Trigger::on(cache, |old, new| new.or(old).and_then(cluster_key_of).into_iter().collect())
+pub(super) struct Clusters {
+    pub context: Context,
 }
 
 #[async_trait]
-impl Controller for Clusters {
-    fn name(&self) -> &'static str {
-        "cluster"
+impl Reconcile for Clusters {
+    type Object = Cluster;
+    type Observed = judged::Observed;
+    type Judged = judged::Observed;
+
+    const NAME: &'static str = "cluster";
+    const FINALIZER: Option<&'static str> = Some(finalizer::CLUSTER);
+    const CONCURRENCY: usize = 50;
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn objects(&self) -> &Cache<Cluster> {
+        &self.context.caches.clusters
     }
 
     fn triggers(&self) -> Vec<Trigger> {
@@ -63,47 +67,51 @@ impl Controller for Clusters {
         ]
     }
 
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+    fn cluster(&self, object: &Arc<Cluster>) -> Result<Result<Arc<Cluster>, Outcome>, ReconcileError> {
+        Ok(Ok(object.clone()))
+    }
+
+    async fn observe(
+        &self,
+        object: &Arc<Cluster>,
+        _: &Arc<Cluster>,
+    ) -> Result<Option<Self::Observed>, ReconcileError> {
         let context = &self.context;
-        let Some(cluster) = context.caches.clusters.get(key) else { return Ok(Outcome::Done) };
-        context.caches.externals.prepare(Reader::Cluster, references(&cluster)).await;
-        let probe = probe(&context.workload.connection(key));
-        let mut observed = observe::cluster(&context.caches, &cluster, probe);
+        context.caches.externals.prepare(Reader::Cluster, references(object)).await;
+        let probe = probe(&context.workload.connection(&ObjectKey::of(object.as_ref())));
+        Ok(Some(observe::cluster(&context.caches, object, probe)))
+    }
+
+    fn plan(&self, observed: Self::Observed, _: Timestamp) -> (Self::Judged, Plan) {
         let plan = planned::plan(&observed);
-        let about = ObjectRef::of(cluster.as_ref());
-        if cluster.metadata.deletion_timestamp.is_none()
-            && !has_finalizer(cluster.as_ref(), finalizer::CLUSTER)
-        {
-            apply::apply(context, &about, &plan.steps).await.into_result()?;
-            return Ok(Outcome::Done);
-        }
-        if pause::check(context, cluster.as_ref(), Some(&cluster)).await? == Pause::Stop {
-            return Ok(Outcome::Done);
-        }
-        log_blockers(&about, &plan.blockers);
-        let applied = apply::apply(context, &about, &plan.steps).await;
-        if let Some(latest) = applied.latest(&about) {
-            observed.cluster = latest;
-        }
-        observed.failed = applied.failure.as_ref().is_some_and(|f| f.shown == Some(Shown::ClusterDeletion));
-        let before = observed.cluster.clone();
+        (observed, plan)
+    }
+
+    async fn report(
+        &self,
+        object: &Arc<Cluster>,
+        mut observed: Self::Judged,
+        applied: Applied,
+    ) -> Result<Ended, ReconcileError> {
+        let (context, about) = (&self.context, ObjectRef::of(object.as_ref()));
+        let before = applied.latest(&about).unwrap_or_else(|| observed.cluster.clone());
+        observed.cluster = before.clone();
+        observed.failed = applied.shown() == Some(Shown::ClusterDeletion);
         let mut status = judged::status(&observed, context.clock.now());
         if applied.failure.is_none() && judged::is_complete(&observed) {
             status.observed_generation = before.metadata.generation;
         }
         let after = Cluster { status: Some(status), ..before.clone() };
-        if status_write::write(context, &before, &after, &judged::OWNED).await?
-            == status_write::Outcome::Written
-        {
+        if status::write(context, &before, &after, &judged::OWNED).await? == status::Outcome::Written {
             apply::apply(context, &about, &planned::milestones(&before, &after)).await.into_result()?;
         }
-        applied.into_result()?;
-        Ok(plan.recheck.map_or(Outcome::Done, Outcome::RequeueAfter))
+        Ok(Ended::of(applied))
     }
+}
 
-    fn concurrency(&self) -> usize {
-        50
-    }
+/// On every change of objects that carry a cluster's label: that cluster.
+fn by_label<K: Object>(cache: &Cache<K>) -> Trigger {
+    Trigger::on(cache, |old, new| new.or(old).and_then(cluster_key_of).into_iter().collect())
 }
 
 /// Infrastructure and control plane.

@@ -1,5 +1,5 @@
-//! Observe and wire, per kind: reads objects, asks `plan` and `status`, performs the steps.
-//! Must not decide anything itself.
+//! Observe, plan, apply, report, per kind: reads objects, asks `plan` and `status`, performs the steps. The shape of
+//! a run is `reconcile`; a kind says what it reads and what it reports. Must not decide anything itself.
 
 use std::sync::Arc;
 
@@ -23,28 +23,23 @@ use crate::status::machine::{cluster_provisioned, control_plane_initialized_sinc
 use crate::time::Clock;
 use crate::workload::Workload;
 use external::Externals;
+use reconcile::Run;
 
-mod adoption;
-pub mod apply;
-pub mod bootstrap;
+mod apply;
+mod bootstrap;
 pub mod certificates;
-pub mod cluster;
-pub mod control_plane;
+mod cluster;
+mod control_plane;
 pub mod external;
-pub mod finalizer;
 mod keys;
 pub mod kubeconfig;
-pub mod machine;
-pub mod machine_deployment;
-pub mod machine_set;
-pub mod pause;
+mod machine;
+mod machine_deployment;
+mod machine_set;
+mod reconcile;
 pub mod status;
 pub mod sweep;
-pub mod template;
 mod workers;
-
-/// How soon an object that should exist is looked for again.
-const MISSING_RETRY: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Adds every controller to the engine.
 pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
@@ -55,12 +50,12 @@ pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
         clock: engine.clock().clone(),
         rng: engine.rng().stream("controllers"),
     };
-    engine.add(cluster::Clusters::new(context.clone()));
-    engine.add(control_plane::ControlPlaneController::new(context.clone()));
-    engine.add(machine_deployment::MachineDeployments::new(context.clone()));
-    engine.add(machine_set::MachineSets::new(context.clone()));
-    engine.add(machine::Machines::new(context.clone()));
-    engine.add(bootstrap::KubeadmConfigs::new(context));
+    engine.add(Run(cluster::Clusters { context: context.clone() }));
+    engine.add(Run(control_plane::ControlPlanes { context: context.clone() }));
+    engine.add(Run(machine_deployment::MachineDeployments { context: context.clone() }));
+    engine.add(Run(machine_set::MachineSets { context: context.clone() }));
+    engine.add(Run(machine::Machines { context: context.clone() }));
+    engine.add(Run(bootstrap::KubeadmConfigs { context }));
 }
 
 /// What every controller is given. Cheap to clone.

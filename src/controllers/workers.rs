@@ -1,26 +1,29 @@
 //! What MachineDeployments and MachineSets share: each belongs to one Cluster and refers to the two
-//! templates of its Machines. Owns what wakes them and how a run begins; must not know what it decides.
+//! templates of its Machines. Owns what wakes them, and performs what comes before their plans; must not know
+//! what is decided.
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`SetupWithManager`, the
 //! opening of `Reconcile`), v1.14.0.
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::external::{Reader, referring};
-use super::{Caches, Context, keys_of, pause};
+use super::{Caches, Context, apply, keys_of};
 use crate::api::cluster::Cluster;
 use crate::api::condition::Conditioned;
-use crate::api::key::ObjectKey;
+use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine::MachineSpec;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
-use crate::api::names::finalizer;
 use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object};
 use crate::engine::{ReconcileError, Trigger};
+use crate::observe::{Member, Templates};
+use crate::plan::opening;
 
 /// A kind whose objects stand for the worker Machines of one Cluster.
 pub trait Workers: Object + Conditioned {
-    const FINALIZER: &'static str;
     /// On whose behalf templates are read.
     const READER: Reader;
     /// Of the Cluster in its namespace.
@@ -30,7 +33,6 @@ pub trait Workers: Object + Conditioned {
 }
 
 impl Workers for MachineDeployment {
-    const FINALIZER: &'static str = finalizer::MACHINE_DEPLOYMENT;
     const READER: Reader = Reader::MachineDeployment;
 
     fn cluster_name(&self) -> &str {
@@ -43,7 +45,6 @@ impl Workers for MachineDeployment {
 }
 
 impl Workers for MachineSet {
-    const FINALIZER: &'static str = finalizer::MACHINE_SET;
     const READER: Reader = Reader::MachineSet;
 
     fn cluster_name(&self) -> &str {
@@ -78,24 +79,48 @@ pub fn templates<K: Workers>(workers: &K) -> [Option<&ContractRef>; 2] {
     [Some(&machine.infrastructure_ref), machine.bootstrap.config_ref.as_ref()]
 }
 
-/// The object and its Cluster, when the run may go on (see [`pause::may_run`]); its templates can be read then.
+/// The Cluster of an object of either kind.
 ///
 /// # Errors
-/// When there is no such Cluster, or the server refuses a write.
-pub async fn begin<K: Workers>(
-    context: &Context,
-    workers: &Cache<K>,
-    key: &ObjectKey,
-) -> Result<Option<(Arc<K>, Arc<Cluster>)>, ReconcileError> {
-    let Some(object) = workers.get(key) else { return Ok(None) };
-    let cluster_key = ObjectKey::new(&key.namespace, object.cluster_name());
-    let Some(cluster) = context.caches.clusters.get(&cluster_key) else {
+/// When there is no such Cluster.
+pub fn cluster<K: Workers>(context: &Context, object: &K) -> Result<Arc<Cluster>, ReconcileError> {
+    let key = ObjectKey::of(object);
+    let named = ObjectKey::new(&key.namespace, object.cluster_name());
+    context.caches.clusters.get(&named).ok_or_else(|| {
         let kind = K::kind(&());
-        return Err(ReconcileError::failed(format!("{kind} {key}: there is no Cluster {cluster_key}")));
-    };
-    if !pause::may_run(context, object.as_ref(), &cluster, K::FINALIZER).await? {
-        return Ok(None);
+        ReconcileError::failed(format!("{kind} {key}: there is no Cluster {named}"))
+    })
+}
+
+/// The templates can be read then.
+pub async fn prepare<K: Workers>(context: &Context, object: &K) {
+    context.caches.externals.prepare(K::READER, templates(object)).await;
+}
+
+/// Performs what comes before the plan (see [`opening`]). Answers with the object and its members as they then are.
+///
+/// # Errors
+/// When a write fails, also because its object went away.
+pub async fn open<K: Workers, O: Object>(
+    context: &Context,
+    (before, after): (&K, &K),
+    cluster: &Cluster,
+    found: &Templates,
+    members: Vec<Member<O>>,
+) -> Result<(K, Vec<Arc<O>>), ReconcileError> {
+    let templates: Vec<&Value> = found.bootstrap.iter().chain(&found.infrastructure).collect();
+    let orphans: Vec<Arc<O>> = members.iter().filter_map(Member::orphan).collect();
+    let steps = opening::steps((before, after), cluster, &templates, &orphans);
+    let about = ObjectRef::of(before);
+    let applied = apply::apply(context, &about, &steps).await;
+    if let Some(gone) = &applied.gone {
+        return Err(ReconcileError::failed(format!("{about}: {gone} went away")));
     }
-    context.caches.externals.prepare(K::READER, templates(object.as_ref())).await;
-    Ok(Some((object, cluster)))
+    let object = applied.latest(&about).unwrap_or_else(|| before.clone());
+    let as_it_is = |member: Member<O>| {
+        let object = member.into_object();
+        applied.latest(&ObjectRef::of(object.as_ref())).map_or(object, Arc::new)
+    };
+    let members = members.into_iter().map(as_it_is).collect();
+    applied.into_result().map(|()| (object, members))
 }

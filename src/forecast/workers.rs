@@ -18,9 +18,6 @@ use crate::observe::{self, Member, Templates};
 use crate::plan::{Plan, Write, machine_deployment as planned_deployment, machine_set as planned_set};
 use crate::time::Timestamp;
 
-/// Machines of one set whose names are made up for the plan; more are counted by the planner's own limit.
-const NEW_MAX: usize = 100;
-
 pub(super) fn deployment(
     dump: &Dump,
     key: &ObjectKey,
@@ -39,7 +36,7 @@ pub(super) fn deployment(
         return paused;
     }
     let spec = &object.spec.template.spec;
-    let observed = observed(dump, key, object);
+    let observed = observed(dump, object);
     let reported = object.status.as_ref().and_then(|status| status.replicas);
     let sets = Parts { kind: "MachineSet", reported, here: observed.sets.len() };
     if let Some(why) = sets.unread(dump) {
@@ -59,11 +56,8 @@ pub(super) fn deployment(
     plan
 }
 
-fn observed(dump: &Dump, key: &ObjectKey, object: &MachineDeployment) -> planned_deployment::Observed {
-    let templates = match object.metadata.deletion_timestamp {
-        Some(_) => Templates::default(),
-        None => Templates::of(dump, &key.namespace, &object.spec.template.spec),
-    };
+fn observed(dump: &Dump, object: &MachineDeployment) -> planned_deployment::Observed {
+    let templates = Templates::of_deployment(dump, object);
     let sets = observe::machine_sets_of(dump, object).into_iter().map(Member::into_object).collect();
     planned_deployment::Observed {
         deployment: object.clone(),
@@ -80,7 +74,7 @@ pub fn carry_out(dump: &mut Dump, key: &ObjectKey, now: Timestamp) {
     if annotation(object.as_ref(), names::annotation::PAUSED).is_some() {
         return;
     }
-    let decided = planned_deployment::plan(&observed(dump, key, &object), now);
+    let decided = planned_deployment::plan(&observed(dump, &object), now);
     for write in decided.steps.into_iter().flat_map(|step| step.writes) {
         let changed = match write {
             Write::Create { object, content } if object.gvk.kind == "MachineSet" => Some(content),
@@ -123,8 +117,8 @@ pub(super) fn set(dump: &Dump, key: &ObjectKey, object: &Arc<MachineSet>, now: T
         return plan.unknown(&why);
     }
     parts.assume(dump, &mut plan);
-    let wanted = usize::try_from(object.spec.replicas.unwrap_or(1)).unwrap_or(0);
-    let suffixes = (1..=wanted.min(NEW_MAX)).map(course::placeholder).collect();
+    let names = planned_set::names_wanted(object, machines.len());
+    let suffixes = (1..=names).map(course::placeholder).collect();
     let mut observed = observe::machine_set(dump, object, of, machines, &templates, suffixes);
     if dump.left_out(of.spec.control_plane_ref.as_ref()) {
         // Nobody can say how the control plane is: the checks do not count.

@@ -1,12 +1,12 @@
 //! What a KubeadmControlPlane is judged by. Must not judge it.
 
-use super::ownership::is_controlled;
 use super::source::{Objects as _, Source, key_of, namespace};
 use crate::api::cluster::Cluster;
 use crate::api::condition::find;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{ObjectKey, controller_of};
 use crate::api::machine::Machine;
+use crate::plan::adoption::is_controlled;
 use crate::status::contract::External;
 use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::machine::ETCD_MEMBER;

@@ -30,22 +30,22 @@ pub fn machine_set(
         infrastructure_template: templates.infrastructure.clone(),
         bootstrap_template: templates.bootstrap.clone(),
         missing_templates: templates.missing.clone(),
+        has_unreadable_template: templates.unreadable.is_some(),
+        needs_templates: needs_templates(source, set),
         preflight: preflight(source, set, cluster),
         suffixes,
     }
 }
 
 /// What the checks before a new Machine look at.
-#[must_use]
-pub fn preflight(source: &impl Source, set: &MachineSet, cluster: &Cluster) -> Preflight {
+fn preflight(source: &impl Source, set: &MachineSet, cluster: &Cluster) -> Preflight {
     let control_plane = source.external(namespace(set), cluster.spec.control_plane_ref.as_ref());
     let template = source.template(namespace(set), set.spec.template.spec.bootstrap.config_ref.as_ref());
     Preflight::gather(set, cluster, &control_plane, &template)
 }
 
 /// A pass cannot go through without the templates; see [`judged::needs_templates`].
-#[must_use]
-pub fn needs_templates(source: &impl Source, set: &MachineSet) -> bool {
+fn needs_templates(source: &impl Source, set: &MachineSet) -> bool {
     let deployment = label_of(set, label::DEPLOYMENT_NAME);
     let deployment =
         deployment.and_then(|name| source.machine_deployments().get(&ObjectKey::new(namespace(set), name)));

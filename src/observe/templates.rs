@@ -5,8 +5,9 @@
 
 use serde_json::Value;
 
-use super::source::Source;
+use super::source::{Source, namespace};
 use crate::api::machine::MachineSpec;
+use crate::api::machine_deployment::MachineDeployment;
 use crate::api::reference::ContractRef;
 use crate::status::contract::External;
 
@@ -23,6 +24,15 @@ pub struct Templates {
 }
 
 impl Templates {
+    /// Those of a MachineDeployment; the way out needs none.
+    #[must_use]
+    pub fn of_deployment(source: &impl Source, deployment: &MachineDeployment) -> Self {
+        match deployment.metadata.deletion_timestamp {
+            Some(_) => Self::default(),
+            None => Self::of(source, namespace(deployment), &deployment.spec.template.spec),
+        }
+    }
+
     /// Reads both. References whose kind does not end in `Template` are not looked at.
     #[must_use]
     pub fn of(source: &impl Source, namespace: &str, spec: &MachineSpec) -> Self {

@@ -1,6 +1,8 @@
 //! What should happen next, why, and why not yet: pure functions from `Observed` and `now` to a plan.
 //! Owns decisions; must not know a client, a runtime, a clock, or chance.
 
+pub mod adoption;
+pub mod begin;
 pub mod bootstrap;
 pub mod cluster;
 pub mod control_plane;
@@ -12,6 +14,7 @@ pub mod machine;
 pub mod machine_deployment;
 pub mod machine_set;
 pub mod naming;
+pub mod opening;
 pub mod ownership;
 mod step;
 pub mod sweep;

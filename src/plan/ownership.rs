@@ -45,11 +45,8 @@ pub fn add_owner(metadata: &mut ObjectMeta, new: OwnerReference) {
 #[must_use]
 pub fn take_over<K: Resource<DynamicType = ()>>(new: &impl Resource<DynamicType = ()>, orphan: &K) -> Write {
     let owners = orphan.meta().owner_references.clone().unwrap_or_default();
-    let mut body = json!({"metadata": {"ownerReferences": with_owner(owners, owner(new, true))}});
-    if let Some(version) = &orphan.meta().resource_version {
-        body["metadata"]["resourceVersion"] = json!(version);
-    }
-    Write::Patch { object: ObjectRef::of(orphan), body }
+    let body = json!({"metadata": {"ownerReferences": with_owner(owners, owner(new, true))}});
+    Write::Patch { object: ObjectRef::of(orphan), body }.if_unchanged(orphan.meta())
 }
 
 /// The patch that gives a provider object its owner and its cluster label; `None` when it has both.
@@ -108,9 +105,8 @@ pub fn remove_finalizer<K: Resource<DynamicType = ()>>(object: &K, finalizer: &s
 
 fn finalizers_patch<K: Resource<DynamicType = ()>>(object: &K, finalizers: &[String]) -> Write {
     let value = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
-    // A list is replaced as a whole: without the version, somebody else's finalizer could be lost.
-    let body = json!({"metadata": {"finalizers": value, "resourceVersion": object.meta().resource_version}});
-    Write::Patch { object: ObjectRef::of(object), body }
+    let body = json!({"metadata": {"finalizers": value}});
+    Write::Patch { object: ObjectRef::of(object), body }.if_unchanged(object.meta())
 }
 
 #[cfg(test)]

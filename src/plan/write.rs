@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use kube::Resource;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::bootstrap;
 use super::keys::KeyCall;
@@ -47,6 +47,16 @@ impl Write {
     pub fn difference<K: Resource<DynamicType = ()> + Serialize>(before: &K, after: &K) -> Option<Self> {
         let body = merge_diff(&to_value(before), &to_value(after))?;
         Some(Self::Patch { object: ObjectRef::of(before), body })
+    }
+
+    /// The same patch, refused when the object with this metadata changed since it was read: lists such as owners
+    /// and finalizers are replaced as a whole, and without the version somebody else's entry could be lost.
+    #[must_use]
+    pub fn if_unchanged(mut self, read: &ObjectMeta) -> Self {
+        if let (Self::Patch { body, .. }, Some(version)) = (&mut self, &read.resource_version) {
+            body["metadata"]["resourceVersion"] = json!(version);
+        }
+        self
     }
 
     /// Does it change nothing but the metadata of an object?

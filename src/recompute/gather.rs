@@ -7,12 +7,11 @@ use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::ObjectKey;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
-use crate::api::names::label;
 use crate::observe::dump::Dump;
 use crate::observe::{self, Member, Templates, namespace};
 use crate::plan::control_plane::{Decision, decide};
-use crate::plan::machine_set::makes_machines;
-use crate::plan::machine_set::preflight::check;
+use crate::plan::machine_set::{self as planned, preflight::Preflight};
+use crate::plan::opening::followed_set;
 use crate::status::{cluster, machine_deployment, machine_set};
 use crate::time::Timestamp;
 
@@ -43,23 +42,22 @@ pub(super) fn control_plane_pass(
 pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set::Observed, bool)> {
     let cluster = dump.clusters.get(&ObjectKey::new(namespace(set), &set.spec.cluster_name))?;
     // Its controller adds the label before it selects.
-    let mut set = set.clone();
-    let labels = set.spec.selector.match_labels.get_or_insert_default();
-    labels.insert(label::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
+    let set = followed_set(set, cluster);
     let machines: Vec<_> =
         observe::machines_of_set(dump, &set).into_iter().map(Member::into_object).collect();
-    let preflight = match makes_machines(&set, machines.len()) {
-        true if dump.left_out(cluster.spec.control_plane_ref.as_ref()) => Ok(reported_preflight(&set)),
-        true => check(&observe::preflight(dump, &set, cluster)),
-        false => Ok(Vec::new()),
-    };
+    let makes = planned::makes_machines(&set, machines.len());
     let templates = Templates::of(dump, namespace(&set), &set.spec.template.spec);
-    let complete = preflight.is_ok()
-        && templates.unreadable.is_none()
-        && (templates.missing.is_empty() || !observe::needs_templates(dump, &set));
-    let preflight = preflight.unwrap_or_else(|why| vec![why]);
-    let missing_templates = templates.missing;
-    Some((machine_set::Observed { set, machines: Some(machines), missing_templates, preflight }, complete))
+    let mut observed = observe::machine_set(dump, &set, cluster, machines, &templates, Vec::new());
+    let is_left_out = dump.left_out(cluster.spec.control_plane_ref.as_ref());
+    if is_left_out {
+        observed.preflight = Preflight::default();
+    }
+    let complete = planned::is_complete(&observed);
+    let mut judged = planned::judged(observed);
+    if is_left_out && makes {
+        judged.preflight = reported_preflight(&set);
+    }
+    Some((judged, complete))
 }
 
 /// The checks that failed when the set was last looked at, from its stored condition.
@@ -75,10 +73,6 @@ pub(super) fn machine_deployment(
     deployment: &MachineDeployment,
 ) -> machine_deployment::Observed {
     let sets = observe::machine_sets_of(dump, deployment).into_iter().map(Member::into_object).collect();
-    // The way out needs no templates.
-    let templates = match deployment.metadata.deletion_timestamp {
-        Some(_) => Templates::default(),
-        None => Templates::of(dump, namespace(deployment), &deployment.spec.template.spec),
-    };
+    let templates = Templates::of_deployment(dump, deployment);
     observe::machine_deployment(dump, deployment, sets, &templates)
 }

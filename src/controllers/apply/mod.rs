@@ -23,6 +23,8 @@ pub struct Applied {
     /// Objects as the server stored them, newest last.
     pub stored: Vec<(ObjectRef, Value)>,
     pub evictions: Evictions,
+    /// What went away while the plan was made: the steps after it were not tried.
+    pub gone: Option<ObjectRef>,
     pub failure: Option<Failure>,
 }
 
@@ -61,19 +63,17 @@ impl Applied {
         serde_json::from_value(value.clone()).ok()
     }
 
+    /// Where the status of the planned object shows a failure.
+    #[must_use]
+    pub fn shown(&self) -> Option<Shown> {
+        self.failure.as_ref()?.shown
+    }
+
     /// # Errors
     /// The failure, if there was one.
     pub fn into_result(self) -> Result<(), ReconcileError> {
         self.failure.map_or(Ok(()), |failure| Err(failure.error))
     }
-}
-
-/// How a step ended that did not fail.
-#[derive(PartialEq, Eq)]
-enum Ended {
-    Done,
-    /// The object went away while the plan for it was made: the rest is moot.
-    Gone,
 }
 
 /// Performs `steps` of the plan for `about` in order, up to the first that fails; those that are independent of
@@ -87,8 +87,11 @@ pub async fn apply(context: &Context, about: &ObjectRef, steps: &[Step]) -> Appl
         }
         log(about, step);
         match perform(context, step, &mut applied).await {
-            Ok(Ended::Done) => continue,
-            Ok(Ended::Gone) => tracing::debug!(rule = step.reason.rule, "{about}: {step}: it is gone"),
+            Ok(None) => continue,
+            Ok(Some(gone)) => {
+                tracing::debug!(rule = step.reason.rule, "{about}: {step}: {gone} is gone");
+                applied.gone = Some(gone);
+            }
             Err(error) => {
                 if let Some((about, reason)) = &step.on_failure.event {
                     event::send(context, about, true, reason, &error.to_string()).await;
@@ -111,13 +114,17 @@ fn log(about: &ObjectRef, step: &Step) {
     }
 }
 
-/// The writes of one step, in order.
-async fn perform(context: &Context, step: &Step, applied: &mut Applied) -> Result<Ended, ReconcileError> {
+/// The writes of one step, in order. `Some`: this object went away meanwhile, and the rest is moot.
+async fn perform(
+    context: &Context,
+    step: &Step,
+    applied: &mut Applied,
+) -> Result<Option<ObjectRef>, ReconcileError> {
     let before = applied.stored.len();
     for write in &step.writes {
         let Err(error) = send(context, write, applied).await else { continue };
-        if is_patch_of_nothing(write, &error) {
-            return Ok(Ended::Gone);
+        if let Some(gone) = patched_nothing(write, &error) {
+            return Ok(Some(gone.clone()));
         }
         if step.on_failure.is_undone {
             let created = applied.stored.split_off(before);
@@ -127,7 +134,7 @@ async fn perform(context: &Context, step: &Step, applied: &mut Applied) -> Resul
         }
         return Err(error);
     }
-    Ok(Ended::Done)
+    Ok(None)
 }
 
 async fn send(context: &Context, write: &Write, applied: &mut Applied) -> Result<(), ReconcileError> {
@@ -158,9 +165,10 @@ async fn send(context: &Context, write: &Write, applied: &mut Applied) -> Result
     Ok(())
 }
 
-fn is_patch_of_nothing(write: &Write, error: &ReconcileError) -> bool {
-    matches!(write, Write::Patch { .. } | Write::PatchStatus { .. })
-        && matches!(error, ReconcileError::Write(error) if error.is_not_found())
+/// What a patch was meant for that is not there any more.
+fn patched_nothing<'a>(write: &'a Write, error: &ReconcileError) -> Option<&'a ObjectRef> {
+    let (Write::Patch { object, .. } | Write::PatchStatus { object, .. }) = write else { return None };
+    matches!(error, ReconcileError::Write(error) if error.is_not_found()).then_some(object)
 }
 
 fn guard(object: &ObjectRef) -> Precondition {

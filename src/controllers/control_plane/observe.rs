@@ -14,7 +14,6 @@ use crate::client;
 use crate::controllers::certificates::text_of;
 use crate::controllers::external::Reader;
 use crate::controllers::{Context, kubeconfig};
-use crate::engine::ReconcileError;
 use crate::observe;
 use crate::plan::control_plane::{Kubeconfig, Observed, Workload};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
@@ -27,14 +26,11 @@ use crate::workload::{Addon, EtcdView, PodScope, WorkloadError};
 const SUFFIX_CHARS: usize = 10;
 
 /// Everything about one control plane. What cannot be read is in there as unknown.
-///
-/// # Errors
-/// None today; reading is allowed to fail as a whole one day.
 pub async fn observe(
     context: &Context,
     object: &Arc<KubeadmControlPlane>,
     cluster: &Arc<Cluster>,
-) -> Result<Observed, ReconcileError> {
+) -> Observed {
     prepare(context, object, cluster).await;
     let mut observed = observe::control_plane(&context.caches, object, cluster);
     observed.name_suffix = context.rng.suffix(SUFFIX_CHARS);
@@ -45,7 +41,7 @@ pub async fn observe(
     if observed.endpoint().is_some() && !observed.machines.is_empty() {
         observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
     }
-    Ok(observed)
+    observed
 }
 
 /// The template, and the infrastructure of every Machine, can be read then.

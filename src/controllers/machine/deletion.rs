@@ -6,36 +6,30 @@ use super::Machines;
 use crate::api::key::ObjectRef;
 use crate::controllers::apply::{self, Failure};
 use crate::controllers::log_blockers;
+use crate::controllers::reconcile::{Ended, outcome};
 use crate::engine::{Outcome, ReconcileError};
 use crate::plan::{Shown, machine as planned};
 use crate::status::machine::Observed;
-use crate::status::machine::deletion::{Course, Stage, Wanted, course};
+use crate::status::machine::deletion::{Wanted, course};
 
 /// Reading what runs on the Node, evicting it, reading what is attached, going on.
 const TURNS_MAX: usize = 6;
 
-/// How far one run took a deletion.
-#[derive(Debug)]
-pub(super) struct Left {
-    pub next: Outcome,
-    pub failure: Option<ReconcileError>,
-}
-
 impl Machines {
     /// Goes on with the deletion as far as one run can. What it learned and did stands in `observed`.
-    pub(super) async fn leave(&self, observed: &mut Observed) -> Left {
-        let mut left = Left { next: Outcome::Done, failure: None };
+    pub(super) async fn leave(&self, observed: &mut Observed) -> Ended {
+        let mut left = Ended { next: Outcome::Done, failure: None };
         for _ in 0..TURNS_MAX {
-            let before = course(observed, self.now());
+            let before = course(observed, self.context.clock.now());
             left = self.turn(observed).await;
             if left.failure.is_some() {
                 break;
             }
-            let after = course(observed, self.now());
+            let after = course(observed, self.context.clock.now());
             match after.wants(observed) {
                 Some(Wanted::Tenants) => observed.tenants = self.tenants(observed).await,
                 Some(Wanted::Storage) => observed.storage = self.storage(observed).await,
-                None if is_drained(&before, &after) => {}
+                None if after.ends_drain_of(&before) => {}
                 None => break,
             }
         }
@@ -43,11 +37,11 @@ impl Machines {
     }
 
     /// One plan, performed.
-    async fn turn(&self, observed: &mut Observed) -> Left {
-        let plan = planned::leave(observed, self.now());
+    async fn turn(&self, observed: &mut Observed) -> Ended {
+        let plan = planned::leave(observed, self.context.clock.now());
         let about = ObjectRef::of(&observed.machine);
         log_blockers(&about, &plan.blockers);
-        let stage = course(observed, self.now()).stage;
+        let stage = course(observed, self.context.clock.now()).stage;
         let applied = apply::apply(&self.context, &about, &plan.steps).await;
         if let Some(latest) = applied.latest(&about) {
             observed.machine = latest;
@@ -57,7 +51,7 @@ impl Machines {
             Some(failure) => Some(self.note(&about, observed, failure).await),
             None => planned::error(&stage).map(ReconcileError::failed),
         };
-        Left { next: super::outcome(&plan), failure }
+        Ended { next: outcome(&plan), failure }
     }
 
     /// Remembers what failed and complains about it.
@@ -73,9 +67,4 @@ impl Machines {
         }
         failure.error
     }
-}
-
-/// The evictions of this turn were the end of the drain.
-fn is_drained(before: &Course, after: &Course) -> bool {
-    matches!(before.stage, Stage::Drain(Some(_))) && !matches!(after.stage, Stage::Drain(_))
 }

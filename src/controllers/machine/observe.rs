@@ -23,7 +23,7 @@ use crate::workload::{Connection, PodScope, WorkloadError};
 
 impl Machines {
     /// Everything but what a deletion asks for on its way.
-    pub(super) async fn observe(&self, machine: &Machine, cluster: &Arc<Cluster>) -> Observed {
+    pub(super) async fn gather(&self, machine: &Machine, cluster: &Arc<Cluster>) -> Observed {
         let context = &self.context;
         let cluster_key = ObjectKey::of(cluster.as_ref());
         let control_plane = cluster.spec.control_plane_ref.as_ref();

@@ -7,7 +7,8 @@ use crate::api::key::{ObjectKey, cluster_label, controller_of, label as label_of
 use crate::api::machine::Machine;
 use crate::api::machine_pool::MachinePool;
 use crate::api::names::label;
-use crate::observe::{Objects as _, Source as _, is_controlled};
+use crate::observe::{Objects as _, Source as _};
+use crate::plan::adoption::is_controlled;
 use crate::status::machine_pool::Observed;
 
 impl Dump {

@@ -23,6 +23,7 @@ use serde_json::json;
 use super::{Plan, WorkloadCall, Write, ownership};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::status::bootstrap::{Certificates, Failure, Lock, Observed, Stage, Token, stage};
+use crate::status::control_plane::certificates::Purpose;
 use crate::time::Timestamp;
 use cloud_init::KubeadmPhase;
 use discovery::Completion;
@@ -67,6 +68,55 @@ pub fn plan(o: &Observed, now: Timestamp) -> Planned {
     planned
 }
 
+/// What has to be read before the plan can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reads {
+    Nothing,
+    /// The join token's end.
+    Token,
+    /// Certificates, the lock, and the secrets that the config refers to.
+    Secrets(Vec<Needed>),
+}
+
+/// A certificate that the data is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    pub purpose: Purpose,
+    /// It may lack its key.
+    pub is_keyless: bool,
+}
+
+/// What the stage needs, and nothing else.
+#[must_use]
+pub fn reads(o: &Observed) -> Reads {
+    if o.config.metadata.deletion_timestamp.is_some() {
+        return Reads::Nothing;
+    }
+    let stage = stage(o);
+    match stage {
+        Stage::Init | Stage::JoinControlPlane | Stage::JoinWorker => {}
+        Stage::Created if awaits_join(o) => return Reads::Token,
+        _ => return Reads::Nothing,
+    }
+    let configuration = o.config.spec.cluster_configuration.as_ref();
+    let etcd = configuration.and_then(|c| c.etcd.as_ref());
+    let external_etcd = etcd.is_some_and(|etcd| etcd.external.is_some());
+    let purposes: &[Purpose] =
+        if stage == Stage::JoinWorker { &[Purpose::Ca] } else { Purpose::needed(external_etcd) };
+    // The first Machine may do without keys: somebody else may keep those of the authorities.
+    let is_keyless = |p: Purpose| stage == Stage::Init || p.is_external(external_etcd);
+    let needed = |purpose: &Purpose| Needed { purpose: *purpose, is_keyless: is_keyless(*purpose) };
+    Reads::Secrets(purposes.iter().map(needed).collect())
+}
+
+/// The name of the Machine that holds the lock; empty when the lock does not say.
+#[must_use]
+pub fn lock_holder(lock: &ConfigMap) -> String {
+    let text = lock.data.as_ref().and_then(|data| data.get(LOCK_DATA)).map_or("", String::as_str);
+    let information: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    information["machineName"].as_str().unwrap_or_default().to_owned()
+}
+
 /// Where the lock of a cluster is kept.
 #[must_use]
 pub fn lock_reference(cluster: &ObjectKey) -> ObjectRef {
@@ -75,7 +125,7 @@ pub fn lock_reference(cluster: &ObjectKey) -> ObjectRef {
 }
 
 /// The key in the lock's data.
-pub const LOCK_DATA: &str = "lock-information";
+const LOCK_DATA: &str = "lock-information";
 
 fn init(o: &Observed, planned: &mut Planned) {
     let plan = &mut planned.plan;

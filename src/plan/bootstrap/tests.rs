@@ -237,3 +237,33 @@ fn a_missing_secret_is_a_failure_of_the_files() {
          kubeadmcontrolplanes.g.io \"cp\" not found",
     );
 }
+
+#[test]
+fn only_what_the_stage_needs_is_read() {
+    let needed = |o: &Observed| match reads(o) {
+        Reads::Nothing => "nothing".to_owned(),
+        Reads::Token => "token".to_owned(),
+        Reads::Secrets(needed) => {
+            let keyless = needed.iter().filter(|needed| needed.is_keyless).count();
+            format!("{} certificates, {keyless} keyless", needed.len())
+        }
+    };
+    let mut first = observed(true, false);
+    assert_eq!(needed(&first), "4 certificates, 4 keyless", "the first may do without keys");
+    assert_eq!(needed(&observed(true, true)), "4 certificates, 0 keyless");
+    assert_eq!(needed(&observed(false, true)), "1 certificates, 0 keyless");
+    assert_eq!(needed(&observed(false, false)), "nothing", "a worker waits for the control plane");
+    first.config.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+    assert_eq!(needed(&first), "nothing");
+}
+
+#[test]
+fn the_lock_names_its_holder_or_nobody() {
+    for (data, holder) in [
+        (json!({"lock-information": "{\"machineName\": \"m\"}"}), "m"),
+        (json!({"lock-information": "not JSON"}), ""),
+        (json!({}), ""),
+    ] {
+        assert_eq!(lock_holder(&object(json!({ "data": data }))), holder, "{data}");
+    }
+}

@@ -15,11 +15,15 @@ use serde_json::json;
 
 use super::{Plan, Write, ownership};
 use crate::api::key::{ObjectKey, ObjectRef, cluster_label, controller_of};
+use crate::api::machine::Machine;
 use crate::api::names::{finalizer, label};
 use crate::status::machine::{Observed, available_in};
 use crate::time::Timestamp;
 pub use deletion::{complaint, error, leave};
 use why::Why;
+
+/// How soon a Cluster that should exist is looked for again.
+const CLUSTER_RETRY: Duration = Duration::from_secs(30);
 
 /// The plan for a Machine that is not paused. Every rule speaks even when an earlier one waits, as
 /// upstream runs all its phases; only the first finalizer comes alone. The way out of one that is being
@@ -39,6 +43,12 @@ pub fn plan(o: &Observed, now: Timestamp) -> Plan {
         plan.recheck_within(left.max(Duration::from_secs(1)));
     }
     plan
+}
+
+/// When a Machine whose Cluster does not exist is looked at again. The Cluster's arrival wakes it by label; `None`.
+#[must_use]
+pub fn recheck_without_cluster(machine: &Machine) -> Option<Duration> {
+    cluster_label(machine).is_none().then_some(CLUSTER_RETRY)
 }
 
 fn cluster_key(o: &Observed) -> ObjectKey {

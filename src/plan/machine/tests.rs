@@ -238,3 +238,11 @@ fn with_the_cluster_the_node_is_left_alone() {
     o.bootstrap = External::NotFound { kind: "KubeadmConfig".to_owned() };
     check(&o, &["deletion-completed"], &[]);
 }
+
+#[test]
+fn a_machine_without_a_cluster_waits_for_it_by_label_or_looks_again() {
+    let mut machine = settled().machine;
+    assert_eq!(recheck_without_cluster(&machine), None, "the Cluster's arrival wakes it");
+    machine.metadata.labels = None;
+    assert_eq!(recheck_without_cluster(&machine), Some(std::time::Duration::from_secs(30)));
+}

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::evidence::Evidence;
-use super::{Plan, Rule, Write};
+use super::{Plan, Rule, Write, ownership};
 use crate::api::key::{ObjectKey, ObjectRef, annotation};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
@@ -48,6 +48,7 @@ pub enum Why {
     Propagation,
     RolledOut,
     Deleting,
+    Completed,
     Revision,
     TemplatesMissing(Vec<String>),
     UnknownStrategy(String),
@@ -63,6 +64,7 @@ impl fmt::Display for Why {
             }
             Self::RolledOut => f.write_str("the rollout is complete and the MachineSet is empty"),
             Self::Deleting => f.write_str("the MachineDeployment is being deleted"),
+            Self::Completed => f.write_str("no MachineSet is left"),
             Self::Revision => f.write_str("the revision of the current MachineSet is recorded"),
             Self::TemplatesMissing(kinds) => {
                 write!(f, "cannot create a MachineSet when templates do not exist: {}", kinds.join(", "))
@@ -80,6 +82,7 @@ impl Rule for Why {
             Self::Propagation => "propagation",
             Self::RolledOut => "rolled-out",
             Self::Deleting => "deleting",
+            Self::Completed => "deletion-completed",
             Self::Revision => "revision",
             Self::TemplatesMissing(_) => "templates-missing",
             Self::UnknownStrategy(_) => "unknown-strategy",
@@ -296,11 +299,17 @@ fn clean_up(observed: &Observed, rollout: &Rollout, plan: &mut Plan) {
     }
 }
 
-/// MD-12: every MachineSet goes; the finalizer is the controller's to remove when none is left.
+/// MD-12: every MachineSet goes, and when none is left, the MachineDeployment.
 fn delete(observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     for set in observed.sets.iter().filter(|s| s.metadata.deletion_timestamp.is_none()) {
         plan.step(Write::Delete { object: ObjectRef::of(set.as_ref()) }, Why::Deleting);
+    }
+    if observed.sets.is_empty() {
+        let deployment = &observed.deployment;
+        let release = ownership::remove_finalizer(deployment, names::finalizer::MACHINE_DEPLOYMENT);
+        plan.step(release, Why::Completed);
+        plan.is_last = true;
     }
     plan
 }

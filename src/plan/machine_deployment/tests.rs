@@ -302,3 +302,16 @@ fn labels_and_timeouts_follow_without_a_rollout() {
     assert_eq!(template.spec.min_ready_seconds, Some(10));
     assert_eq!(template.metadata.as_ref().expect("metadata").labels["team"], "a");
 }
+
+#[test]
+fn a_deleted_deployment_goes_when_no_set_is_left() {
+    let mut world = World::new(deployment(1, 1, 0, "v1.34.1"));
+    world.step();
+    world.deployment.metadata.deletion_timestamp = Some(to_k8s(now()));
+    let first = plan(&world.observed(), now());
+    assert!(!first.is_last && first.steps[0].to_string().starts_with("delete MachineSet ns/md-"));
+    world.sets.clear();
+    let last = plan(&world.observed(), now());
+    assert_eq!(last.steps[0].to_string(), "patch MachineDeployment ns/md: no MachineSet is left");
+    assert!(last.is_last, "nothing is left to report on");
+}

@@ -16,18 +16,22 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::evidence::{Evidence, Subject};
-use super::{Plan, Rule, Write};
+use super::{Plan, Rule, Write, ownership};
 use crate::api::key::{ObjectKey, ObjectRef, annotation};
 use crate::api::machine::Machine;
-use crate::api::machine_set::MachineSet;
+use crate::api::machine_set::{MachineSet, MachineSetStatus};
 use crate::api::names;
 use crate::status::contract::reference_to;
-use crate::status::machine_set::is_pending_acknowledge;
+use crate::status::machine_set::{self as judged, is_pending_acknowledge};
 use crate::time::Timestamp;
 use preflight::Preflight;
 
 /// When a failed preflight is tried again.
 const PREFLIGHT_RECHECK: Duration = Duration::from_secs(15);
+/// When Machines that are not ready are looked at again, should no event come.
+const NOT_READY_RECHECK: Duration = Duration::from_secs(15);
+/// Machines made in one pass at most.
+const MADE_AT_ONCE_MAX: usize = 100;
 
 /// Everything the plan depends on.
 #[derive(Clone, Debug)]
@@ -40,6 +44,10 @@ pub struct Observed {
     pub bootstrap_template: Option<Value>,
     /// Kinds of templates that it refers to and that do not exist.
     pub missing_templates: Vec<String>,
+    /// One of the templates is there and cannot be read.
+    pub has_unreadable_template: bool,
+    /// A missing template ends the pass; see [`needs_templates`](crate::status::machine_set::needs_templates).
+    pub needs_templates: bool,
     pub preflight: Preflight,
     /// Five characters each; at least as many as Machines may be made in one pass.
     pub suffixes: Vec<String>,
@@ -53,6 +61,7 @@ pub enum Why {
     TooMany(usize, i32),
     Propagation,
     Deleting,
+    Completed,
     CreationDisabled,
     Preflight(String),
     TemplatesMissing(Vec<String>),
@@ -66,6 +75,7 @@ impl fmt::Display for Why {
             Self::TooMany(current, desired) => write!(f, "{current} Machines, only {desired} wanted"),
             Self::Propagation => f.write_str("labels, annotations and in-place fields follow the MachineSet"),
             Self::Deleting => f.write_str("the MachineSet is being deleted"),
+            Self::Completed => f.write_str("no Machine is left"),
             Self::CreationDisabled => {
                 write!(f, "{} is set: Machines are not made here", names::annotation::DISABLE_MACHINE_CREATE)
             }
@@ -82,6 +92,7 @@ impl Rule for Why {
             Self::TooMany(..) => "too-many-machines",
             Self::Propagation => "propagation",
             Self::Deleting => "deleting",
+            Self::Completed => "deletion-completed",
             Self::CreationDisabled => "creation-disabled",
             Self::Preflight(_) => "preflight",
             Self::TemplatesMissing(_) => "templates-missing",
@@ -98,7 +109,9 @@ impl Rule for Why {
             Self::CreationDisabled => Evidence::own_field("metadata.annotations"),
             Self::TemplatesMissing(_) => Evidence::own_field("spec.template.spec.infrastructureRef"),
             Self::Naming(_) => Evidence::own_field("spec.machineNaming.template"),
-            Self::TooFew(..) | Self::TooMany(..) | Self::Propagation | Self::Deleting => Vec::new(),
+            Self::TooFew(..) | Self::TooMany(..) | Self::Propagation | Self::Deleting | Self::Completed => {
+                Vec::new()
+            }
         }
     }
 }
@@ -108,9 +121,7 @@ impl Rule for Why {
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if observed.set.metadata.deletion_timestamp.is_some() {
-        for machine in observed.machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {
-            delete(observed, machine, Why::Deleting, &mut plan);
-        }
+        leave(observed, &mut plan);
         return plan;
     }
     keep_in_step(observed, &mut plan);
@@ -127,6 +138,58 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     plan
 }
 
+/// Every Machine goes, and when none is left, the MachineSet.
+fn leave(observed: &Observed, plan: &mut Plan) {
+    for machine in observed.machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {
+        delete(observed, machine, Why::Deleting, plan);
+    }
+    if observed.machines.is_empty() {
+        let release = ownership::remove_finalizer(&observed.set, names::finalizer::MACHINE_SET);
+        plan.step(release, Why::Completed);
+        plan.is_last = true;
+    }
+}
+
+/// How many random parts of names a pass may need, so that one pass stays short.
+#[must_use]
+pub fn names_wanted(set: &MachineSet, current: usize) -> usize {
+    missing(set, current).min(MADE_AT_ONCE_MAX)
+}
+
+/// Does a pass over these facts go through, so that the generation counts as observed?
+#[must_use]
+pub fn is_complete(observed: &Observed) -> bool {
+    let misses_template = observed.needs_templates && !observed.missing_templates.is_empty();
+    let makes = makes_machines(&observed.set, observed.machines.len());
+    let is_unchecked = makes && preflight::check(&observed.preflight).is_err();
+    !observed.has_unreadable_template && !misses_template && !is_unchecked
+}
+
+/// When Machines that are not ready or available yet are looked at again, should no event come.
+/// Source: the deferred requeue of MS-1.
+#[must_use]
+pub fn recheck(set: &MachineSet, status: &MachineSetStatus) -> Option<Duration> {
+    let min_ready_s = set.spec.template.spec.min_ready_seconds.and_then(|s| u64::try_from(s).ok());
+    let min_ready_s = min_ready_s.unwrap_or(0);
+    if set.metadata.deletion_timestamp.is_some() {
+        None
+    } else if status.ready_replicas != status.replicas {
+        Some(NOT_READY_RECHECK)
+    } else if min_ready_s > 0 && status.available_replicas != status.replicas {
+        Some(Duration::from_secs(min_ready_s))
+    } else {
+        None
+    }
+}
+
+/// What the status looks at after a pass.
+#[must_use]
+pub fn judged(observed: Observed) -> judged::Observed {
+    let preflight = preflight_messages(&observed);
+    let (machines, missing_templates) = (Some(observed.machines), observed.missing_templates);
+    judged::Observed { set: observed.set, machines, missing_templates, preflight }
+}
+
 /// Machines are wanted, and nothing keeps the set itself from making them.
 #[must_use]
 pub fn makes_machines(set: &MachineSet, current: usize) -> bool {
@@ -135,7 +198,7 @@ pub fn makes_machines(set: &MachineSet, current: usize) -> bool {
 
 /// The sentences that keep Machines from being made in this pass, for the `ScalingUp` condition.
 #[must_use]
-pub fn preflight_messages(observed: &Observed) -> Vec<String> {
+fn preflight_messages(observed: &Observed) -> Vec<String> {
     if makes_machines(&observed.set, observed.machines.len()) {
         preflight::failures(&observed.preflight)
     } else {

@@ -46,6 +46,8 @@ fn observed(replicas: i32, machines: Vec<Machine>) -> Observed {
         infrastructure_template: Some(template("DevMachineTemplate", names::INFRASTRUCTURE_GROUP)),
         bootstrap_template: Some(template("KubeadmConfigTemplate", names::BOOTSTRAP_GROUP)),
         missing_templates: Vec::new(),
+        has_unreadable_template: false,
+        needs_templates: true,
         preflight: Preflight::default(),
         suffixes: (0..10).map(|i| format!("aaaa{i}")).collect(),
     }
@@ -157,4 +159,66 @@ fn a_deleted_set_deletes_its_machines() {
     let mut given = observed(1, vec![machine("a", 1)]);
     given.set.metadata.deletion_timestamp = Some(to_k8s(now()));
     assert_eq!(writes(&plan(&given, now())), ["delete Machine ns/a"]);
+    assert!(!plan(&given, now()).is_last);
+    given.machines.clear();
+    given.set.metadata.finalizers = Some(vec![names::finalizer::MACHINE_SET.to_owned()]);
+    let last = plan(&given, now());
+    assert_eq!(last.steps[0].to_string(), "patch MachineSet ns/md-x: no Machine is left");
+    assert!(last.is_last, "nothing is left to report on");
+}
+
+#[test]
+fn names_are_drawn_for_what_is_missing_and_a_hundred_at_most() {
+    for (replicas, current, expected) in [(3, 1, 2), (1, 3, 0), (500, 0, 100), (-1, 0, 0)] {
+        let set = observed(replicas, Vec::new()).set;
+        assert_eq!(names_wanted(&set, current), expected, "{replicas} wanted, {current} there");
+    }
+    let mut unsaid = observed(0, Vec::new()).set;
+    unsaid.spec.replicas = None;
+    assert_eq!(names_wanted(&unsaid, 0), 1);
+}
+
+#[test]
+fn a_pass_is_complete_unless_something_it_needs_was_not_read() {
+    let unread = || Preflight { unread: Some("no".to_owned()), ..Preflight::default() };
+    let missing = || vec!["XTemplate".to_owned()];
+    for (why, replicas, change, expected) in [
+        ("all is well", 1, (|_| {}) as fn(&mut Observed), true),
+        ("a template is unreadable", 1, |o| o.has_unreadable_template = true, false),
+        ("a template is missing", 1, |_| {}, false),
+        ("it is missing and not needed", 1, |o| o.needs_templates = false, true),
+        ("the control plane is unreadable", 1, |_| {}, false),
+        ("and no Machine is wanted", 0, |_| {}, true),
+    ] {
+        let mut o = observed(replicas, Vec::new());
+        if why.contains("missing") {
+            o.missing_templates = missing();
+        }
+        if why.starts_with("the control plane") || why.starts_with("and") {
+            o.preflight = unread();
+        }
+        change(&mut o);
+        assert_eq!(is_complete(&o), expected, "{why}");
+    }
+}
+
+#[test]
+fn machines_that_are_not_ready_or_available_are_looked_at_again() {
+    let mut set = observed(3, Vec::new()).set;
+    let counted = |ready, available| MachineSetStatus {
+        replicas: Some(3),
+        ready_replicas: Some(ready),
+        available_replicas: Some(available),
+        ..MachineSetStatus::default()
+    };
+    let seconds = |set: &MachineSet, ready, available| {
+        recheck(set, &counted(ready, available)).map(|delay| delay.as_secs())
+    };
+    assert_eq!(seconds(&set, 3, 3), None);
+    assert_eq!(seconds(&set, 2, 2), Some(15));
+    assert_eq!(seconds(&set, 3, 2), None, "nothing makes them available but an event");
+    set.spec.template.spec.min_ready_seconds = Some(40);
+    assert_eq!(seconds(&set, 3, 2), Some(40));
+    set.metadata.deletion_timestamp = Some(to_k8s(now()));
+    assert_eq!(seconds(&set, 2, 2), None);
 }

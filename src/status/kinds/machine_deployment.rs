@@ -44,6 +44,12 @@ pub struct Observed {
     pub missing_templates: Vec<String>,
 }
 
+/// Does a pass over these facts go through, so that the generation counts as observed?
+#[must_use]
+pub fn is_complete(observed: &Observed) -> bool {
+    observed.sets.is_some()
+}
+
 /// The status of a MachineDeployment that is not paused. `observedGeneration` is the caller's to set.
 #[must_use]
 pub fn status(observed: &Observed, now: Timestamp) -> MachineDeploymentStatus {

@@ -30,6 +30,7 @@ use self::certificates::Certificates;
 use crate::api::cluster::{Cluster, FailureDomain};
 use crate::api::condition;
 use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::machine::Machine;
 use crate::status::etcd::Membership;
 use crate::time::Timestamp;
 
@@ -43,6 +44,18 @@ pub const OWNED_ON_MACHINES: [&str; 7] = [
     "EtcdPodHealthy",
     "EtcdMemberHealthy",
 ];
+
+/// The Machine with the conditions that an inspection found. The inspection saw an older Machine: what others have
+/// said since is theirs.
+#[must_use]
+pub fn inspected_machine(machine: &Machine, conditions: &[Condition]) -> Machine {
+    let is_owned = |condition: &Condition| OWNED_ON_MACHINES.contains(&condition.type_.as_str());
+    let mut after = machine.clone();
+    let list = &mut after.status.get_or_insert_default().conditions;
+    list.retain(|condition| !is_owned(condition));
+    list.extend(conditions.iter().filter(|condition| is_owned(condition)).cloned());
+    after
+}
 
 /// Conditions of the control plane that its controller writes.
 pub const OWNED: [&str; 13] = [

@@ -30,6 +30,14 @@ pub struct Pass {
     pub completed: bool,
 }
 
+impl Pass {
+    /// A step of the pass failed.
+    pub fn fail(&mut self, observed: &Observed) {
+        self.completed = false;
+        self.deletion_failed = observed.is_deleting();
+    }
+}
+
 /// The new status, from the stored one and what this pass found. `observed` is the one after
 /// [`super::inspect()`]. Pure; never fails.
 #[must_use]

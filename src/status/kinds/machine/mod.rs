@@ -154,6 +154,14 @@ pub enum Failed {
     DeleteNode,
 }
 
+/// Condition types that the Machine controller owns on this Machine. Of a MachineDeployment's workers, nobody else
+/// writes `UpToDate`.
+#[must_use]
+pub fn owned(observed: &Observed) -> Vec<&'static str> {
+    let up_to_date = observed.deployment.is_some().then_some("UpToDate");
+    OWNED.into_iter().chain(up_to_date).collect()
+}
+
 impl Observed {
     #[must_use]
     pub fn is_deleting(&self) -> bool {

@@ -523,3 +523,20 @@ fn external_etcd_is_not_inspected() {
     assert_eq!(found(&o, "ControlPlaneComponentsHealthy"), "True/Healthy");
     assert!(inspect(&o, fixtures::now()).members_match);
 }
+
+#[test]
+fn an_inspection_leaves_what_others_say_of_a_machine() {
+    let seen = setter::condition("UpToDate", Status::True, "UpToDate", "");
+    let stale = setter::condition("Ready", Status::False, "Old", "as the inspection saw it");
+    let mut machine = fixtures::three().machines.remove(0).machine;
+    let others = |machine: &Machine| {
+        let list = machine.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+        list.into_iter().filter(|c| !OWNED_ON_MACHINES.contains(&c.type_.as_str())).collect::<Vec<_>>()
+    };
+    let before = others(&machine);
+    assert!(before.iter().any(|c| c.type_ == "Ready"));
+    machine = inspected_machine(&machine, &[seen, stale]);
+    assert_eq!(others(&machine), before);
+    let list = &machine.status.as_ref().expect("a status").conditions;
+    assert_eq!(list.iter().filter(|c| OWNED_ON_MACHINES.contains(&c.type_.as_str())).count(), 1);
+}

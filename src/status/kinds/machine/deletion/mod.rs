@@ -77,6 +77,12 @@ pub fn course(o: &Observed, now: Timestamp) -> Course {
 }
 
 impl Course {
+    /// What was evicted since `before` was the end of the drain.
+    #[must_use]
+    pub fn ends_drain_of(&self, before: &Self) -> bool {
+        matches!(before.stage, Stage::Drain(Some(_))) && !matches!(self.stage, Stage::Drain(_))
+    }
+
     fn walk(&mut self, o: &Observed, now: Timestamp) -> Stage {
         let node_goes = match node_deletion_allowed(o) {
             Ok(allowed) => allowed,

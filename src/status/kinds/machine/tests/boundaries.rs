@@ -181,3 +181,12 @@ fn moments_in_the_future_are_no_trouble() {
         said(&status(&o, now()), "Ready").2.starts_with("* Deleting: Machine deletion in progress, stage:")
     );
 }
+
+#[test]
+fn up_to_date_is_owned_of_a_deployments_workers_only() {
+    let mut o = running();
+    o.deployment = None;
+    assert!(!owned(&o).contains(&"UpToDate"));
+    o.deployment = Some((Arc::default(), Arc::default()));
+    assert!(owned(&o).contains(&"UpToDate"));
+}

@@ -1,0 +1,143 @@
+//! The KubeadmConfig controller: gathers Machine, Cluster, certificates, lock and token. Must not decide anything
+//! itself.
+//! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig`, v1.14.0.
+
+mod observe;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::apply::Applied;
+use super::external::Reader;
+use super::reconcile::{Ended, Reconcile};
+use super::{Context, cluster_turned, keys_of, status};
+use crate::api::bootstrap::KubeadmConfig;
+use crate::api::cluster::Cluster;
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::machine::Machine;
+use crate::api::names::label;
+use crate::client::Cache;
+use crate::engine::{Outcome, ReconcileError, Trigger};
+use crate::observe::{Source as _, namespace};
+use crate::plan::Plan;
+use crate::plan::bootstrap::{self as planned, Reads};
+use crate::status::bootstrap::{self as judged, Observed};
+use crate::time::Timestamp;
+
+pub(super) struct KubeadmConfigs {
+    pub context: Context,
+}
+
+/// What the status looks at.
+pub(super) struct Judged {
+    observed: Observed,
+    /// When every step succeeds, the bootstrap data is stored.
+    stores_data: bool,
+}
+
+#[async_trait]
+impl Reconcile for KubeadmConfigs {
+    type Object = KubeadmConfig;
+    type Observed = Observed;
+    type Judged = Judged;
+
+    const NAME: &'static str = "kubeadm-config";
+    const FINALIZER: Option<&'static str> = None;
+    const CONCURRENCY: usize = 100;
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn objects(&self) -> &Cache<KubeadmConfig> {
+        &self.context.caches.kubeadm_configs
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        let caches = &self.context.caches;
+        let configs = caches.kubeadm_configs.clone();
+        vec![
+            Trigger::own(&caches.kubeadm_configs),
+            Trigger::on(&caches.machines, |old, new| new.or(old).and_then(config_of).into_iter().collect()),
+            Trigger::on(&caches.clusters, move |old, new| {
+                let Some(key) = cluster_turned(old, new) else { return Vec::new() };
+                keys_of(&configs.labelled(&key.namespace, label::CLUSTER_NAME, &key.name))
+            }),
+        ]
+    }
+
+    /// The one of the Machine that owns the config.
+    fn cluster(&self, object: &Arc<KubeadmConfig>) -> Result<Result<Arc<Cluster>, Outcome>, ReconcileError> {
+        let machine = self.machine(object);
+        let named = machine.map(|m| ObjectKey::new(namespace(object.as_ref()), &m.spec.cluster_name));
+        Ok(named.and_then(|key| self.context.caches.clusters.get(&key)).ok_or(Outcome::Done))
+    }
+
+    /// Reads only what the stage needs.
+    async fn observe(
+        &self,
+        object: &Arc<KubeadmConfig>,
+        cluster: &Arc<Cluster>,
+    ) -> Result<Option<Observed>, ReconcileError> {
+        let Some(machine) = self.machine(object) else { return Ok(None) };
+        let caches = &self.context.caches;
+        let control_plane = [cluster.spec.control_plane_ref.as_ref()];
+        caches.externals.prepare(Reader::KubeadmConfig, control_plane).await;
+        let mut observed = Observed {
+            config: (**object).clone(),
+            machine: (*machine).clone(),
+            cluster: (**cluster).clone(),
+            control_plane: caches.control_plane_of_cluster(cluster),
+            ..Observed::default()
+        };
+        match planned::reads(&observed) {
+            Reads::Nothing => {}
+            Reads::Token => observed.token = self.token(&observed).await,
+            Reads::Secrets(needed) => self.read_secrets(&needed, &mut observed).await?,
+        }
+        Ok(Some(observed))
+    }
+
+    fn plan(&self, mut observed: Observed, now: Timestamp) -> (Judged, Plan) {
+        let planned::Planned { plan, failure, stores_data } = planned::plan(&observed, now);
+        observed.failure = failure;
+        (Judged { observed, stores_data }, plan)
+    }
+
+    async fn report(
+        &self,
+        object: &Arc<KubeadmConfig>,
+        judged: Judged,
+        applied: Applied,
+    ) -> Result<Ended, ReconcileError> {
+        let (context, mut observed) = (&self.context, judged.observed);
+        if let Some(latest) = applied.latest(&ObjectRef::of(object.as_ref())) {
+            observed.config = latest;
+        }
+        observed.stored = applied.failure.is_none() && judged.stores_data;
+        let before = observed.config.clone();
+        let mut status = judged::status(&observed, context.clock.now());
+        if applied.failure.is_none() && observed.failure.is_none() {
+            status.observed_generation = before.metadata.generation;
+        }
+        let after = KubeadmConfig { status: Some(status), ..before.clone() };
+        status::write(context, &before, &after, &judged::OWNED).await?;
+        Ok(Ended::of(applied))
+    }
+}
+
+impl KubeadmConfigs {
+    /// The Machine that owns the config.
+    fn machine(&self, config: &KubeadmConfig) -> Option<Arc<Machine>> {
+        let owner = config.metadata.owner_references.iter().flatten().find(|r| r.kind == "Machine")?;
+        let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
+        self.context.caches.machines.get(&ObjectKey::new(namespace, &owner.name))
+    }
+}
+
+/// The config that a Machine refers to.
+fn config_of(machine: &Machine) -> Option<ObjectKey> {
+    let config = machine.spec.bootstrap.config_ref.as_ref().filter(|r| r.kind == "KubeadmConfig")?;
+    Some(ObjectKey::new(machine.metadata.namespace.clone().unwrap_or_default(), &config.name))
+}

@@ -1,0 +1,183 @@
+//! What comes before the plan of a MachineDeployment or MachineSet: it belongs to its Cluster, so do the templates
+//! that it refers to, and orphans are adopted. Pure; must not know how many Machines are wanted.
+//! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (the opening of `reconcile`), v1.14.0.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube::Resource;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ownership::{add_owner, owner, take_over};
+use super::{Rule, Step, Write, template};
+use crate::api::cluster::Cluster;
+use crate::api::key::{controller_of, label as label_of};
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::label;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Why {
+    OfCluster { cluster: String },
+    Template,
+    Orphan { owner: String },
+}
+
+impl Rule for Why {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::OfCluster { .. } => "follow-cluster",
+            Self::Template => "template-not-owned",
+            Self::Orphan { .. } => "adopt-orphan",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfCluster { cluster } => write!(f, "it belongs to Cluster {cluster}"),
+            Self::Template => f.write_str("a template moves and goes with its Cluster"),
+            Self::Orphan { owner } => write!(f, "the selector of {owner} matches it and nothing controls it"),
+        }
+    }
+}
+
+/// A MachineDeployment with the label of its Cluster, and the Cluster as an owner that does not control.
+#[must_use]
+pub fn followed_deployment(deployment: &MachineDeployment, cluster: &Cluster) -> MachineDeployment {
+    let mut after = deployment.clone();
+    let labels = after.metadata.labels.get_or_insert_default();
+    labels.insert(label::CLUSTER_NAME.to_owned(), deployment.spec.cluster_name.clone());
+    add_owner(&mut after.metadata, owner(cluster, false));
+    after
+}
+
+/// A MachineSet with the label of its Cluster everywhere it is needed; one that stands alone belongs to its Cluster.
+#[must_use]
+pub fn followed_set(set: &MachineSet, cluster: &Cluster) -> MachineSet {
+    let mut after = set.clone();
+    let pair = (label::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
+    after.metadata.labels.get_or_insert_default().extend([pair.clone()]);
+    after.spec.selector.match_labels.get_or_insert_default().extend([pair.clone()]);
+    after.spec.template.metadata.get_or_insert_default().labels.extend([pair]);
+    if label_of(set, label::DEPLOYMENT_NAME).is_none() && controller_of(set).is_none() {
+        add_owner(&mut after.metadata, owner(cluster, false));
+    }
+    after
+}
+
+/// Makes `after` of `before`, then the Cluster an owner of `templates` (not for an object that goes), then adopts
+/// `orphans`.
+#[must_use]
+pub fn steps<K, O>(
+    (before, after): (&K, &K),
+    cluster: &Cluster,
+    templates: &[&Value],
+    orphans: &[Arc<O>],
+) -> Vec<Step>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+    O: Resource<DynamicType = ()>,
+{
+    let name = |meta: &Option<String>| meta.clone().unwrap_or_default();
+    let mut steps = Vec::new();
+    if let Some(patch) = Write::difference(before, after) {
+        let why = Why::OfCluster { cluster: name(&cluster.metadata.name) };
+        steps.push(Step::new(patch.if_unchanged(before.meta()), why));
+    }
+    if before.meta().deletion_timestamp.is_none() {
+        let owned = templates.iter().filter_map(|found| template::own(cluster, found));
+        steps.extend(owned.map(|write| Step::new(write, Why::Template)));
+    }
+    let owner = format!("{} {}", K::kind(&()), name(&before.meta().name));
+    let adopted = orphans.iter().map(|orphan| take_over(before, orphan.as_ref()));
+    steps.extend(adopted.map(|write| Step::new(write, Why::Orphan { owner: owner.clone() })));
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::machine::Machine;
+
+    fn of<K: serde::de::DeserializeOwned>(value: Value) -> K {
+        serde_json::from_value(value).expect("an object")
+    }
+
+    fn cluster() -> Cluster {
+        of(json!({"metadata": {"name": "c", "namespace": "ns", "uid": "c-uid"}, "spec": {}}))
+    }
+
+    fn set(metadata: &Value) -> MachineSet {
+        of(json!({"metadata": metadata, "spec": {"clusterName": "c", "selector": {}, "template": {"spec": {
+            "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}}}}))
+    }
+
+    fn template(owners: &Value) -> Value {
+        json!({"apiVersion": "i.io/v1", "kind": "XTemplate",
+            "metadata": {"name": "t", "namespace": "ns", "uid": "t", "resourceVersion": "3", "ownerReferences": owners}})
+    }
+
+    fn opened(set: &MachineSet, templates: &[&Value], orphans: &[Arc<Machine>]) -> Vec<Step> {
+        steps((set, &followed_set(set, &cluster())), &cluster(), templates, orphans)
+    }
+
+    #[test]
+    fn only_a_set_that_stands_alone_belongs_to_its_cluster() {
+        let controller = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "name": "md",
+            "uid": "md", "controller": true}]);
+        for (metadata, owners) in [
+            (json!({"name": "s"}), 1),
+            (json!({"name": "s", "labels": {label::DEPLOYMENT_NAME: "md"}}), 0),
+            (json!({"name": "s", "ownerReferences": controller}), 1),
+        ] {
+            let after = followed_set(&set(&metadata), &cluster());
+            assert_eq!(after.metadata.owner_references.iter().flatten().count(), owners, "{metadata}");
+            let selected = after.spec.selector.match_labels.unwrap_or_default();
+            assert_eq!(selected.get(label::CLUSTER_NAME).map(String::as_str), Some("c"));
+        }
+        let deployment: MachineDeployment =
+            of(serde_json::to_value(set(&json!({"name": "md"}))).expect("JSON"));
+        let after = followed_deployment(&deployment, &cluster());
+        assert_eq!(after.metadata.owner_references.iter().flatten().count(), 1);
+        assert_eq!(
+            after.spec.selector, deployment.spec.selector,
+            "a MachineDeployment's selector is its user's"
+        );
+    }
+
+    #[test]
+    fn the_object_comes_first_then_templates_then_orphans_and_each_once() {
+        let fresh = set(&json!({"name": "s", "namespace": "ns", "uid": "s", "resourceVersion": "1"}));
+        let machine: Machine = of(json!({"metadata": {"name": "m", "namespace": "ns", "uid": "m"}, "spec": {
+            "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}}));
+        let unowned = template(&json!([]));
+        let steps = opened(&fresh, &[&unowned], &[Arc::new(machine)]);
+        let said: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "patch MachineSet ns/s: it belongs to Cluster c",
+                "patch XTemplate ns/t: a template moves and goes with its Cluster",
+                "patch Machine ns/m: the selector of MachineSet s matches it and nothing controls it",
+            ]
+        );
+        let Write::Patch { body, .. } = &steps[0].writes[0] else { unreachable!("a patch") };
+        assert_eq!(body["metadata"]["resourceVersion"], "1", "lists are replaced as a whole");
+        let owned =
+            template(&json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c",
+            "uid": "c-uid"}]));
+        assert_eq!(opened(&followed_set(&fresh, &cluster()), &[&owned], &[]), []);
+    }
+
+    #[test]
+    fn what_goes_takes_no_template_over() {
+        let leaving = json!({"name": "s", "deletionTimestamp": "2026-11-20T10:00:00Z"});
+        let leaving = followed_set(&set(&leaving), &cluster());
+        assert_eq!(opened(&leaving, &[&template(&json!([]))], &[]), []);
+    }
+}
