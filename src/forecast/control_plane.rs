@@ -18,7 +18,7 @@ use crate::observe::dump::Dump;
 use crate::plan::control_plane::{Decision, Observed, Template, Workload, decide};
 use crate::plan::evidence::{Evidence, Subject};
 use crate::plan::ownership::owner;
-use crate::plan::{Blocker, Reason};
+use crate::plan::{Blocker, Reason, Wait};
 use crate::time::{Timestamp, from_k8s};
 
 const KIND: &str = "KubeadmControlPlane";
@@ -76,7 +76,8 @@ fn referring_cluster<'a>(dump: &'a Dump, key: &ObjectKey) -> Option<&'a str> {
 fn not_owned(mut plan: ObjectPlan, about: &About<'_>) -> ObjectPlan {
     let sentence = format!("Cluster {} has not made itself its owner yet", about.cluster);
     let reason = Reason { rule: "waiting-for-owner", sentence };
-    let blocker = Blocker { reason, evidence: Evidence::own_field("metadata.ownerReferences") };
+    let evidence = Evidence::own_field("metadata.ownerReferences");
+    let blocker = Blocker { reason, wait: Wait::UnderWay, evidence };
     plan.blockers = vec![Held::of(&blocker, |e| about.seen(e))];
     plan.judged()
 }
@@ -91,7 +92,7 @@ fn held(blocker: &Blocker, about: &About<'_>, now: Timestamp) -> Held {
         created.is_some_and(|created| now - created < COMES_UP_WITHIN)
     };
     let mut held = Held::of(blocker, |e| about.seen(e));
-    held.on_its_way |= held.rule == "machine-unhealthy" && blocker.evidence.iter().all(is_new);
+    held.on_its_way |= blocker.wait == Wait::Machine && blocker.evidence.iter().all(is_new);
     held
 }
 

@@ -12,13 +12,11 @@ use crate::api::machine::Machine;
 use crate::api::names::CORE_GROUP;
 use crate::observe::dump::Dump;
 use crate::plan::evidence::Evidence;
-use crate::plan::{Blocker, Plan, Reason, machine as planned};
+use crate::plan::{Blocker, Plan, Reason, Wait, machine as planned};
 use crate::status::machine::{Observed, control_plane_initialized_since};
 use crate::time::Timestamp;
 
 const KIND: &str = "Machine";
-/// Rules that fail only because nobody asked for the Node.
-const NEED_THE_NODE: [&str; 3] = ["cannot-tell-whether-node-goes", "cannot-drain", "volumes-unknown"];
 const NODES: &str = "Nodes of the workload cluster were not asked";
 
 pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Machine>, now: Timestamp) -> ObjectPlan {
@@ -59,7 +57,7 @@ fn decided(observed: &Observed, nodes_are_known: bool, now: Timestamp) -> Plan {
             Some(blocker) => plan.blockers.push(blocker),
             None => {
                 let leaves = planned::leave(observed, now);
-                let needs_node = |b: &Blocker| NEED_THE_NODE.contains(&b.reason.rule);
+                let needs_node = |b: &Blocker| b.wait == Wait::Node;
                 if !nodes_are_known && leaves.blockers.iter().any(needs_node) {
                     plan.blockers.push(drained_first());
                 } else {
@@ -74,14 +72,14 @@ fn decided(observed: &Observed, nodes_are_known: bool, now: Timestamp) -> Plan {
     if let (Some(id), true) = (awaited, control_plane_initialized_since(&observed.cluster).is_some()) {
         let sentence = format!("no Node with provider ID {id} has joined yet");
         let reason = Reason { rule: "waiting-for-node", sentence };
-        plan.blockers.push(Blocker { reason, evidence: Evidence::own("NodeReady") });
+        plan.blockers.push(Blocker { reason, wait: Wait::UnderWay, evidence: Evidence::own("NodeReady") });
     }
     plan
 }
 
 fn drained_first() -> Blocker {
     let sentence = "its Node is drained first, as far as Pods let it".to_owned();
-    Blocker { reason: Reason { rule: "draining", sentence }, evidence: Evidence::own("Deleting") }
+    under_way("draining", sentence)
 }
 
 /// What the `Deleting` condition says the deletion waits for.
@@ -95,5 +93,10 @@ fn stored_deletion(observed: &Observed) -> Option<Blocker> {
         _ => return None,
     };
     let sentence = stored.message.lines().next().unwrap_or_default().trim_end_matches(':').to_owned();
-    Some(Blocker { reason: Reason { rule, sentence }, evidence: Evidence::own("Deleting") })
+    Some(under_way(rule, sentence))
+}
+
+fn under_way(rule: &'static str, sentence: String) -> Blocker {
+    let (reason, evidence) = (Reason { rule, sentence }, Evidence::own("Deleting"));
+    Blocker { reason, wait: Wait::UnderWay, evidence }
 }

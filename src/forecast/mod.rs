@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::api::key::ObjectKey;
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use crate::observe::dump::Dump;
-use crate::plan::Blocker;
+use crate::plan::{Blocker, Wait};
 use crate::time::{Timestamp, rfc3339};
 
 pub use evidence::Seen;
@@ -171,25 +171,12 @@ impl ObjectPlan {
     }
 }
 
-/// Rules whose wait ends by what is under way already.
-const ON_ITS_WAY: [&str; 8] = [
-    "draining",
-    "endpoint-missing",
-    "infrastructure-not-provisioned",
-    "machine-deleting",
-    "machine-draining",
-    "not-up-yet",
-    "topology-version",
-    "updating-in-place",
-];
-
 impl Held {
     fn of(blocker: &Blocker, seen: impl Fn(&crate::plan::evidence::Evidence) -> Vec<Seen>) -> Self {
-        let rule = blocker.reason.rule;
         Self {
-            rule: rule.to_owned(),
+            rule: blocker.reason.rule.to_owned(),
             sentence: blocker.reason.sentence.clone(),
-            on_its_way: rule.starts_with("waiting-for-") || ON_ITS_WAY.contains(&rule),
+            on_its_way: blocker.wait == Wait::UnderWay,
             evidence: blocker.evidence.iter().flat_map(seen).collect(),
         }
     }

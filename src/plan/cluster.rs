@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::evidence::Evidence;
-use super::{OnFailure, Plan, Rule, Shown, Step, Write, external, ownership};
+use super::{OnFailure, Plan, Rule, Shown, Step, Wait, Write, external, ownership};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectRef;
 use crate::api::names::finalizer;
@@ -59,6 +59,16 @@ impl Rule for Why {
             Self::WaitingForTopology => "waiting-for-topology",
             Self::WaitingForControlPlane { .. } => "waiting-for-control-plane",
             Self::WaitingForWorkersDeletion { .. } => "waiting-for-workers-deletion",
+        }
+    }
+
+    fn wait(&self) -> Wait {
+        match self {
+            Self::WaitingForHook
+            | Self::WaitingForTopology
+            | Self::WaitingForControlPlane { .. }
+            | Self::WaitingForWorkersDeletion { .. } => Wait::UnderWay,
+            _ => Wait::Stuck,
         }
     }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
 use super::evidence::Evidence;
-use super::{OnFailure, Plan, Rule, Shown, WorkloadCall, Write};
+use super::{OnFailure, Plan, Rule, Shown, Wait, WorkloadCall, Write};
 use crate::api::key::ObjectKey;
 use crate::status::drain::{Drain, is_unreachable};
 use crate::status::machine::Failed;
@@ -31,6 +31,13 @@ impl Rule for Why {
             Self::Cordon => "cordon",
             Self::Evict => "drain",
             Self::Waiting(_) => "draining",
+        }
+    }
+
+    fn wait(&self) -> Wait {
+        match self {
+            Self::Waiting(_) => Wait::UnderWay,
+            _ => Wait::Stuck,
         }
     }
 

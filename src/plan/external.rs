@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::evidence::Evidence;
-use super::{Plan, Rule, Write, ownership};
+use super::{Plan, Rule, Wait, Write, ownership};
 use crate::status::contract::{External, Provided};
 
 /// How soon an object that should exist is looked for again.
@@ -35,6 +35,13 @@ impl Rule for Why {
             Self::ControlledByOther { .. } => "controlled-by-another",
             Self::WaitingForInfrastructure { .. } => "waiting-for-infrastructure",
             Self::WaitingForDeletion { .. } => "waiting-for-deletion",
+        }
+    }
+
+    fn wait(&self) -> Wait {
+        match self {
+            Self::WaitingForInfrastructure { .. } | Self::WaitingForDeletion { .. } => Wait::UnderWay,
+            _ => Wait::Stuck,
         }
     }
 

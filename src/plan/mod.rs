@@ -63,7 +63,7 @@ impl<S> Plan<S> {
     }
 
     pub fn block(&mut self, rule: impl Rule) {
-        self.blockers.push(Blocker { evidence: rule.evidence(), reason: rule.into() });
+        self.blockers.push(Blocker { evidence: rule.evidence(), wait: rule.wait(), reason: rule.into() });
     }
 
     /// Looks again after `delay` at the latest.
@@ -116,6 +116,11 @@ pub trait Rule: fmt::Display {
         Vec::new()
     }
 
+    /// What ends the wait of one that holds something back.
+    fn wait(&self) -> Wait {
+        Wait::Stuck
+    }
+
     /// What the failure of a step means that is taken for this reason.
     fn on_failure(&self) -> OnFailure {
         OnFailure::default()
@@ -134,10 +139,24 @@ impl fmt::Display for Reason {
     }
 }
 
+/// What ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing that is under way: somebody has to do something, or it ends some day.
+    Stuck,
+    /// Something that is under way already.
+    UnderWay,
+    /// A Machine that is not well; one that was made a short while ago is coming up.
+    Machine,
+    /// Reading the Machine's Node.
+    Node,
+}
+
 /// One reason for waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     pub reason: Reason,
+    pub wait: Wait,
     pub evidence: Vec<Evidence>,
 }
 

@@ -1,8 +1,8 @@
 //! What keeps a control plane from going on, by name and in a sentence. Data only; must not know how
 //! any of it is cured.
 
-use crate::plan::Rule;
 use crate::plan::evidence::{Evidence, Subject};
+use crate::plan::{Rule, Wait};
 
 /// Why nothing (more) is done now. Sentences in upstream's words where it has some.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -118,6 +118,21 @@ impl Rule for Blocked {
             Self::WaitingForWorkers { .. } => "waiting-for-workers",
             Self::WaitingForDeletion { .. } => "waiting-for-deletion",
             Self::RemediationHeld { .. } => "remediation-held",
+        }
+    }
+
+    fn wait(&self) -> Wait {
+        match self {
+            Self::InfrastructureNotProvisioned
+            | Self::EndpointMissing
+            | Self::MachineDeleting { .. }
+            | Self::Draining { .. }
+            | Self::UpdatingInPlace { .. }
+            | Self::TopologyVersion { .. }
+            | Self::WaitingForWorkers { .. }
+            | Self::WaitingForDeletion { .. } => Wait::UnderWay,
+            Self::MachineUnhealthy { .. } => Wait::Machine,
+            _ => Wait::Stuck,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::plan::evidence::{Evidence, Subject};
-use crate::plan::{OnFailure, Rule, Shown};
+use crate::plan::{OnFailure, Rule, Shown, Wait};
 use crate::status::machine::Failed;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +65,19 @@ impl Rule for Why {
             Self::CannotDrain { .. } => "cannot-drain",
             Self::WaitingForVolumes { .. } => "waiting-for-volumes",
             Self::VolumesUnknown { .. } => "volumes-unknown",
+        }
+    }
+
+    fn wait(&self) -> Wait {
+        match self {
+            Self::WaitingForDataSecret { .. }
+            | Self::WaitingForProviderId { .. }
+            | Self::WaitingForControlPlane
+            | Self::WaitingForNode { .. }
+            | Self::WaitingForHooks { .. }
+            | Self::WaitingForVolumes { .. } => Wait::UnderWay,
+            Self::CannotTell { .. } | Self::CannotDrain { .. } | Self::VolumesUnknown { .. } => Wait::Node,
+            _ => Wait::Stuck,
         }
     }
 
