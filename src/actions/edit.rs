@@ -1,4 +1,4 @@
-//! Action → the exact change: a merge patch or a deletion. Pure.
+//! What an action does to an object: the exact change, a merge patch or a deletion, and one sentence about it. Pure.
 //! Source: cluster-api `cmd/clusterctl/client/alpha` (rollout restart / pause / resume), v1.14.0.
 //! Intended difference: pausing a MachineSet, Machine or MachinePool sets the paused annotation;
 //! clusterctl has no such command.
@@ -20,14 +20,12 @@ pub enum Edit {
 /// The change that `action` makes to `object` at `now`.
 ///
 /// # Errors
-/// `Refused` when the object is already in the asked state or upstream's command refuses it.
+/// `NotApplicable`, and `Refused` when the object is already as asked or upstream's command refuses it.
 pub fn edit(action: &Action, object: &Value, now: Timestamp) -> Result<Edit, ActionError> {
     let kind = object["kind"].as_str().unwrap_or_default();
-    if !action.applies_to(kind) {
-        return Err(not_applicable(action, kind));
-    }
+    action.info().check_kind(kind)?;
     let patch = match action {
-        Action::Scale { replicas } => scale(*replicas)?,
+        Action::Scale { replicas } => json!({"spec": {"replicas": replicas}}),
         Action::Restart => restart(kind, object, now)?,
         Action::RolloutAfter { at } => json!({"spec": {"rollout": {"after": time::rfc3339(*at)}}}),
         Action::SetVersion { version } => set_version(kind, object, version)?,
@@ -36,13 +34,6 @@ pub fn edit(action: &Action, object: &Value, now: Timestamp) -> Result<Edit, Act
         Action::Delete => return Ok(Edit::Delete),
     };
     Ok(Edit::Patch(patch))
-}
-
-fn scale(replicas: i32) -> Result<Value, ActionError> {
-    if replicas < 0 {
-        return Err(refused(format!("cannot scale to {replicas}: replicas are 0 or more")));
-    }
-    Ok(json!({"spec": {"replicas": replicas}}))
 }
 
 fn restart(kind: &str, object: &Value, now: Timestamp) -> Result<Value, ActionError> {
@@ -63,13 +54,6 @@ fn restart(kind: &str, object: &Value, now: Timestamp) -> Result<Value, ActionEr
 }
 
 fn set_version(kind: &str, object: &Value, version: &str) -> Result<Value, ActionError> {
-    let bare = version.strip_prefix('v').unwrap_or(version);
-    if semver::Version::parse(bare).is_err() {
-        return Err(refused(format!(
-            "`{version}` is not a Kubernetes version; expected something like v1.36.2"
-        )));
-    }
-    let version = format!("v{bare}");
     match kind {
         "Cluster" if object["spec"]["topology"].is_object() => Ok(json!({"spec": {"topology": {"version": version}}})),
         "Cluster" => Err(refused(
@@ -130,17 +114,41 @@ fn refused(text: String) -> ActionError {
     ActionError::Refused(text)
 }
 
-fn not_applicable(action: &Action, kind: &str) -> ActionError {
-    let takers = match action {
-        Action::Scale { .. } => "KubeadmControlPlane, MachineDeployment, MachineSet and MachinePool",
-        Action::Restart | Action::RolloutAfter { .. } => "KubeadmControlPlane and MachineDeployment",
-        Action::SetVersion { .. } => {
-            "KubeadmControlPlane, MachineDeployment, MachinePool and Clusters with a topology"
+/// One sentence: what will happen.
+#[must_use]
+pub fn summary(action: &Action, object: &Value) -> String {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    match action {
+        Action::Scale { replicas } => match object["spec"]["replicas"].as_i64() {
+            Some(from) => format!("Scale {kind} {name} from {from} to {replicas}."),
+            None => format!("Scale {kind} {name} to {replicas}."),
+        },
+        Action::Restart => format!("Replace every Machine of {kind} {name}, beginning now."),
+        Action::RolloutAfter { at } => format!(
+            "Replace every Machine of {kind} {name} that was created before {}, beginning then.",
+            time::rfc3339(*at)
+        ),
+        Action::SetVersion { version } => format!(
+            "Move {kind} {name} from {} to {version}; its Machines are replaced one by one.",
+            version_of(object).unwrap_or("an unstated version")
+        ),
+        Action::Pause if kind == "MachineDeployment" => {
+            format!("Pause {kind} {name}: rollouts stop, scaling goes on.")
         }
-        Action::Pause | Action::Resume => "Cluster and everything that holds Machines",
-        Action::Delete => "Machine",
-    };
-    ActionError::NotApplicable { kind: kind.to_owned(), action: action.name(), takers }
+        Action::Pause => format!("Pause {kind} {name}: nothing below it is reconciled until it is resumed."),
+        Action::Resume => format!("Resume {kind} {name}: what was held back begins at once."),
+        Action::Delete => {
+            format!("Delete {kind} {name}: its node is drained, then its infrastructure is removed.")
+        }
+    }
+}
+
+/// The Kubernetes version that an object asks for.
+pub(super) fn version_of(object: &Value) -> Option<&str> {
+    ["/spec/topology/version", "/spec/version", "/spec/template/spec/version"]
+        .into_iter()
+        .find_map(|path| object.pointer(path).and_then(Value::as_str))
 }
 
 #[cfg(test)]
@@ -179,7 +187,7 @@ mod tests {
                 &kcp,
                 json!({"spec": {"rollout": {"after": "2026-11-20T12:00:00Z"}}}),
             ),
-            (Action::SetVersion { version: "1.36.2".into() }, &kcp, json!({"spec": {"version": "v1.36.2"}})),
+            (Action::SetVersion { version: "v1.36.2".into() }, &kcp, json!({"spec": {"version": "v1.36.2"}})),
             (
                 Action::SetVersion { version: "v1.36.2".into() },
                 &md,
@@ -211,11 +219,6 @@ mod tests {
         assert!(refusal(Action::Restart, &scheduled).contains("remove spec.rollout.after first"));
         assert!(refusal(Action::Pause, &paused).contains("paused already"));
         assert!(refusal(Action::Resume, &plain).contains("not paused"));
-        assert!(refusal(Action::Scale { replicas: -1 }, &paused).contains("0 or more"));
-        assert!(
-            refusal(Action::SetVersion { version: "latest".into() }, &paused)
-                .contains("not a Kubernetes version")
-        );
         assert!(
             refusal(Action::SetVersion { version: "v1.36.2".into() }, &plain).contains("no spec.topology")
         );

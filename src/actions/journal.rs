@@ -1,5 +1,5 @@
-//! The append-only record of what people asked for: one JSON line per attempt, in a file that only
-//! its owner can read. Written before the request leaves (`asked`) and after it was answered.
+//! The append-only record of actions, one JSON line each, in a file that only its owner can read. An action leaves
+//! a line before its request is sent (`asked`) and one after the answer (`done`, `failed`).
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

@@ -1,5 +1,5 @@
-//! What happens next, as it is and after an action: reads a cluster once and asks `forecast`. Owns which plans an
-//! action changes; must not plan anything itself.
+//! What happens next in a cluster, as it is and after an action. Owns the reading of a cluster and which plans an
+//! action changes; the plans are those of `forecast`.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const OTHERS_MAX: usize = 4;
 pub enum Outlook {
     /// There is no planner for the kind.
     NotPlanned,
-    /// It could not be found out; why.
+    /// The cluster could not be read, with the reason.
     Unknown(String),
     Known(PlanChange),
 }
@@ -65,16 +65,12 @@ impl Planner {
         forecast
     }
 
-    /// What happens next to `object` and around it now, and once it has become `after`.
-    pub async fn outlook(&self, object: &Value, after: Value) -> Outlook {
-        if !is_planned(object) {
-            return Outlook::NotPlanned;
-        }
-        let Some(cluster) = cluster_named_by(object) else {
-            return Outlook::Unknown("the object does not say which Cluster it belongs to".to_owned());
-        };
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        match self.lists(&ObjectKey::new(namespace, cluster)).await {
+    /// What happens next to `object` and to the others in the lists of its Cluster now, and once it has become
+    /// `after`.
+    #[must_use]
+    pub fn outlook(&self, lists: Result<Lists, String>, object: &Value, after: Value) -> Outlook {
+        match lists {
+            _ if !is_planned(object) => Outlook::NotPlanned,
             Ok(lists) => Outlook::Known(compare(lists, object, after, self.clock.now())),
             Err(why) => Outlook::Unknown(why),
         }

@@ -1,34 +1,31 @@
-//! Actions as one-shot commands: the same desk as the dashboard, with the preview as text and the
-//! confirmation on the terminal. Owns the conversation; must not decide what is dangerous.
+//! Actions as one-shot commands, with the preview as text and the confirmation on the terminal. Owns this
+//! conversation; must not decide what is dangerous.
 
 use std::io::{BufRead, IsTerminal as _, Write};
 
 use anyhow::bail;
 
 use super::args::ConfirmArgs;
-use crate::actions::desk::is_confirmed;
-use crate::actions::{Desk, Outlook, Preview, Request, Risk, Severity};
+use crate::actions::{Confirmation, Executor, Outlook, Preview, Request, Severity};
 use crate::text;
 
-/// Previews, asks, performs. `out` gets the preview and the report, `answers` is where a yes comes from.
+/// Previews, asks for the confirmation, performs. `out` gets the preview and the report, `answers` is where the
+/// confirmation comes from.
 ///
 /// # Errors
-/// Refused, not allowed, not confirmed, or the server said no.
+/// Refused, not allowed, not confirmed, or the server does not do it.
 pub async fn act(
-    desk: &Desk,
+    executor: &Executor,
     request: Request,
     confirm: &ConfirmArgs,
     out: &mut impl Write,
     answers: &mut impl BufRead,
 ) -> anyhow::Result<()> {
-    let preview = desk.preview(&request).await?;
+    let preview = executor.preview(&request).await?;
     show(&preview, out)?;
     if !preview.is_allowed() {
-        bail!(
-            "{} of {} is blocked by what is said above; nothing was written",
-            request.action.name(),
-            request.target
-        );
+        let (action, target) = (request.action.info().name, &request.target);
+        bail!("{action} of {target} is blocked, see above; nothing was written");
     }
     if confirm.dry_run {
         writeln!(out, "Dry run: nothing was written.")?;
@@ -37,7 +34,7 @@ pub async fn act(
     if !confirm.yes {
         ask(&preview, out, answers)?;
     }
-    let report = desk.perform(&preview).await?;
+    let report = executor.perform(&preview).await?;
     writeln!(out, "{}", text::sanitize_line(&report.text))?;
     Ok(())
 }
@@ -81,21 +78,24 @@ fn show_outlook(outlook: &Outlook, out: &mut impl Write) -> std::io::Result<()> 
 
 fn ask(preview: &Preview, out: &mut impl Write, answers: &mut impl BufRead) -> anyhow::Result<()> {
     let name = &preview.request.target.key.name;
-    match preview.risk {
-        Risk::Low | Risk::Medium => write!(out, "Do it? [y/N] ")?,
-        Risk::High => {
+    let confirmation = preview.risk.confirmation();
+    match confirmation {
+        Confirmation::Enter => write!(out, "Do it? [Y/n] ")?,
+        Confirmation::Yes => write!(out, "Do it? [y/N] ")?,
+        Confirmation::Name => {
             write!(out, "This can break a control plane or empty a deployment. Type {name} to do it: ")?;
         }
     }
     out.flush()?;
     let mut answer = String::new();
-    let read = answers.read_line(&mut answer)?;
-    if read == 0 && !std::io::stdin().is_terminal() {
+    // The end of the input is not an empty line.
+    let is_answered = answers.read_line(&mut answer)? > 0;
+    if !is_answered && !std::io::stdin().is_terminal() {
         bail!(
-            "not confirmed: there is nobody to ask here; add --yes to do it without asking, or --dry-run to look"
+            "not confirmed: standard input has no answer; add --yes to do it without a question, or --dry-run to look"
         );
     }
-    if !is_confirmed(preview.risk, &answer, name) {
+    if !is_answered || !confirmation.accepts(&answer, name) {
         bail!("not confirmed; nothing was written");
     }
     Ok(())

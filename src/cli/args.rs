@@ -1,11 +1,12 @@
-//! What can be typed: every command, option and its help. Owns words and defaults; must not know how
-//! anything is done.
+//! Every command, option and its help. Owns words and defaults, but for the actions, which have a table of their own
+//! (`action_args`); must not know how anything is done.
 
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::action_args::ActionArgs;
 use crate::apiserver::serve::Address;
 
 /// Dashboard and lifecycle engine for Cluster API.
@@ -108,19 +109,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Wait until an object reaches a state
     Wait(WaitArgs),
-    /// Set the desired number of Machines
-    Scale(ScaleArgs),
-    /// Replace Machines: now, or after a moment
-    #[command(subcommand)]
-    Rollout(RolloutCommand),
-    /// Set the Kubernetes version
-    SetVersion(SetVersionArgs),
-    /// Stop reconciling an object
-    Pause(TargetArgs),
-    /// Reconcile a paused object again
-    Resume(TargetArgs),
-    /// Delete a Machine
-    Delete(TargetArgs),
+    #[command(flatten)]
+    Act(ActionArgs),
     /// Write everything a server holds into one file (0600)
     ///
     /// Through the server of the kubeconfig; with --data-dir or --store, from a store directly: a data
@@ -344,16 +334,7 @@ pub struct WaitArgs {
     pub exit_status: bool,
 }
 
-/// One object, and how to go about changing it.
-#[derive(Clone, Debug, Args)]
-pub struct TargetArgs {
-    /// KIND/NAME, or KIND NAME
-    #[arg(required = true, num_args = 1..=2, value_name = "TARGET")]
-    pub target: Vec<String>,
-    #[command(flatten)]
-    pub confirm: ConfirmArgs,
-}
-
+/// How an action is confirmed.
 #[derive(Clone, Debug, Args)]
 pub struct ConfirmArgs {
     /// Do it without asking
@@ -362,29 +343,6 @@ pub struct ConfirmArgs {
     /// Show findings and difference, write nothing
     #[arg(long)]
     pub dry_run: bool,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct ScaleArgs {
-    #[command(flatten)]
-    pub target: TargetArgs,
-    /// Desired number of Machines
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
-    pub replicas: i32,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum RolloutCommand {
-    /// Replace every Machine, beginning now
-    Restart(TargetArgs),
-    /// Replace every Machine older than a moment, beginning then
-    After {
-        #[command(flatten)]
-        target: TargetArgs,
-        /// RFC 3339 (2026-11-20T22:00:00Z), or from now: +2h, +30m, +1d
-        #[arg(long, value_name = "WHEN")]
-        at: String,
-    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -418,15 +376,6 @@ pub struct StatusComputeArgs {
     pub diff: bool,
 }
 
-#[derive(Clone, Debug, Args)]
-pub struct SetVersionArgs {
-    #[command(flatten)]
-    pub target: TargetArgs,
-    /// Such as v1.36.2
-    #[arg(long, value_name = "VERSION")]
-    pub to: String,
-}
-
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(n) if n.is_finite() && n > 0.0 => Ok(n),
@@ -449,12 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_one_word_or_two() {
-        for words in [vec!["capstan", "pause", "md/a"], vec!["capstan", "pause", "md", "a"]] {
-            assert!(Cli::try_parse_from(words.clone()).is_ok(), "{words:?}");
-        }
-        assert!(Cli::try_parse_from(["capstan", "pause"]).is_err());
-        assert!(Cli::try_parse_from(["capstan", "scale", "md/a", "--replicas", "-1"]).is_err());
+    fn the_simulated_machines_are_not_stopped() {
         assert!(Cli::try_parse_from(["capstan", "demo", "--time-scale", "0"]).is_err());
     }
 }

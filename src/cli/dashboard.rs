@@ -1,9 +1,9 @@
-//! The dashboard over one connection: wires watch, desk and terminal. Owns the wiring; must not know
+//! The dashboard over one connection: wires watch, actions and terminal. Owns the wiring; must not know
 //! where the connection came from.
 
 use std::collections::BTreeMap;
 
-use crate::actions::Desk;
+use crate::actions::Executor;
 use crate::actions::journal::Journal;
 use crate::client::Connection;
 use crate::fleet::SourceId;
@@ -45,8 +45,8 @@ pub async fn show(
     };
     let id = SourceId(0);
     let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
-    let desk = Desk::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), user());
-    let handle = SourceHandle { source: Some(source), desk: Some(desk) };
+    let executor = Executor::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), user());
+    let handle = SourceHandle { source: Some(source), executor: Some(executor) };
     let options = Options {
         session,
         theme: screen.theme.clone().unwrap_or_else(|| "default".to_owned()),

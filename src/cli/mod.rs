@@ -1,6 +1,7 @@
 //! The composition root: arguments, modes, wiring, one-shot commands, exit codes.
 
 pub mod act;
+pub mod action_args;
 pub mod args;
 pub mod audit;
 pub mod backup;
@@ -25,17 +26,21 @@ pub mod wait;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::actions::journal::Journal;
-use crate::actions::{Action, Desk, Request};
+use crate::actions::{Executor, Request};
 use crate::client::connect::prepare;
 use crate::client::{ConnectOptions, Connection, connect};
 use crate::rng::Rng;
 use crate::time::{Clock, parse_moment};
 use crate::tui::{Exit, Tier};
-use args::{Cli, Command, ConnectArgs, RolloutCommand, StatusCommand, StatusComputeArgs, TargetArgs};
+use action_args::ActionArgs;
+use args::{
+    BackupArgs, Cli, Command, ConnectArgs, DescribeArgs, GetArgs, PlanArgs, StandaloneArgs, StatusCommand,
+    StatusComputeArgs, WaitArgs,
+};
 use log::Terminal;
 use output::Style;
 use wait::Waited;
@@ -62,72 +67,80 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
-    let terminal = match &cli.command {
-        None | Some(Command::Demo(_)) => Terminal::Taken,
-        Some(Command::Standalone(args)) if !(args.headless || args.check || args.repair) => Terminal::Taken,
-        Some(Command::Standalone(_) | Command::Engine(_)) => Terminal::Free,
-        Some(_) => Terminal::Taken,
+    let _log = log::start(&cli.log, terminal(cli.command.as_ref()))?;
+    let Some(command) = &cli.command else {
+        memory::give_back_at_once();
+        let connection = prepare(&options(&cli.connect)).await?;
+        let (clock, rng) = (Clock::system(), Rng::from_entropy());
+        return Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?));
     };
-    let _log = log::start(&cli.log, terminal)?;
-    match &cli.command {
-        None => {
-            memory::give_back_at_once();
-            let connection = prepare(&options(&cli.connect)).await?;
-            let (clock, rng) = (Clock::system(), Rng::from_entropy());
-            Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?))
-        }
-        Some(Command::Demo(args)) => Ok(after(server::demo(cli, args).await?)),
-        Some(Command::Standalone(args)) if args.check || args.repair => {
-            output::print(&store::upkeep(args, &Clock::system())?)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Some(Command::Standalone(args)) => Ok(after(server::standalone(cli, args).await?)),
-        Some(Command::Engine(args)) => {
+    match command {
+        Command::Demo(args) => return Ok(after(server::demo(cli, args).await?)),
+        Command::Standalone(args) => return standalone(cli, args).await,
+        Command::Engine(args) => {
             let connection = connect(&options(&cli.connect)).await?;
-            Ok(after(server::engine(cli, args, connection).await?))
+            return Ok(after(server::engine(cli, args, connection).await?));
         }
-        Some(Command::Backup(args)) => {
-            let clock = Clock::system();
-            if args.is_at_rest() {
-                backup::backup_at_rest(args, &clock).await?;
-            } else {
-                backup::backup(args, &connect(&options(&cli.connect)).await?, &clock).await?;
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        Some(Command::Restore(args)) => {
-            backup::restore(args, &Clock::system()).await?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Some(Command::Status(StatusCommand::Compute(args))) => Ok(status_compute(cli, args)),
-        Some(Command::Plan(args)) if !args.files.is_empty() => {
-            let style = Style::detect(dashboard::tier(cli.screen.color) == Tier::None);
-            let namespace = cli.connect.namespace.as_deref();
-            planned(&plan::from_files(args, namespace, Clock::system().now(), style)?)
-        }
-        Some(Command::Crds) => {
-            output::print(&crds::render()?)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Some(Command::Completions { shell }) => {
+        Command::Get(args) => get(&OneShot::open(cli).await?, args).await?,
+        Command::Describe(args) => return describe(&OneShot::open(cli).await?, args).await,
+        Command::Plan(args) => plan(cli, args).await?,
+        Command::Wait(args) => return wait(OneShot::open(cli).await?, args).await,
+        Command::Act(args) => return act_on(cli, args).await,
+        Command::Backup(args) => backup(cli, args).await?,
+        Command::Restore(args) => backup::restore(args, &Clock::system()).await?,
+        Command::Status(StatusCommand::Compute(args)) => return Ok(status_compute(cli, args)),
+        Command::Crds => output::print(&crds::render()?)?,
+        Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "capstan", &mut script);
             output::print(&String::from_utf8_lossy(&script))?;
-            Ok(ExitCode::SUCCESS)
         }
-        Some(command) => one_shot(cli, command).await,
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who has the terminal: a dashboard and the output of a one-shot command leave none of it to the log.
+fn terminal(command: Option<&Command>) -> Terminal {
+    match command {
+        None | Some(Command::Demo(_)) => Terminal::Taken,
+        Some(Command::Standalone(args)) if !(args.headless || args.check || args.repair) => Terminal::Taken,
+        Some(Command::Standalone(_) | Command::Engine(_)) => Terminal::Free,
+        Some(
+            Command::Get(_)
+            | Command::Describe(_)
+            | Command::Plan(_)
+            | Command::Wait(_)
+            | Command::Act(_)
+            | Command::Backup(_)
+            | Command::Restore(_)
+            | Command::Status(_)
+            | Command::Crds
+            | Command::Completions { .. },
+        ) => Terminal::Taken,
+    }
+}
+
+async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<ExitCode> {
+    if args.check || args.repair {
+        output::print(&store::upkeep(args, &Clock::system())?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(after(server::standalone(cli, args).await?))
+}
+
+async fn backup(cli: &Cli, args: &BackupArgs) -> anyhow::Result<()> {
+    let clock = Clock::system();
+    if args.is_at_rest() {
+        return backup::backup_at_rest(args, &clock).await;
+    }
+    backup::backup(args, &connect(&options(&cli.connect)).await?, &clock).await
 }
 
 /// Exit codes as kubectl diff has them: 0 nothing differs, 1 something does, 2 it failed.
 fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> ExitCode {
-    let style = Style::detect(dashboard::tier(cli.screen.color) == Tier::None);
-    match computed(args, style) {
+    match computed(args, style(cli)) {
         Ok(differs) => ExitCode::from(u8::from(args.diff && differs)),
-        Err(error) => {
-            let _ = output::fail(&output::sentence(&error));
-            ExitCode::from(2)
-        }
+        Err(error) => output::wrong_usage(&output::sentence(&error)),
     }
 }
 
@@ -148,80 +161,81 @@ fn computed(args: &StatusComputeArgs, style: Style) -> anyhow::Result<bool> {
     Ok(answer.differs)
 }
 
-async fn one_shot(cli: &Cli, command: &Command) -> anyhow::Result<ExitCode> {
-    let connection = connect(&options(&cli.connect)).await?;
-    let namespace = if cli.connect.all_namespaces { "" } else { connection.namespace.as_str() };
-    let style = Style::detect(dashboard::tier(cli.screen.color) == Tier::None);
-    let clock = Clock::system();
-    match command {
-        Command::Get(args) => {
-            let answer = get::get(&connection, args, namespace, style).await?;
-            output::print(&answer.document)?;
-            answer.remark.iter().for_each(|remark| output::remark(remark));
+/// What commands that read a server have in common.
+struct OneShot {
+    connection: Connection,
+    /// Empty for all namespaces.
+    namespace: String,
+    style: Style,
+    clock: Clock,
+}
+
+impl OneShot {
+    async fn open(cli: &Cli) -> anyhow::Result<Self> {
+        let connection = connect(&options(&cli.connect)).await?;
+        let namespace = if cli.connect.all_namespaces { String::new() } else { connection.namespace.clone() };
+        Ok(Self { connection, namespace, style: style(cli), clock: Clock::system() })
+    }
+}
+
+fn style(cli: &Cli) -> Style {
+    Style::detect(dashboard::tier(cli.screen.color) == Tier::None)
+}
+
+async fn get(on: &OneShot, args: &GetArgs) -> anyhow::Result<()> {
+    let answer = get::get(&on.connection, args, &on.namespace, on.style).await?;
+    output::print(&answer.document)?;
+    answer.remark.iter().for_each(|remark| output::remark(remark));
+    Ok(())
+}
+
+async fn describe(on: &OneShot, args: &DescribeArgs) -> anyhow::Result<ExitCode> {
+    let now = on.clock.now();
+    let described = describe::describe(&on.connection, args, &on.namespace, now, on.style).await?;
+    output::print(&described.document)?;
+    described.remarks.iter().for_each(|remark| output::remark(remark));
+    Ok(ExitCode::from(if args.exit_status { output::exit_code(described.verdict) } else { 0 }))
+}
+
+async fn plan(cli: &Cli, args: &PlanArgs) -> anyhow::Result<()> {
+    let answer = if args.files.is_empty() {
+        let on = OneShot::open(cli).await?;
+        plan::from_server(&on.connection, args, &on.namespace, on.clock.now(), on.style).await?
+    } else {
+        plan::from_files(args, cli.connect.namespace.as_deref(), Clock::system().now(), style(cli))?
+    };
+    output::print(&answer.document)?;
+    answer.remarks.iter().for_each(|remark| output::remark(remark));
+    Ok(())
+}
+
+async fn wait(on: OneShot, args: &WaitArgs) -> anyhow::Result<ExitCode> {
+    match wait::wait(&on.connection, args, &on.namespace, on.clock, Rng::from_entropy()).await? {
+        Waited::Reached { remark } => {
+            remark.iter().for_each(|remark| output::remark(remark));
             Ok(ExitCode::SUCCESS)
         }
-        Command::Describe(args) => {
-            let described = describe::describe(&connection, args, namespace, clock.now(), style).await?;
-            output::print(&described.document)?;
-            described.remarks.iter().for_each(|remark| output::remark(remark));
-            Ok(ExitCode::from(if args.exit_status { output::exit_code(described.verdict) } else { 0 }))
-        }
-        Command::Plan(args) => {
-            planned(&plan::from_server(&connection, args, namespace, clock.now(), style).await?)
-        }
-        Command::Wait(args) => {
-            match wait::wait(&connection, args, namespace, clock, Rng::from_entropy()).await? {
-                Waited::Reached { remark } => {
-                    remark.iter().for_each(|remark| output::remark(remark));
-                    Ok(ExitCode::SUCCESS)
-                }
-                Waited::TimedOut { last, verdict } => {
-                    output::remark(&last);
-                    // An object that is ok and still not what was waited for has failed, too.
-                    let code = output::exit_code(verdict).max(1);
-                    Ok(ExitCode::from(if args.exit_status { code } else { 1 }))
-                }
-            }
-        }
-        command => {
-            let (target, action) = asked(command, &Clock::system())?;
-            act_on(connection, target, action).await?;
-            Ok(ExitCode::SUCCESS)
+        Waited::TimedOut { last, verdict } => {
+            output::remark(&last);
+            // An object that is ok and still not what was waited for has failed, too.
+            let code = output::exit_code(verdict).max(1);
+            Ok(ExitCode::from(if args.exit_status { code } else { 1 }))
         }
     }
 }
 
-fn planned(answer: &plan::Answer) -> anyhow::Result<ExitCode> {
-    output::print(&answer.document)?;
-    answer.remarks.iter().for_each(|remark| output::remark(remark));
+async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
+    let clock = Clock::system();
+    let action = match args.action(clock.now()) {
+        Ok(action) => action,
+        Err(error) => return Ok(output::wrong_usage(&error.to_string())),
+    };
+    let connection = connect(&options(&cli.connect)).await?;
+    let request = Request { target: target::parse(&args.target, &connection.namespace)?, action };
+    let executor = Executor::new(connection, Journal::at(paths::journal()?), clock, dashboard::user());
+    let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
+    act::act(&executor, request, &args.confirm, &mut out, &mut answers).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What a command asks for, as an action on a target.
-fn asked<'a>(command: &'a Command, clock: &Clock) -> anyhow::Result<(&'a TargetArgs, Action)> {
-    Ok(match command {
-        Command::Scale(args) => (&args.target, Action::Scale { replicas: args.replicas }),
-        Command::Rollout(RolloutCommand::Restart(target)) => (target, Action::Restart),
-        Command::Rollout(RolloutCommand::After { target, at }) => {
-            let at = parse_moment(at, clock.now()).with_context(|| {
-                format!(
-                    "--at {at}: expected a moment such as 2026-11-20T22:00:00Z, or one from now such as +2h"
-                )
-            })?;
-            (target, Action::RolloutAfter { at })
-        }
-        Command::SetVersion(args) => (&args.target, Action::SetVersion { version: args.to.clone() }),
-        Command::Pause(target) => (target, Action::Pause),
-        Command::Resume(target) => (target, Action::Resume),
-        Command::Delete(target) => (target, Action::Delete),
-        _ => bail!("that is not an action"),
-    })
-}
-
-async fn act_on(connection: Connection, target: &TargetArgs, action: Action) -> anyhow::Result<()> {
-    let request = Request { target: target::parse(&target.target, &connection.namespace)?, action };
-    let desk = Desk::new(connection, Journal::at(paths::journal()?), Clock::system(), dashboard::user());
-    act::act(&desk, request, &target.confirm, &mut std::io::stdout(), &mut std::io::stdin().lock()).await
 }
 
 fn options(args: &ConnectArgs) -> ConnectOptions {

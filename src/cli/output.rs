@@ -1,4 +1,4 @@
-//! What one-shot commands print: where it goes, whether a person reads it, and how a verdict becomes an
+//! The output of one-shot commands: where it goes, whether a person reads it, and how a verdict becomes an
 //! exit code. Owns standard output; must not know what is printed.
 
 use std::io::{self, IsTerminal as _, Write};
@@ -33,7 +33,7 @@ impl Style {
         Self { terminal, color: terminal && !no_color }
     }
 
-    /// A document as it may leave: several lines.
+    /// A document of several lines, made safe for a terminal.
     #[must_use]
     pub fn block(self, document: String) -> String {
         if self.terminal {
@@ -58,11 +58,11 @@ pub fn print(document: &str) -> io::Result<()> {
 
 /// A remark for the person at the terminal, apart from the output.
 pub fn remark(line: &str) {
-    // Nobody is left to tell when standard error is closed.
+    // A closed standard error is not an error of the command.
     let _ = writeln!(io::stderr().lock(), "{}", text::sanitize_line(line));
 }
 
-/// An error with its causes, each said once: many errors word their source themselves.
+/// An error with its causes, each of them once: many errors repeat the words of their source.
 #[must_use]
 pub fn sentence(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |mut said, cause| {
@@ -76,11 +76,18 @@ pub fn sentence(error: &anyhow::Error) -> String {
     })
 }
 
-/// The last words of a command that failed.
+/// Prints why a command failed.
 #[must_use]
 pub fn fail(message: &str) -> ExitCode {
     let _ = writeln!(io::stderr().lock(), "capstan: {}", text::sanitize_block(message.trim_end()));
     ExitCode::FAILURE
+}
+
+/// The same for arguments that cannot be understood.
+#[must_use]
+pub fn wrong_usage(message: &str) -> ExitCode {
+    let _ = fail(message);
+    ExitCode::from(2)
 }
 
 /// The exit code of `--exit-status`.

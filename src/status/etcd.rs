@@ -68,6 +68,12 @@ pub fn quorum(voters: usize) -> usize {
     voters / 2 + 1
 }
 
+/// Members of `voters` that may fail while the others keep quorum.
+#[must_use]
+pub fn tolerated_failures(voters: usize) -> usize {
+    voters.saturating_sub(quorum(voters))
+}
+
 /// Members, some of them healthy, as they are or as they would be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Projection {

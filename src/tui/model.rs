@@ -80,7 +80,7 @@ pub struct Model {
     pub mouse: bool,
     /// Lists have upstream's wide columns too.
     pub wide: bool,
-    /// Grows with every question to the desk, so that late answers find no one.
+    /// Grows with every preview that is asked for, so that a late answer belongs to no open dialog.
     pub ticket: u64,
 }
 

@@ -3,10 +3,11 @@
 
 use std::fmt::Write as _;
 
-use super::command::{Risk, Scope as Group, TABLE};
+use super::command::{Scope as Group, TABLE};
 use super::keymap::{EMBEDDED, Keymap, Mode};
 use super::theme::{self, Scope, Theme, Tier};
 use super::toml_file::FileError;
+use crate::actions::ACTIONS;
 
 const GENERATED: &str =
     "Generated from the tables in `src/tui`; `UPDATE_GOLDEN=1 tests/run documents` writes it anew.";
@@ -22,11 +23,29 @@ pub fn commands() -> String {
         let _ =
             write!(out, "\n## {}\n\n| Command | Also | What it does |\n| --- | --- | --- |\n", group.title());
         for command in TABLE.iter().filter(|c| c.scope == group) {
-            let mark = if command.risk == Risk::Writes { " *" } else { "" };
+            let mark = if command.writes() { " *" } else { "" };
             let also: Vec<String> = command.aliases.iter().map(|a| format!("`{a}`")).collect();
             let usage = command.usage().replace('|', "\\|");
             let _ = writeln!(out, "| `{usage}`{mark} | {} | {} |", also.join(" "), command.help);
         }
+    }
+    out.push_str(&on_the_command_line());
+    out
+}
+
+/// The actions as commands of the shell.
+fn on_the_command_line() -> String {
+    let mut out = "\n## The same actions on the command line\n\nFrom the table in `src/actions/action.rs`. The object \
+                   stands in front of the argument, as KIND/NAME or KIND NAME. An\naction that can break little is \
+                   confirmed by enter or `y`, others by `y`, and what can break a control plane or empty a\ndeployment by \
+                   the name of the object; `--yes` confirms it beforehand, `--dry-run` only shows the preview. The \
+                   option means\nthe same as the argument.\n\n| Command | Option | Kinds that take it |\n| --- | --- | --- |\n"
+        .to_owned();
+    for info in ACTIONS {
+        let argument = info.argument.name().map_or(String::new(), |name| format!(" {name}"));
+        let option = info.argument.option().map_or(String::new(), |option| format!("`--{option}{argument}`"));
+        let takers = info.takers.join(", ");
+        let _ = writeln!(out, "| `capstan {} KIND/NAME{argument}` | {option} | {takers} |", info.name);
     }
     out
 }

@@ -1,5 +1,5 @@
-//! Performs effects that take time and answers with outcomes. Calls the desk and the sources, and
-//! knows nothing of the screen.
+//! Performs effects that take time and answers with outcomes. Calls the executor of actions and the sources; must
+//! not know the screen.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,8 +14,7 @@ use super::effect::{Effect, EffectOutcome};
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
-use crate::actions::desk::Desk;
-use crate::actions::{Planner, Preview};
+use crate::actions::{Executor, Planner, Preview};
 use crate::api::key::ObjectKey;
 use crate::fleet::watch::Source;
 use crate::fleet::{SourceId, Target};
@@ -27,7 +26,7 @@ use crate::text::sanitize_line;
 #[derive(Default)]
 pub struct SourceHandle {
     pub source: Option<Source>,
-    pub desk: Option<Desk>,
+    pub executor: Option<Executor>,
 }
 
 /// What is needed to load another theme.
@@ -69,8 +68,10 @@ impl Runner {
             Effect::Preview { ticket, source, request } => {
                 let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
                 tokio::spawn(async move {
-                    let result = match desk_of(handle.as_deref()) {
-                        Ok(desk) => desk.preview(&request).await.map(Box::new).map_err(|e| e.to_string()),
+                    let result = match executor_of(handle.as_deref()) {
+                        Ok(executor) => {
+                            executor.preview(&request).await.map(Box::new).map_err(|e| e.to_string())
+                        }
                         Err(why) => Err(why),
                     };
                     let _ = outcomes.send(EffectOutcome::Previewed { ticket, result }).await;
@@ -91,8 +92,8 @@ impl Runner {
     fn perform(&self, ticket: u64, source: SourceId, preview: Box<Preview>) {
         let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
         tokio::spawn(async move {
-            let result = match desk_of(handle.as_deref()) {
-                Ok(desk) => desk.perform(&preview).await.map_err(|e| e.to_string()),
+            let result = match executor_of(handle.as_deref()) {
+                Ok(executor) => executor.perform(&preview).await.map_err(|e| e.to_string()),
                 Err(why) => Err(why),
             };
             let _ = outcomes.send(EffectOutcome::Performed { ticket, result }).await;
@@ -108,8 +109,8 @@ impl Runner {
         self.planning = Some(tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             let began = Instant::now();
-            let plans = match desk_of(handle.as_deref()) {
-                Ok(desk) => plans_of(desk.planner().clone(), cluster.key.clone()).await,
+            let plans = match executor_of(handle.as_deref()) {
+                Ok(executor) => plans_of(executor.planner().clone(), cluster.key.clone()).await,
                 Err(why) => Err(why),
             };
             let plans = plans.map_err(|why| sanitize_line(&why));
@@ -174,8 +175,8 @@ async fn plans_of(planner: Planner, cluster: ObjectKey) -> Result<Forecast, Stri
     planned.map_err(|error| format!("the plans could not be computed: {error}"))
 }
 
-fn desk_of(handle: Option<&SourceHandle>) -> Result<&Desk, String> {
+fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {
     handle
-        .and_then(|handle| handle.desk.as_ref())
+        .and_then(|handle| handle.executor.as_ref())
         .ok_or_else(|| "there is no server behind this object; what is shown is a recording".to_owned())
 }

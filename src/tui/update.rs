@@ -104,7 +104,7 @@ pub fn run_line(model: &mut Model, line: &str) -> Vec<Effect> {
         {
             return Ok(Vec::new());
         }
-        (call.command.run)(model, call.argument)
+        call.command.run(model, call.argument)
     });
     outcome.unwrap_or_else(|why| {
         model.say(Tone::Warning, why);

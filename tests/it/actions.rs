@@ -1,20 +1,26 @@
-//! Actions end to end on one desk over the embedded server in process: preview, perform, journal, and
-//! what read-only lets out.
+//! Actions end to end over the embedded server in process: preview, rules, perform, journal, and what
+//! read-only lets out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use capstan::actions::journal::Journal;
-use capstan::actions::{Action, ActionError, Desk, Request, Risk, Severity};
+use capstan::actions::{ACTIONS, Action, ActionError, Executor, Request, Risk, Severity};
 use capstan::admission::Webhooks;
+use capstan::api::cluster::Cluster;
+use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
 use capstan::api::machine_deployment::MachineDeployment;
 use capstan::apiserver::{ApiServer, Options, Tokens};
+use capstan::cli::args::{Cli, Command};
 use capstan::client::{Connection, in_process};
 use capstan::rng::Rng;
 use capstan::store::MemoryStore;
-use capstan::time::Clock;
+use capstan::time::{Clock, Timestamp, parse_rfc3339};
+use capstan::tui::command::{self, Run};
+use clap::Parser as _;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
@@ -54,10 +60,14 @@ struct Place {
 
 impl Place {
     async fn new() -> Self {
+        Self::serving(capstan::api::crds::all()).await
+    }
+
+    async fn serving(definitions: Vec<CustomResourceDefinition>) -> Self {
         let options = Options {
             clock: Clock::system(),
             rng: Rng::seeded(1),
-            definitions: capstan::api::crds::all(),
+            definitions,
             tokens: Tokens::random(),
             admission: Arc::new(Webhooks),
         };
@@ -71,9 +81,9 @@ impl Place {
         in_process(service, "test", "default", read_only)
     }
 
-    fn desk(&self, read_only: bool) -> Desk {
+    fn executor(&self, read_only: bool) -> Executor {
         let journal = Journal::at(self.folder.path().join("journal.jsonl"));
-        Desk::new(self.connection(read_only), journal, Clock::system(), "ada".to_owned())
+        Executor::new(self.connection(read_only), journal, Clock::system(), "ada".to_owned())
     }
 
     fn journal(&self) -> Vec<serde_json::Value> {
@@ -83,6 +93,25 @@ impl Place {
 
     fn deployments(&self) -> Api<MachineDeployment> {
         Api::namespaced(in_process(self.server.clone(), "test", "default", false).client, "default")
+    }
+
+    /// As it would be after other rules, so that it need not be valid.
+    async fn with(self, object: serde_json::Value) -> Self {
+        self.server.import(std::iter::once(object)).await.expect("imported");
+        self
+    }
+
+    /// What speaks against an action, of which nothing is sent.
+    async fn blockers(&self, request: &Request) -> Vec<String> {
+        self.mutating.store(0, Ordering::SeqCst);
+        let preview = self.executor(false).preview(request).await.expect("a preview");
+        assert!(!preview.is_allowed(), "{:?}", preview.findings);
+        let refused = self.executor(false).perform(&preview).await.expect_err("refused");
+        assert!(matches!(refused, ActionError::Refused(_)), "{refused}");
+        assert_eq!(self.mutating.load(Ordering::SeqCst), 0, "nothing was sent");
+        assert_eq!(self.journal(), Vec::<serde_json::Value>::new());
+        let blockers = preview.findings.into_iter().filter(|f| f.severity == Severity::Blocker);
+        blockers.map(|f| format!("{}: {}", f.rule, f.text)).collect()
     }
 
     async fn with_deployment(self) -> Self {
@@ -118,8 +147,8 @@ fn request(action: Action) -> Request {
 #[tokio::test]
 async fn a_scale_is_previewed_exactly_performed_once_and_written_down() {
     let place = Place::new().await.with_deployment().await;
-    let desk = place.desk(false);
-    let preview = desk.preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
+    let executor = place.executor(false);
+    let preview = executor.preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
     assert_eq!((preview.risk, preview.is_allowed()), (Risk::Low, true));
     let changed: Vec<String> = preview
         .diff
@@ -133,7 +162,7 @@ async fn a_scale_is_previewed_exactly_performed_once_and_written_down() {
         Some(3),
         "a preview writes nothing"
     );
-    desk.perform(&preview).await.expect("performed");
+    executor.perform(&preview).await.expect("performed");
     assert_eq!(place.deployments().get("md").await.expect("read").spec.replicas, Some(5));
     let journal = place.journal();
     assert_eq!(
@@ -146,20 +175,20 @@ async fn a_scale_is_previewed_exactly_performed_once_and_written_down() {
 #[tokio::test]
 async fn a_change_underneath_is_refused_but_a_status_is_not_a_change() {
     let place = Place::new().await.with_deployment().await;
-    let desk = place.desk(false);
-    let preview = desk.preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
+    let executor = place.executor(false);
+    let preview = executor.preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
     let status = json!({"status": {"phase": "Running"}});
     place
         .deployments()
         .patch_status("md", &PatchParams::default(), &Patch::Merge(status))
         .await
         .expect("a status");
-    desk.perform(&preview).await.expect("the status is nobody's decision");
+    executor.perform(&preview).await.expect("a status is not a decision");
 
-    let preview = desk.preview(&request(Action::Scale { replicas: 7 })).await.expect("a preview");
+    let preview = executor.preview(&request(Action::Scale { replicas: 7 })).await.expect("a preview");
     let spec = json!({"spec": {"replicas": 1}});
     place.deployments().patch("md", &PatchParams::default(), &Patch::Merge(spec)).await.expect("a change");
-    let error = desk.perform(&preview).await.expect_err("stale");
+    let error = executor.perform(&preview).await.expect_err("stale");
     assert!(matches!(error, ActionError::Stale { .. }), "{error}");
     assert_eq!(place.deployments().get("md").await.expect("read").spec.replicas, Some(1));
     assert_eq!(place.journal().last().expect("a line")["outcome"], "failed");
@@ -168,24 +197,24 @@ async fn a_change_underneath_is_refused_but_a_status_is_not_a_change() {
 #[tokio::test]
 async fn findings_come_with_the_preview() {
     let place = Place::new().await.with_deployment().await;
-    let preview = place.desk(false).preview(&request(Action::Restart)).await.expect("a preview");
+    let preview = place.executor(false).preview(&request(Action::Restart)).await.expect("a preview");
     assert!(preview.findings.iter().any(|f| f.rule == "not-checked" && f.severity == Severity::Warning));
-    let error = place.desk(false).preview(&request(Action::Delete)).await.expect_err("refused");
+    let error = place.executor(false).preview(&request(Action::Delete)).await.expect_err("refused");
     assert!(error.to_string().contains("it works on Machine"), "{error}");
 }
 
 #[tokio::test]
 async fn read_only_lets_no_mutating_request_out() {
     let place = Place::new().await.with_deployment().await;
-    let desk = place.desk(true);
+    let executor = place.executor(true);
     let allowed =
-        place.desk(false).preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
+        place.executor(false).preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
     place.mutating.store(0, Ordering::SeqCst);
     for action in [Action::Scale { replicas: 5 }, Action::Restart, Action::Pause, Action::Delete] {
-        assert!(matches!(desk.preview(&request(action)).await, Err(ActionError::ReadOnly)));
+        assert!(matches!(executor.preview(&request(action)).await, Err(ActionError::ReadOnly)));
     }
-    assert!(matches!(desk.perform(&allowed).await, Err(ActionError::ReadOnly)));
-    // Past the desk, too: the client itself refuses.
+    assert!(matches!(executor.perform(&allowed).await, Err(ActionError::ReadOnly)));
+    // Past the executor, too: the client itself refuses.
     let api: Api<MachineDeployment> = Api::namespaced(place.connection(true).client, "default");
     let patch = Patch::Merge(json!({"spec": {"replicas": 9}}));
     assert!(api.patch("md", &PatchParams::default(), &patch).await.is_err());
@@ -193,4 +222,134 @@ async fn read_only_lets_no_mutating_request_out() {
     assert!(api.get("md").await.is_ok(), "reads go on");
     assert_eq!(place.mutating.load(Ordering::SeqCst), 0);
     assert_eq!(place.journal(), Vec::<serde_json::Value>::new());
+}
+
+fn on<K: kube::Resource<DynamicType = ()>>(name: &str, action: Action) -> Request {
+    let target = ObjectRef { gvk: Gvk::of::<K>(), key: ObjectKey::new("default", name), uid: String::new() };
+    Request { target, action }
+}
+
+#[tokio::test]
+async fn what_admission_refuses_is_not_sent() {
+    let place = Place::new().await;
+    let place = place
+        .with(json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "metadata": {"name": "cp", "namespace": "default"},
+            "spec": {"replicas": 3, "version": "v1.34.1", "kubeadmConfigSpec": {}, "machineTemplate": {"spec": {
+                "infrastructureRef": {
+                    "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachineTemplate", "name": "t"
+                }
+            }}}
+        }))
+        .await;
+    for (action, expected) in [
+        (
+            Action::Scale { replicas: 4 },
+            "spec.replicas: Forbidden: cannot be an even number when etcd is stacked",
+        ),
+        (Action::Scale { replicas: 0 }, "spec.replicas: Forbidden: cannot be less than or equal to 0"),
+        (
+            Action::SetVersion { version: "v1.36.0".to_owned() },
+            "spec.version: Forbidden: cannot update Kubernetes version from v1.34.1 to v1.36.0",
+        ),
+    ] {
+        let found = place.blockers(&on::<KubeadmControlPlane>("cp", action.clone())).await;
+        let wanted = format!("admission: Cluster API refuses it: {expected}");
+        assert!(found.contains(&wanted), "{action}: {found:?}");
+    }
+}
+
+/// A definition of ClusterClasses, which capstan itself does not serve.
+fn class_definition() -> CustomResourceDefinition {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({
+        "metadata": {"name": "clusterclasses.cluster.x-k8s.io"},
+        "spec": {
+            "group": "cluster.x-k8s.io", "scope": "Namespaced",
+            "names": {"kind": "ClusterClass", "listKind": "ClusterClassList",
+                "plural": "clusterclasses", "singular": "clusterclass"},
+            "versions": [{"name": "v1beta2", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": anything}}]
+        }
+    });
+    serde_json::from_value(definition).expect("a definition")
+}
+
+/// The rule looks at the ClusterClass, at the control plane and at the workers.
+#[tokio::test]
+async fn what_a_rule_looks_at_is_read() {
+    let cluster = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"topology": {"classRef": {"name": "class"}, "version": "v1.34.1"}}
+    });
+    let class = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass",
+        "metadata": {"name": "class", "namespace": "default"}, "spec": {}
+    });
+    let back = on::<Cluster>("c", Action::SetVersion { version: "v1.33.0".to_owned() });
+    let mut definitions = capstan::api::crds::all();
+    definitions.push(class_definition());
+    let place = Place::serving(definitions).await.with(cluster).await;
+    let found = place.blockers(&back).await;
+    assert!(found.iter().any(|text| text.contains("ClusterClass default/class not found")), "{found:?}");
+    let place = place.with(class).await;
+    let found = place.blockers(&back).await;
+    let wanted = "version cannot be decreased from \"1.34.1\" to \"1.33.0\"";
+    assert!(found.iter().any(|text| text.contains(wanted)), "{found:?}");
+}
+
+fn now() -> Timestamp {
+    parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
+}
+
+/// The action behind `:`, or why there is none.
+fn in_the_dashboard(line: &str) -> Result<Action, String> {
+    let call = command::parse(line)?;
+    match call.command.run {
+        Run::Action(info) => info.parse(call.argument, now()).map_err(|error| error.to_string()),
+        Run::Screen(_) => Err(format!("`{line}` is not an action")),
+    }
+}
+
+/// The action of the same line with an object in front of the argument.
+fn on_the_command_line(name: &str, argument: &str) -> Result<Action, String> {
+    let line = format!("capstan {name} md/a {argument}");
+    let cli = Cli::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())?;
+    let Some(Command::Act(args)) = cli.command else { return Err(format!("`{line}` is not an action")) };
+    assert_eq!(args.target, ["md/a"]);
+    args.action(now()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_action_has_the_same_words_in_the_dashboard_and_on_the_command_line() {
+    let mut understood = 0;
+    for info in ACTIONS {
+        for argument in ["", "0", "5", "many", "+2h", "2026-11-20T22:00:00Z", "v1.36.2", "1.36.2", "v1.36"] {
+            let line = format!("{} {argument}", info.name);
+            let (screen, shell) = (in_the_dashboard(&line), on_the_command_line(info.name, argument));
+            assert_eq!(screen.clone().ok(), shell.clone().ok(), "{line}");
+            assert!(argument.is_empty() || screen == shell, "{line}: {screen:?} {shell:?}");
+            understood += usize::from(screen.is_ok());
+        }
+        if let Some(option) = info.argument.option() {
+            let argument = info.argument.example().split(',').next().expect("one");
+            let with_option = on_the_command_line(info.name, &format!("--{option} {argument}"));
+            assert_eq!(with_option, in_the_dashboard(&format!("{} {argument}", info.name)));
+            assert!(with_option.is_ok(), "{}: {with_option:?}", info.name);
+        }
+    }
+    // Two numbers, two moments, two versions, and four actions without an argument.
+    assert_eq!(understood, 10);
+}
+
+proptest::proptest! {
+    #[test]
+    fn the_same_text_is_the_same_action_in_both_places(argument in "[0-9a-zA-Zv+.:/][0-9a-zA-Z+.:/-]{0,24}") {
+        for info in ACTIONS {
+            let screen = in_the_dashboard(&format!("{} {argument}", info.name));
+            proptest::prop_assert_eq!(screen, on_the_command_line(info.name, &argument), "{}", info.name);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use capstan::actions::journal::Journal;
-use capstan::actions::{Action, Desk, Outlook, PlanChange, Request};
+use capstan::actions::{Action, Executor, Outlook, PlanChange, Request};
 use capstan::api::cluster::Cluster;
 use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
@@ -178,8 +178,8 @@ async fn lists_are_few_however_many_machines_there_are() {
 async fn previewed(sim: &Sim, target: ObjectRef, action: Action) -> PlanChange {
     let folder = tempfile::tempdir().expect("a folder");
     let journal = Journal::at(folder.path().join("journal.jsonl"));
-    let desk = Desk::new(sim.connection.clone(), journal, Clock::fixed(now()), "ada".to_owned());
-    match desk.preview(&Request { target, action }).await.expect("a preview").outlook {
+    let executor = Executor::new(sim.connection.clone(), journal, Clock::fixed(now()), "ada".to_owned());
+    match executor.preview(&Request { target, action }).await.expect("a preview").outlook {
         Outlook::Known(change) => change,
         other => panic!("{other:?}"),
     }

@@ -7,7 +7,7 @@ use crate::tui::overlay::prompt::Completion;
 use crate::tui::screen::fleet::sorts;
 use crate::tui::{keymap, theme};
 
-/// Candidates for names from the fleet; nobody reads more.
+/// Candidates for names from the fleet at most.
 const NAMES_MAX: usize = 50;
 
 /// Brings the completions of an open command line up to what is typed.
@@ -75,6 +75,6 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
-        Kind::Text | Kind::Replicas | Kind::Moment | Kind::Version | Kind::CommandLine => Vec::new(),
+        Kind::Text | Kind::OfAction(_) | Kind::CommandLine => Vec::new(),
     }
 }

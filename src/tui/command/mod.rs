@@ -1,5 +1,6 @@
 //! Commands: the one registry behind keys, command line, help and `docs/commands.md`. Owns names,
-//! parsing and completion. What a command does is a function in the table that changes the model.
+//! parsing and completion. Commands of the screen are functions that change the model; those that act on an object
+//! are the rows of [`crate::actions::ACTIONS`].
 
 mod act;
 mod complete;
@@ -13,11 +14,13 @@ pub use table::TABLE;
 
 use super::effect::Effect;
 use super::model::Model;
+use crate::actions::ActionInfo;
 
-/// What a command asks the shell to do, or why it did nothing.
+/// The effects of a command, or why it did nothing.
 pub type Outcome = Result<Vec<Effect>, String>;
 
-/// One named thing a person can do.
+/// One command.
+#[derive(Clone, Copy)]
 pub struct Command {
     /// As typed; two words at most.
     pub name: &'static str,
@@ -27,8 +30,16 @@ pub struct Command {
     pub help: &'static str,
     pub argument: Argument,
     pub scope: Scope,
-    pub risk: Risk,
-    pub run: fn(&mut Model, &str) -> Outcome,
+    pub run: Run,
+}
+
+/// What a command does.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// Changes the model, given the argument; writes nothing.
+    Screen(fn(&mut Model, &str) -> Outcome),
+    /// Opens the preview of this action on the selected object; what is confirmed there is written.
+    Action(&'static ActionInfo),
 }
 
 /// What follows the name.
@@ -45,9 +56,8 @@ pub enum Kind {
     Cluster,
     Column,
     Text,
-    Replicas,
-    Moment,
-    Version,
+    /// The argument of an action, by its name in help.
+    OfAction(&'static str),
     Theme,
     Keymap,
     CommandLine,
@@ -62,9 +72,7 @@ impl Kind {
             Self::Cluster => "CLUSTER",
             Self::Column => "COLUMN",
             Self::Text => "TEXT",
-            Self::Replicas => "N",
-            Self::Moment => "WHEN",
-            Self::Version => "VERSION",
+            Self::OfAction(name) => name,
             Self::Theme => "THEME",
             Self::Keymap => "KEYMAP",
             Self::CommandLine => "COMMAND",
@@ -107,16 +115,27 @@ impl Scope {
     }
 }
 
-/// What a command may change outside this screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Risk {
-    /// Nothing.
-    Nothing,
-    /// It opens a preview; what is confirmed there is sent. Refused when read-only.
-    Writes,
-}
-
 impl Command {
+    /// Does what the command is for.
+    ///
+    /// # Errors
+    /// Why nothing was done, in a sentence.
+    pub fn run(&self, model: &mut Model, argument: &str) -> Outcome {
+        match self.run {
+            Run::Screen(change) => change(model, argument),
+            Run::Action(info) => act::preview(model, info, argument),
+        }
+    }
+
+    /// It may write, after a preview. Refused when read-only.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        match self.run {
+            Run::Screen(_) => false,
+            Run::Action(_) => true,
+        }
+    }
+
     /// `scale N`, `filter [TEXT]`.
     #[must_use]
     pub fn usage(&self) -> String {

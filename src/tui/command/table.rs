@@ -1,15 +1,18 @@
 //! The list of commands.
 
-use super::{Argument, Command, Kind, Outcome, Risk, Scope, act, navigate as go};
+use std::sync::LazyLock;
+
+use super::{Argument, Command, Kind, Outcome, Run, Scope, act, navigate as go};
+use crate::actions::{ACTIONS, ActionInfo};
 use crate::tui::cursor::Motion;
 use crate::tui::model::Model;
 use crate::tui::screen::details::Tab;
 use crate::tui::screen::tree::Fold;
 
-type Run = fn(&mut Model, &str) -> Outcome;
+type Change = fn(&mut Model, &str) -> Outcome;
 
-const fn command(name: &'static str, scope: Scope, run: Run, help: &'static str) -> Command {
-    Command { name, aliases: &[], help, argument: Argument::None, scope, risk: Risk::Nothing, run }
+const fn command(name: &'static str, scope: Scope, change: Change, help: &'static str) -> Command {
+    Command { name, aliases: &[], help, argument: Argument::None, scope, run: Run::Screen(change) }
 }
 
 const fn also(command: Command, aliases: &'static [&'static str]) -> Command {
@@ -20,16 +23,26 @@ const fn takes(command: Command, argument: Argument) -> Command {
     Command { argument, ..command }
 }
 
-const fn writes(name: &'static str, run: Run, help: &'static str) -> Command {
-    Command { risk: Risk::Writes, ..command(name, Scope::Object, run, help) }
+const fn motion(name: &'static str, change: Change, help: &'static str) -> Command {
+    command(name, Scope::Motion, change, help)
 }
 
-const fn motion(name: &'static str, run: Run, help: &'static str) -> Command {
-    command(name, Scope::Motion, run, help)
+/// A row of the table of actions as a command.
+fn action(info: &'static ActionInfo) -> Command {
+    let argument =
+        info.argument.name().map_or(Argument::None, |name| Argument::Required(Kind::OfAction(name)));
+    let (name, aliases, help) = (info.name, info.aliases, info.help);
+    Command { name, aliases, help, argument, scope: Scope::Object, run: Run::Action(info) }
 }
 
 /// Every command, in the order of help.
-pub const TABLE: &[Command] = &[
+pub static TABLE: LazyLock<Vec<Command>> = LazyLock::new(|| {
+    let actions = ACTIONS.iter().map(|info| action(info));
+    SCREENS.iter().copied().chain(actions).chain(PROGRAM.iter().copied()).collect()
+});
+
+/// Commands before those that act on an object.
+const SCREENS: &[Command] = &[
     also(
         command("clusters", Scope::Go, |m, _| go::clusters(m), "All clusters, one row each."),
         &["cluster", "cl", "fleet", "home"],
@@ -109,23 +122,10 @@ pub const TABLE: &[Command] = &[
     ),
     command("next-tab", Scope::View, |m, _| go::turn(m, 1), "The next tab of the details."),
     command("previous-tab", Scope::View, |m, _| go::turn(m, -1), "The tab before."),
-    takes(writes("scale", act::scale, "Set the number of replicas."), Argument::Required(Kind::Replicas)),
-    writes(
-        "rollout restart",
-        |m, _| act::restart(m),
-        "Replace all its Machines, one after another, from now.",
-    ),
-    takes(
-        writes("rollout after", act::rollout_after, "The same at a moment: 2026-11-20T22:00:00Z or +2h."),
-        Argument::Required(Kind::Moment),
-    ),
-    takes(
-        writes("set-version", act::set_version, "Upgrade to a Kubernetes version."),
-        Argument::Required(Kind::Version),
-    ),
-    writes("pause", |m, _| act::pause(m), "Stop its controllers from changing it."),
-    writes("resume", |m, _| act::resume(m), "Let them go on."),
-    also(writes("delete", |m, _| act::delete(m), "Delete a Machine; its owner replaces it."), &["rm"]),
+];
+
+/// Commands after those that act on an object.
+const PROGRAM: &[Command] = &[
     command("copy", Scope::Object, |m, _| go::copy(m), "Its name, or the open YAML, to the clipboard."),
     takes(
         command("prompt", Scope::Program, go::prompt, "The command line, perhaps begun."),

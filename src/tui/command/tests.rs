@@ -8,7 +8,7 @@ fn names_are_unique_and_helped() {
     let count = names.len();
     names.dedup();
     assert_eq!(names.len(), count, "a name is used twice");
-    for command in TABLE {
+    for command in TABLE.iter() {
         assert!(!command.help.is_empty() && command.help.len() <= 72, "{}", command.name);
         assert!(command.help.ends_with('.'), "{}: help is a sentence", command.name);
         assert!(command.name.split(' ').count() <= 2, "{}", command.name);

@@ -1,5 +1,5 @@
-//! An action before it is done: what will happen, what speaks against it, the exact difference, and
-//! a confirmation in proportion. A blocked action cannot be confirmed at all.
+//! An action before it is performed: what will happen, what speaks against it, the exact difference, and the
+//! confirmation that its risk asks for. A blocked action cannot be confirmed.
 
 use crossterm::event::{Event, KeyCode, KeyEvent};
 use ratatui::buffer::Buffer;
@@ -10,7 +10,7 @@ use tui_input::backend::crossterm::EventHandler as _;
 
 use super::{Answer, frame};
 use crate::actions::diff::Sign;
-use crate::actions::{Finding, Outlook, Preview, Request, Risk, Severity};
+use crate::actions::{Confirmation, Finding, Outlook, Preview, Request, Severity};
 use crate::fleet::SourceId;
 use crate::text;
 use crate::tui::cursor::{Motion, Scroll};
@@ -55,9 +55,27 @@ impl PreviewBox {
         self.stage = Stage::Ready(preview);
     }
 
+    /// The confirmation that is waited for; `None` when none is possible.
+    fn confirmation(&self) -> Option<Confirmation> {
+        match &self.stage {
+            Stage::Ready(preview) if preview.is_allowed() => Some(preview.risk.confirmation()),
+            Stage::Asking | Stage::Ready(_) | Stage::Performing(_) => None,
+        }
+    }
+
     /// Whether the object's name has to be typed.
     fn wants_name(&self) -> bool {
-        matches!(&self.stage, Stage::Ready(p) if p.is_allowed() && p.risk == Risk::High)
+        self.confirmation() == Some(Confirmation::Name)
+    }
+
+    /// Performs the action if `answer` confirms it.
+    fn answer(&mut self, answer: &str) -> Vec<Effect> {
+        let name = &self.request.target.key.name;
+        if self.confirmation().is_some_and(|confirmation| confirmation.accepts(answer, name)) {
+            self.perform()
+        } else {
+            Vec::new()
+        }
     }
 
     pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
@@ -66,8 +84,9 @@ impl PreviewBox {
         }
         match event.code {
             KeyCode::Esc => Some(Answer::Close),
-            KeyCode::Enter if self.typed.value() == self.request.target.key.name => {
-                Some(Answer::Effects(self.perform()))
+            KeyCode::Enter => {
+                let typed = self.typed.value().to_owned();
+                Some(Answer::Effects(self.answer(&typed)))
             }
             KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown => None,
             _ => {
@@ -85,18 +104,10 @@ impl PreviewBox {
         Some(Answer::Handled)
     }
 
-    /// A yes by one key: `strong` by `y`, otherwise by enter. Nothing happens when that is not
+    /// A confirmation by one key: `strong` by `y`, otherwise by enter. Nothing happens when that is not
     /// enough for the risk.
     pub fn confirm(&mut self, strong: bool) -> Vec<Effect> {
-        let enough = match &self.stage {
-            Stage::Ready(p) if p.is_allowed() => match p.risk {
-                Risk::Low => true,
-                Risk::Medium => strong,
-                Risk::High => false,
-            },
-            _ => false,
-        };
-        if enough { self.perform() } else { Vec::new() }
+        self.answer(if strong { "y" } else { "" })
     }
 
     fn perform(&mut self) -> Vec<Effect> {
@@ -138,7 +149,7 @@ impl PreviewBox {
                 let line = Line::from(paint.span(Scope::Muted, "sent, waiting for the answer"));
                 (body(p, Some(paint), width), line, Line::default())
             }
-            Stage::Ready(p) => (body(p, Some(paint), width), self.question(p, paint), hints(p, paint)),
+            Stage::Ready(p) => (body(p, Some(paint), width), self.question(paint), hints(p, paint)),
         };
         let title = paint.cut(&title, width);
         let wanted = lines.len() + 2;
@@ -158,14 +169,14 @@ impl PreviewBox {
         })
     }
 
-    fn question(&self, preview: &Preview, paint: &Paint<'_>) -> Line<'static> {
-        if !preview.is_allowed() {
+    fn question(&self, paint: &Paint<'_>) -> Line<'static> {
+        let Some(confirmation) = self.confirmation() else {
             return Line::from(paint.span(Scope::NoticeError, "This cannot be done now."));
-        }
-        match preview.risk {
-            Risk::Low => Line::from(paint.span(Scope::Text, "Enter or y does it.")),
-            Risk::Medium => Line::from(paint.span(Scope::Text, "y does it.")),
-            Risk::High => Line::from(vec![
+        };
+        match confirmation {
+            Confirmation::Enter => Line::from(paint.span(Scope::Text, "Enter or y does it.")),
+            Confirmation::Yes => Line::from(paint.span(Scope::Text, "y does it.")),
+            Confirmation::Name => Line::from(vec![
                 paint
                     .span(Scope::NoticeWarning, format!("Type {} and enter: ", self.request.target.key.name)),
                 paint.span(Scope::Prompt, self.typed.value().to_owned()),
@@ -267,7 +278,7 @@ mod tests {
     use super::*;
     use crate::actions::diff::DiffLine;
     use crate::actions::edit::Edit;
-    use crate::actions::{Action, PlanChange};
+    use crate::actions::{Action, PlanChange, Risk};
     use crate::api::key::{Gvk, ObjectKey, ObjectRef};
     use crate::time::Timestamp;
     use crate::tui::keymap::parse_chord;
@@ -377,7 +388,8 @@ mod tests {
         let mut open = ready(Risk::High, Severity::Warning);
         assert!(picture(&open, 70, 20).contains("Type md-0 and enter:"));
         type_in(&mut open, "y");
-        assert!(matches!(open.on_key(enter), Some(Answer::Handled)), "not the name");
+        let answered = open.on_key(enter);
+        assert!(matches!(answered, Some(Answer::Effects(effects)) if effects.is_empty()), "not the name");
         let mut open = ready(Risk::High, Severity::Warning);
         type_in(&mut open, "md-0");
         let Some(Answer::Effects(effects)) = open.on_key(enter) else { panic!("the name is a yes") };

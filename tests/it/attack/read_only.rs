@@ -111,10 +111,10 @@ fn one_shots(cluster: &str, is_long: bool) -> Vec<String> {
     for target in targets {
         for confirm in confirmations {
             lines.extend([
-                format!("scale {target} --replicas 7 {confirm}"),
+                format!("scale {target} 7 {confirm}"),
                 format!("rollout restart {target} {confirm}"),
-                format!("rollout after {target} --at +2h {confirm}"),
-                format!("set-version {target} --to v1.36.0 {confirm}"),
+                format!("rollout after {target} +2h {confirm}"),
+                format!("set-version {target} v1.36.0 {confirm}"),
                 format!("pause {target} {confirm}"),
                 format!("resume {target} {confirm}"),
                 format!("delete {target} {confirm}"),

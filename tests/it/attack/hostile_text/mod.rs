@@ -198,7 +198,7 @@ fn one_shots(namespace: &str, cluster: &str) -> Vec<String> {
         format!("-n {namespace} describe cluster {cluster}"),
         format!("-n {namespace} wait cluster/{cluster} --for=condition=Nothing --timeout=1s"),
         format!("-n {namespace} pause cluster/{cluster} --dry-run"),
-        format!("-n {namespace} set-version kcp/{cluster}-control-plane --to v1.36.0 --dry-run"),
+        format!("-n {namespace} set-version kcp/{cluster}-control-plane v1.36.0 --dry-run"),
         "get clusters nobody".to_owned(),
     ];
     for kind in ["clusters", "kcp", "md", "ms", "machines"] {

@@ -1,18 +1,20 @@
-//! Where actions are asked for: access review → preflight → server-side dry run → preview, and after
-//! the person's yes → journal → guarded write → journal. Owns the order; the rules are in `preflight`,
-//! the change in `edit`.
+//! Performs actions on one server. A preview: access review, reading, checks, the server's dry run, the plan before
+//! and after. After the confirmation: journal, guarded write, journal. Owns that order; the checks are in
+//! `preflight` and `rules`, the change in `edit`.
 
 use serde_json::{Value, json};
 
 use super::diff::diff;
-use super::edit::{Edit, edit};
+use super::edit::{Edit, edit, summary};
 use super::journal::{Entry, Journal, stamp};
-use super::preflight::{self, Surroundings};
-use super::{Action, ActionError, Outlook, Planner, Preview, Report, Request, Risk};
-use crate::api::key::{Gvk, ObjectKey, ObjectRef};
-use crate::api::names::{self, label};
+use super::preflight;
+use super::related::Related;
+use super::risk::risk;
+use super::{ActionError, Outlook, Planner, Preview, Report, Request, rules};
+use crate::api::key::ObjectKey;
 use crate::client::access::{Attempt, may};
-use crate::client::read::{get_value, list_values};
+use crate::client::clusters::{Lists, cluster_named_by};
+use crate::client::read::get_value;
 use crate::client::write::Part;
 use crate::client::{Connection, Mode, Precondition, WriteError, Writer, explain};
 use crate::time::Clock;
@@ -23,9 +25,9 @@ const ATTEMPTS: usize = 10;
 /// The field manager of what people do through capstan.
 const FIELD_MANAGER: &str = "capstan";
 
-/// Asks for and performs actions on one server. Cheap to clone.
+/// Previews and performs actions on one server. Cheap to clone.
 #[derive(Clone)]
-pub struct Desk {
+pub struct Executor {
     connection: Connection,
     writer: Writer,
     journal: Journal,
@@ -34,8 +36,8 @@ pub struct Desk {
     planner: Planner,
 }
 
-impl Desk {
-    /// `user` is who stands in the journal: the operating system's name for the person.
+impl Executor {
+    /// `user`: the operating system's name for the person, for the journal.
     #[must_use]
     pub fn new(connection: Connection, journal: Journal, clock: Clock, user: String) -> Self {
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER);
@@ -43,7 +45,7 @@ impl Desk {
         Self { connection, writer, journal, clock, user, planner }
     }
 
-    /// What happens next on this server.
+    /// The plans of the clusters of this server.
     #[must_use]
     pub fn planner(&self) -> &Planner {
         &self.planner
@@ -55,26 +57,34 @@ impl Desk {
         self.connection.read_only
     }
 
-    /// Everything a person must see before saying yes. Writes nothing.
+    /// What a person sees before the confirmation. Writes nothing.
     ///
     /// # Errors
-    /// [`ActionError`]: no right, refused, gone, or the server said no to the dry run.
+    /// [`ActionError`]: not taken by the kind, no right, refused, gone, or refused by the dry run.
     pub async fn preview(&self, request: &Request) -> Result<Preview, ActionError> {
         if self.is_read_only() {
             return Err(ActionError::ReadOnly);
         }
+        request.action.info().check_kind(&request.target.gvk.kind)?;
         self.check_access(request).await?;
         let object = self.read(request).await?;
         let change = edit(&request.action, &object, self.clock.now())?;
-        let around = self.surroundings(object).await;
-        let findings = preflight::findings(&request.action, &around, self.clock.now());
+        let lists = self.lists(&object).await;
+        let related = match &lists {
+            Ok(lists) => Related::among(object, lists),
+            Err(_) => Related::alone(object),
+        };
+        let object = &related.object;
+        let mut findings = rules::findings(&self.connection, &request.target.gvk, object, &change).await;
+        findings.extend(preflight::findings(&request.action, &related, self.clock.now()));
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let mut preview = Preview {
-            summary: preflight::summary(&request.action, &around),
-            risk: preflight::risk(&request.action, &around),
+            summary: summary(&request.action, object),
+            risk: risk(&request.action, &related),
             diff: Vec::new(),
-            uid: text_at(&around.object, "/metadata/uid"),
-            resource_version: text_at(&around.object, "/metadata/resourceVersion"),
-            shown: shown(&around.object),
+            uid: text_at(object, "/metadata/uid"),
+            resource_version: text_at(object, "/metadata/resourceVersion"),
+            shown: shown(object),
             request: request.clone(),
             findings,
             outlook: Outlook::NotPlanned,
@@ -83,12 +93,19 @@ impl Desk {
         if preview.is_allowed() {
             let after = self.send(&preview, Mode::DryRun).await?;
             if let Some(after) = &after {
-                preview.diff = diff(&around.object, after);
+                preview.diff = diff(object, after);
             }
-            let after = after.unwrap_or_else(|| self.in_deletion(&around.object));
-            preview.outlook = self.planner.outlook(&around.object, after).await;
+            let after = after.unwrap_or_else(|| self.in_deletion(object));
+            preview.outlook = self.planner.outlook(lists, object, after);
         }
         Ok(preview)
+    }
+
+    /// The objects of the Cluster that `object` belongs to, or why they are not known.
+    async fn lists(&self, object: &Value) -> Result<Lists, String> {
+        let cluster = cluster_named_by(object)
+            .ok_or_else(|| "the object does not say which Cluster it belongs to".to_owned())?;
+        self.planner.lists(&ObjectKey::new(&text_at(object, "/metadata/namespace"), cluster)).await
     }
 
     /// Does what was previewed, guarded by the uid and resourceVersion that were shown.
@@ -113,7 +130,7 @@ impl Desk {
         let after = outcome?.unwrap_or_default();
         let target = &preview.request.target;
         Ok(Report {
-            text: format!("{} {}: {}", target.gvk.kind, target.key, done_words(&preview.request.action)),
+            text: format!("{} {}: {}", target.gvk.kind, target.key, preview.request.action.done()),
             resource_version: text_at(&after, "/metadata/resourceVersion"),
         })
     }
@@ -127,7 +144,7 @@ impl Desk {
     async fn check_access(&self, request: &Request) -> Result<(), ActionError> {
         let target = &request.target;
         let attempt = Attempt {
-            verb: request.action.verb().to_owned(),
+            verb: request.action.info().access_verb.to_owned(),
             group: target.gvk.group.clone(),
             resource: target.gvk.plural.clone(),
             namespace: target.key.namespace.clone(),
@@ -142,7 +159,11 @@ impl Desk {
         }
         let reason =
             if access.reason.is_empty() { "the server gave no reason".to_owned() } else { access.reason };
-        Err(ActionError::Forbidden { verb: request.action.verb(), target: target.to_string(), reason })
+        Err(ActionError::Forbidden {
+            verb: request.action.info().access_verb,
+            target: target.to_string(),
+            reason,
+        })
     }
 
     async fn read(&self, request: &Request) -> Result<Value, ActionError> {
@@ -158,38 +179,8 @@ impl Desk {
         Ok(object)
     }
 
-    /// What stands around the object. What cannot be read stays `None`; preflight says so.
-    async fn surroundings(&self, object: Value) -> Surroundings {
-        let namespace = text_at(&object, "/metadata/namespace");
-        let is_cluster = object["kind"] == "Cluster";
-        let cluster_name = if is_cluster {
-            text_at(&object, "/metadata/name")
-        } else {
-            text_at(&object, "/spec/clusterName")
-        };
-        let cluster_name = if cluster_name.is_empty() {
-            object["metadata"]["labels"][label::CLUSTER_NAME].as_str().unwrap_or_default().to_owned()
-        } else {
-            cluster_name
-        };
-        let client = &self.connection.client;
-        let cluster = if is_cluster {
-            Some(object.clone())
-        } else {
-            get_value(client, &core("Cluster", "clusters", &namespace, &cluster_name)).await.ok().flatten()
-        };
-        let selector = format!("{}={cluster_name}", label::CLUSTER_NAME);
-        let machines = core("Machine", "machines", &namespace, "");
-        let machines = list_values(client, &machines.gvk, &namespace, &selector).await.ok();
-        let owner = match control_plane_owner(&object, &namespace) {
-            Some(owner) => get_value(client, &owner).await.ok().flatten(),
-            None => None,
-        };
-        Surroundings { object, cluster, machines, owner }
-    }
-
-    /// Sends what was previewed. A conflict is answered by reading again: when only the status moved
-    /// on, what the person saw still holds, and the newer version is named instead.
+    /// Sends what was previewed. After a conflict the object is read again: when only its status has changed, the
+    /// preview still holds, and the newer version is the precondition.
     async fn send(&self, preview: &Preview, mode: Mode) -> Result<Option<Value>, ActionError> {
         let target = &preview.request.target;
         let mut version = preview.resource_version.clone();
@@ -235,7 +226,7 @@ impl Desk {
             outcome,
             user: &self.user,
             server: &self.connection.server,
-            action: preview.request.action.name(),
+            action: preview.request.action.info().name,
             kind: &target.gvk.kind,
             namespace: &target.key.namespace,
             name: &target.key.name,
@@ -254,29 +245,8 @@ impl Desk {
     }
 }
 
-/// Whether a typed name, or one key, is a yes in proportion to `risk`.
-#[must_use]
-pub fn is_confirmed(risk: Risk, typed: &str, name: &str) -> bool {
-    match risk {
-        Risk::Low | Risk::Medium => matches!(typed.trim(), "y" | "yes"),
-        Risk::High => typed.trim() == name,
-    }
-}
-
-fn done_words(action: &Action) -> String {
-    match action {
-        Action::Scale { replicas } => format!("scaled to {replicas}"),
-        Action::Restart => "rollout begun".to_owned(),
-        Action::RolloutAfter { at } => format!("rollout scheduled for {}", crate::time::rfc3339(*at)),
-        Action::SetVersion { version } => format!("version set to {version}"),
-        Action::Pause => "paused".to_owned(),
-        Action::Resume => "resumed".to_owned(),
-        Action::Delete => "deletion begun".to_owned(),
-    }
-}
-
 fn server(request: &Request, reason: String) -> ActionError {
-    ActionError::Server { action: request.action.name(), target: request.target.to_string(), reason }
+    ActionError::Server { action: request.action.info().name, target: request.target.to_string(), reason }
 }
 
 /// What a person decides about: everything but the status and what every write changes.
@@ -294,48 +264,4 @@ fn shown(object: &Value) -> Value {
 
 fn text_at(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn core(kind: &str, plural: &str, namespace: &str, name: &str) -> ObjectRef {
-    reference(names::CORE_GROUP, kind, plural, namespace, name)
-}
-
-fn reference(group: &str, kind: &str, plural: &str, namespace: &str, name: &str) -> ObjectRef {
-    ObjectRef {
-        gvk: Gvk {
-            group: group.to_owned(),
-            version: names::VERSION.to_owned(),
-            kind: kind.to_owned(),
-            plural: plural.to_owned(),
-            namespaced: true,
-        },
-        key: ObjectKey::new(namespace, name),
-        uid: String::new(),
-    }
-}
-
-/// The KubeadmControlPlane that controls a Machine: it tells stacked from external etcd.
-fn control_plane_owner(object: &Value, namespace: &str) -> Option<ObjectRef> {
-    let owners = object["metadata"]["ownerReferences"].as_array()?;
-    let owner = owners.iter().find(|o| o["controller"] == true && o["kind"] == "KubeadmControlPlane")?;
-    let name = owner["name"].as_str()?;
-    Some(reference(
-        names::CONTROL_PLANE_GROUP,
-        "KubeadmControlPlane",
-        "kubeadmcontrolplanes",
-        namespace,
-        name,
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn high_risk_wants_the_name() {
-        assert!(is_confirmed(Risk::Medium, "y\n", "cp"));
-        assert!(!is_confirmed(Risk::High, "y", "cp"));
-        assert!(is_confirmed(Risk::High, "cp\n", "cp"));
-    }
 }

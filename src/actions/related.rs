@@ -1,0 +1,81 @@
+//! The objects that an action's rules look at: the object itself, its Cluster, the Machines of that Cluster and the
+//! control plane of a Machine. Owns how they are found among what was read; must not judge them.
+
+use serde_json::Value;
+
+use crate::api::names::label;
+use crate::client::clusters::{Lists, cluster_named_by};
+
+/// An object and those around it. `None` means that it could not be read or does not exist.
+#[derive(Clone, Debug, Default)]
+pub struct Related {
+    /// The live object.
+    pub object: Value,
+    /// The Cluster that it belongs to.
+    pub cluster: Option<Value>,
+    /// Every Machine of that Cluster.
+    pub machines: Option<Vec<Value>>,
+    /// The KubeadmControlPlane that controls a Machine.
+    pub control_plane: Option<Value>,
+}
+
+impl Related {
+    /// Nothing but the object was read.
+    #[must_use]
+    pub fn alone(object: Value) -> Self {
+        let cluster = (object["kind"] == "Cluster").then(|| object.clone());
+        Self { object, cluster, ..Self::default() }
+    }
+
+    /// What stands around `object` in the lists of its Cluster.
+    #[must_use]
+    pub fn among(object: Value, lists: &Lists) -> Self {
+        let beside = |kind, name: Option<&str>| found(lists, &object, kind, name?).cloned();
+        let cluster = beside("Cluster", cluster_named_by(&object));
+        let control_plane = beside("KubeadmControlPlane", control_plane_name(&object));
+        let machines = of_kind(lists, "Machine").map(<[Value]>::to_vec);
+        let alone = Self::alone(object);
+        Self { cluster: alone.cluster.or(cluster), machines, control_plane, object: alone.object }
+    }
+
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.object["kind"].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn control_plane_machines(&self) -> Option<Vec<&Value>> {
+        let machines = self.machines.as_ref()?;
+        Some(machines.iter().filter(|m| !m["metadata"]["labels"][label::CONTROL_PLANE].is_null()).collect())
+    }
+
+    pub(super) fn is_control_plane_machine(&self) -> bool {
+        self.kind() == "Machine" && !self.object["metadata"]["labels"][label::CONTROL_PLANE].is_null()
+    }
+
+    /// Stacked etcd unless the KubeadmControlPlane names external endpoints.
+    pub(super) fn has_stacked_etcd(&self) -> bool {
+        let control_plane = self.control_plane.as_ref();
+        control_plane.is_none_or(|kcp| {
+            kcp["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"]["external"].is_null()
+        })
+    }
+}
+
+fn of_kind<'a>(lists: &'a Lists, kind: &str) -> Option<&'a [Value]> {
+    lists.kinds.iter().find(|(gvk, _)| gvk.kind == kind).map(|(_, objects)| objects.as_slice())
+}
+
+/// The object of a kind with this name, beside `object`.
+fn found<'a>(lists: &'a Lists, object: &Value, kind: &str, name: &str) -> Option<&'a Value> {
+    let is_it = |other: &&Value| {
+        other["metadata"]["name"] == name && other["metadata"]["namespace"] == object["metadata"]["namespace"]
+    };
+    of_kind(lists, kind)?.iter().find(is_it)
+}
+
+/// The KubeadmControlPlane that controls a Machine.
+fn control_plane_name(object: &Value) -> Option<&str> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    let owner = owners.iter().find(|o| o["controller"] == true && o["kind"] == "KubeadmControlPlane")?;
+    owner["name"].as_str()
+}

@@ -1,0 +1,203 @@
+//! Actions as commands: each row of the table of actions with the object in front of its argument. Owns how the
+//! words of such a command are told apart; must not know an action.
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args as _, FromArgMatches, Subcommand};
+
+use super::args::ConfirmArgs;
+use crate::actions::action::{ArgumentError, GROUPS};
+use crate::actions::{ACTIONS, Action, ActionInfo};
+use crate::time::Timestamp;
+
+const OBJECT: &str = "KIND/NAME";
+/// The words behind the name of an action.
+const WORDS: [&str; 3] = ["first", "second", "third"];
+/// The option that stands for the argument.
+const OPTION: &str = "option";
+
+/// An action on one object, as typed.
+#[derive(Clone, Debug)]
+pub struct ActionArgs {
+    pub info: &'static ActionInfo,
+    /// `KIND/NAME`, or `KIND` and `NAME`.
+    pub target: Vec<String>,
+    /// Empty without one.
+    pub argument: String,
+    pub confirm: ConfirmArgs,
+}
+
+impl ActionArgs {
+    /// The action that is asked for; a moment may be from `now` on.
+    ///
+    /// # Errors
+    /// The argument is missing, superfluous or not understood.
+    pub fn action(&self, now: Timestamp) -> Result<Action, ArgumentError> {
+        self.info.parse(&self.argument, now)
+    }
+
+    fn of(info: &'static ActionInfo, matches: &ArgMatches) -> Result<Self, clap::Error> {
+        // An action without an argument has neither a third word nor the option.
+        let typed = |id: &str| matches.try_get_one::<String>(id).ok().flatten().cloned();
+        let mut target: Vec<String> = WORDS.into_iter().filter_map(typed).collect();
+        let object_words = if target.first().is_some_and(|word| word.contains('/')) { 1 } else { 2 };
+        let mut rest = target.split_off(object_words.min(target.len()));
+        rest.extend(typed(OPTION));
+        if let [_, unexpected, ..] = rest.as_slice() {
+            let what = format!("unexpected `{unexpected}` behind {OBJECT} and its argument");
+            return Err(clap::Error::raw(ErrorKind::TooManyValues, what));
+        }
+        let argument = rest.pop().unwrap_or_default();
+        Ok(Self { info, target, argument, confirm: ConfirmArgs::from_arg_matches(matches)? })
+    }
+}
+
+/// The arguments of one action.
+fn command(info: &'static ActionInfo, name: &'static str) -> clap::Command {
+    let [first, second, third] = WORDS.map(Arg::new);
+    let object = first.value_name(OBJECT).required(true).help("The object; KIND NAME works as well");
+    let usage = format!("capstan {} [OPTIONS] <{OBJECT}>", info.name);
+    let command = match info.argument.name().zip(info.argument.option()) {
+        None => clap::Command::new(name).override_usage(usage).args([object, second.hide(true)]),
+        Some((wanted, option)) => {
+            let help = format!("Such as {}", info.argument.example());
+            clap::Command::new(name)
+                .override_usage(format!("{usage} <{wanted}>"))
+                .args([object, second.value_name(wanted).help(help), third.hide(true)])
+                .arg(Arg::new(OPTION).long(option).value_name(wanted).help(format!("{wanted} as an option")))
+                .mut_args(|arg| arg.allow_negative_numbers(true))
+        }
+    };
+    // The arguments bring a help of their own, which is not about the action.
+    ConfirmArgs::augment_args(command).about(sentence(info.help))
+}
+
+/// Help of the command line ends without a period.
+fn sentence(help: &str) -> String {
+    help.trim_end_matches('.').to_owned()
+}
+
+fn group(name: &'static str) -> clap::Command {
+    let help = GROUPS.iter().find(|(group, _)| *group == name).map_or("", |(_, help)| help);
+    clap::Command::new(name).about(sentence(help)).subcommand_required(true).arg_required_else_help(true)
+}
+
+impl Subcommand for ActionArgs {
+    fn augment_subcommands(root: clap::Command) -> clap::Command {
+        ACTIONS.iter().fold(root, |root, info| match info.name.split_once(' ') {
+            None => root.subcommand(command(info, info.name)),
+            Some((first, name)) => {
+                let is_there = root.find_subcommand(first).is_some();
+                let root = if is_there { root } else { root.subcommand(group(first)) };
+                root.mut_subcommand(first, |group| group.subcommand(command(info, name)))
+            }
+        })
+    }
+
+    fn augment_subcommands_for_update(root: clap::Command) -> clap::Command {
+        Self::augment_subcommands(root)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        ACTIONS.iter().any(|info| info.name.split(' ').next() == Some(name))
+    }
+}
+
+impl FromArgMatches for ActionArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let missing = || clap::Error::raw(ErrorKind::MissingSubcommand, "an action is missing");
+        let (first, below) = matches.subcommand().ok_or_else(missing)?;
+        for info in ACTIONS {
+            match info.name.split_once(' ') {
+                None if info.name == first => return Self::of(info, below),
+                Some((group, name)) if group == first => {
+                    if let Some(below) = below.subcommand_matches(name) {
+                        return Self::of(info, below);
+                    }
+                }
+                None | Some(_) => {}
+            }
+        }
+        Err(missing())
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+    use crate::time::parse_rfc3339;
+
+    fn parsed(line: &str) -> Result<(String, Result<Action, String>), String> {
+        let words = std::iter::once("capstan").chain(line.split(' ').filter(|word| !word.is_empty()));
+        let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+        let Some(Command::Act(args)) = cli.command else { return Err(format!("{line} is not an action")) };
+        let now = parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment");
+        Ok((args.target.join(" "), args.action(now).map_err(|error| error.to_string())))
+    }
+
+    #[test]
+    fn an_object_is_one_word_or_two_and_the_argument_a_word_or_an_option() {
+        let scale = Action::Scale { replicas: 5 };
+        let version = Action::SetVersion { version: "v1.35.0".to_owned() };
+        let at = parse_rfc3339("2026-11-20T12:00:00Z").expect("a moment");
+        for (line, target, action) in [
+            ("scale md/a 5", "md/a", &scale),
+            ("scale md a 5", "md a", &scale),
+            ("scale md/a --replicas 5", "md/a", &scale),
+            ("scale md a --replicas=5 --yes", "md a", &scale),
+            ("scale --yes md/a 5 -n x", "md/a", &scale),
+            ("set-version kcp/a v1.35.0", "kcp/a", &version),
+            ("set-version kcp a 1.35.0 --dry-run", "kcp a", &version),
+            ("set-version kcp/a --to v1.35.0", "kcp/a", &version),
+            ("rollout restart md/a", "md/a", &Action::Restart),
+            ("rollout after md/a +2h", "md/a", &Action::RolloutAfter { at }),
+            ("rollout after md a --at 2026-11-20T12:00:00Z", "md a", &Action::RolloutAfter { at }),
+            ("pause md a", "md a", &Action::Pause),
+            ("resume md/a", "md/a", &Action::Resume),
+            ("delete machine/a", "machine/a", &Action::Delete),
+        ] {
+            assert_eq!(parsed(line), Ok((target.to_owned(), Ok(action.clone()))), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_an_action_is_that_of_the_table() {
+        use clap::CommandFactory as _;
+        let mut root = Cli::command();
+        for info in ACTIONS {
+            let command = info.name.split(' ').try_fold(&mut root, |at, word| at.find_subcommand_mut(word));
+            let about = command.expect(info.name).get_about().expect("help").to_string();
+            assert_eq!(format!("{about}."), info.help);
+        }
+    }
+
+    #[test]
+    fn a_wrong_argument_is_answered_with_what_to_write() {
+        for (line, why) in [
+            ("scale md/a", "`scale` needs N, such as 3"),
+            ("scale md a", "`scale` needs N, such as 3"),
+            ("scale md/a -1", "`-1` is not a number of replicas; write 0 or more"),
+            ("scale md/a --replicas -1", "`-1` is not a number of replicas; write 0 or more"),
+            ("pause md/a now", "`pause` takes no argument, but `now` follows"),
+        ] {
+            assert_eq!(parsed(line).and_then(|(_, action)| action), Err(why.to_owned()), "{line}");
+        }
+        for (line, why) in [
+            ("scale md/a 5 --replicas 6", "unexpected `6` behind KIND/NAME and its argument"),
+            ("scale md/a 5 6", "unexpected `6`"),
+            ("pause", "<KIND/NAME>"),
+            ("pause md a now", "unexpected argument 'now'"),
+            ("rollout", "restart"),
+        ] {
+            let error = parsed(line).expect_err(line);
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+}
