@@ -1,5 +1,5 @@
-//! The file of the audit log: made private, never anything but a file of its own, and begun anew when somebody
-//! has moved it away. Must not know what is written.
+//! The file of the audit log: private, a regular file of its own, and begun anew after it was moved away. Must not
+//! know what is written.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use crate::apiserver::audit::AuditLog;
 use crate::private_file;
 
-/// Between two looks at whether the file is still in its place.
+/// Time between two checks that the file is still in its place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Opens `path` for a log, which goes on where an earlier one ended.
@@ -36,7 +36,7 @@ impl AuditFile {
         Ok(Self { path: path.to_owned(), file: open(path)?, looked: Instant::now() })
     }
 
-    /// Somebody who rotates logs has renamed or removed the file: the next event begins another.
+    /// After the file was renamed or removed, as rotation of logs does, the next event begins another.
     fn follow(&mut self) -> io::Result<()> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());
@@ -62,7 +62,7 @@ impl Write for AuditFile {
     }
 }
 
-/// A file that others may read is refused: it was made for something else.
+/// A file that others may read is refused, because it was made for another purpose.
 fn open(path: &Path) -> io::Result<File> {
     let file = private_file::append(path).map_err(io::Error::other)?;
     if file.metadata()?.mode() & 0o077 != 0 {

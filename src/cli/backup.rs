@@ -2,8 +2,8 @@
 //! file; must not know kinds.
 //!
 //! A line of JSON about the backup, a line per object as the API shows it, definitions first, and a
-//! line with their number and the checksum of all lines before it. So a file that was cut off or altered
-//! is recognised, and people can read it.
+//! line with their number and the checksum of all lines before it. A file that was cut off or altered is therefore
+//! recognised, and people can read it.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, Write as _};
@@ -31,9 +31,9 @@ use crate::store::{EtcdOptions, EtcdRestore};
 use crate::time::{Clock, rfc3339};
 
 const FORMAT: u32 = 1;
-/// Revisions that a store may have been at. Etcd counts in signed numbers, and a store has to go on.
+/// Revisions that a store may have been at. Etcd counts in signed numbers, and a store has to count further.
 const REVISIONS: std::ops::Range<Revision> = 1..1 << 62;
-/// Etcd can only count up, some thousand revisions a second.
+/// Etcd can only count up, by some thousand revisions a second.
 #[cfg(feature = "etcd")]
 const RAISE_MAX: Revision = 20_000_000;
 
@@ -199,10 +199,10 @@ pub struct Restored {
 }
 
 /// Fills an empty place from a file, all or nothing: a data directory gets its data file in one step,
-/// and an etcd says that it is half full until it is whole.
+/// and an etcd is marked as half full until it is whole.
 ///
 /// # Errors
-/// The file is no whole backup; the place is not empty or cannot be written.
+/// The file is not a whole backup; the place is not empty or cannot be written.
 pub async fn restore_into(
     place: &StoreLocation,
     path: &Path,
@@ -214,7 +214,7 @@ pub async fn restore_into(
     let (count, revision) = match place {
         StoreLocation::Memory => {
             let filled = fill(Arc::new(memory.clone()), &backup, backup.revision, clock, rng).await?;
-            // Nobody is shown how it was filled.
+            // The history of the filling is not kept: no client has watched it.
             memory.compact(filled.1).await?;
             filled
         }
@@ -291,13 +291,13 @@ struct Backup {
     /// Of all lines but the last.
     #[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "names the backup in etcd"))]
     checksum: String,
-    /// The file says it, so that it is known to be unaltered.
+    /// The file has its checksum, so that it is known to be unaltered.
     has_checksum: bool,
 }
 
 impl Backup {
     fn open(path: &Path) -> anyhow::Result<Self> {
-        let not_whole = |why: &str| format!("{} is no whole backup of capstan: {why}", path.display());
+        let not_whole = |why: &str| format!("{} is not a whole backup of capstan: {why}", path.display());
         let (file, _) =
             private_file::open_regular(path)?.with_context(|| format!("{} is not there", path.display()))?;
         let mut lines = BufReader::new(&file).split(b'\n');

@@ -1,5 +1,5 @@
 //! From files to documents: files, folders, standard input. Owns paths; must not know any kind, nor how a
-//! text is taken apart.
+//! text is decoded.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

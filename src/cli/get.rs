@@ -1,5 +1,5 @@
 //! `capstan get`: objects as kubectl prints them. The server makes the table from its print columns;
-//! here it is only laid out. Owns layout and selection of columns; must not know any kind.
+//! this module only lays it out. Owns layout and selection of columns; must not know any kind.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub struct Answer {
 /// Reads and lays out. `namespace` is empty for all namespaces.
 ///
 /// # Errors
-/// Unknown kind, named object not found, or whatever the server says, in a sentence.
+/// Unknown kind, named object not found, or the answer of the server, in a sentence.
 pub async fn get(
     connection: &Connection,
     args: &GetArgs,

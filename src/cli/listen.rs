@@ -1,4 +1,4 @@
-//! Where `capstan standalone` serves its API to others, and what it says about it: address or socket
+//! Where `capstan standalone` serves its API to others, and what it prints about that: address or socket
 //! file, kubeconfigs, tokens. Must not know what is served.
 
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub struct ServerIdentity {
 }
 
 impl ServerIdentity {
-    /// A store that outlives the process has an identity that does, in the data directory.
+    /// A store that outlives the process has an identity in the data directory, which outlives it as well.
     ///
     /// # Errors
     /// Files that cannot be read, written or understood.
@@ -55,7 +55,7 @@ fn kubeconfigs(args: &StandaloneArgs) -> [(&'static str, Option<&PathBuf>); 2] {
 /// Options that do not go together, before anything is opened.
 ///
 /// # Errors
-/// A kubeconfig without an address, or in the place of something else; an address that others can reach without saying so.
+/// A kubeconfig without an address, or in the place of something else; an address that others can reach, without the option that allows it.
 pub fn check(args: &StandaloneArgs) -> anyhow::Result<()> {
     for (flag, path) in kubeconfigs(args) {
         let Some(path) = path else { continue };
@@ -108,7 +108,7 @@ pub async fn listen(
             (Listening::Socket { _listening: listening }, said)
         }
         Some(Address::Tcp(address)) => {
-            // Whoever waits for the server to be ready reads the kubeconfig next.
+            // A script that waits for the server to be ready reads the kubeconfig next.
             server.set_announced(false);
             let listening = serve::listen(server.guarded(), *address, &identity.authority).await?;
             let said = announce(args, listening.address(), identity)?;
@@ -123,7 +123,7 @@ pub async fn listen(
     Ok(Some(Served { _listening: listening, _tokens: tokens }))
 }
 
-/// Writes the kubeconfigs that were asked for, and says where the server is.
+/// Writes the kubeconfigs of the options, and prints where the server is.
 fn announce(args: &StandaloneArgs, address: SocketAddr, identity: &ServerIdentity) -> anyhow::Result<String> {
     let mut said = format!("capstan serves the Kubernetes API on https://{address}\n");
     if !address.ip().is_loopback() {

@@ -12,9 +12,9 @@ use crate::private_file;
 /// Whether lines may go to stderr when no file is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terminal {
-    /// The dashboard owns it.
+    /// The dashboard, or the output of a command, is on it.
     Taken,
-    /// A service or a one-shot command.
+    /// A service, which prints nothing else.
     Free,
 }
 
@@ -40,7 +40,7 @@ pub fn start(args: &LogArgs, terminal: Terminal) -> anyhow::Result<Option<Worker
 }
 
 /// Silences a warning that kube's TLS code repeats for every request to a server whose certificate
-/// the kubeconfig says not to verify (`insecure-skip-tls-verify`).
+/// is not verified because of the kubeconfig (`insecure-skip-tls-verify`).
 fn once_per_request() -> anyhow::Result<Directive> {
     Ok("kube_client::client::tls=error".parse()?)
 }

@@ -1,9 +1,9 @@
-//! How freed memory goes back to the operating system. Owns what is asked of the allocator.
+//! How freed memory goes back to the operating system. Owns the options of the allocator.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Between two times that a thread gives memory back.
+/// Time between two times that a thread gives memory back.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(5);
 
 /// `mi_option_purge_delay` of mimalloc v3: milliseconds before freed pages are given back.
@@ -18,9 +18,9 @@ pub fn give_back_at_once() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }
 }
 
-/// Called when a thread of the runtime has nothing to do: gives back what others have freed of its memory, now
-/// and then. Without it that stays with the thread until it allocates as much again, and after a burst nothing
-/// does.
+/// Called when a thread of the runtime has nothing to do: gives back, now and then, what
+/// other threads have freed of its memory. Otherwise that memory stays with the thread until it allocates as much
+/// again, which after a burst does not happen.
 #[allow(unsafe_code, reason = "asks the allocator to tidy up the calling thread's memory")]
 pub fn give_back_when_idle() {
     thread_local! {

@@ -17,7 +17,7 @@ pub fn config_dir() -> anyhow::Result<PathBuf> {
     Ok(base()?.config_dir().join(NAME))
 }
 
-/// The standalone store, unless `--data-dir` says otherwise.
+/// The standalone store without `--data-dir`.
 pub fn data_dir() -> anyhow::Result<PathBuf> {
     Ok(base()?.data_dir().join(NAME))
 }

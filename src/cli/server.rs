@@ -179,7 +179,7 @@ async fn stopped() -> anyhow::Result<Exit> {
     Ok(Exit::Quit)
 }
 
-/// `capstan engine`: controllers and simulated infrastructure against somebody else's API server.
+/// `capstan engine`: controllers and simulated infrastructure against the API server of a kubeconfig.
 ///
 /// # Errors
 /// No connection, or a read-only one.
@@ -202,7 +202,7 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     Ok(exit)
 }
 
-/// In-memory clusters are answered by the simulated world, all others through their kubeconfig Secrets.
+/// The simulated world answers for in-memory clusters; all others are reached through their kubeconfig Secrets.
 fn workloads(engine: &mut Engine, time_scale: f64) -> Arc<dyn Workload> {
     let simulated = provider::register(engine, ProviderOptions { time_scale });
     let is_simulated = by_infrastructure(engine.cache(), engine.cache());

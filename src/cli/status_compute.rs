@@ -1,4 +1,4 @@
-//! `capstan status compute`: the status that our functions compute for objects from files, and what in
+//! `capstan status compute`: the status that the status rules compute for objects from files, and what in
 //! the stored one differs. Owns arguments and output; the statuses are `recompute`'s.
 
 use anyhow::{Context as _, bail};
@@ -17,14 +17,14 @@ pub struct Answer {
     pub document: String,
     /// What was left out, could not be judged, or was only repeated; and why.
     pub remarks: Vec<String>,
-    /// Some status differs from the one it came with.
+    /// Some status differs from the one in the files.
     pub differs: bool,
 }
 
 /// Reads, computes and lays out.
 ///
 /// # Errors
-/// A file that cannot be read or is no YAML or JSON, or nothing to compute, in a sentence.
+/// A file that cannot be read or is neither YAML nor JSON, or nothing to compute, in a sentence.
 pub fn run(args: &StatusComputeArgs, now: Timestamp, style: Style) -> anyhow::Result<Answer> {
     let (documents, mut remarks) = documents::documents(&args.files, &args.workloads)?;
     let count = documents.len();

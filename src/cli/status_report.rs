@@ -41,7 +41,7 @@ impl Page {
         if self.style.color && !text.is_empty() { format!("{color}{text}{RESET}") } else { text.to_owned() }
     }
 
-    /// Text of an object on one line; a terminal gets it without what would steer it.
+    /// Text of an object on one line; a terminal gets it without control characters.
     fn safe(&self, text: &str) -> String {
         if self.style.terminal { text::sanitize_line(text) } else { text.to_owned() }
     }
@@ -151,7 +151,7 @@ fn counted(n: usize, kind: &str) -> String {
     if n == 1 { format!("1 {kind}") } else { format!("{n} {}", plural(kind)) }
 }
 
-/// What alone may explain that a status is behind.
+/// The only thing that may explain why a status is behind.
 fn hint(object: &Value) -> Option<String> {
     let status = &object["status"];
     if status.as_object().is_none_or(serde_json::Map::is_empty) {
@@ -170,7 +170,8 @@ fn name_of(difference: &Difference) -> &str {
     }
 }
 
-/// What else differs in a condition that says the same: its age alone is not news once it turned.
+/// What else differs in a condition with the same value and reason: its age alone is not worth a line once the value
+/// has changed.
 fn aside(stored: Option<&Content>, computed: Option<&Content>, same: bool) -> String {
     let (Some(old), Some(new)) = (stored, computed) else { return String::new() };
     let number = |n: Option<i64>| n.map_or_else(|| "absent".to_owned(), |n| n.to_string());
@@ -198,7 +199,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// The lines of two messages with `-` for those only in the first, `+` for those only in the second, in
-/// order; of all ways to see it the one with most lines in common.
+/// order; of all possible differences the one with most lines in common.
 fn lines_between<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     if old.len().max(new.len()) > LINES_COMPARED_MAX {

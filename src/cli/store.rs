@@ -1,4 +1,4 @@
-//! Which store a command works on, as its options say. Owns the words of `--store`; must not know
+//! Which store a command works on, from its options. Owns the words of `--store`; must not know
 //! what is kept in it.
 
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ pub enum StoreLocation {
 
 impl StoreLocation {
     /// # Errors
-    /// A word that names no store, or a certificate that cannot be read.
+    /// A word that does not name a store, or a certificate that cannot be read.
     pub fn of(args: &StoreArgs) -> anyhow::Result<Self> {
         match args.store.as_deref().unwrap_or("disk") {
             "memory" => Ok(Self::Memory),
@@ -78,7 +78,7 @@ impl std::fmt::Display for StoreLocation {
 /// The directory of the data file, the certificates and the tokens.
 ///
 /// # Errors
-/// No directory was given, and none can be told from the environment.
+/// No directory was given, and none follows from the environment.
 pub fn data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     match &args.data_dir {
         Some(dir) => Ok(dir.clone()),
@@ -86,16 +86,16 @@ pub fn data_dir(args: &StoreArgs) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// `capstan standalone --new-store`: puts an empty store where one is gone.
+/// `capstan standalone --new-store`: puts an empty store in the place of one that is gone.
 ///
 /// # Errors
-/// There is one; the directory is held or not ours.
+/// There is a store; the directory is held or not ours.
 pub fn make_new(place: &StoreLocation, clock: &Clock) -> anyhow::Result<()> {
     let StoreLocation::Disk(dir) = place else { bail!("--new-store is for a store on disk that is gone") };
     NewStore::empty(dir, clock.now()).context("--new-store")
 }
 
-/// `capstan standalone --check` and `--repair`: what to say.
+/// `capstan standalone --check` and `--repair`; the answer is what to print.
 ///
 /// # Errors
 /// The file is in use, or damaged and not (or not to be) repaired.
@@ -122,7 +122,7 @@ pub fn upkeep(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
     })
 }
 
-/// Counts first, then the keys that somebody has to look at.
+/// Counts first, then the keys of the objects that need attention.
 fn say_repaired(repaired: &Repaired) -> String {
     let (uncertain, lost) = (repaired.uncertain.len(), repaired.lost.len());
     let mut said = format!(

@@ -19,7 +19,7 @@ use crate::time::Clock;
 pub enum Until {
     /// The condition has this status for the newest generation.
     Condition { type_: String, status: String },
-    /// The cluster, with everything under it, is like this.
+    /// The cluster, with everything below it, has this verdict.
     Verdict(Verdict),
     /// The object is gone.
     Delete,
@@ -28,14 +28,14 @@ pub enum Until {
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// With what should be known about how it was.
+    /// With a remark about how it was reached.
     Reached { remark: Option<String> },
     /// Time ran out: what was last seen in a sentence, and the verdict of the object as far as it is known.
     TimedOut { last: String, verdict: Verdict },
 }
 
 /// # Errors
-/// A sentence that says what was expected.
+/// A sentence with what was expected.
 pub fn parse(text: &str) -> anyhow::Result<Until> {
     let expected = || {
         anyhow!(
@@ -134,7 +134,7 @@ async fn subject(
     }
 }
 
-/// True when the condition says so about the newest spec.
+/// True when the condition has the status for the newest generation.
 fn has_condition(object: &Value, type_: &str, status: &str) -> bool {
     let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);
     find(object, type_).is_some_and(|(c, _)| {

@@ -270,7 +270,7 @@ async fn a_backup_is_restored_into_an_empty_store_of_any_kind() {
     let text = std::fs::read_to_string(path("one")).expect("a backup");
     let cut = text.len() - 20;
     for (content, expected) in [
-        (&text[..cut], "is no whole backup of capstan: its end is missing"),
+        (&text[..cut], "is not a whole backup of capstan: its end is missing"),
         ("{}\n", "its first line is unknown"),
         (
             &text.replacen("\"capstanBackup\":1", "\"capstanBackup\":9", 1),

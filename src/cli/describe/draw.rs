@@ -12,12 +12,12 @@ const HEADS: [&str; 9] =
     ["NAME", "REPLICAS", "AVAILABLE", "READY", "UP TO DATE", "STATUS", "REASON", "SINCE", "MESSAGE"];
 /// Space between columns.
 const GAP: usize = 2;
-/// A message line is broken before the word that would make it longer, in bytes.
+/// Length of a message line in bytes; it is broken before the word that would make it longer.
 const MESSAGE_BYTES_MAX: usize = 100;
 const STATUS: usize = 5;
 
 const DELETED: &str = "!! DELETED !! ";
-/// Behind what is known only from conditions of the older kind; said in words below the table.
+/// Marks what is known only from conditions of the older kind; a note below the table explains it.
 const LEGACY: &str = " *";
 const LEGACY_NOTE: &str = "* by deprecated v1beta1 conditions";
 

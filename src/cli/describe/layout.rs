@@ -28,7 +28,7 @@ impl Default for Options {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) deleted: bool,
-    /// What is said of it comes from conditions of the older kind.
+    /// Its cells come from conditions of the older kind.
     pub(super) legacy: bool,
     /// `Kind namespace/name, version`, or a heading.
     pub(super) title: String,
@@ -54,7 +54,7 @@ impl Entry {
         Self { title: title.to_owned(), children, ..Self::default() }
     }
 
-    /// What siblings are ordered by: deleted ones first, then by title.
+    /// The order of siblings: deleted ones first, then by title.
     fn order(&self) -> (bool, &str) {
         (!self.deleted, &self.title)
     }
@@ -96,7 +96,7 @@ impl Builder<'_> {
         self.fleet.row(id).map_or_else(Entry::default, |row| self.entry(row, children))
     }
 
-    /// Shown as soon as there is anything in it, also a deployment without Machines.
+    /// Shown as soon as it has a child, even a deployment without Machines.
     fn workers(&self) -> Option<Entry> {
         let cluster = self.snapshot.cluster;
         let mut children = Vec::new();
@@ -311,7 +311,7 @@ fn same_state(a: &Row, b: &Row) -> bool {
     alike && ["Available", "Ready", "UpToDate"].iter().all(|t| said(a, t) == said(b, t))
 }
 
-/// Does the child only repeat what its Machine says?
+/// Does the child only repeat the conditions of its Machine?
 fn is_echo(child: &Row, machine: &Row) -> bool {
     let ready = child.condition("Ready").map(|c| (c.status, c.reason.clone()));
     ready.as_ref().is_some_and(|(status, _)| *status == Status::True)

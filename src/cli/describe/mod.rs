@@ -4,7 +4,7 @@
 //! Objects are read with one list per kind, never one request per Machine. Source of the rules:
 //! cluster-api `cmd/clusterctl/client/tree`, `internal/util/tree`, v1.14.0. On purpose different:
 //! deployments without Machines, stand-alone MachineSets and control plane Machines without their control
-//! plane are shown, MachinePools show their counters, and what could not be read is said.
+//! plane are shown, MachinePools show their counters, and a note names what could not be read.
 
 mod draw;
 mod layout;
@@ -38,7 +38,7 @@ pub struct Snapshot {
     pub gaps: Vec<String>,
 }
 
-/// The printed cluster and how it is.
+/// The printed cluster and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     pub document: String,

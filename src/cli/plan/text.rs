@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 12;
 const EVIDENCE_MAX: usize = 4;
 const MESSAGE_CELLS_MAX: usize = 160;
 
-/// Every object with something to say; `wanted` (`KIND/NAME`) also when it has nothing.
+/// Every object that acts or is held; `wanted` (`KIND/NAME`) even when it is settled.
 pub(super) fn text(forecast: &Forecast, wanted: Option<&str>, style: Style) -> String {
     let page = Page { forecast, style };
     let mut out = String::new();
@@ -52,7 +52,7 @@ impl Page<'_> {
         if self.style.color && !text.is_empty() { format!("{color}{text}{RESET}") } else { text.to_owned() }
     }
 
-    /// Text of an object on one line; a terminal gets it without what would steer it.
+    /// Text of an object on one line; a terminal gets it without control characters.
     fn safe(&self, text: &str) -> String {
         if self.style.terminal { text::sanitize_line(text) } else { text.replace(['\n', '\r'], " ") }
     }
@@ -179,7 +179,7 @@ impl Page<'_> {
         }
     }
 
-    /// What the plans above take for true.
+    /// The assumptions of the plans above.
     fn assumptions(&self, shown: &[&ObjectPlan], out: &mut String) {
         let mut by_text: BTreeMap<&str, Vec<&ObjectPlan>> = BTreeMap::new();
         for object in shown.iter().filter(|object| object.state != State::Settled) {

@@ -61,7 +61,10 @@ fn what_belongs_to_root_stays_as_it_is_for_others() {
     let unreadable = ["Permission denied", "check that you may go there"];
     refused_to_nobody(&["standalone", "--check", "--data-dir", &at("data")], &unreadable);
     refused_to_nobody(&["backup", &at("backup"), "--data-dir", &at("data")], &unreadable);
-    refused_to_nobody(&["restore", &at("letter"), "--data-dir", &at("data")], &["letter is no whole backup"]);
+    refused_to_nobody(
+        &["restore", &at("letter"), "--data-dir", &at("data")],
+        &["letter is not a whole backup"],
+    );
 }
 
 #[test]
