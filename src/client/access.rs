@@ -1,12 +1,12 @@
-//! What may this identity do: asks the server, stores nothing. Owns the question; must not know what
-//! hangs on the answer.
+//! What the identity of the client may do, by an access review of the server. Owns the review; must not know
+//! what depends on its answer.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube::api::{Api, PostParams};
 
-/// One thing somebody wants to do. Empty `namespace`: in all namespaces; empty `name`: to any object.
+/// One request that is to be reviewed. Empty `namespace`: in all namespaces; empty `name`: to any object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempt {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`.
@@ -28,7 +28,7 @@ pub struct Access {
     pub reason: String,
 }
 
-/// Asks whether the client's identity may do it (`SelfSubjectAccessReview`).
+/// Whether the client's identity may do it (`SelfSubjectAccessReview`).
 ///
 /// # Errors
 /// The request itself failed; nothing is known then.

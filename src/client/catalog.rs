@@ -1,9 +1,9 @@
-//! Which kinds the server has, and in which version they are read. Owns discovery, asked once per
+//! Which kinds the server has, and in which version they are read. Owns discovery, one request per
 //! group and version; must not know what the kinds mean beyond the version rule.
 //!
 //! The version rule: `v1beta2` where the group serves it, else the group's preferred version, else
-//! any that has the kind. (Upstream asks the CRD's contract labels; reading CRDs is a right that few
-//! operators have, so discovery answers here.)
+//! any that has the kind. (Upstream reads the contract labels of the CRD; few operators have the right to
+//! read CRDs, so discovery is used here.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub enum Missing {
     Unreachable(kube::Error),
 }
 
-/// What discovery has said so far. Cheap to ask again.
+/// The answers of discovery so far. A second look-up costs nothing.
 pub struct Catalog {
     client: Client,
     known: Mutex<Known>,

@@ -39,7 +39,7 @@ pub struct Lists {
 /// Why nothing was read: sentences for an operator.
 #[derive(Debug, thiserror::Error)]
 pub enum ListsError {
-    /// Without Clusters the rest cannot be told apart.
+    /// Without Clusters the other objects cannot be assigned to one.
     #[error("{0}")]
     Clusters(String),
     #[error("{0}")]
@@ -87,7 +87,7 @@ pub async fn list_clusters(
     Ok(reader.lists)
 }
 
-/// The name of the Cluster that an object says it belongs to; of a Cluster its own.
+/// The name of the Cluster that an object names as its own; of a Cluster its own name.
 #[must_use]
 pub fn cluster_named_by(object: &Value) -> Option<&str> {
     let metadata = &object["metadata"];
@@ -133,7 +133,7 @@ struct Reader<'a> {
     connection: &'a Connection,
     catalog: Catalog,
     namespace: &'a str,
-    /// By label of a cluster; empty for all clusters.
+    /// The label of one cluster; empty for all clusters.
     selector: String,
     lists: Lists,
 }

@@ -1,5 +1,5 @@
 //! From a kubeconfig, the environment of a pod, or a service in this process to a connected client.
-//! Owns how a server is found and trusted; must not know what is asked of it.
+//! Owns how a server is found and trusted; must not know the requests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct Connection {
     /// The namespace to use when none is named.
     pub namespace: String,
     pub read_only: bool,
-    /// What the client's requests say about the other end.
+    /// What the client's requests show about the other end.
     pub pulse: Pulse,
 }
 
@@ -68,7 +68,7 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Reads the configuration, builds the client and says hello once, so that a dead server, a wrong
+/// Reads the configuration, builds the client and sends one request, so that a dead server, a wrong
 /// certificate or a refused login is reported here and not by the first screen.
 ///
 /// # Errors
@@ -79,7 +79,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
     Ok(connection)
 }
 
-/// [`connect`] without the first request: for a dashboard that shows the trouble and keeps trying.
+/// [`connect`] without the first request: for a dashboard that shows the error and keeps trying.
 ///
 /// # Errors
 /// [`ConnectError`], never [`ConnectError::Server`] for a server that is only away.
@@ -127,11 +127,11 @@ where
     }
 }
 
-/// A connection from a kubeconfig that came out of a Secret. Whoever may write that Secret must not
-/// gain anything on this machine, so credentials that run programs or read files are refused.
+/// A connection from a kubeconfig that came out of a Secret. A person who may write that Secret must not
+/// gain rights on this machine, so credentials that run programs or read files are refused.
 ///
 /// # Errors
-/// [`ConnectError::Invalid`] when it is no kubeconfig or asks for a program or a file.
+/// [`ConnectError::Invalid`] when it is not a kubeconfig or names a program or a file.
 pub async fn from_secret(text: &str, origin: &str, read_only: bool) -> Result<Connection, ConnectError> {
     let invalid = |reason: String| ConnectError::Invalid { origin: origin.to_owned(), reason };
     let kubeconfig = Kubeconfig::from_yaml(text).map_err(|e| invalid(e.to_string()))?;
@@ -166,7 +166,7 @@ fn reaches_out(config: &Kubeconfig) -> Option<String> {
 async fn hello(connection: &Connection) -> Result<(), ConnectError> {
     match tokio::time::timeout(HELLO_TIMEOUT, connection.client.apiserver_version()).await {
         Ok(Ok(_)) => Ok(()),
-        // Some servers keep /version from ordinary users; they answered, which is enough.
+        // Some servers refuse /version to ordinary users; an answer is enough.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(()),
         Ok(Err(error)) => Err(ConnectError::Server(explain(&error, &connection.server))),
         Err(_) => Err(ConnectError::Server(format!(
@@ -238,7 +238,7 @@ fn choose(config: &Kubeconfig, wanted: Option<&str>, origin: &str) -> Result<Str
 }
 
 /// Exec credential plugins never get the terminal: with mode `Never` kube gives them a closed stdin
-/// and keeps their stderr, and tells them so in `KUBERNETES_EXEC_INFO`.
+/// and keeps their stderr; `KUBERNETES_EXEC_INFO` has the mode.
 fn tame_plugins(config: &mut Kubeconfig) {
     for user in &mut config.auth_infos {
         if let Some(exec) = user.auth_info.as_mut().and_then(|info| info.exec.as_mut()) {
@@ -317,7 +317,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
     async fn plugins_get_no_terminal_and_their_complaint_is_shown() {
         let dir = tempfile::tempdir().expect("a directory");
         let plugin = dir.path().join("plugin");
-        // It tells through its exit whether it could read a byte and what it was told.
+        // Its exit code shows whether it could read a byte, and which mode it was given.
         let script = "#!/bin/sh\nif read -r line; then echo got input >&2; exit 3; fi\n\
             case \"$KUBERNETES_EXEC_INFO\" in *'\"interactive\":false'*) echo no terminal here >&2; exit 4;; esac\nexit 5\n";
         std::fs::write(&plugin, script).expect("written");

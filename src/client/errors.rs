@@ -5,7 +5,7 @@ use std::error::Error as _;
 
 use kube::Error;
 
-/// Why a request did not work, as far as it can be told apart.
+/// Why a request did not work, as far as the causes can be distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Nothing answers at the address.

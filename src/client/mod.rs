@@ -1,4 +1,4 @@
-//! The one door to an API server: connecting, watching, writing, and asking for access.
+//! The only way to an API server: connecting, watching, writing, and access reviews.
 //! Owns `kube::Client` set-up; must not know what the objects mean.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -48,7 +48,7 @@ impl<K> Object for K where
 {
 }
 
-/// Any kind that can be watched, also one that is only named at run time.
+/// Any kind that can be watched, even one whose name is only known at run time.
 pub trait Live: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static {}
 
 impl<K> Live for K where K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static
@@ -60,7 +60,7 @@ pub type Definition = kube::core::PartialObjectMeta<CustomResourceDefinition>;
 /// Reads one object past every cache. `None` when it does not exist.
 ///
 /// # Errors
-/// Whatever the server or the connection says, except 404.
+/// Every error of the server or the connection, except 404.
 pub async fn get<K: Object>(client: &Client, key: &crate::api::key::ObjectKey) -> Result<Option<K>, Error> {
     let request = kube::core::Request::new(path_of::<K>(&key.namespace))
         .get(&key.name, &kube::core::params::GetParams::default())

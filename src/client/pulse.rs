@@ -1,10 +1,10 @@
-//! Whether the other end of a connection still answers. Owns what every request leaves behind (when
-//! the server was last heard, whether a request failed since), and the probe that asks it when nothing
-//! was heard. Must not know who shows it.
+//! Whether the other end of a connection still answers. Owns the marks of every request (when the last byte of
+//! an answer came, whether a request failed since), and the probe that is sent when nothing came. Must not know
+//! where the result is shown.
 //!
 //! A watch on a server that hangs looks like a watch without news, and HTTP/1.1, which kube speaks,
 //! has no pings. So: one small `GET /livez` after [`QUIET_MAX`] without a byte, or at once after a
-//! request that failed. While something is heard nothing is sent.
+//! request that failed. While answers come no probe is sent.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use super::errors::explain;
 use super::read_only::Refused;
 use crate::time::{Clock, Timestamp};
 
-/// How long a server may be quiet before it is asked.
+/// How long a server may be quiet before a probe is sent.
 pub const QUIET_MAX: Duration = Duration::from_secs(15);
 /// How long the answer may take.
 pub const PROBE_MAX: Duration = Duration::from_secs(5);
-/// Between probes that the server does not answer.
+/// Time between probes that the server does not answer.
 const PROBE_AGAIN: Duration = Duration::from_secs(3);
-/// A request that somebody gave up after so long counts as one that failed.
+/// A request that its caller dropped after this time counts as one that failed.
 const GIVEN_UP_MIN: Duration = Duration::from_secs(2);
 
-/// What the requests of one connection leave behind. Clones share it.
+/// The marks of the requests of one connection. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Pulse(Arc<Marks>);
 
@@ -55,9 +55,9 @@ impl Default for Pulse {
 /// A time without answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// When the server was last heard.
+    /// When the last byte of an answer came.
     pub since: Timestamp,
-    /// True: it does not answer at all. False: it is not reached, or says that it is not well.
+    /// True: it does not answer at all. False: it is not reached, or answers that it is not well.
     pub is_silent: bool,
     /// A sentence for an operator.
     pub error: Arc<str>,
@@ -70,7 +70,7 @@ impl Pulse {
         *self.0.heard.lock()
     }
 
-    /// A request failed or was given up: the server is to be asked at once.
+    /// A request failed or was dropped: a probe is due at once.
     pub fn doubt(&self) {
         self.0.doubt.notify_one();
     }
@@ -94,7 +94,7 @@ impl Pulse {
     }
 }
 
-/// Watches over a connection for ever: says when an outage begins, and `None` when it is over.
+/// Watches a connection for ever: sends an outage when it begins, and `None` when it is over.
 pub async fn guard(
     pulse: Pulse,
     client: kube::Client,
@@ -136,7 +136,7 @@ struct Failure {
     error: String,
 }
 
-/// Any answer but a 5xx is one: a server that forbids the path answers too.
+/// Any answer but a 5xx counts: a server that forbids the path is there.
 async fn probe(client: &kube::Client, server: &str) -> Result<(), Failure> {
     let silent = || Failure {
         is_silent: true,
@@ -329,7 +329,7 @@ mod tests {
         let _ = client.request_text(Request::get("/apis").body(Vec::new()).unwrap()).await;
         let outage = outages.wait_for(Option::is_some).await.unwrap().clone().unwrap();
         assert!(!outage.is_silent && outage.error.contains("is in trouble"), "{outage:?}");
-        // What may not be asked is an answer too.
+        // A refusal is an answer, too.
         server.status.store(403, Ordering::SeqCst);
         outages.wait_for(Option::is_none).await.unwrap();
         sleep(Duration::from_secs(60)).await;

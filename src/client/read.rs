@@ -16,7 +16,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 /// The object as the server has it. `None` when it does not exist.
 ///
 /// # Errors
-/// Whatever the server or the connection says, except 404.
+/// Every error of the server or the connection, except 404.
 pub async fn get_value(client: &kube::Client, target: &ObjectRef) -> Result<Option<Value>, kube::Error> {
     let request = Request::new(value_path(target))
         .get(&target.key.name, &GetParams::default())
@@ -32,7 +32,7 @@ pub async fn get_value(client: &kube::Client, target: &ObjectRef) -> Result<Opti
 /// read in pages.
 ///
 /// # Errors
-/// Whatever the server or the connection says.
+/// Every error of the server or the connection.
 pub async fn list_values(
     client: &kube::Client,
     gvk: &Gvk,
@@ -62,7 +62,7 @@ pub async fn list_values(
 /// the server's print columns; one page after the other, rows together.
 ///
 /// # Errors
-/// Whatever the server or the connection says, 404 included.
+/// Every error of the server or the connection, 404 included.
 pub async fn read_table(
     client: &kube::Client,
     gvk: &Gvk,

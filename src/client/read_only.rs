@@ -1,5 +1,5 @@
 //! The read-only guard: a layer under the client that lets only reads leave the process.
-//! Owns the rule; must not know who asks or why.
+//! Owns the rule; must not know the callers.
 
 use std::task::{Context, Poll};
 
@@ -23,7 +23,7 @@ impl Refused {
     }
 }
 
-/// May this request leave a read-only process? Reads, and questions about one's own rights.
+/// May this request leave a read-only process? Reads and reviews of one's own rights may.
 /// Connecting subresources (`exec`, `portforward`, `proxy`, ...) act although they may be a GET.
 #[must_use]
 pub fn allows(method: &Method, path: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Everything an API server holds, as it was at one revision. Owns which lists that takes; must not
+//! Everything that an API server holds, as it was at one revision. Owns the lists that this takes; must not
 //! know what the objects mean, nor where they go.
 
 use std::collections::BTreeSet;
@@ -8,14 +8,14 @@ use kube::core::Request;
 use kube::core::params::{ListParams, VersionMatch};
 use serde_json::Value;
 
-/// Objects asked for at once.
+/// Objects in one page.
 const PAGE: u32 = 500;
-/// The same objects as core events, in other words.
+/// A second group with the same objects as core events.
 const OTHER_EVENTS: &str = "events.k8s.io";
 /// First the definitions that others need, then the namespaces that hold them.
 const FIRST: [&str; 2] = ["customresourcedefinitions", "namespaces"];
 
-/// One resource: where it is listed, and what its items are (a list does not say).
+/// One resource: where it is listed, and the kind of its items, which a list does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
     plural: String,
@@ -24,7 +24,7 @@ struct Listed {
     kind: String,
 }
 
-/// The state of a server at one revision, to be read.
+/// The state of a server at one revision, read page by page.
 pub struct Snapshot {
     client: Client,
     resources: Vec<Listed>,
@@ -36,7 +36,7 @@ impl Snapshot {
     /// Finds out what there is, and chooses the current revision.
     ///
     /// # Errors
-    /// Whatever the server or the connection says.
+    /// Every error of the server or the connection.
     pub async fn open(client: &Client) -> Result<Self, kube::Error> {
         let mut resources = discover(client).await?;
         let rank = |plural: &str| FIRST.iter().position(|first| *first == plural).unwrap_or(FIRST.len());
@@ -51,7 +51,7 @@ impl Snapshot {
     /// The next objects; none when all have been read. Definitions come first.
     ///
     /// # Errors
-    /// Whatever the server or the connection says; 410 when reading took longer than history is kept.
+    /// Every error of the server or the connection; 410 when reading took longer than history is kept.
     pub async fn next(&mut self, token: &mut Option<String>) -> Result<Vec<Value>, kube::Error> {
         while let Some(listed) = self.resources.first() {
             let mut params = ListParams::default().limit(PAGE);
@@ -81,7 +81,7 @@ impl Snapshot {
     }
 }
 
-/// Every resource that can be listed and made, once, in its best version.
+/// Every resource that can be listed and created, once, in its preferred version.
 async fn discover(client: &Client) -> Result<Vec<Listed>, kube::Error> {
     let mut found = Vec::new();
     let core = client.list_core_api_resources("v1").await?;

@@ -1,5 +1,5 @@
-//! One live copy of all objects of a kind: listed in pages, kept by watch. Owns the copy and tells
-//! about changes; must not know what the objects mean or who reads them.
+//! One live copy of all objects of a kind: listed in pages, kept by watch. Owns the copy and calls listeners
+//! after changes; must not know what the objects mean or who reads them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -218,7 +218,7 @@ impl<K: Live> Cache<K> {
     }
 
     /// Keeps the copy up to date with a list and a watch of all namespaces, until dropped.
-    /// Never gives up: trouble is reported in [`Progress`] and tried again with growing waits.
+    /// Never ends by itself: an error is reported in [`Progress`], and the next attempt follows with growing waits.
     pub async fn follow(self, client: kube::Client, rng: Rng)
     where
         K: kube::Resource<DynamicType = ()>,

@@ -22,7 +22,7 @@ struct Part {
 }
 
 impl ObjectPlan {
-    /// How it stands and what follows, such as `next: create 1 Machine, wait for it, delete Machine a; the same
+    /// Its state and what follows, such as `next: create 1 Machine, wait for it, delete Machine a; the same
     /// 2 more times, for b and c`.
     #[must_use]
     pub fn brief(&self) -> String {
@@ -57,7 +57,7 @@ impl ObjectPlan {
             _ if self.blockers.iter().any(|held| !held.on_its_way) => "blocked because",
             _ => "waits",
         };
-        // What is on its way is not worth a word beside what is not.
+        // What is on its way is left out beside what is not.
         let is_bad = self.blockers.iter().any(|held| !held.on_its_way);
         let told: Vec<&Held> = self.blockers.iter().filter(|held| !(is_bad && held.on_its_way)).collect();
         let sentences: Vec<&str> =

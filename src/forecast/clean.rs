@@ -1,10 +1,10 @@
-//! Plans without what would steer a terminal: text from a cluster is hostile. Owns which texts there are.
+//! Plans without control characters: text from a cluster may be hostile. Owns which texts there are.
 
 use super::{Forecast, Held, NextStep, ObjectPlan, Seen};
 use crate::text::{sanitize_block, sanitize_line};
 
 impl Forecast {
-    /// Every text on one line, but messages, which keep their lines.
+    /// Every text on one line, except messages, which keep their lines.
     #[must_use]
     pub fn sanitized(mut self) -> Self {
         self.objects.iter_mut().for_each(object);

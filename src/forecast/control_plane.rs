@@ -63,7 +63,7 @@ fn stated_cluster(object: &KubeadmControlPlane) -> Option<&str> {
     owner.map(|o| o.name.as_str()).or_else(|| cluster_label(object))
 }
 
-/// The Cluster that names this control plane, which does not know it yet.
+/// The Cluster that names this control plane, and that the control plane does not name yet.
 fn referring_cluster<'a>(dump: &'a Dump, key: &ObjectKey) -> Option<&'a str> {
     let names_it = |cluster: &Cluster| {
         let named = cluster.spec.control_plane_ref.as_ref();
@@ -82,7 +82,7 @@ fn not_owned(mut plan: ObjectPlan, about: &About<'_>) -> ObjectPlan {
     plan.judged()
 }
 
-/// A Machine that was made a short while ago is coming up: what it lacks is on its way.
+/// A Machine that was created a short time ago is coming up: what it lacks is on its way.
 fn held(blocker: &Blocker, about: &About<'_>, now: Timestamp) -> Held {
     const COMES_UP_WITHIN: TimeDelta = TimeDelta::minutes(20);
     let is_new = |evidence: &Evidence| {
@@ -125,7 +125,7 @@ fn assume_owned(observed: &mut Observed) {
     }
 }
 
-/// What the plan takes for true that is not among the objects.
+/// What the plan assumes beyond the objects.
 fn assumptions(dump: &Dump, key: &ObjectKey, observed: &Observed) -> Vec<String> {
     let mut all = Vec::new();
     if let Workload::Assumed(_) = &observed.workload {

@@ -1,5 +1,5 @@
-//! What follows the next steps: the planner is asked again and again, as if every Machine came up and went as
-//! it should. Owns that optimism; every decision is the planner's. Must not be taken for a promise.
+//! What follows the next steps: the planner runs again and again, as if every Machine came up and went as it should.
+//! Owns that assumption; every decision is the planner's.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ fn owned(parts: &[&Value], moment: Timestamp) -> Option<OwnedMachine> {
     Some(OwnedMachine { machine, bootstrap, infrastructure })
 }
 
-/// What leaves is gone, and what comes up is up; what is unhealthy stays so.
+/// Machines in deletion are gone, Machines on their way are up, and unhealthy ones stay unhealthy.
 fn settle(observed: &mut Observed, moment: Timestamp) {
     observed.machines.retain(|m| !m.is_deleting());
     let types: Vec<&str> =

@@ -1,5 +1,4 @@
-//! What an object shows of a reason: the condition or field that the reason names, as it is stored. Must not
-//! judge it.
+//! The evidence of a reason: the condition or field that the reason names, as it is stored. Must not judge it.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use crate::observe::dump::Dump;
 use crate::plan::evidence::{Evidence, Sign, Subject};
 
-/// One sign of an object.
+/// One piece of evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seen {
@@ -29,7 +28,7 @@ pub struct Seen {
     pub value: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// RFC 3339; `None` where the object does not say.
+    /// RFC 3339; `None` where the object has no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
 }
@@ -95,7 +94,7 @@ fn condition(object: String, value: &Value, type_: &str) -> Option<Seen> {
         return None;
     }
     let since = text(&found["lastTransitionTime"]);
-    // A deletion is as old as its request, whatever its condition says now.
+    // A deletion is as old as its request, and not as its condition.
     let since = match value["metadata"]["deletionTimestamp"].as_str() {
         Some(asked) if type_ == "Deleting" => asked,
         _ => since,

@@ -9,9 +9,9 @@ use crate::observe::dump::Dump;
 pub(super) struct Parts {
     /// `Machine` or `MachineSet`.
     pub kind: &'static str,
-    /// So many does its status report; `None` when it reports none.
+    /// The number in its status; `None` without one.
     pub reported: Option<i32>,
-    /// So many are here.
+    /// The number of objects that are here.
     pub here: usize,
 }
 
@@ -24,8 +24,8 @@ impl Parts {
         is_unread.then(|| format!("its status reports {reported} replicas, and {kind} objects were not read"))
     }
 
-    /// Fewer are in a dump than the status reports: it may be behind, or the rest was left out. What a server lists
-    /// is whole.
+    /// Fewer are in a dump than the status reports: the status may be behind, or the rest was left out. The lists of
+    /// a server are whole.
     pub fn assume(&self, dump: &Dump, plan: &mut ObjectPlan) {
         let Self { kind, reported: Some(reported), here } = self else { return };
         let is_more = usize::try_from(*reported).is_ok_and(|reported| reported > *here);

@@ -49,7 +49,7 @@ fn is_up(machine: &Machine) -> bool {
     machine.status.as_ref().is_some_and(|status| status.node_ref.is_some())
 }
 
-/// The planner's answer; where it would need a Node that nobody asked, what is stored.
+/// The planner's answer; where it would need a Node that was not read, what is stored.
 fn decided(observed: &Observed, nodes_are_known: bool, now: Timestamp) -> Plan {
     let mut plan = planned::plan(observed, now);
     if observed.is_deleting() {
@@ -82,7 +82,7 @@ fn drained_first() -> Blocker {
     under_way("draining", sentence)
 }
 
-/// What the `Deleting` condition says the deletion waits for.
+/// What the deletion waits for, from the `Deleting` condition.
 fn stored_deletion(observed: &Observed) -> Option<Blocker> {
     let stored = find(observed.machine.conditions(), "Deleting").filter(|c| c.status == "True")?;
     let rule = match stored.reason.as_str() {

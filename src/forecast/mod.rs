@@ -2,7 +2,7 @@
 //! their evidence, the next look, and what had to be assumed. Owns that form; the decisions are `plan`'s. Must
 //! not know files, an API server, or how it is shown.
 //!
-//! What cannot be seen from outside (who leads etcd, what a Node says) is never guessed: it stands among the
+//! What cannot be seen from outside (the leader of etcd, the state of a Node) is never guessed: it is among the
 //! assumptions of the object whose plan depends on it.
 
 mod brief;
@@ -73,7 +73,7 @@ pub struct ObjectPlan {
     pub within: Vec<String>,
 }
 
-/// How an object stands, in one word.
+/// The state of an object, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
@@ -81,12 +81,12 @@ pub enum State {
     Settled,
     /// Steps are due.
     Acting,
-    /// Something is on its way that it waits for.
+    /// It waits for something that is on its way.
     Waiting,
     /// Nothing on its way ends the wait.
     Blocked,
     Paused,
-    /// No plan could be made; the only blocker says why.
+    /// No plan could be made; the only blocker has the reason.
     Unknown,
 }
 
@@ -109,7 +109,7 @@ pub struct Look {
     /// RFC 3339.
     pub at: String,
     pub in_seconds: u64,
-    /// Not before that moment either, whatever changes.
+    /// Not before that moment, even when something changes.
     pub not_before: bool,
 }
 

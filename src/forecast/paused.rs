@@ -1,4 +1,5 @@
-//! Objects that nobody reconciles for now. Owns the words; whether an object is paused says `status`.
+//! Objects that are not reconciled while they are paused. Owns the words; `status` decides whether an object is
+//! paused.
 //! Source: cluster-api `util/paused/paused.go`, v1.14.0.
 
 use kube::Resource;

@@ -12,11 +12,11 @@ use crate::plan::{self, Reason, Write};
 pub struct NextStep {
     /// Such as `delete Machine md-0-7xk2p`.
     pub action: String,
-    /// So many alike.
+    /// How many equal steps.
     pub count: usize,
-    /// The rule that asks for it.
+    /// The rule behind it.
     pub rule: String,
-    /// Its sentence.
+    /// The sentence of the rule.
     pub reason: String,
     /// It only keeps metadata (owners, finalizers, annotations): no Machine comes, goes or changes by it.
     pub is_bookkeeping: bool,
@@ -30,7 +30,7 @@ impl NextStep {
 }
 
 /// The steps of a plan. Events are left out, and what is made for a new Machine goes with it.
-/// `replicas` knows how many a MachineSet has now, by name.
+/// `replicas`: how many a MachineSet has now, by name.
 pub(super) fn steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
     let writes = || steps.iter().flat_map(|step| &step.writes);
     let makes_machine = writes().any(|w| matches!(w, Write::Create { object, .. } if is_machine(object)));

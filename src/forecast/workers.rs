@@ -121,7 +121,7 @@ pub(super) fn set(dump: &Dump, key: &ObjectKey, object: &Arc<MachineSet>, now: T
     let suffixes = (1..=names).map(course::placeholder).collect();
     let mut observed = observe::machine_set(dump, object, of, machines, &templates, suffixes);
     if dump.left_out(of.spec.control_plane_ref.as_ref()) {
-        // Nobody can say how the control plane is: the checks do not count.
+        // The state of the control plane is not known, so the checks do not count.
         observed.preflight = planned_set::preflight::Preflight::default();
         plan.assumptions.push("the control plane was not read: it lets new Machines join".to_owned());
     }

@@ -14,7 +14,7 @@ use crate::status::control_plane::{Kubeconfig, Observed, OwnedMachine, Template,
 use crate::status::etcd::{Member, Members, Membership};
 use crate::status::machines::is_control_plane;
 
-/// Everything about a control plane that is at hand. Secrets and the workload cluster were not asked, and
+/// Everything about a control plane that is at hand. Secrets and the workload cluster are still unknown, and
 /// there is no random part for a new name.
 #[must_use]
 pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster: &Cluster) -> Observed {
@@ -76,8 +76,8 @@ fn template(source: &impl Source, object: &KubeadmControlPlane) -> Template {
     }
 }
 
-/// The members that the Machines' stored conditions speak of, for a reader who cannot ask etcd. Who leads is
-/// not known.
+/// The members that follow from the Machines' stored conditions, for a reader without access to etcd. The
+/// leader is not known.
 #[must_use]
 pub fn assumed_members(observed: &Observed) -> Membership {
     if !observed.etcd_is_managed() {

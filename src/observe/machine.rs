@@ -15,7 +15,7 @@ use crate::status::machine::deletion::borrowed_id;
 use crate::status::machine::{NodeReading, Observed, Probe};
 use crate::status::machines::is_control_plane;
 
-/// Everything about a Machine that is at hand. Its Node, what runs on it and what is attached were not asked.
+/// Everything about a Machine that is at hand. Its Node, its pods and its volumes are still unknown.
 #[must_use]
 pub fn machine(source: &impl Source, machine: &Machine, cluster: &Arc<Cluster>, probe: Probe) -> Observed {
     let mut observed = Observed {

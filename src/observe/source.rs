@@ -1,4 +1,4 @@
-//! What can be asked of objects that are at hand. Owns the questions; must not know where the objects
+//! Look-ups among objects that are at hand. Owns which look-ups there are; must not know where the objects
 //! come from.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ impl<K: Resource> Objects<K> for BTreeMap<ObjectKey, Arc<K>> {
 /// Objects of every kind that statuses and plans look at.
 ///
 /// The functions about provider objects have a default: the reference is followed. A source that can lack a
-/// whole kind answers there what it assumes instead.
+/// whole kind returns there what it assumes instead.
 pub trait Source {
     fn clusters(&self) -> &impl Objects<Cluster>;
     fn machine_deployments(&self) -> &impl Objects<MachineDeployment>;
@@ -81,7 +81,7 @@ pub trait Source {
     }
 }
 
-/// The namespace of an object; `default` when it says none, as kubectl would put it.
+/// The namespace of an object; without one `default`, as kubectl has it.
 pub fn namespace<K: Resource>(object: &K) -> &str {
     object.meta().namespace.as_deref().filter(|n| !n.is_empty()).unwrap_or("default")
 }

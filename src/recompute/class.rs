@@ -1,5 +1,5 @@
 //! The status of a ClusterClass in a dump: which template references are outdated by the definitions
-//! that are here, and the variables it declares itself. Must not ask extensions.
+//! that are here, and the variables it declares itself. Must not call extensions.
 //! Source: cluster-api `core/reconcilers/clusterclass/clusterclass_controller.go`, v1.14.0.
 
 use std::collections::BTreeSet;
@@ -96,7 +96,7 @@ fn outdated(dump: &Dump, namespace: &str, class: &Value) -> Option<Vec<OutdatedR
     Some(outdated)
 }
 
-/// The class with its computed status; what cannot be told from files stays.
+/// The class with its computed status; what cannot be known from files stays.
 pub(super) fn class_status(dump: &Dump, key: &ObjectKey, class: &Value, now: Timestamp) -> Outcome<Value> {
     let meta = &class["metadata"];
     if !meta["deletionTimestamp"].is_null() {

@@ -20,7 +20,7 @@ pub enum Difference {
     Order,
 }
 
-/// A condition without what only says when and of which generation.
+/// A condition without its time and its generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     pub status: String,

@@ -1,5 +1,5 @@
-//! What the objects of a dump are judged by in a pass, where their controllers do more than look: adoption,
-//! a label, preflight. Must not judge them.
+//! The observed values of a dump, with what controllers do before they judge: adoption, a label, preflight. Must not
+//! judge them.
 
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find};
@@ -38,7 +38,7 @@ pub(super) fn control_plane_pass(
     Some(decision)
 }
 
-/// Everything a MachineSet is judged by, and whether the pass gets through; `None` without its Cluster.
+/// Everything a MachineSet is judged by, and whether the pass reaches its end; `None` without its Cluster.
 pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set::Observed, bool)> {
     let cluster = dump.clusters.get(&ObjectKey::new(namespace(set), &set.spec.cluster_name))?;
     // Its controller adds the label before it selects.

@@ -1,5 +1,5 @@
-//! What of a computed status was only repeated from the stored one, because a dump cannot say it or this
-//! one does not. Owns the reasons and their words; must not judge anything.
+//! The parts of a computed status that were only repeated from the stored one, because no dump, or not this one, has
+//! the facts. Owns the reasons and their words; must not judge anything.
 
 use std::collections::BTreeMap;
 
@@ -150,7 +150,7 @@ fn kept_of_machine(dump: &Dump, key: &ObjectKey, machine: &Machine, now: Timesta
     kept
 }
 
-/// What other controllers wrote on it whose own objects are not here, or whose deeds cannot be seen.
+/// Conditions on the object by other controllers, whose own objects are not here or whose work cannot be seen.
 fn kept_by_owners(dump: &Dump, key: &ObjectKey, machine: &Machine) -> Vec<Kept> {
     let stored = |type_: &str| find(machine.conditions(), type_);
     let owner = controller_of(machine)
@@ -172,7 +172,7 @@ fn kept_by_owners(dump: &Dump, key: &ObjectKey, machine: &Machine) -> Vec<Kept> 
     kept
 }
 
-/// What a KubeadmControlPlane writes on a Machine from what its Node, Pods and etcd say.
+/// The conditions that a KubeadmControlPlane writes on a Machine from the state of its Node, Pods and etcd.
 fn kept_by_control_plane(dump: &Dump, cluster: &ObjectKey, machine: &Machine) -> Vec<Kept> {
     if controller_of(machine).is_none_or(|owner| owner.kind != Kind::KubeadmControlPlane.name()) {
         return Vec::new();

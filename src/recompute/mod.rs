@@ -1,8 +1,8 @@
 //! Statuses of the objects in a dump, computed by the functions that the engine uses, and what in the stored
 //! ones differs. Owns one pass over everything; must not know files, an API server, or how it is shown.
 //!
-//! Each object is judged by what the *stored* objects around it say, as its controller would in its next
-//! pass; statuses computed in the same run are not fed back.
+//! Each object is judged by the *stored* objects around it, as its controller does in its next pass; statuses
+//! computed in the same run are not fed back.
 
 mod class;
 pub mod compute;

@@ -1,7 +1,7 @@
 //! From a dump to what `TopologyReconciled` is judged by. Must not judge it.
 //!
 //! Extensions that hold something up, and errors of a run, are not in a dump: a stored condition that
-//! speaks of them is left alone.
+//! names them is left as it is.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ use crate::status::topology::{ControlPlane, Observed, Workers, reconciled};
 const DEFER: &str = "topology.cluster.x-k8s.io/defer-upgrade";
 const HOLD: &str = "topology.cluster.x-k8s.io/hold-upgrade-sequence";
 
-/// Why the condition of a Cluster with a topology cannot be told, when that is so.
+/// Why the condition of a Cluster with a topology cannot be known, when that is so.
 pub fn topology_is_kept(dump: &Dump, key: &ObjectKey, cluster: &Cluster) -> Option<String> {
     let Some(class) = class_of(dump, key, cluster) else {
         return Some("the ClusterClass is not in the dump".to_owned());
@@ -36,7 +36,7 @@ pub fn topology_is_kept(dump: &Dump, key: &ObjectKey, cluster: &Cluster) -> Opti
     kept.then(|| "what hooks and a topology's own run answer is not in a dump".to_owned())
 }
 
-/// The condition as it should be; `None` when it cannot be told, or there is no topology.
+/// The condition as it should be; `None` when it cannot be known, or there is no topology.
 pub fn topology_reconciled(dump: &Dump, key: &ObjectKey, cluster: &Cluster) -> Option<Condition> {
     let topology = cluster.spec.topology.as_ref()?;
     if topology_is_kept(dump, key, cluster).is_some() {
@@ -79,7 +79,7 @@ fn workers(dump: &Dump, cluster: &ObjectKey, version: &str) -> Workers {
     workers
 }
 
-/// Some Machine of it does not have its version yet.
+/// Some Machine of the group does not have its version yet.
 fn is_upgrading(dump: &Dump, deployment: &MachineDeployment) -> bool {
     let (namespace, name) = (namespace(deployment), deployment.metadata.name.as_deref());
     let mine = dump.machines.select(namespace, |m| label_of(m, label::DEPLOYMENT_NAME) == name);

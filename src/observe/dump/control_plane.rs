@@ -26,7 +26,7 @@ impl Dump {
         let cluster = self.clusters.get(&cluster_key)?;
         let mut observed = observe::control_plane(self, object, cluster);
         observed.kubeconfig = Kubeconfig::Found { ours: true, controlled: true, expires: None };
-        // Names of Machines to be made are drawn when they are made.
+        // The names of new Machines are drawn when they are created.
         "xxxxxxxxxx".clone_into(&mut observed.name_suffix);
         observed.certificates = self.certificates(&key.namespace, name, &observed);
         if observed.endpoint().is_some() && !observed.machines.is_empty() {
@@ -35,7 +35,7 @@ impl Dump {
         Some(observed)
     }
 
-    /// A dump without any Secret says nothing of certificates: they count as there.
+    /// In a dump without any Secret all certificates count as existing.
     fn certificates(&self, ns: &str, cluster: &str, observed: &Observed) -> Certificates {
         let needed = Purpose::needed(!observed.etcd_is_managed());
         let secrets = self.secrets(ns);

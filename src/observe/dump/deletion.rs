@@ -1,10 +1,10 @@
 //! What the deletion of a Machine is judged by, from a dump: pods, MachineDrainRules, storage. Must not
 //! judge it.
 //!
-//! Evictions are not in a dump: of the pods that are due, the refusals in the stored message are
-//! believed, and when it does not name them all, the stored condition is repeated. So it is when Nodes,
-//! Pods or PersistentVolumes were left out and it speaks of them. Namespaces and DaemonSets that pods
-//! name exist.
+//! Evictions are not in a dump. The refusals in the stored message count for the pods that are due; when the message
+//! does not name all of them, the stored condition is repeated. The same is done when Nodes, Pods or
+//! PersistentVolumes were left out and the message names some. Namespaces and DaemonSets that pods name count as
+//! existing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::status::machine::{NodeReading, Observed, StorageReading, TenantsReadi
 use crate::time::Timestamp;
 
 impl Dump {
-    /// Adds what the deletion of a Machine asks for.
+    /// Adds what the deletion of a Machine needs.
     pub(super) fn observe_deletion(&self, observed: &mut Observed, now: Timestamp) {
         if !observed.is_deleting() {
             return;
@@ -44,7 +44,7 @@ impl Dump {
     fn observe_node(&self, observed: &mut Observed, workload: &Workload, now: Timestamp) {
         observed.named_node = named_node_of(observed, workload);
         let Some(node) = observed.node_name() else { return };
-        // Without Pods nobody can say whether the drain is over.
+        // Without Pods it is not known whether the drain is over.
         let drains = deleting_condition(observed).is_some_and(|c| is_of(c, &["Deleting", "DrainingNode"]));
         if !(drains && workload.pods.is_empty() && drain_applies(observed, now)) {
             observed.tenants = self.tenants(namespace(observed.cluster.as_ref()), workload, node);
@@ -55,7 +55,7 @@ impl Dump {
 
     /// The stored condition knows more of the present stage than the dump does.
     fn is_believed(&self, observed: &Observed, deleting_condition: &Condition, now: Timestamp) -> bool {
-        // Out of reach, though nobody says that the connection is down.
+        // Out of reach, although no condition reports that the connection is down.
         let left_out =
             *leaving_node(observed) == NodeReading::NotConnected && last_seen(&observed.cluster).is_none();
         let reasons: &[&str] = match stage(observed, now) {

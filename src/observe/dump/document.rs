@@ -1,5 +1,5 @@
-//! One object from a file, before anybody asks what it is. Owns where it came from and how it is called;
-//! must not know kinds, nor how files are read.
+//! One object from a file, before its kind matters. Owns its origin and its name; must not know kinds, nor how
+//! files are read.
 
 use std::fmt::{self, Display};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::api::key::ObjectKey;
 
-/// Where an object stands, for remarks about it.
+/// The place of an object in its file, for remarks about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     pub file: String,
@@ -24,7 +24,7 @@ impl Display for Origin {
     }
 }
 
-/// One object from a file, and the workload cluster it was said to come from.
+/// One object from a file, and the workload cluster that `--workload` names for the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     pub value: Value,
@@ -55,7 +55,7 @@ impl Document {
     }
 }
 
-/// Objects without a namespace are in `default`, as kubectl would put them.
+/// Objects without a namespace are in `default`, as with kubectl.
 #[must_use]
 pub fn key_of(value: &Value) -> ObjectKey {
     let text = |field: &str| value["metadata"][field].as_str().unwrap_or_default();

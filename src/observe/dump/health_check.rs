@@ -1,6 +1,6 @@
 //! What a dump says of a MachineHealthCheck. Must not judge it.
 //!
-//! A template whose kind was left out counts as there, and so do the requests that Machines speak of.
+//! A template whose kind was left out counts as existing, and so do the requests that conditions of Machines name.
 
 use super::Dump;
 use crate::api::condition::{Conditioned as _, find, is_true};

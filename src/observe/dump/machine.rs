@@ -1,7 +1,7 @@
 //! What a dump says of a Machine and of the connection to its cluster. Must not judge it.
 //!
-//! A workload cluster without Nodes in the dump is out of reach: what is stored of it stays, or is
-//! unknown since the moment that the Cluster's `RemoteConnectionProbe` names.
+//! A workload cluster without Nodes in the dump is out of reach: its stored facts stay, or are
+//! unknown since the moment in the Cluster's `RemoteConnectionProbe`.
 
 use super::Dump;
 use crate::api::cluster::Cluster;
@@ -12,8 +12,8 @@ use crate::observe;
 use crate::status::machine::{NodeReading, Observed, Probe, Update, offered_provider_id};
 use crate::time::{Timestamp, parse_rfc3339};
 
-/// When the connection last worked, as the Cluster's stored condition says; `None` when it says nothing
-/// of a failure.
+/// When the connection last worked, from the Cluster's stored condition; `None` when it does not report
+/// a failure.
 #[must_use]
 pub fn last_seen(cluster: &Cluster) -> Option<Option<Timestamp>> {
     let probe = find(cluster.conditions(), "RemoteConnectionProbe").filter(|c| c.status == "False")?;
@@ -55,7 +55,7 @@ impl Dump {
     }
 }
 
-/// What an extension said of an update in place, from the stored condition.
+/// The answer of an extension about an update in place, from the stored condition.
 #[must_use]
 pub fn reported_update(machine: &Machine) -> Option<Update> {
     const RUNNING: &str = "In-place update in progress: ";

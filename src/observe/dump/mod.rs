@@ -1,5 +1,4 @@
-//! Objects from files or lists, by kind and key, and the questions one asks of them: a source of what is
-//! gathered. Must not judge them.
+//! Objects from files or lists, by kind and key, as a source for `observe`. Must not judge them.
 //!
 //! An object that others refer to and that is not here counts as not existing, unless nothing of its
 //! kind is here: then it was left out of the dump, and nothing is known of it.
@@ -132,7 +131,7 @@ pub struct Dump {
     pub dev_machines: BTreeMap<ObjectKey, Arc<DevMachine>>,
     /// What could not be taken in.
     pub remarks: Vec<String>,
-    /// Everything, as it came.
+    /// Every object, unchanged.
     raw: BTreeMap<GroupKind, BTreeMap<ObjectKey, Entry>>,
     /// The contract of a kind and the version it is read in, or why there is none.
     definitions: BTreeMap<GroupKind, Result<(Contract, String), String>>,
@@ -254,7 +253,7 @@ impl Dump {
             Ok(())
         }
         match kind {
-            // It is judged as it came.
+            // The untyped object is judged.
             Kind::ClusterClass => Ok(()),
             Kind::Cluster => put(&mut self.clusters, key, value),
             Kind::KubeadmControlPlane => put(&mut self.control_planes, key, value),
@@ -269,13 +268,13 @@ impl Dump {
         }
     }
 
-    /// The object as it came.
+    /// The object, unchanged.
     #[must_use]
     pub fn raw(&self, group: &str, kind: &str, key: &ObjectKey) -> Option<&Value> {
         Some(&self.raw.get(&(group.to_owned(), kind.to_owned()))?.get(key)?.value)
     }
 
-    /// All objects of a kind, as they came.
+    /// All objects of a kind, unchanged.
     pub fn all(&self, group: &str, kind: &str) -> impl Iterator<Item = (&ObjectKey, &Value)> {
         let of_kind = self.raw.get(&(group.to_owned(), kind.to_owned()));
         of_kind.into_iter().flatten().map(|(key, entry)| (key, &entry.value))
@@ -287,7 +286,7 @@ impl Dump {
         self.raw.contains_key(&(group.to_owned(), kind.to_owned()))
     }
 
-    /// How many objects of Cluster API's groups have a status that nobody here can judge, by kind.
+    /// How many objects of Cluster API's groups have a status without rules here, by kind.
     #[must_use]
     pub fn unjudged(&self) -> BTreeMap<&str, usize> {
         let ours = |group: &str| group.ends_with("cluster.x-k8s.io");
@@ -332,7 +331,7 @@ impl Dump {
         }
     }
 
-    /// The definition of its kind is here, and promises no contract: nobody can read it.
+    /// The definition of its kind is here and has no contract, so the object cannot be read.
     #[must_use]
     pub fn is_misdefined(&self, reference: &ContractRef) -> bool {
         self.definition(&reference.api_group, &reference.kind).is_some_and(Result::is_err)

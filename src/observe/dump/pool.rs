@@ -28,7 +28,7 @@ impl Dump {
         }
     }
 
-    /// The MachinePool that says whether the Machine is up to date; none that is on its way out.
+    /// The MachinePool that decides whether the Machine is up to date; not one that is being deleted.
     pub fn pool_of(&self, key: &ObjectKey, machine: &Machine) -> Option<(&ObjectKey, &MachinePool)> {
         let pool = ObjectKey::new(&key.namespace, label_of(machine, label::POOL_NAME)?);
         let (key, pool) = self.machine_pools.get_key_value(&pool)?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::document::{Document, Origin};
 use crate::api::key::ObjectKey;
 
-/// Why a text is no dump, and where.
+/// Why a text is not a dump, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {expected} was expected here: {why}")]
 pub struct Wrong {
@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Result<Vec<(usize, Value)>, Wrong> {
     if is_json(text) { parse_json(text) } else { parse_yaml(text) }
 }
 
-/// JSON shows in its first two signs; YAML's flow style seldom quotes its keys.
+/// JSON is recognised by its first two characters; the flow style of YAML seldom quotes its keys.
 fn is_json(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with('[')
@@ -52,7 +52,7 @@ fn parse_json(text: &str) -> Result<Vec<(usize, Value)>, Wrong> {
     }
 }
 
-/// Both parsers say the place again, in other words.
+/// The message without the place, which both parsers repeat in other words.
 fn without_place(why: &str) -> String {
     why.rsplit_once(" at line ").map_or(why, |(why, _)| why).to_owned()
 }
@@ -61,12 +61,12 @@ fn newlines(text: &str) -> usize {
     text.bytes().filter(|b| *b == b'\n').count()
 }
 
-/// Document by document, so that each knows its line.
+/// Document by document, so that each has its line.
 fn parse_yaml(text: &str) -> Result<Vec<(usize, Value)>, Wrong> {
     let mut found = Vec::new();
     for (first, chunk) in chunks(text) {
-        // The files are the operator's own: a dump of a large fleet has many nodes. But nobody needs
-        // aliases in it.
+        // The files are the operator's own, and a dump of a large fleet has many nodes. Aliases are not
+        // needed in it.
         let options = serde_saphyr::options! {
             budget: None,
             alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
@@ -111,7 +111,7 @@ fn says_something(line: &str) -> bool {
     !line.is_empty() && !line.starts_with(['#', '%']) && line != "---" && line != "..."
 }
 
-/// Lists become their items; items of a typed list get what the list says for all of them.
+/// Lists become their items; items of a typed list get the version and kind that the list has for all of them.
 pub fn flatten(
     mut value: Value,
     origin: &Origin,

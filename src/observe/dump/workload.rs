@@ -1,8 +1,8 @@
 //! Nodes and Pods of workload clusters in a dump, and which cluster each belongs to. Must not judge them.
 //!
-//! Whose it is: the cluster that `--workload` names for its file; else of a Node the cluster in its
-//! `cluster.x-k8s.io/cluster-name` and `cluster-namespace` annotations, which Cluster API writes; else of a
-//! Pod the cluster of the one Node that has the name it runs on.
+//! A Node or Pod belongs to the cluster that `--workload` names for its file. Otherwise a Node belongs to the cluster
+//! in its `cluster.x-k8s.io/cluster-name` and `cluster-namespace` annotations, which Cluster API writes, and a Pod to
+//! the cluster of the only Node with the name in its spec.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub struct Workload {
     /// By name.
     pub nodes: BTreeMap<String, Arc<Node>>,
     pub pods: Vec<Pod>,
-    /// Names of Nodes by provider ID: a fleet's Machines are too many to look through its Nodes for each.
+    /// Names of Nodes by provider ID: a fleet has too many Machines to search all Nodes for each of them.
     provider_ids: BTreeMap<String, Vec<String>>,
 }
 
 impl Workload {
-    /// The Nodes with a provider ID: more than one is a mistake of somebody's.
+    /// The Nodes with a provider ID: more than one is a mistake in the workload cluster.
     pub fn nodes_with(&self, provider_id: &str) -> Vec<Arc<Node>> {
         let names = self.provider_ids.get(provider_id);
         names.into_iter().flatten().filter_map(|name| self.nodes.get(name)).cloned().collect()
@@ -39,7 +39,7 @@ impl Workload {
         }
     }
 
-    /// There are Pods of the control plane's namespace, so that one that is not there does not exist.
+    /// There are Pods of the control plane's namespace, so that a missing one does not exist.
     #[must_use]
     pub fn has_system_pods(&self) -> bool {
         self.pods.iter().any(|p| p.metadata.namespace.as_deref() == Some("kube-system"))
