@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal as _, Write};
 
 use anyhow::bail;
 
-use super::args::ConfirmArgs;
+use super::action_args::ConfirmArgs;
 use crate::actions::{Confirmation, Executor, Outlook, Preview, Request, Severity};
 use crate::text;
 

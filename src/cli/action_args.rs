@@ -2,9 +2,8 @@
 //! words of such a command are told apart; must not know an action.
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args as _, FromArgMatches, Subcommand};
+use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
 
-use super::args::ConfirmArgs;
 use crate::actions::action::{ArgumentError, GROUPS};
 use crate::actions::{ACTIONS, Action, ActionInfo};
 use crate::time::Timestamp;
@@ -14,6 +13,17 @@ const OBJECT: &str = "KIND/NAME";
 const WORDS: [&str; 3] = ["first", "second", "third"];
 /// The option that stands for the argument.
 const OPTION: &str = "option";
+
+/// How an action is confirmed.
+#[derive(Clone, Debug, Args)]
+pub struct ConfirmArgs {
+    /// Do it without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Show findings and difference, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
 
 /// An action on one object, as typed.
 #[derive(Clone, Debug)]

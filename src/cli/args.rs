@@ -334,17 +334,6 @@ pub struct WaitArgs {
     pub exit_status: bool,
 }
 
-/// How an action is confirmed.
-#[derive(Clone, Debug, Args)]
-pub struct ConfirmArgs {
-    /// Do it without asking
-    #[arg(short, long)]
-    pub yes: bool,
-    /// Show findings and difference, write nothing
-    #[arg(long)]
-    pub dry_run: bool,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum StatusCommand {
     /// Compute the status of every object in a dump and print it, or what differs from the stored one

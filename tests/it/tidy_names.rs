@@ -30,8 +30,8 @@ const OWNERS: &[(&str, usize)] = &[
 /// Words that can be neither guessed nor searched, or that stood for several things. What to take instead: the
 /// field's term.
 const FORBIDDEN_TYPES: &[&str] = &[
-    "Because", "Bench", "Deed", "Door", "Ear", "Entrance", "Hall", "Health", "Loud", "Place", "Quiet",
-    "Story", "Told",
+    "Because", "Bench", "Deed", "Desk", "Door", "Ear", "Entrance", "Hall", "Health", "Loud", "Place",
+    "Quiet", "Story", "Told",
 ];
 
 /// A function is named after what it gives or does.
