@@ -2,9 +2,9 @@
 //! Must not know how the chain is drawn.
 
 use super::Fleet;
-use super::judge::{Basis, Judgement, judge};
+use super::judge::{Basis, Judgement, Rank};
 use super::row::{Condition, Counters, Kind, Row, RowId};
-use crate::api::condition_types::{Role, condition_type};
+use crate::api::condition_types::condition_type;
 use crate::status::verdict::Verdict;
 
 /// One step of a cause chain: an object and the evidence on it.
@@ -19,6 +19,9 @@ pub struct Hop {
     pub words: String,
 }
 
+/// So many parts are looked at for the best explanation.
+const CANDIDATES_MAX: usize = 64;
+
 impl Fleet {
     /// From `id` down to the leaf that explains its verdict. Empty when it is well. The last hop is
     /// the cause; a chain of one hop means that the object itself is.
@@ -28,16 +31,14 @@ impl Fleet {
         if target == Verdict::Ok {
             return Vec::new();
         }
-        let mut chain = Vec::new();
-        let mut next = Some(id);
-        while let Some(id) = next {
-            let Some(row) = self.row(id) else { break };
-            let judgement = judge(row, self.now_s());
-            chain.push(hop(id, row, target, judgement));
-            let explains_itself = judgement.verdict == target && is_root_cause(row, judgement.why);
-            next = if explains_itself { None } else { self.worst_child(id, target) };
+        let leaf = self.best_explanation(id, target);
+        let mut chain: Vec<RowId> = vec![leaf];
+        while let Some(last) = chain.last().copied().filter(|last| *last != id) {
+            let above = self.owner_of(last).filter(|above| !chain.contains(above));
+            chain.push(above.unwrap_or(id));
         }
-        chain
+        chain.reverse();
+        chain.into_iter().filter_map(|id| self.hop(id, target)).collect()
     }
 
     /// The cause of a cluster's verdict in a few words, with the name of the object it is on unless
@@ -52,51 +53,71 @@ impl Fleet {
         }
     }
 
-    /// The first child, in the order of the tree, that is as bad as `target`.
-    fn worst_child(&self, id: RowId, target: Verdict) -> Option<RowId> {
-        let row = self.row(id)?;
-        let mut below: Box<dyn Iterator<Item = RowId> + '_> = match row.kind {
-            Kind::Cluster => Box::new(
-                [
-                    Kind::ControlPlane,
-                    Kind::MachineDeployment,
-                    Kind::MachinePool,
-                    Kind::MachineSet,
-                    Kind::Machine,
-                ]
-                .into_iter()
-                .flat_map(move |kind| self.members(id, kind).iter().copied()),
-            ),
-            _ => Box::new(self.index.children(id)),
+    /// Of the object and everything below it that is as bad as `target`: who has to act before what is broken,
+    /// what is broken before what is late, that before what acts; what repeats another or waits its turn last.
+    /// Of equal ones the earliest, then the first in the order of the tree.
+    fn best_explanation(&self, id: RowId, target: Verdict) -> RowId {
+        let candidates = std::iter::once(id).chain(self.below(id)).filter(|c| self.own_verdict(*c) == target);
+        let weight = |id: RowId| {
+            let judgement = self.judgement(id)?;
+            let rank = if judgement.verdict == target { judgement.rank } else { Rank::Queued };
+            let kind = self.row(id)?.kind;
+            // A part explains more than what it is part of.
+            Some((std::cmp::Reverse(rank), std::cmp::Reverse(kind), judgement.since_s))
         };
-        below.find(|child| self.verdict(*child) == target)
+        candidates
+            .take(CANDIDATES_MAX)
+            .filter_map(|id| Some((weight(id)?, id)))
+            .min_by_key(|(weight, _)| *weight)
+            .map_or(id, |(_, id)| id)
     }
-}
 
-/// The judgement rests on something that no object below explains better.
-fn is_root_cause(row: &Row, why: Basis) -> bool {
-    match why {
-        Basis::Paused => true,
-        Basis::Condition(at) => {
-            condition_type(&row.conditions[at].type_).is_some_and(|type_| type_.role == Role::Root)
+    /// Everything below an object, in the order of the tree.
+    fn below(&self, id: RowId) -> Box<dyn Iterator<Item = RowId> + '_> {
+        let kinds =
+            [Kind::ControlPlane, Kind::MachineDeployment, Kind::MachinePool, Kind::MachineSet, Kind::Machine];
+        match self.row(id).map(|row| row.kind) {
+            Some(Kind::Cluster) => {
+                Box::new(kinds.into_iter().flat_map(move |kind| self.members(id, kind).iter().copied()))
+            }
+            _ => Box::new(self.index.children(id).flat_map(|child| {
+                let below: Box<dyn Iterator<Item = RowId> + '_> =
+                    Box::new(std::iter::once(child).chain(self.below(child)));
+                below
+            })),
         }
-        _ => false,
     }
-}
 
-fn hop(id: RowId, row: &Row, verdict: Verdict, judgement: Judgement) -> Hop {
-    let condition = if let Basis::Condition(at) = judgement.why { Some(&row.conditions[at]) } else { None };
-    Hop { id, verdict, condition: condition.map(|c| c.type_.as_ref().into()), words: words(row, judgement) }
+    fn hop(&self, id: RowId, verdict: Verdict) -> Option<Hop> {
+        let (row, judgement) = (self.row(id)?, self.judgement(id)?);
+        let condition = if let Basis::Condition(at) = judgement.why { row.conditions.get(at) } else { None };
+        let words = if judgement.why == Basis::Nothing && self.own_verdict(id) != Verdict::Ok {
+            "well again, not for long yet".to_owned()
+        } else {
+            words(row, judgement, self.now_s())
+        };
+        Some(Hop { id, verdict, condition: condition.map(|c| c.type_.as_ref().into()), words })
+    }
 }
 
 /// The evidence for a judgement in a few words; empty for "nothing".
-pub(super) fn words(row: &Row, judgement: Judgement) -> String {
+pub(super) fn words(row: &Row, judgement: Judgement, now_s: u32) -> String {
+    let evidence = evidence(row, judgement);
+    match judgement.slow {
+        Some(slow) => {
+            let taken_s = now_s.saturating_sub(slow.since_s);
+            format!("{evidence}, {taken_s} s, usual {}-{} s", slow.low_s, slow.high_s)
+        }
+        None => evidence,
+    }
+}
+
+fn evidence(row: &Row, judgement: Judgement) -> String {
     match judgement.why {
         Basis::Nothing => String::new(),
         Basis::Condition(at) => of_condition(&row.conditions[at]),
         Basis::NotReported => "no status reported yet".to_owned(),
         Basis::Deleting => "deleting".to_owned(),
-        Basis::Paused => "paused with changes pending".to_owned(),
         Basis::Behind => {
             format!("status is behind spec (generation {} of {})", row.observed_generation, row.generation)
         }

@@ -75,3 +75,11 @@ pub struct Feed {
     /// A complete list has been seen at least once.
     pub listed: bool,
 }
+
+impl Feed {
+    /// No list will come.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self.state, FeedState::NoAccess { .. } | FeedState::NotServed { .. })
+    }
+}

@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::cause::words;
 use super::conditions::conditions_of;
-use super::judge::judge;
 use super::row::{Condition, Counters, Row, RowId, Severity};
 use super::tree::{Item, Relative};
 use super::{Fleet, Hop};
@@ -134,12 +133,12 @@ impl Fleet {
     #[must_use]
     pub fn details(&self, id: RowId) -> Option<Details<'_>> {
         let row = self.row(id)?;
-        let judgement = judge(row, self.now_s());
+        let judgement = self.judgement(id)?;
         Some(Details {
             row,
             verdict: self.verdict(id),
-            own_verdict: judgement.verdict,
-            why: words(row, judgement),
+            own_verdict: self.own_verdict(id),
+            why: words(row, judgement, self.now_s()),
             cause: self.cause(id),
             counters: row.counters(),
             conditions: row.conditions.iter().map(ConditionLine::of_row).collect(),

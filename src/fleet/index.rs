@@ -1,17 +1,19 @@
 //! Where every row is: by uid, by owner, by cluster; and the verdict of everything under it, kept as
-//! counts so that one change costs one walk up. Must not know conditions nor what is shown.
+//! counts so that one change costs one walk up. Must not know conditions nor how rows are judged.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::judge::judge;
 use super::row::{Kind, Row, RowId, SourceId, Uid};
+use super::shown::Shown;
+use super::usual::StepSamples;
 use crate::status::verdict::Verdict;
 
 /// Rows under one parent, counted by verdict; rank of [`Verdict`] is the position.
-type Tally = [u32; 5];
+pub(super) type Tally = [u32; 5];
 
 #[derive(Default)]
 pub(super) struct Index {
@@ -19,27 +21,56 @@ pub(super) struct Index {
     free: Vec<RowId>,
     by_uid: FxHashMap<(SourceId, Uid), RowId>,
     /// Controller's uid → what it owns. Present before the owner itself is seen.
-    owned: FxHashMap<(SourceId, Uid), Vec<RowId>>,
+    pub(super) owned: FxHashMap<(SourceId, Uid), Owned>,
     clusters: Vec<RowId>,
-    members_of: FxHashMap<ClusterKey, Members>,
+    pub(super) members_of: FxHashMap<ClusterKey, Members>,
     now_s: u32,
+    /// Everything was listed once: what comes from now on is news.
+    pub(super) is_live: bool,
+    /// Rows to judge again.
+    pub(super) dirty: BTreeSet<RowId>,
+    /// When time alone may turn which row.
+    pub(super) due: BTreeSet<(u32, RowId)>,
 }
 
-struct Slot {
-    row: Arc<Row>,
-    own: Verdict,
+pub(super) struct Slot {
+    pub(super) row: Arc<Row>,
+    pub(super) shown: Shown,
+    /// How the row counts for what is above it: what only repeats or waits its turn counts as well.
+    pub(super) effect: Verdict,
+    /// Since when the object gives no date for what it waits for; 0 when it does.
+    pub(super) undated_s: u32,
+    /// Its place in [`Index::due`]; 0: none.
+    pub(super) due_s: u32,
+    /// Its duration was learnt from.
+    pub(super) is_sampled: bool,
+}
+
+/// What one object owns.
+#[derive(Default)]
+pub(super) struct Owned {
+    ids: Vec<RowId>,
+    pub(super) effects: Tally,
+    /// When one of them came, went or turned.
+    pub(super) below_s: u32,
+    pub(super) samples: Option<Box<StepSamples>>,
 }
 
 /// A cluster by name, present before the Cluster itself is seen.
-type ClusterKey = (SourceId, Arc<str>, Arc<str>);
+pub(super) type ClusterKey = (SourceId, Arc<str>, Arc<str>);
 
 /// Everything that names one cluster.
 #[derive(Default)]
-struct Members {
+pub(super) struct Members {
     cluster: Option<RowId>,
     by_kind: [Vec<RowId>; Kind::ALL.len()],
-    /// Without kinds that have no place in the tree.
+    /// What is shown, without kinds that have no place in the tree.
     tally: Tally,
+    /// As [`Slot::effect`], without the Cluster itself.
+    pub(super) effects: Tally,
+    pub(super) below_s: u32,
+    /// Of workers, and of the control plane.
+    pub(super) samples: [Option<Box<StepSamples>>; 2],
 }
 
 /// Which clusters an upsert touched: the one it belongs to, and the one it belonged to before.
@@ -52,8 +83,12 @@ impl Index {
         self.slot(id).map(|slot| &slot.row)
     }
 
-    fn slot(&self, id: RowId) -> Option<&Slot> {
+    pub(super) fn slot(&self, id: RowId) -> Option<&Slot> {
         self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(super) fn slot_mut(&mut self, id: RowId) -> Option<&mut Slot> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = (RowId, &Arc<Row>)> {
@@ -73,7 +108,7 @@ impl Index {
     }
 
     pub(super) fn owned_by(&self, row: &Row) -> &[RowId] {
-        self.owned.get(&(row.source, row.uid)).map_or(&[], Vec::as_slice)
+        self.owned.get(&(row.source, row.uid)).map_or(&[], |owned| owned.ids.as_slice())
     }
 
     pub(super) fn members(&self, cluster: &Row, kind: Kind) -> &[RowId] {
@@ -87,22 +122,82 @@ impl Index {
     }
 
     pub(super) fn upsert(&mut self, row: Arc<Row>) -> Upserted {
-        let before = self.find(row.source, row.uid).map(|id| {
-            let cluster = self.row(id).and_then(|old| self.cluster_of(old));
-            self.unlink(id);
-            (id, cluster)
-        });
-        let id = before.map_or_else(|| self.new_id(), |(id, _)| id);
-        let own = judge(&row, self.now_s).verdict;
-        self.link(id, Slot { row, own });
-        let now = self.row(id).and_then(|row| self.cluster_of(row));
-        Upserted { clusters: [now, before.and_then(|(_, cluster)| cluster)] }
+        let id = self.find(row.source, row.uid);
+        let cluster = id.and_then(|id| self.row(id)).and_then(|old| self.cluster_of(old));
+        let before = id.and_then(|id| self.unlink(id));
+        let id = id.unwrap_or_else(|| self.new_id());
+        let turns_all = before.as_ref().is_none_or(|slot| matters_below(&slot.row, &row));
+        let slot = match before {
+            Some(slot) => Slot { row: row.clone(), ..slot },
+            None => self.new_slot(row.clone()),
+        };
+        let is_new = slot.due_s == 0 && slot.shown.is_new();
+        self.link(id, slot);
+        if is_new {
+            self.touch(&row);
+        }
+        self.dirty.insert(id);
+        self.mark_above(id, &row);
+        if turns_all && matches!(row.kind, Kind::Cluster | Kind::MachineDeployment) {
+            self.mark_members(&row);
+        }
+        Upserted { clusters: [self.cluster_of(&row), cluster] }
+    }
+
+    fn new_slot(&self, row: Arc<Row>) -> Slot {
+        let shown = Shown::default();
+        Slot { row, shown, effect: Verdict::Ok, undated_s: 0, due_s: 0, is_sampled: false }
     }
 
     pub(super) fn remove(&mut self, id: RowId) {
         if let Some(slot) = self.unlink(id) {
+            self.due.remove(&(slot.due_s, id));
             self.by_uid.remove(&(slot.row.source, slot.row.uid));
+            self.dirty.remove(&id);
+            self.touch(&slot.row);
+            self.mark_above(id, &slot.row);
             self.free.push(id);
+        }
+    }
+
+    /// Something below came or went: now, or, when the fleet was not watched, as late as the row says.
+    fn touch(&mut self, row: &Row) {
+        let last_s = row.conditions.iter().map(|c| c.since_s).fold(row.created_s, u32::max);
+        let at_s = if self.is_live { self.now_s } else { last_s };
+        if let Some(owned) = row.owner.as_ref().and_then(|o| self.owned.get_mut(&(row.source, o.uid))) {
+            owned.below_s = owned.below_s.max(at_s);
+        }
+        if row.kind != Kind::Cluster
+            && let Some(members) = self.members_of.get_mut(&cluster_key(row))
+        {
+            members.below_s = members.below_s.max(at_s);
+        }
+    }
+
+    /// What is shown of a row turned.
+    pub(super) fn count_shown(&mut self, row: &Row, was: Verdict, now: Verdict) {
+        if row.kind != Kind::Other
+            && let Some(members) = self.members_of.get_mut(&cluster_key(row))
+        {
+            members.tally[was as usize] -= 1;
+            members.tally[now as usize] += 1;
+        }
+    }
+
+    /// How a row counts for what is above it turned.
+    pub(super) fn count_effect(&mut self, row: &Row, was: Verdict, now: Verdict, now_s: u32) {
+        let at_s = if self.is_live { now_s } else { 0 };
+        if let Some(owned) = row.owner.as_ref().and_then(|o| self.owned.get_mut(&(row.source, o.uid))) {
+            owned.effects[was as usize] -= 1;
+            owned.effects[now as usize] += 1;
+            owned.below_s = owned.below_s.max(at_s);
+        }
+        if is_counted_below(row.kind)
+            && let Some(members) = self.members_of.get_mut(&cluster_key(row))
+        {
+            members.effects[was as usize] -= 1;
+            members.effects[now as usize] += 1;
+            members.below_s = members.below_s.max(at_s);
         }
     }
 
@@ -115,14 +210,15 @@ impl Index {
 
     fn link(&mut self, id: RowId, slot: Slot) {
         let row = slot.row.clone();
-        let own = slot.own;
+        let (shown, effect) = (slot.shown.verdict(), slot.effect);
         self.slots[id.0 as usize] = Some(slot);
         self.by_uid.insert((row.source, row.uid), id);
         if let Some(owner) = &row.owner {
             let key = (row.source, owner.uid);
-            let mut list = self.owned.remove(&key).unwrap_or_default();
-            self.insert_sorted(&mut list, id);
-            self.owned.insert(key, list);
+            let mut owned = self.owned.remove(&key).unwrap_or_default();
+            self.insert_sorted(&mut owned.ids, id);
+            owned.effects[effect as usize] += 1;
+            self.owned.insert(key, owned);
         }
         if row.kind == Kind::Cluster {
             let mut list = std::mem::take(&mut self.clusters);
@@ -136,7 +232,10 @@ impl Index {
             }
             self.insert_sorted(&mut members.by_kind[row.kind as usize], id);
             if row.kind != Kind::Other {
-                members.tally[own as usize] += 1;
+                members.tally[shown as usize] += 1;
+            }
+            if is_counted_below(row.kind) {
+                members.effects[effect as usize] += 1;
             }
             self.members_of.insert(cluster_key(&row), members);
         }
@@ -144,13 +243,14 @@ impl Index {
 
     fn unlink(&mut self, id: RowId) -> Option<Slot> {
         let slot = self.slot(id)?;
-        let (row, own) = (slot.row.clone(), slot.own);
+        let (row, shown, effect) = (slot.row.clone(), slot.shown.verdict(), slot.effect);
         if let Some(owner) = &row.owner {
             let key = (row.source, owner.uid);
-            if let Some(mut list) = self.owned.remove(&key) {
-                self.remove_sorted(&mut list, id);
-                if !list.is_empty() {
-                    self.owned.insert(key, list);
+            if let Some(mut owned) = self.owned.remove(&key) {
+                self.remove_sorted(&mut owned.ids, id);
+                owned.effects[effect as usize] -= 1;
+                if !owned.ids.is_empty() {
+                    self.owned.insert(key, owned);
                 }
             }
         }
@@ -165,7 +265,10 @@ impl Index {
             }
             self.remove_sorted(&mut members.by_kind[row.kind as usize], id);
             if row.kind != Kind::Other {
-                members.tally[own as usize] -= 1;
+                members.tally[shown as usize] -= 1;
+            }
+            if is_counted_below(row.kind) {
+                members.effects[effect as usize] -= 1;
             }
             if members.by_kind.iter().any(|ids| !ids.is_empty()) {
                 self.members_of.insert(cluster_key(&row), members);
@@ -199,16 +302,16 @@ impl Index {
     }
 
     pub(super) fn own_verdict(&self, id: RowId) -> Verdict {
-        self.slot(id).map_or(Verdict::Unknown, |slot| slot.own)
+        self.slot(id).map_or(Verdict::Unknown, |slot| slot.shown.verdict())
     }
 
     /// O(1) for a Cluster and for a Machine; O(children) between them.
     pub(super) fn verdict(&self, id: RowId) -> Verdict {
         let Some(slot) = self.slot(id) else { return Verdict::Unknown };
         match slot.row.kind {
-            Kind::Cluster => slot.own.max(self.worst_member(&slot.row)),
-            Kind::Machine | Kind::Other => slot.own,
-            _ => self.children(id).fold(slot.own, |worst, child| worst.max(self.verdict(child))),
+            Kind::Cluster => slot.shown.verdict().max(self.worst_member(&slot.row)),
+            Kind::Machine | Kind::Other => slot.shown.verdict(),
+            _ => self.children(id).fold(slot.shown.verdict(), |worst, child| worst.max(self.verdict(child))),
         }
     }
 
@@ -227,40 +330,35 @@ impl Index {
         self.now_s = self.now_s.max(now_s);
     }
 
-    /// Judges what was on its way again, at a later time. Returns the clusters in which something turned.
-    pub(super) fn advance(&mut self, now_s: u32) -> Vec<RowId> {
-        self.set_now(now_s);
-        let turned: Vec<(RowId, Verdict)> = self
-            .rows()
-            .filter(|(id, _)| self.own_verdict(*id) != Verdict::Ok)
-            .map(|(id, row)| (id, judge(row, self.now_s).verdict))
-            .filter(|(id, verdict)| *verdict != self.own_verdict(*id))
-            .collect();
-        let mut clusters = std::collections::BTreeSet::new();
-        for (id, verdict) in turned {
-            let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut) else { continue };
-            let was = std::mem::replace(&mut slot.own, verdict);
-            if let Some(members) = self.members_of.get_mut(&cluster_key(&slot.row)) {
-                if slot.row.kind != Kind::Other {
-                    members.tally[was as usize] -= 1;
-                    members.tally[verdict as usize] += 1;
-                }
-                clusters.extend(members.cluster);
-            }
-        }
-        clusters.into_iter().collect()
-    }
-
     fn worst_member(&self, cluster: &Row) -> Verdict {
-        let Some(members) = self.members_of.get(&cluster_key(cluster)) else { return Verdict::Ok };
-        Verdict::ALL
-            .into_iter()
-            .rev()
-            .find(|verdict| members.tally[*verdict as usize] > 0)
-            .unwrap_or(Verdict::Ok)
+        self.members_of.get(&cluster_key(cluster)).map_or(Verdict::Ok, |members| worst(&members.tally))
     }
 }
 
-fn cluster_key(row: &Row) -> ClusterKey {
+/// The worst verdict that is counted; well when nothing is.
+pub(super) fn worst(tally: &Tally) -> Verdict {
+    Verdict::worst(Verdict::ALL.into_iter().filter(|verdict| tally[*verdict as usize] > 0))
+}
+
+/// The Cluster is above its members, and what has no place in the tree counts for nothing.
+fn is_counted_below(kind: Kind) -> bool {
+    !matches!(kind, Kind::Cluster | Kind::Other)
+}
+
+/// Did something change by which other rows are judged?
+fn matters_below(before: &Row, after: &Row) -> bool {
+    let clocks = |row: &Row| {
+        ["ControlPlaneInitialized", "InfrastructureReady"]
+            .map(|type_| row.condition(type_).map(|c| (c.status, c.since_s)))
+    };
+    let holds = |row: &Row| (row.paused, row.replica_facts().map(|f| (f.on_delete, f.rollout_after_s)));
+    match after.kind {
+        Kind::Cluster => clocks(before) != clocks(after),
+        Kind::MachineDeployment => holds(before) != holds(after),
+        _ => false,
+    }
+}
+
+pub(super) fn cluster_key(row: &Row) -> ClusterKey {
     (row.source, row.namespace.clone(), row.cluster.clone())
 }

@@ -20,6 +20,8 @@ pub enum Tag {
     ScalingDown,
     OutOfDate,
     Behind,
+    /// A step takes longer than usual.
+    Slow,
     /// Seen through API version v1beta1.
     Legacy,
 }
@@ -37,6 +39,7 @@ impl Tag {
             Self::ScalingDown => "scaling down",
             Self::OutOfDate => "out of date",
             Self::Behind => "status behind",
+            Self::Slow => "slow",
             Self::Legacy => "v1beta1",
         }
     }
@@ -110,9 +113,19 @@ impl Fleet {
             failure_domain: row.machine().and_then(|m| m.failure_domain.as_deref()).unwrap_or_default(),
             created: moment(row.created_s),
             status: status_of(row),
-            tags: tags(row),
+            tags: self.tags(id, row),
             ..blank(Item::Row(id), self.verdict(id))
         }
+    }
+
+    fn tags(&self, id: RowId, row: &Row) -> Vec<Tag> {
+        let mut tags = tags(row);
+        let may_be_slow = row.kind == Kind::Machine && self.own_verdict(id) == Verdict::Progressing;
+        if may_be_slow && self.judgement(id).is_some_and(|judgement| judgement.slow.is_some()) {
+            tags.push(Tag::Slow);
+            tags.sort_unstable();
+        }
+        tags
     }
 
     /// The versions that run in a cluster or under a set, with how many replicas each; by version.

@@ -4,6 +4,7 @@
 //! One [`Fleet`] is owned by whoever shows it. Feeds send batches of [`Delta`]; [`Fleet::apply`]
 //! takes them in; everything else reads. All text in it is already sanitised.
 
+mod around;
 mod cause;
 mod cell;
 mod conditions;
@@ -16,8 +17,10 @@ mod judge;
 mod line;
 mod order;
 mod row;
+mod shown;
 mod timeline;
 mod tree;
+mod usual;
 pub mod watch;
 
 #[cfg(test)]
@@ -35,7 +38,7 @@ pub use conditions::conditions_of;
 pub use delta::{Delta, Feed, FeedKey, FeedState};
 pub use details::{ConditionLine, Details, Link, Relation, Target, Tone, condition_lines};
 pub use intern::Interner;
-pub use judge::{Basis, Judgement, judge};
+pub use judge::{Basis, Context, Judgement, Rank, Slow, judge};
 pub use line::{Line, Tag};
 pub use order::{By, Candidate, Candidates, Floor, Match, Query, Sort};
 pub use row::{
@@ -99,6 +102,9 @@ impl Fleet {
         for delta in deltas {
             self.apply_one(delta, &mut touched);
         }
+        touched.clusters.extend(self.index.settle());
+        self.index.is_live =
+            !self.feeds.is_empty() && self.feeds.values().all(|f| f.listed || f.is_refused());
         let changes = Changes {
             clusters: touched.clusters.into_iter().filter(|id| self.row(*id).is_some()).collect(),
             overview: touched.overview,
@@ -191,8 +197,8 @@ impl Fleet {
         true
     }
 
-    /// Tells the fleet what time it is, as often as ages are redrawn: what takes too long turns from
-    /// progress into a fault. Costs one walk over the rows.
+    /// Takes the time: what takes too long turns from progress into a fault, what held long enough is shown.
+    /// Costs what is due, see [`Fleet::next_due_s`].
     pub fn advance(&mut self, now: crate::time::Timestamp) -> Changes {
         let touched = self.index.advance(seconds(now));
         let changes = Changes { rows: touched.len(), clusters: touched, ..Changes::default() };
@@ -200,6 +206,18 @@ impl Fleet {
             self.revision += 1;
         }
         changes
+    }
+
+    /// The next moment at which a verdict may turn by itself, seconds since the epoch.
+    #[must_use]
+    pub fn next_due_s(&self) -> Option<u32> {
+        self.index.next_due_s()
+    }
+
+    /// How the object taken alone is judged now; what is shown follows when that held.
+    #[must_use]
+    pub fn judgement(&self, id: RowId) -> Option<Judgement> {
+        self.index.judgement(id)
     }
 
     /// The time that judgements are made at, seconds since the epoch; 0 before it is known.
@@ -267,7 +285,7 @@ impl Fleet {
         self.index.verdict(id)
     }
 
-    /// The verdict of the object taken alone.
+    /// The verdict that is shown of the object taken alone.
     #[must_use]
     pub fn own_verdict(&self, id: RowId) -> Verdict {
         self.index.own_verdict(id)

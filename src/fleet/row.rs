@@ -205,6 +205,8 @@ pub struct ReplicaFacts {
     pub initialized: Option<bool>,
     /// `spec.rollout.after`, seconds since the epoch.
     pub rollout_after_s: Option<u32>,
+    /// Machines are replaced only when a person deletes them.
+    pub on_delete: bool,
     pub infrastructure_ref: Option<Reference>,
     pub bootstrap_ref: Option<Reference>,
 }
@@ -229,6 +231,8 @@ pub struct MachineFacts {
     pub infrastructure_ref: Option<Reference>,
     pub bootstrap_ref: Option<Reference>,
     pub control_plane: bool,
+    /// `spec.deletion.nodeDrainTimeoutSeconds`; 0: a drain is never forced.
+    pub drain_timeout_s: u32,
 }
 
 /// The part of a row that depends on its kind.

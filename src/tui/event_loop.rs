@@ -16,7 +16,7 @@ use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
 use super::runner::{Loading, Runner, SourceHandle};
 use super::terminal::{self, Input, InputThread, Terminal, TerminalError, Written};
-use super::update::{JUDGE_AGAIN_S, update};
+use super::update::update;
 use super::view::view;
 use crate::fleet::{Delta, SourceId};
 use crate::time::Clock;
@@ -165,10 +165,9 @@ fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace
         next_change_s = drawn.next_change_s;
         drawn.cursor
     });
-    // What is under way is judged again now and then, even when no age on screen changes.
-    let [ok, ..] = model.fleet.cluster_counts();
-    let under_way = (ok < model.fleet.clusters().len()).then_some(JUDGE_AGAIN_S);
-    pace.drawn([next_change_s, under_way].into_iter().flatten().min());
+    // A verdict may turn by itself, even when no age on screen changes.
+    let turns_s = model.fleet.next_due_s().map(|due_s| i64::from(due_s) - model.now.timestamp());
+    pace.drawn([next_change_s, turns_s].into_iter().flatten().min());
 }
 
 /// When the next frame may or must be drawn.

@@ -13,9 +13,6 @@ use super::msg::{Msg, Signal};
 use super::overlay::{Answer, Overlay};
 use super::screen::Screen;
 
-/// How long a judgement holds that depends on the time.
-pub const JUDGE_AGAIN_S: i64 = 30;
-
 /// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let mut effects = changed(model, msg);
@@ -64,10 +61,9 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
     }
 }
 
-/// Tells the fleet the time, so that what was excused while it was young no longer is. Seldom enough
-/// that a stream of changes does not pay for it.
+/// Gives the fleet the time, so that what takes too long turns and what held is shown. Costs what is due.
 fn judge_again(model: &mut Model) {
-    if model.now.timestamp() - i64::from(model.fleet.now_s()) >= JUDGE_AGAIN_S {
+    if model.now.timestamp() > i64::from(model.fleet.now_s()) {
         let changes = model.fleet.advance(model.now);
         model.note(&changes);
     }

@@ -35,6 +35,7 @@ mod k9s;
 mod keeping;
 mod kubectl;
 mod lease;
+mod lives;
 mod oneshot;
 mod plan;
 mod refusals;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capstan::api::key::Gvk;
 use capstan::api::machine_set::MachineSet;
 use capstan::fleet::decode::{Decoder, Slim};
-use capstan::fleet::{Basis, Judgement, SourceId, Verdict, judge};
+use capstan::fleet::{Basis, Context, Judgement, SourceId, Verdict, judge};
 use capstan::observe::dump::Dump;
 use capstan::observe::dump::document::Document;
 use capstan::plan::machine_set::preflight::{ControlPlane, Preflight, failures};
@@ -34,7 +34,8 @@ fn verdict(object: &Value) -> (Verdict, Option<String>) {
     };
     let slim: Slim = serde_json::from_value(object.clone()).expect("any object decodes");
     let row = Decoder::for_kind(SourceId(0), gvk, Arc::default()).row(&slim);
-    let Judgement { verdict, why } = judge(&row, u32::try_from(now().timestamp()).expect("in range"));
+    let now_s = u32::try_from(now().timestamp()).expect("in range");
+    let Judgement { verdict, why, .. } = judge(&row, &Context { now_s, ..Context::default() });
     let condition =
         if let Basis::Condition(at) = why { Some(row.conditions[at].type_.to_string()) } else { None };
     (verdict, condition)

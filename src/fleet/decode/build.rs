@@ -261,6 +261,7 @@ impl Builder<'_> {
                 .control_plane_initialized
                 .or_else(|| status.initialized.0.then_some(true)),
             rollout_after_s: Some(seconds(after)).filter(|s| *s != 0),
+            on_delete: [&spec.rollout.strategy, &spec.strategy].iter().any(|s| s.r#type.0 == "OnDelete"),
             infrastructure_ref: infrastructure.and_then(|r| self.reference(r)),
             bootstrap_ref: self.reference(&spec.template.spec.bootstrap.config_ref),
         }
@@ -280,6 +281,7 @@ impl Builder<'_> {
             infrastructure_ref: self.reference(&spec.infrastructure_ref),
             bootstrap_ref: self.reference(&spec.bootstrap.config_ref),
             control_plane: self.o.metadata.labels.get(label::CONTROL_PLANE).is_some(),
+            drain_timeout_s: spec.deletion.node_drain_timeout_seconds.unwrap_or(0),
         }
     }
 

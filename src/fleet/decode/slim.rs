@@ -46,6 +46,7 @@ lenient! {
         cluster_name: String, paused: bool, replicas: Option<u32>, version: String, failure_domain: String,
         control_plane_ref: Ref, infrastructure_ref: Ref, bootstrap: Bootstrap, topology: Topology,
         template: Template, machine_template: Template, rollout: Rollout, rollout_after: String,
+        strategy: Strategy, deletion: Deletion,
         #[serde(rename = "providerID")] provider_id: String,
     }
     /// Both forms: `apiGroup` of v1beta2, `apiVersion` of v1beta1.
@@ -55,7 +56,9 @@ lenient! {
     /// `infrastructureRef` stands beside `spec` in control planes read through v1beta1.
     Template { spec: TemplateSpec, infrastructure_ref: Ref }
     TemplateSpec { version: String, infrastructure_ref: Ref, bootstrap: Bootstrap }
-    Rollout { after: String }
+    Rollout { after: String, strategy: Strategy }
+    Strategy { r#type: String }
+    Deletion { node_drain_timeout_seconds: Option<u32> }
     Status {
         observed_generation: Option<u32>, phase: String, version: String, failure_domain: String, node_ref: Ref,
         addresses: Vec<Address>, node_info: NodeInfo,

@@ -103,7 +103,10 @@ fn old_servers_are_read_as_far_as_they_go() {
     let row = row_of(&old);
     assert!(row.legacy);
     assert_eq!(row.conditions[0].reason.as_ref(), "NoReasonReported");
-    assert_eq!(judge(&row, seconds(now())).verdict, Verdict::Degraded);
+    assert_eq!(
+        judge(&row, &Context { now_s: seconds(now()), ..Context::default() }).verdict,
+        Verdict::Degraded
+    );
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn severities_of_older_conditions_tell_a_fault_from_progress() {
             "metadata": {"name": "m", "namespace": "default", "uid": "1", "creationTimestamp": LONG_AGO},
             "status": {"phase": phase,
                 "conditions": [{"type": "Ready", "status": "False", "severity": severity, "reason": reason}]}}));
-        judge(&row, seconds(now())).verdict
+        judge(&row, &Context { now_s: seconds(now()), ..Context::default() }).verdict
     };
     for (severity, reason, phase, expected) in [
         ("Error", "BootstrapFailed", "Provisioning", Verdict::Degraded),

@@ -1,5 +1,6 @@
 //! Tests of the model: small object builders, a text picture of a fleet, and what must hold.
 
+mod calm;
 mod chaos;
 mod feeds;
 mod picture;

@@ -17,7 +17,13 @@ pub(super) fn sample(file: &str) -> Option<Vec<Value>> {
 
 /// Verdict of each cluster of a sample file, and its cause in a few words.
 fn verdicts(file: &str) -> Option<Vec<(String, Verdict, String)>> {
-    let fleet = fleet_of(&sample(file)?);
+    verdicts_at(file, NOW)
+}
+
+fn verdicts_at(file: &str, moment: &str) -> Option<Vec<(String, Verdict, String)>> {
+    let mut fleet = Fleet::new();
+    fleet.advance(parse_rfc3339(moment).expect("a moment"));
+    fleet.apply(sample(file)?.iter().map(|o| Delta::Upsert(row_of(o))).collect());
     println!("{}", picture(&fleet, &TreeOptions::default()));
     let clusters = fleet.clusters().iter();
     Some(
@@ -41,15 +47,18 @@ fn healthy() {
 
 #[test]
 fn rollout() {
-    let Some(all) = verdicts("02-md-rollout.yaml") else { return };
+    // The moment it was taken, 20 s after its youngest Machine was made.
+    let Some(all) = verdicts_at("02-md-rollout.yaml", "2026-11-20T09:59:00Z") else { return };
     assert_eq!(all[0].1, Verdict::Progressing);
+    let Some(all) = verdicts("02-md-rollout.yaml") else { return };
+    assert_eq!(all[0].1, Verdict::Degraded, "its siblings took a quarter of that");
 }
 
 #[test]
 fn broken() {
     let Some(all) = verdicts("03-broken.yaml") else { return };
     assert_eq!(all[0].1, Verdict::Blocked);
-    assert_eq!(all[1].1, Verdict::Unknown);
+    assert_eq!(all[1].1, Verdict::Degraded, "without contact for three quarters of an hour");
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! Which objects count as what: one line per case.
 
 use super::*;
-use crate::fleet::judge::{BLOCKED_AFTER_S, COMING_UP_S};
+
+fn context() -> Context {
+    Context { now_s: seconds(now()), undated_s: seconds(now()) - 60, ..Context::default() }
+}
 
 #[track_caller]
 fn check(built: Builder, expected: Verdict) {
     let row = row_of(&built.0);
-    let judgement = judge(&row, seconds(now()));
+    let limits = crate::fleet::usual::limits(&[], 60);
+    let judgement = judge(&row, &Context { limits: [None, None, None, Some(limits)], ..context() });
     assert_eq!(judgement.verdict, expected, "because of {:?}", judgement.why);
 }
 
@@ -34,7 +38,9 @@ fn provisioning(name: &str) -> Builder {
 fn machines() {
     check(worker("well"), Verdict::Ok);
     check(
-        worker("late to be available").condition("Available", "False", "WaitingForMinReadySeconds", ""),
+        worker("late to be available")
+            .condition("Available", "False", "WaitingForMinReadySeconds", "")
+            .since("Available", NOW),
         Verdict::Progressing,
     );
     check(
@@ -47,7 +53,9 @@ fn machines() {
     );
     check(worker("unseen").condition("NodeHealthy", "Unknown", "ConnectionDown", ""), Verdict::Unknown);
     check(worker("without node").condition("NodeHealthy", "False", "NodeDeleted", ""), Verdict::Degraded);
-    check(worker("in place").condition("Updating", "True", "InPlaceUpdating", ""), Verdict::Progressing);
+    let in_place = |name: &str| worker(name).condition("Updating", "True", "InPlaceUpdating", "");
+    check(in_place("in place").since("Updating", NOW), Verdict::Progressing);
+    check(in_place("in place for weeks"), Verdict::Degraded);
     check(
         worker("in place, failed").condition("Updating", "True", "InPlaceUpdateFailed", ""),
         Verdict::Blocked,
@@ -95,13 +103,15 @@ fn deletion() {
 fn clusters() {
     check(cluster("well"), Verdict::Ok);
     check(
-        cluster("unseen").condition("RemoteConnectionProbe", "False", "ProbeFailed", "").condition(
-            "WorkersAvailable",
-            "False",
-            "NotAvailable",
-            "",
-        ),
+        cluster("unseen")
+            .condition("RemoteConnectionProbe", "False", "ProbeFailed", "")
+            .since("RemoteConnectionProbe", NOW)
+            .condition("WorkersAvailable", "False", "NotAvailable", ""),
         Verdict::Unknown,
+    );
+    check(
+        cluster("unreachable").condition("RemoteConnectionProbe", "False", "ProbeFailed", ""),
+        Verdict::Degraded,
     );
     check(cluster("down").condition("ControlPlaneAvailable", "False", "NotAvailable", ""), Verdict::Degraded);
     check(
@@ -111,20 +121,24 @@ fn clusters() {
     check(
         cluster("workers coming")
             .condition("WorkersAvailable", "False", "NotAvailable", "")
-            .since("WorkersAvailable", "2026-11-20T09:50:00Z"),
+            .since("WorkersAvailable", "2026-11-20T09:59:00Z"),
         Verdict::Progressing,
     );
-    check(cluster("rolling").condition("RollingOut", "True", "RollingOut", ""), Verdict::Progressing);
+    let rolling = |name: &str| cluster(name).condition("RollingOut", "True", "RollingOut", "");
+    check(rolling("rolling").since("RollingOut", NOW), Verdict::Progressing);
+    check(rolling("stands still"), Verdict::Degraded);
     check(
         cluster("held").condition("TopologyReconciled", "False", "MachineDeploymentsUpgradeDeferred", ""),
-        Verdict::Blocked,
+        Verdict::Ok,
     );
     check(
         cluster("bad class").condition("TopologyReconciled", "False", "ReconcileFailed", ""),
         Verdict::Blocked,
     );
     check(
-        cluster("upgrading").condition("TopologyReconciled", "False", "ClusterUpgrading", ""),
+        cluster("upgrading")
+            .condition("TopologyReconciled", "False", "ClusterUpgrading", "")
+            .since("TopologyReconciled", NOW),
         Verdict::Progressing,
     );
     let fresh = |created: &str| {
@@ -155,7 +169,14 @@ fn owners_of_machines() {
     let waits = "Scaling up from 1 to 3 replicas is blocked because:\n* cp is upgrading (\"ControlPlaneIsStable\" preflight check failed)";
     let waiting = || set("a", "md", "waits", 3).condition("ScalingUp", "True", "ScalingUp", waits);
     check(waiting().since("ScalingUp", "2026-11-20T09:50:00Z"), Verdict::Progressing);
-    check(waiting(), Verdict::Blocked);
+    check(waiting(), Verdict::Progressing);
+    let well = Context { control_plane: Verdict::Ok, ..context() };
+    let judgement = judge(&row_of(&waiting().0), &well);
+    assert_eq!(
+        (judgement.verdict, judgement.rank),
+        (Verdict::Blocked, Rank::Hold),
+        "its control plane is well"
+    );
     check(control_plane("a", 3), Verdict::Ok);
     check(
         control_plane("a", 3).condition("EtcdClusterHealthy", "False", "NotHealthy", ""),
@@ -173,14 +194,35 @@ fn owners_of_machines() {
 }
 
 #[test]
-fn pauses_matter_when_something_is_left_to_do() {
-    check(deployment("a", "quiet", 3).condition("Paused", "True", "Paused", ""), Verdict::Ok);
+fn a_pause_alone_is_not_a_verdict() {
+    let paused = |built: Builder| built.condition("Paused", "True", "Paused", "");
+    check(paused(deployment("a", "quiet", 3)), Verdict::Ok);
+    check(paused(deployment("a", "edited", 3)).set("/metadata/generation", json!(2)), Verdict::Ok);
     check(
-        deployment("a", "stopped", 3)
-            .condition("Paused", "True", "Paused", "")
-            .set("/metadata/generation", json!(2)),
-        Verdict::Blocked,
+        paused(deployment("a", "stopped", 3).set("/status/upToDateReplicas", json!(1))),
+        Verdict::Progressing,
     );
+    let slow = provisioning("slow").set("/metadata/creationTimestamp", json!(LONG_AGO));
+    check(paused(slow), Verdict::Progressing);
+    check(paused(worker("sick")).condition("NodeHealthy", "False", "NodeNotHealthy", ""), Verdict::Degraded);
+    let leaving = worker("leaving").set("/metadata/deletionTimestamp", json!(NOW));
+    check(paused(leaving), Verdict::Blocked);
+}
+
+#[test]
+fn a_worker_waits_for_the_control_plane_without_a_clock() {
+    let row = row_of(&provisioning("early").set("/metadata/creationTimestamp", json!(LONG_AGO)).0);
+    let judgement = judge(&row, &Context { is_initialized: false, ..context() });
+    assert_eq!((judgement.verdict, judgement.rank, judgement.due_s), (Verdict::Progressing, Rank::Queued, 0));
+}
+
+#[test]
+fn a_machine_that_was_up_is_not_coming_up() {
+    let fell = provisioning("fell")
+        .condition("Deleting", "False", "NotDeleting", "")
+        .since("Deleting", "2026-11-20T09:55:00Z")
+        .since("Available", "2026-11-20T09:58:00Z");
+    check(fell.condition("NodeHealthy", "False", "NodeNotHealthy", ""), Verdict::Degraded);
 }
 
 #[test]
@@ -188,7 +230,9 @@ fn what_takes_too_long_turns_by_itself() {
     let mut fleet = fleet_of(&[cluster("a").0, provisioning("a-md-1-0").0]);
     let cluster = fleet.clusters()[0];
     assert_eq!(fleet.verdict(cluster), Verdict::Progressing);
-    let later = now() + chrono::Duration::seconds((COMING_UP_S + BLOCKED_AFTER_S).into());
+    let due_s = fleet.next_due_s().expect("a limit");
+    assert_eq!(due_s, seconds(now()) + 1, "five minutes without samples");
+    let later = now() + chrono::Duration::seconds(1);
     assert_eq!(fleet.advance(later).clusters, [cluster]);
     assert_eq!(fleet.verdict(cluster), Verdict::Degraded);
     assert!(fleet.advance(later).is_empty());

@@ -13,7 +13,12 @@ pub const DO_NOT_EXIST: &str = "do not exist";
 pub const OVERDUE: &str = "since more than 15m";
 /// Before the likely causes of a slow drain.
 pub const DELAY_CAUSE: &str = "delay likely due to";
+/// In what an eviction says that a disruption budget refuses.
+pub const BUDGET: &str = "would violate the pod's disruption budget";
 
+/// Preflight checks of a MachineSet that a control plane ends by finishing what it does.
+pub const CONTROL_PLANE_IS_STABLE: &str = "\"ControlPlaneIsStable\" preflight";
+pub const CONTROL_PLANE_VERSION_SKEW: &str = "\"ControlPlaneVersionSkew\" preflight";
 /// Preflight checks of a MachineSet whose failure only a person ends: another version has to be set.
 pub const KUBERNETES_VERSION_SKEW: &str = "KubernetesVersionSkew";
 pub const KUBEADM_VERSION_SKEW: &str = "KubeadmVersionSkew";

@@ -1,0 +1,77 @@
+//! Rules for what is being deleted. What belongs to a deletion (an unhealthy Node, a member that leaves) is
+//! never counted; how long it takes is.
+
+use super::{Basis, DELETION_S, Judgement, RETRIED_S, Rank, Rules, Slow};
+use crate::api::condition::Status;
+use crate::fleet::row::Kind;
+use crate::status::conditions::wording::{BUDGET, DELAY_CAUSE, OVERDUE};
+use crate::status::verdict::Verdict;
+
+/// A Machine that has not finished a step of its deletion by then takes longer than usual.
+const SLOW_S: u32 = 5 * 60;
+/// So much longer than its timeout a forced step may take.
+const FORCED_S: u32 = 60;
+
+impl Rules<'_> {
+    pub(super) fn deleting(&mut self) {
+        let condition = self.find("Deleting").filter(|(_, c)| c.status == Status::True);
+        let why = condition.map_or(Basis::Deleting, |(at, _)| Basis::Condition(at));
+        let start_s = self.row.deleting_since_s;
+        let reason = condition.map_or("", |(_, c)| c.reason.as_ref());
+        if self.is_paused() {
+            let rank = Rank::Hold;
+            return self.claim(Judgement {
+                verdict: Verdict::Blocked,
+                why,
+                rank,
+                since_s: start_s,
+                delay_s: RETRIED_S,
+                ..Judgement::WELL
+            });
+        }
+        if reason == "InternalError"
+            && let Some((at, _)) = condition
+        {
+            return self.fault(Verdict::Degraded, at, RETRIED_S);
+        }
+        let rank = if reason.ends_with("Deletion") && self.row.kind != Kind::Machine {
+            Rank::Echo
+        } else {
+            Rank::Acting
+        };
+        let (limit_s, after) = self.patience(reason);
+        self.until(start_s, limit_s, why, rank, after);
+        if self.found.verdict == Verdict::Progressing && self.has_passed(start_s, SLOW_S) {
+            self.found.slow = Some(Slow { since_s: start_s, low_s: 0, high_s: SLOW_S });
+        }
+        self.overdue();
+    }
+
+    /// How long the step may take since the deletion began, and what it is then.
+    fn patience(&self, reason: &str) -> (u32, Verdict) {
+        let drain_timeout_s = self.row.machine().map_or(0, |m| m.drain_timeout_s);
+        match reason {
+            "DrainingNode" if drain_timeout_s > 0 => {
+                (drain_timeout_s.saturating_add(FORCED_S), Verdict::Degraded)
+            }
+            "DrainingNode" if self.is_held_by_budget() => (SLOW_S, Verdict::Blocked),
+            "WaitingForPreDrainHook" | "WaitingForPreTerminateHook" | "WaitingForBeforeDeleteHook" => {
+                (DELETION_S, Verdict::Blocked)
+            }
+            _ => (DELETION_S, Verdict::Degraded),
+        }
+    }
+
+    fn is_held_by_budget(&self) -> bool {
+        self.find("Deleting").is_some_and(|(_, c)| c.message.contains(BUDGET))
+    }
+
+    /// Upstream names the likely cause once a deletion takes longer than it should.
+    fn overdue(&mut self) {
+        if let Some((at, ready)) = self.find("Ready")
+            && [DELAY_CAUSE, OVERDUE].iter().any(|text| ready.message.contains(text))
+        {
+            self.fault(Verdict::Blocked, at, 0);
+        }
+    }
+}

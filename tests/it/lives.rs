@@ -1,0 +1,300 @@
+//! Lives of clusters as sequences of verdicts: our engine and simulated machines under a paused clock, watched
+//! by the model of the dashboard, which is looked at every second. Repeats are collapsed, so that a life is a
+//! word over O (ok), P (progressing), U (unknown), D (degraded) and B (blocked). `docs/verdicts.md` has the
+//! same table for people.
+
+use std::time::Duration;
+
+use capstan::api::cluster::Cluster;
+use capstan::api::control_plane::KubeadmControlPlane;
+use capstan::api::machine::Machine;
+use capstan::api::machine_deployment::MachineDeployment;
+use capstan::fleet::watch::{self, Scope};
+use capstan::fleet::{Delta, Fleet, SourceId, Verdict};
+use capstan::rng::Rng;
+use serde_json::{Value, json};
+
+use super::simulation::{Sim, manifest, settled, worker_names};
+
+/// What the dashboard shows of one life.
+struct Recorder {
+    sim: Sim,
+    fleet: Fleet,
+    batches: tokio::sync::mpsc::Receiver<Vec<Delta>>,
+    _source: watch::Source,
+    /// Second, verdict and cause, where the verdict changed.
+    turns: Vec<(u64, Verdict, String)>,
+}
+
+impl Recorder {
+    async fn start(seed: u64) -> Self {
+        let mut sim = Sim::start(seed).await;
+        sim.machines_max = (9, 9);
+        let scope = Scope { namespace: Some("default".to_owned()) };
+        let (batches, source) =
+            watch::spawn(&sim.connection, SourceId(0), scope, sim.clock.clone(), Rng::seeded(seed));
+        Self { sim, fleet: Fleet::new(), batches, _source: source, turns: Vec::new() }
+    }
+
+    /// A well cluster, from which the life counts.
+    async fn well(seed: u64, control_plane: u32, workers: u32) -> Self {
+        let mut life = Self::start(seed).await;
+        life.sim.create(manifest(control_plane, workers)).await;
+        life.settle(control_plane, workers, "v1.34.1").await;
+        life.turns.clear();
+        life.second().await;
+        life
+    }
+
+    async fn settle(&mut self, control_plane: u32, workers: u32, version: &str) {
+        let count = |n: u32| i32::try_from(n).expect("a few");
+        for _ in 0..900 {
+            if settled(&self.sim, count(control_plane), count(workers), version).await {
+                return self.run(20).await;
+            }
+            self.second().await;
+        }
+        panic!("not settled: {}\n{}", self.word(), self.story());
+    }
+
+    async fn run(&mut self, seconds: u32) {
+        for _ in 0..seconds {
+            self.second().await;
+        }
+    }
+
+    async fn second(&mut self) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        while let Ok(batch) = self.batches.try_recv() {
+            self.fleet.apply(batch);
+        }
+        self.fleet.advance(self.sim.clock.now());
+        let Some(cluster) = self.fleet.clusters().first().copied() else { return };
+        let verdict = self.fleet.verdict(cluster);
+        if self.turns.last().is_none_or(|(_, last, _)| *last != verdict) {
+            self.turns.push((self.sim.elapsed_s(), verdict, self.fleet.what_is_wrong(cluster)));
+        }
+    }
+
+    fn word(&self) -> String {
+        let letter = |verdict: Verdict| match verdict {
+            Verdict::Ok => 'O',
+            Verdict::Progressing => 'P',
+            Verdict::Unknown => 'U',
+            Verdict::Degraded => 'D',
+            Verdict::Blocked => 'B',
+        };
+        self.turns.iter().map(|(_, verdict, _)| letter(*verdict)).collect()
+    }
+
+    fn story(&self) -> String {
+        self.turns.iter().map(|(at, verdict, cause)| format!("{at} s {verdict}: {cause}\n")).collect()
+    }
+
+    #[track_caller]
+    fn expect(&self, word: &str) {
+        assert_eq!(self.word(), word, "\n{}", self.story());
+    }
+
+    async fn scale(&self, control_plane: Option<u32>, workers: Option<u32>) {
+        if let Some(n) = control_plane {
+            self.sim.patch::<KubeadmControlPlane>("harbor-cp", json!({"spec": {"replicas": n}})).await;
+        }
+        if let Some(n) = workers {
+            self.sim.patch::<MachineDeployment>("harbor-md-0", json!({"spec": {"replicas": n}})).await;
+        }
+    }
+
+    async fn upgrade_control_plane(&self) {
+        self.sim.patch::<KubeadmControlPlane>("harbor-cp", json!({"spec": {"version": "v1.35.0"}})).await;
+    }
+
+    async fn upgrade_workers(&self) {
+        let body = json!({"spec": {"template": {"spec": {"version": "v1.35.0"}}}});
+        self.sim.patch::<MachineDeployment>("harbor-md-0", body).await;
+    }
+
+    async fn pause(&self, paused: bool) {
+        self.sim.patch::<Cluster>("harbor", json!({"spec": {"paused": paused}})).await;
+    }
+}
+
+/// The objects of a cluster with the part of their spec changed that a pointer names.
+fn with(mut objects: Vec<Value>, kind: &str, pointer: &str, value: Value) -> Vec<Value> {
+    for object in objects.iter_mut().filter(|o| o["kind"] == kind) {
+        if let Some(found) = object.pointer_mut(pointer) {
+            *found = value.clone();
+        }
+    }
+    objects
+}
+
+#[tokio::test(start_paused = true)]
+async fn creation() {
+    for (control_plane, workers) in [(1, 0), (1, 2), (3, 2), (5, 0)] {
+        let mut life = Recorder::start(1).await;
+        life.sim.create(manifest(control_plane, workers)).await;
+        life.settle(control_plane, workers, "v1.34.1").await;
+        life.expect("PO");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_scale_up_and_down() {
+    let mut life = Recorder::well(2, 1, 2).await;
+    life.scale(None, Some(4)).await;
+    life.run(10).await;
+    life.settle(1, 4, "v1.34.1").await;
+    life.expect("OPO");
+    life.scale(None, Some(1)).await;
+    life.run(10).await;
+    life.settle(1, 1, "v1.34.1").await;
+    life.expect("OPOPO");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_grows_and_shrinks() {
+    let mut life = Recorder::well(3, 1, 0).await;
+    life.scale(Some(3), None).await;
+    life.run(10).await;
+    life.settle(3, 0, "v1.34.1").await;
+    life.scale(Some(1), None).await;
+    life.run(10).await;
+    life.settle(1, 0, "v1.34.1").await;
+    life.expect("OPOPO");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_whose_workers_wait_for_the_control_plane() {
+    let mut life = Recorder::well(4, 3, 3).await;
+    life.upgrade_control_plane().await;
+    life.run(3).await;
+    // Asked for too early: the new MachineSet waits until the control plane is through.
+    life.upgrade_workers().await;
+    life.settle(3, 3, "v1.35.0").await;
+    life.expect("OPO");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses() {
+    let mut life = Recorder::well(5, 1, 2).await;
+    life.pause(true).await;
+    life.run(90).await;
+    life.pause(false).await;
+    life.run(30).await;
+    life.expect("O");
+
+    life.upgrade_control_plane().await;
+    life.run(12).await;
+    life.pause(true).await;
+    life.run(1800).await;
+    life.expect("OP");
+    life.pause(false).await;
+    life.run(200).await;
+    life.expect("OPO");
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions() {
+    let mut life = Recorder::well(6, 1, 2).await;
+    let name = worker_names(&life.sim).await.pop().expect("a worker");
+    life.sim.delete::<Machine>(&name).await;
+    life.run(10).await;
+    life.settle(1, 2, "v1.34.1").await;
+    life.expect("OPO");
+    life.sim.delete::<Cluster>("harbor").await;
+    life.run(120).await;
+    assert!(life.fleet.clusters().is_empty(), "it is gone");
+    life.expect("OPOP");
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_restart() {
+    let mut life = Recorder::well(7, 3, 2).await;
+    life.sim.restart(70);
+    life.run(300).await;
+    life.expect("O");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_was_never_there() {
+    let mut life = Recorder::start(8).await;
+    let gone = with(
+        manifest(1, 2),
+        "MachineDeployment",
+        "/spec/template/spec/infrastructureRef/name",
+        json!("gone"),
+    );
+    life.sim.create(gone).await;
+    life.run(300).await;
+    life.expect("PB");
+    assert!(life.story().contains("does not exist"), "{}", life.story());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_never_gets_a_node() {
+    let mut life = Recorder::start(9).await;
+    let late = json!({"template": {"spec": {"backend": {"inMemory":
+        {"vm": {"provisioning": {"startupDuration": "24h", "startupJitter": "0"}}}}}}});
+    let mut objects = manifest(1, 2);
+    for object in &mut objects {
+        if object["kind"] == "DevMachineTemplate" && object["metadata"]["name"] == "harbor-md-0" {
+            object["spec"] = late.clone();
+        }
+    }
+    life.sim.create(objects).await;
+    life.run(500).await;
+    life.expect("PD");
+    assert!(life.story().contains("InfrastructureReady"), "{}", life.story());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_stops_in_the_middle() {
+    // Time alone ends every progress: nothing is written any more, and somebody has to look.
+    for stop_s in [5, 15, 25, 40] {
+        let mut life = Recorder::start(10).await;
+        life.sim.create(manifest(3, 2)).await;
+        life.run(stop_s).await;
+        life.sim.kill_after(0);
+        life.run(1800).await;
+        let word = life.word();
+        assert!(
+            word.starts_with('P') && word.ends_with(['D', 'B', 'U']),
+            "{stop_s} s: {word}\n{}",
+            life.story()
+        );
+    }
+    for stop_s in [4, 12, 30] {
+        let mut life = Recorder::well(11, 3, 2).await;
+        life.upgrade_control_plane().await;
+        life.run(stop_s).await;
+        life.sim.kill_after(0);
+        life.run(1800).await;
+        let word = life.word();
+        assert!(word.ends_with(['D', 'B', 'U']), "{stop_s} s into an upgrade: {word}\n{}", life.story());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_dashboard_comes_to_the_same_verdict() {
+    let mut life = Recorder::start(12).await;
+    life.sim.create(manifest(3, 2)).await;
+    for _ in 0..12 {
+        life.run(10).await;
+        let scope = Scope { namespace: Some("default".to_owned()) };
+        let (mut batches, _source) =
+            watch::spawn(&life.sim.connection, SourceId(0), scope, life.sim.clock.clone(), Rng::seeded(1));
+        let mut fresh = Fleet::new();
+        fresh.advance(life.sim.clock.now());
+        life.run(2).await;
+        while let Ok(batch) = batches.try_recv() {
+            fresh.apply(batch);
+        }
+        fresh.advance(life.sim.clock.now());
+        let of = |fleet: &Fleet| fleet.clusters().first().map(|id| fleet.verdict(*id));
+        // What is shown lags by what has to hold first, and only there.
+        let (shown, seen) = (of(&life.fleet), of(&fresh));
+        let is_lag = shown == Some(Verdict::Progressing) && seen == Some(Verdict::Ok);
+        assert!(shown == seen || is_lag, "{shown:?} {seen:?}\n{}", life.story());
+    }
+}
