@@ -8,6 +8,7 @@ pub mod condition;
 pub mod condition_types;
 mod conditioned;
 pub mod key;
+pub mod managed_fields;
 pub mod merge;
 pub mod name_template;
 pub mod names;

@@ -97,3 +97,33 @@ pub mod condition {
     /// DevCluster, docker backend.
     pub const LOAD_BALANCER_AVAILABLE: &str = "LoadBalancerAvailable";
 }
+
+/// Field managers of what the engine writes. Source: the `ssa` managers of each controller, v1.14.0.
+pub mod manager {
+    /// Of the engine's patches, and of everything that earlier versions of capstan wrote.
+    pub const PATCHES: &str = "capstan";
+    /// Of the same writes by upstream's controllers.
+    pub const UPSTREAM_PATCHES: &str = "manager";
+    /// Machines of a control plane, and the objects that are made with them.
+    pub const KUBEADM_CONTROL_PLANE: &str = "capi-kubeadmcontrolplane";
+    /// Labels and annotations of infrastructure machines and bootstrap configurations of a control plane.
+    pub const KUBEADM_CONTROL_PLANE_METADATA: &str = "capi-kubeadmcontrolplane-metadata";
+    /// MachineSets.
+    pub const MACHINE_DEPLOYMENT: &str = "capi-machinedeployment";
+    /// Machines of a MachineSet, and the objects that are made with them.
+    pub const MACHINE_SET: &str = "capi-machineset";
+    /// Labels and annotations of infrastructure machines and bootstrap configurations of a MachineSet.
+    pub const MACHINE_SET_METADATA: &str = "capi-machineset-metadata";
+
+    /// Those who apply whole objects.
+    pub const OF_SPEC: [&str; 3] = [KUBEADM_CONTROL_PLANE, MACHINE_DEPLOYMENT, MACHINE_SET];
+    /// Those who apply labels and annotations only.
+    pub const OF_METADATA: [&str; 2] = [KUBEADM_CONTROL_PLANE_METADATA, MACHINE_SET_METADATA];
+    pub const APPLYING: [&str; 5] = [
+        KUBEADM_CONTROL_PLANE,
+        MACHINE_DEPLOYMENT,
+        MACHINE_SET,
+        KUBEADM_CONTROL_PLANE_METADATA,
+        MACHINE_SET_METADATA,
+    ];
+}

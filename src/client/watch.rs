@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::{Definition, Live};
 use crate::api::key::ObjectKey;
+use crate::api::managed_fields;
 use crate::rng::Rng;
 
 /// Objects per page of the first list.
@@ -173,7 +174,7 @@ impl<K: Live> Cache<K> {
 
     /// Puts one object in, as if the watch had reported it.
     pub fn upsert(&self, mut object: K) {
-        object.meta_mut().managed_fields = None;
+        managed_fields::keep(object.meta_mut());
         let key = ObjectKey::of(&object);
         let new = Arc::new(object);
         let listeners = self.0.listeners.lock();

@@ -1,4 +1,4 @@
-//! The one write path: create, merge patch, delete; preconditions, field manager, dry run.
+//! The one write path: create, merge patch, server-side apply, delete; preconditions, field manager, dry run.
 //! Owns how a change is sent and counted; must not know why it is made.
 
 use std::sync::Arc;
@@ -284,6 +284,30 @@ impl Writer {
         let patched: Value = self.send("patch", target.to_string(), request, mode, |c| &c.patches).await?;
         record_value(&target.gvk, &target.key, &patched, mode);
         Ok(patched)
+    }
+
+    /// Server-side apply of `intent` as `manager`, with force: the object is made when there is none, gets the
+    /// intent's values, and loses what the manager applied before and the intent no longer has. With a uid the
+    /// object must exist. Returns the object as the server has it, with the same resourceVersion when nothing
+    /// changed.
+    ///
+    /// # Errors
+    /// [`WriteError`]; `is_conflict()` when the precondition failed.
+    pub async fn apply_value(
+        &self,
+        target: &ObjectRef,
+        intent: &Value,
+        manager: &str,
+        precondition: &Precondition,
+        mode: Mode,
+    ) -> Result<Value, WriteError> {
+        let mut body = intent.clone();
+        guard(&mut body, precondition);
+        let params = PatchParams { dry_run: mode == Mode::DryRun, ..PatchParams::apply(manager).force() };
+        let request = Request::new(value_path(target)).patch(&target.key.name, &params, &Patch::Apply(&body));
+        let applied: Value = self.send("apply", target.to_string(), request, mode, |c| &c.patches).await?;
+        record_value(&target.gvk, &target.key, &applied, mode);
+        Ok(applied)
     }
 
     /// Creates any kind from its JSON; the address is `target`'s.

@@ -23,7 +23,7 @@ mod tests;
 pub use controller::{Controller, Outcome, ReconcileError, Trigger};
 
 use crate::api::key::Gvk;
-use crate::api::names::CORE_GROUP;
+use crate::api::names::{CORE_GROUP, manager};
 use crate::client::watch::Progress;
 use crate::client::write::gvk_of;
 use crate::client::{Cache, Client, Definition, Object, Writer};
@@ -52,7 +52,7 @@ pub struct EngineOptions {
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { manager: "capstan".to_owned(), lease: None, time_scale: 1.0 }
+        Self { manager: manager::PATCHES.to_owned(), lease: None, time_scale: 1.0 }
     }
 }
 

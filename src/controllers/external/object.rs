@@ -9,6 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::api::managed_fields;
 use crate::status::contract::Provided;
 
 /// Read once, when it comes.
@@ -27,11 +28,12 @@ impl ProviderObject {
 impl<'de> Deserialize<'de> for ProviderObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut content = Value::deserialize(deserializer)?;
+        // Most of them are never read, and they can be the larger half of an object.
         if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
-            // Nothing reads it, and it can be the larger half of an object.
-            metadata.remove("managedFields");
+            managed_fields::keep_values(metadata);
         }
-        let metadata = ObjectMeta::deserialize(&content["metadata"]).map_err(D::Error::custom)?;
+        let mut metadata = ObjectMeta::deserialize(&content["metadata"]).map_err(D::Error::custom)?;
+        metadata.managed_fields = None;
         Ok(Self { metadata, provided: Provided::new(content) })
     }
 }
