@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use super::apply::Applied;
 use super::external::Reader;
 use super::reconcile::{Ended, Reconcile};
-use super::{Context, cluster_key_of, status, sweep, workers};
+use super::{Context, cluster_key_of, keys_of, machine, status, sweep, workers};
 use crate::api::cluster::Cluster;
 use crate::api::machine_set::MachineSet;
 use crate::api::name_template::RANDOM_BYTES;
@@ -47,10 +47,13 @@ impl Reconcile for MachineSets {
         let caches = &self.context.caches;
         let mut triggers = workers::triggers(caches, &caches.machine_sets);
         triggers.push(Trigger::owned_by(&caches.machines, CORE_GROUP, "MachineSet"));
-        let sets = caches.machine_sets.clone();
+        let (sets, all) = (caches.machine_sets.clone(), caches.machine_sets.clone());
         triggers.push(caches.externals.trigger(Reader::MachineSetPreflight, move |turned| {
             let cluster = turned.object().and_then(cluster_key_of);
             cluster.map(|cluster| workers::of(&sets, &cluster)).unwrap_or_default()
+        }));
+        triggers.push(caches.externals.trigger(Reader::MachineSetClones, move |turned| {
+            if turned.object().is_some() { Vec::new() } else { keys_of(&all.list()) }
         }));
         triggers
     }
@@ -73,6 +76,8 @@ impl Reconcile for MachineSets {
             workers::open(context, (object.as_ref(), &followed), cluster, &templates, machines).await?;
         let control_plane = [cluster.spec.control_plane_ref.as_ref()];
         caches.externals.prepare(Reader::MachineSetPreflight, control_plane).await;
+        let clones = machines.iter().flat_map(|machine| machine::references(machine));
+        caches.externals.prepare(Reader::MachineSetClones, clones).await;
         let names = planned::names_wanted(&set, machines.len());
         let suffixes = (0..names).map(|_| context.rng.suffix(RANDOM_BYTES)).collect();
         Ok(Some(observe::machine_set(caches, &set, cluster, machines, &templates, suffixes)))

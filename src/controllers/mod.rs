@@ -49,6 +49,7 @@ pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
         workload,
         clock: engine.clock().clone(),
         rng: engine.rng().stream("controllers"),
+        unchanged: apply::Unchanged::default(),
     };
     engine.add(Run(cluster::Clusters { context: context.clone() }));
     engine.add(Run(control_plane::ControlPlanes { context: context.clone() }));
@@ -67,6 +68,7 @@ pub struct Context {
     pub clock: Clock,
     /// For generated names.
     pub rng: Rng,
+    pub unchanged: apply::Unchanged,
 }
 
 /// The live copies that controllers read. Secrets and ConfigMaps are read past them, by name.

@@ -153,7 +153,7 @@ pub(super) fn replicas_of(sets: &[Arc<MachineSet>], name: &str) -> Option<i32> {
 
 fn is_about_replicas(write: &Write) -> bool {
     match write {
-        Write::Patch { body, .. } => body["spec"]["replicas"].is_i64(),
+        Write::Patch { body, .. } | Write::Apply { body, .. } => body["spec"]["replicas"].is_i64(),
         Write::Create { .. } | Write::Delete { .. } => true,
         _ => false,
     }
@@ -168,7 +168,7 @@ fn written(observed: &mut machine_deployment::Observed, write: &Write) {
         Write::Delete { object } => {
             observed.sets.retain(|set| set.metadata.name.as_deref() != Some(object.key.name.as_str()));
         }
-        Write::Patch { object, body } => {
+        Write::Patch { object, body } | Write::Apply { object, body, .. } => {
             let mut sets = observed.sets.iter_mut();
             if let Some(set) = sets.find(|set| set.metadata.name.as_deref() == Some(object.key.name.as_str()))
             {

@@ -52,10 +52,12 @@ pub(super) fn steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>
 fn action(write: &Write, makes_machine: bool, replicas: &dyn Fn(&str) -> Option<i32>) -> Option<String> {
     Some(match write {
         Write::Event { .. } => return None,
+        // It goes with the apply after it, or with the creation before it.
+        Write::Handover { .. } => return None,
         Write::Create { object, .. } if makes_machine && !is_machine(object) => return None,
         Write::Create { object, .. } => format!("create {}", named(object)),
         Write::Delete { object } => format!("delete {}", named(object)),
-        Write::Patch { object, body } => patched(object, body, replicas),
+        Write::Patch { object, body } | Write::Apply { object, body, .. } => patched(object, body, replicas),
         Write::PatchStatus { object, .. } => format!("update the status of {}", named(object)),
         Write::MachineCondition { machine, type_, .. } => format!("update {type_} of {}", named(machine)),
         Write::Workload { call, .. } => call.to_string(),
@@ -85,6 +87,7 @@ fn patched(object: &ObjectRef, body: &Value, replicas: &dyn Fn(&str) -> Option<i
     match (body["spec"]["replicas"].as_i64(), replicas(&object.key.name)) {
         (Some(wanted), Some(current)) => format!("scale {name} {current} → {wanted}"),
         (Some(wanted), None) => format!("scale {name} to {wanted}"),
+        (None, _) if fields(body).is_empty() => format!("take over the fields of {name}"),
         (None, _) => format!("update {name} ({})", fields(body).join(", ")),
     }
 }

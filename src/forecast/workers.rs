@@ -77,8 +77,10 @@ pub fn carry_out(dump: &mut Dump, key: &ObjectKey, now: Timestamp) {
     let decided = planned_deployment::plan(&observed(dump, &object), now);
     for write in decided.steps.into_iter().flat_map(|step| step.writes) {
         let changed = match write {
-            Write::Create { object, content } if object.gvk.kind == "MachineSet" => Some(content),
-            Write::Patch { object, body } if object.gvk.kind == "MachineSet" => {
+            Write::Create { object, content, .. } if object.gvk.kind == "MachineSet" => Some(content),
+            Write::Patch { object, body } | Write::Apply { object, body, .. }
+                if object.gvk.kind == "MachineSet" =>
+            {
                 let stored = dump.raw(CORE_GROUP, "MachineSet", &object.key).cloned();
                 stored.map(|mut value| {
                     merge::apply(&mut value, &body);

@@ -11,6 +11,7 @@ use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::plan::machine_set::Observed;
 use crate::plan::machine_set::preflight::Preflight;
+use crate::status::contract::External;
 use crate::status::machine_set as judged;
 
 /// Everything that its plan looks at. `machines` are those that it controls, `suffixes` the random parts of
@@ -24,9 +25,11 @@ pub fn machine_set(
     templates: &Templates,
     suffixes: Vec<String>,
 ) -> Observed {
+    let clones = machines.iter().map(|machine| clones(source, machine)).collect();
     Observed {
         set: set.clone(),
         machines,
+        clones,
         infrastructure_template: templates.infrastructure.clone(),
         bootstrap_template: templates.bootstrap.clone(),
         missing_templates: templates.missing.clone(),
@@ -35,6 +38,13 @@ pub fn machine_set(
         preflight: preflight(source, set, cluster),
         suffixes,
     }
+}
+
+/// The objects behind a Machine.
+fn clones(source: &impl Source, machine: &Machine) -> [External; 2] {
+    let spec = &machine.spec;
+    [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()]
+        .map(|reference| source.external(namespace(machine), reference))
 }
 
 /// What the checks before a new Machine look at.

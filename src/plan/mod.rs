@@ -9,6 +9,7 @@ pub mod control_plane;
 pub mod drain;
 pub mod evidence;
 pub mod external;
+pub mod field_owners;
 pub mod keys;
 pub mod machine;
 pub mod machine_deployment;

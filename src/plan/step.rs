@@ -55,6 +55,16 @@ impl Step {
         }
     }
 
+    /// Several writes for one thing; `None` when there are none.
+    #[must_use]
+    pub fn of(writes: Vec<Write>, why: impl Rule) -> Option<Self> {
+        let mut writes = writes.into_iter();
+        let mut step = Self::new(writes.next()?, why);
+        step.writes.extend(writes);
+        step.is_bookkeeping = step.writes.iter().all(Write::is_of_metadata);
+        Some(step)
+    }
+
     /// Does one of its writes create or delete a Machine?
     #[must_use]
     pub fn is_about_machines(&self) -> bool {

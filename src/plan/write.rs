@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::bootstrap;
 use super::keys::KeyCall;
 use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::managed_fields::Handover;
 use crate::api::merge::merge_diff;
 use crate::status::etcd::Member;
 use crate::time::Timestamp;
@@ -17,8 +18,21 @@ use crate::time::Timestamp;
 /// One write of a step. Data only; `controllers::apply` performs it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
-    /// Creates the object of this reference from its full content. One that exists already is a failure.
-    Create { object: ObjectRef, content: Value },
+    /// Creates the object of this reference from its full content. With a manager by server-side apply, as
+    /// upstream; without one, one that exists already is a failure.
+    Create { object: ObjectRef, content: Value, manager: Option<&'static str> },
+    /// Server-side apply of the whole intent, with force; see [`super::field_owners`]. Guarded by the uid.
+    Apply {
+        object: ObjectRef,
+        intent: Value,
+        manager: &'static str,
+        /// The merge patch that it amounts to; empty when only owners change.
+        body: Value,
+        /// The resourceVersion of what `intent` was compared with.
+        read: Option<String>,
+    },
+    /// Has the fields owned anew, before the first apply of a manager.
+    Handover { object: ObjectRef, handover: Handover },
     /// JSON merge patch of metadata and spec. Guarded by the uid of the reference, when it has one.
     Patch { object: ObjectRef, body: Value },
     /// JSON merge patch of the status subresource.
@@ -36,12 +50,6 @@ pub enum Write {
 }
 
 impl Write {
-    /// Creates a typed object.
-    #[must_use]
-    pub fn create<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
-        Self::Create { object: ObjectRef::of(object), content: to_value(object) }
-    }
-
     /// Makes `after` of `before`; `None` when they are the same.
     #[must_use]
     pub fn difference<K: Resource<DynamicType = ()> + Serialize>(before: &K, after: &K) -> Option<Self> {
@@ -62,7 +70,9 @@ impl Write {
     /// Does it change nothing but the metadata of an object?
     #[must_use]
     pub fn is_of_metadata(&self) -> bool {
-        let Self::Patch { body, .. } = self else { return false };
+        let (Self::Patch { body, .. } | Self::Apply { body, .. }) = self else {
+            return matches!(self, Self::Handover { .. });
+        };
         body.as_object().is_some_and(|body| body.keys().all(|key| key == "metadata"))
     }
 }
@@ -114,6 +124,8 @@ impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create { object, .. } => write!(f, "create {object}"),
+            Self::Apply { object, .. } => write!(f, "apply {object}"),
+            Self::Handover { object, .. } => write!(f, "take over fields of {object}"),
             Self::Patch { object, .. } => write!(f, "patch {object}"),
             Self::PatchStatus { object, .. } => write!(f, "patch the status of {object}"),
             Self::MachineCondition { machine, type_, condition: Some(condition) } => {

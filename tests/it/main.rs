@@ -26,6 +26,7 @@ mod documents;
 mod engine;
 #[cfg(feature = "etcd")]
 mod etcd_members;
+mod field_owners;
 mod files;
 mod fleet_fixture;
 mod golang;

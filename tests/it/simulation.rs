@@ -25,7 +25,7 @@ use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::{Clock, TimeSource, Timestamp};
 use capstan::workload::Workload as _;
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -43,7 +43,7 @@ impl TimeSource for Paused {
 pub type Undeletable = Arc<Mutex<BTreeSet<String>>>;
 
 /// Writes of one creation of a Machine: its clones and the Machine itself.
-const CREATIONS: [&str; 3] = ["/kubeadmconfigs", "/devmachines", "/machines"];
+const CREATIONS: [&str; 3] = ["/kubeadmconfigs/", "/devmachines/", "/machines/"];
 
 /// How long an engine lives. What it asked for last is done, and nobody hears of it.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +77,7 @@ fn guarded(server: ApiServer, undeletable: Undeletable, life: Life) -> Connectio
                 .expect("no panic while held")
                 .iter()
                 .any(|end| path.ends_with(end.as_str()));
-        let creates = request.method() == Method::POST && CREATIONS.iter().any(|end| path.ends_with(end));
+        let names_clone = CREATIONS.iter().any(|kind| path.contains(kind));
         let server = if held { server.acting_as(Identity::READ_ONLY) } else { server.clone() };
         let life = life.clone();
         async move {
@@ -85,7 +85,8 @@ fn guarded(server: ApiServer, undeletable: Undeletable, life: Life) -> Connectio
                 std::future::pending::<()>().await;
             }
             let answer = server.oneshot(request).await;
-            if creates {
+            // By server-side apply: only the answer tells a creation from a change.
+            if names_clone && answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::CREATED) {
                 life.count_creation();
             }
             if life.is_over() {

@@ -113,6 +113,7 @@ fn blind(sim: &Sim) -> Context {
         workload: sim.world.clone(),
         clock: sim.clock.clone(),
         rng: Rng::seeded(1),
+        unchanged: Default::default(),
     }
 }
 

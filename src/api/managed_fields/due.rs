@@ -21,6 +21,21 @@ const UNTRACKED_METADATA: [&str; 8] = [
     "selfLink",
 ];
 
+/// The same, and what is given once and then written by several: of an object whose owners were not read, nobody
+/// can say whether an apply would change it.
+const UNREAD_METADATA: [&str; 10] = [
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "finalizers",
+    "ownerReferences",
+];
+
 /// What an apply would meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -64,7 +79,11 @@ pub fn change(live: &Value, intent: &Value, manager: &str) -> Option<Value> {
     let owned = entry.map_or(Cow::Owned(Value::Null), fields);
     let mut patch = Map::new();
     for top in ["metadata", "spec"] {
-        let untracked: &[&str] = if top == "metadata" { &UNTRACKED_METADATA } else { &[] };
+        let untracked: &[&str] = match top {
+            "metadata" if entries.is_none() => &UNREAD_METADATA,
+            "metadata" => &UNTRACKED_METADATA,
+            _ => &[],
+        };
         let below = change_below(&owned[format!("f:{top}").as_str()], &intent[top], &live[top], untracked);
         if !below.is_empty() {
             patch.insert(top.to_owned(), Value::Object(below));

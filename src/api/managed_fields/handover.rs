@@ -7,6 +7,9 @@ use serde_json::{Map, Value, json};
 use super::{BEFORE_FIRST_APPLY, is_apply_of, is_main};
 use crate::api::names::manager;
 
+/// Fields of metadata that are owned pair by pair.
+const PAIRS: [&str; 2] = ["f:labels", "f:annotations"];
+
 /// Whose fields are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -21,21 +24,16 @@ pub enum Scope {
 pub struct Handover {
     pub manager: &'static str,
     pub scope: Scope,
-    /// The field set that the manager starts with.
-    pub seed: Value,
+    /// The field set of the labels and annotations that the manager takes. Others keep their owner: what nobody
+    /// owns goes when the last owned label, or annotation, goes.
+    pub taken: Value,
 }
 
 impl Handover {
-    /// Of an object that `manager` keeps as a whole. As upstream, it starts with a field that has no owners.
+    /// Of an object that `manager` is to keep as `intent` has it.
     #[must_use]
-    pub fn whole(manager: &'static str) -> Self {
-        Self { manager, scope: Scope::Whole, seed: json!({"f:metadata": {"f:name": {}}}) }
-    }
-
-    /// Of an object whose labels and annotations `manager` keeps: it starts with those of `intent`.
-    #[must_use]
-    pub fn of_metadata(manager: &'static str, intent: &Value) -> Self {
-        Self { manager, scope: Scope::Metadata, seed: fields_of_metadata(intent) }
+    pub fn new(manager: &'static str, scope: Scope, intent: &Value) -> Self {
+        Self { manager, scope, taken: fields_of_metadata(intent) }
     }
 
     /// The list that replaces that of `object`; `None` when nothing has to be given up.
@@ -50,11 +48,23 @@ impl Handover {
         if after == *before && is_enough {
             return None;
         }
+        let entry = |manager: &str, operation: &str, set: &Value| {
+            json!({"manager": manager, "operation": operation, "apiVersion": object["apiVersion"],
+                   "fieldsType": "FieldsV1", "fieldsV1": set})
+        };
+        let is_ours = |entry: &Value| entry["manager"] == manager::PATCHES && entry["operation"] == "Update";
+        let unrecorded = before.is_empty()
+            || before.iter().any(is_of_everything)
+                && !after.iter().any(|entry| is_main(entry) && is_ours(entry));
+        let rest = without_pairs(fields_of_metadata(object), &self.taken);
+        if unrecorded && let Some(rest) = rest {
+            after.push(entry(manager::PATCHES, "Update", &rest));
+        }
         if !has_applied {
-            after.push(json!({
-                "manager": self.manager, "operation": "Apply", "apiVersion": object["apiVersion"],
-                "fieldsType": "FieldsV1", "fieldsV1": self.seed,
-            }));
+            // As upstream: a field that is not tracked.
+            let named = json!({"f:metadata": {"f:name": {}}});
+            let seed = if self.scope == Scope::Whole { &named } else { &self.taken };
+            after.push(entry(self.manager, "Apply", seed));
         }
         Some(Value::Array(after))
     }
@@ -62,40 +72,65 @@ impl Handover {
     fn left_of(&self, entry: &Value) -> Option<Value> {
         let name = entry["manager"].as_str().unwrap_or_default();
         let updates = entry["operation"] == "Update" && is_main(entry);
-        match self.scope {
-            _ if name == BEFORE_FIRST_APPLY => None,
-            Scope::Whole if updates && name == manager::PATCHES => None,
-            Scope::Metadata if updates && [manager::PATCHES, manager::UPSTREAM_PATCHES].contains(&name) => {
-                without_metadata(entry)
+        let gives_up = match self.scope {
+            _ if is_of_everything(entry) => return None,
+            Scope::Whole => updates && name == manager::PATCHES,
+            Scope::Metadata => {
+                updates && [manager::PATCHES, manager::UPSTREAM_PATCHES].contains(&name)
+                    || manager::OF_SPEC.iter().any(|name| is_apply_of(entry, name))
             }
-            Scope::Metadata if manager::OF_SPEC.iter().any(|name| is_apply_of(entry, name)) => {
-                without_metadata(entry)
-            }
-            _ => Some(entry.clone()),
+        };
+        if !gives_up || !entry["fieldsV1"].is_object() {
+            return Some(entry.clone());
         }
+        let mut entry = entry.clone();
+        let mut set = entry["fieldsV1"].take();
+        if self.scope == Scope::Whole {
+            set = only_pairs(&set);
+        }
+        entry["fieldsV1"] = without_pairs(set, &self.taken)?;
+        Some(entry)
     }
 }
 
-/// The entry without labels and annotations; `None` when nothing else is in it.
-fn without_metadata(entry: &Value) -> Option<Value> {
-    let mut entry = entry.clone();
-    let Some(set) = entry["fieldsV1"].as_object_mut() else { return Some(entry) };
-    if let Some(metadata) = set.get_mut("f:metadata").and_then(Value::as_object_mut) {
-        metadata.remove("f:labels");
-        metadata.remove("f:annotations");
+fn is_of_everything(entry: &Value) -> bool {
+    entry["manager"] == BEFORE_FIRST_APPLY
+}
+
+/// Labels and annotations of a field set, and nothing else.
+fn only_pairs(set: &Value) -> Value {
+    let pairs = PAIRS.iter().filter_map(|field| {
+        let below = set["f:metadata"].get(field)?;
+        Some(((*field).to_owned(), below.clone()))
+    });
+    json!({ "f:metadata": Value::Object(pairs.collect()) })
+}
+
+/// A field set without the labels and annotations of another; `None` when nothing is left.
+fn without_pairs(mut set: Value, taken: &Value) -> Option<Value> {
+    let root = set.as_object_mut()?;
+    if let Some(metadata) = root.get_mut("f:metadata").and_then(Value::as_object_mut) {
+        for field in PAIRS {
+            let Some(below) = metadata.get_mut(field).and_then(Value::as_object_mut) else { continue };
+            below.retain(|path, _| taken["f:metadata"][field].get(path).is_none());
+            if below.keys().all(|path| path == ".") {
+                metadata.remove(field);
+            }
+        }
         if metadata.keys().all(|path| path == ".") {
-            set.remove("f:metadata");
+            root.remove("f:metadata");
         }
     }
-    (!set.is_empty()).then_some(entry)
+    (!root.is_empty()).then_some(set)
 }
 
-/// The field set of the labels and annotations of `intent`, as an apply of them would be recorded.
-#[must_use]
-pub fn fields_of_metadata(intent: &Value) -> Value {
+/// The field set of the labels and annotations of `object`, as an apply of them would be recorded.
+fn fields_of_metadata(object: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["labels", "annotations"] {
-        let Some(pairs) = intent["metadata"][field].as_object() else { continue };
+        let Some(pairs) = object["metadata"][field].as_object().filter(|pairs| !pairs.is_empty()) else {
+            continue;
+        };
         let paths: Map<String, Value> = pairs.keys().map(|key| (format!("f:{key}"), json!({}))).collect();
         metadata.insert(format!("f:{field}"), Value::Object(paths));
     }

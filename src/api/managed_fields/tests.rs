@@ -218,57 +218,59 @@ fn a_live_copy_keeps_what_is_read_as_text() {
     assert_eq!(metadata["managedFields"], kept);
 }
 
+fn seed(set: Value, manager: &str) -> Value {
+    json!({"manager": manager, "operation": "Apply", "apiVersion": "g/v1", "fieldsType": "FieldsV1", "fieldsV1": set})
+}
+
+#[rustfmt::skip]
 #[test]
 fn a_handover_takes_fields_from_those_who_wrote_before() {
-    let set = || json!({"f:metadata": {"f:labels": {"f:a": {}}, "f:annotations": {"f:b": {}}, "f:ownerReferences": {}}, "f:spec": {}});
+    let set = || json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}, "f:annotations": {"f:b": {}}, "f:ownerReferences": {}}, "f:spec": {}});
     let status = || json!({"manager": PATCHES, "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}});
     let user = || entry("kubectl-label", "Update", json!({"f:metadata": {"f:labels": {"f:mine": {}}}}));
     let live = object(json!({}), json!([user(), entry(PATCHES, "Update", set()), status()]));
-
-    let seed = |set: Value, manager: &str| json!({"manager": manager, "operation": "Apply", "apiVersion": "g/v1", "fieldsType": "FieldsV1", "fieldsV1": set});
-    let whole = Handover::whole(OURS).of(&live);
-    let named = json!({"f:metadata": {"f:name": {}}});
-    assert_eq!(whole, Some(json!([user(), status(), seed(named.clone(), OURS)])));
-
     let wanted = json!({"metadata": {"labels": {"a": "1"}}});
-    let rest = json!({"f:metadata": {"f:ownerReferences": {}}, "f:spec": {}});
+    let whole = Handover::new(OURS, Scope::Whole, &wanted);
+    let metadata = Handover::new(MACHINE_SET_METADATA, Scope::Metadata, &wanted);
+    let named = json!({"f:metadata": {"f:name": {}}});
     let labels = json!({"f:metadata": {"f:labels": {"f:a": {}}}});
-    let metadata = Handover::of_metadata(MACHINE_SET_METADATA, &wanted);
-    let expected = json!([
-        user(),
-        entry(PATCHES, "Update", rest.clone()),
-        status(),
-        seed(labels.clone(), MACHINE_SET_METADATA)
-    ]);
+
+    let others = json!({"f:metadata": {"f:annotations": {"f:b": {}}}});
+    let expected = json!([user(), entry(PATCHES, "Update", others), status(), seed(named.clone(), OURS)]);
+    assert_eq!(whole.of(&live), Some(expected));
+    let rest = || json!({"f:metadata": {"f:annotations": {"f:b": {}}, "f:ownerReferences": {}}, "f:spec": {}});
+    let expected = json!([user(), entry(PATCHES, "Update", rest()), status(), seed(labels.clone(), MACHINE_SET_METADATA)]);
     assert_eq!(metadata.of(&live), Some(expected));
     let made = object(json!({}), json!([entry(OURS, "Apply", set())]));
-    assert_eq!(
-        metadata.of(&made),
-        Some(json!([entry(OURS, "Apply", rest), seed(labels.clone(), MACHINE_SET_METADATA)]))
-    );
+    assert_eq!(metadata.of(&made), Some(json!([entry(OURS, "Apply", rest()), seed(labels.clone(), MACHINE_SET_METADATA)])));
 
-    let untracked = object(json!({}), Value::Null);
-    assert_eq!(Handover::whole(OURS).of(&untracked), Some(json!([seed(named.clone(), OURS)])));
-    let ancient = object(json!({}), json!([entry("before-first-apply", "Update", set())]));
-    assert_eq!(Handover::whole(OURS).of(&ancient), Some(json!([seed(named, OURS)])));
-    assert_eq!(
-        Handover::whole(OURS).of(&object(json!({}), json!([user()]))),
-        None,
-        "the first apply says it all"
-    );
-    let settled = object(json!({}), json!([seed(labels, MACHINE_SET_METADATA), user()]));
+    assert_eq!(whole.of(&object(json!({}), json!([user()]))), None, "the first apply says it all");
+    let settled = object(json!({}), json!([seed(labels.clone(), MACHINE_SET_METADATA), user()]));
     assert_eq!(metadata.of(&settled), None);
-    let only_labels = json!({"f:metadata": {"f:labels": {"f:a": {}}}});
-    let bare = object(json!({}), json!([entry(PATCHES, "Update", only_labels.clone())]));
-    assert_eq!(
-        metadata.of(&bare),
-        Some(json!([seed(only_labels, MACHINE_SET_METADATA)])),
-        "an entry that is left empty goes"
-    );
+    let bare = object(json!({}), json!([entry(PATCHES, "Update", labels.clone())]));
+    assert_eq!(metadata.of(&bare), Some(json!([seed(labels, MACHINE_SET_METADATA)])), "an entry that is left empty goes");
+    assert_eq!(whole.of(&bare), Some(json!([seed(named, OURS)])));
+}
+
+#[test]
+fn what_has_no_recorded_owner_gets_one_when_the_rest_is_handed_over() {
+    let wanted = json!({"metadata": {"labels": {"a": "1"}}});
+    let named = json!({"f:metadata": {"f:name": {}}});
+    let others = json!({"f:metadata": {"f:labels": {"f:mine": {}}}});
+    let kept = json!({"manager": PATCHES, "operation": "Update", "apiVersion": "g/v1", "fieldsType": "FieldsV1",
+                      "fieldsV1": others});
+    let everything = entry("before-first-apply", "Update", json!({"f:spec": {}}));
+    for entries in [Value::Null, json!([]), json!([everything])] {
+        let mut live = object(json!({}), entries);
+        live["metadata"]["labels"] = json!({"a": "1", "mine": "2"});
+        let after = Handover::new(OURS, Scope::Whole, &wanted).of(&live);
+        assert_eq!(after, Some(json!([kept, seed(named.clone(), OURS)])));
+    }
     let odd = json!([1, {"fieldsV1": 3, "manager": PATCHES, "operation": "Update"}, null]);
-    let kept = metadata.of(&object(json!({}), odd.clone())).expect("a list");
+    let after = Handover::new(OURS, Scope::Metadata, &wanted).of(&object(json!({}), odd.clone()));
+    let after = after.expect("a list");
     assert_eq!(
-        kept.as_array().map(|all| all[..3].to_vec()),
+        after.as_array().map(|all| all[..3].to_vec()),
         odd.as_array().cloned(),
         "what cannot be read stays"
     );

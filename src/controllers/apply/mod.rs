@@ -2,7 +2,10 @@
 //! Must not decide anything.
 
 mod event;
+mod fields;
 mod workload;
+
+pub use fields::Unchanged;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -140,10 +143,20 @@ async fn perform(
 async fn send(context: &Context, write: &Write, applied: &mut Applied) -> Result<(), ReconcileError> {
     let writer = &context.writer;
     match write {
-        Write::Create { object, content } => {
+        Write::Create { object, content, manager: None } => {
             let stored = writer.create_value(object, content, Mode::Real).await?;
             applied.stored.push((object.clone(), stored));
         }
+        Write::Create { object, content, manager: Some(manager) } => {
+            let stored = writer.apply_value(object, content, manager, &guard(object), Mode::Real).await?;
+            applied.stored.push((object.clone(), stored));
+        }
+        Write::Apply { object, intent, manager, read, .. } => {
+            let intent = fields::Intent { object, intent, manager };
+            let stored = fields::apply(context, &intent, read.as_deref()).await?;
+            applied.stored.extend(stored.map(|stored| (object.clone(), stored)));
+        }
+        Write::Handover { object, handover } => fields::hand_over(context, object, handover, applied).await?,
         Write::Patch { object, body } => {
             let stored = writer.patch_value(object, Part::Main, body, &guard(object), Mode::Real).await?;
             applied.stored.push((object.clone(), stored));
@@ -165,10 +178,17 @@ async fn send(context: &Context, write: &Write, applied: &mut Applied) -> Result
     Ok(())
 }
 
-/// What a patch was meant for that is not there any more.
+/// What a patch or an apply was meant for that is not there any more.
 fn patched_nothing<'a>(write: &'a Write, error: &ReconcileError) -> Option<&'a ObjectRef> {
-    let (Write::Patch { object, .. } | Write::PatchStatus { object, .. }) = write else { return None };
-    matches!(error, ReconcileError::Write(error) if error.is_not_found()).then_some(object)
+    let ReconcileError::Write(error) = error else { return None };
+    match write {
+        Write::Patch { object, .. } | Write::PatchStatus { object, .. } => {
+            error.is_not_found().then_some(object)
+        }
+        // An apply that names the uid of an object that is gone is a conflict.
+        Write::Apply { object, .. } => (error.is_not_found() || error.is_conflict()).then_some(object),
+        _ => None,
+    }
 }
 
 fn guard(object: &ObjectRef) -> Precondition {

@@ -21,6 +21,8 @@ pub enum Reader {
     MachineSet,
     /// A MachineSet reads the control plane of its Cluster before it makes a Machine.
     MachineSetPreflight,
+    /// What the Machines of a MachineSet refer to. It is woken when their kinds can be read.
+    MachineSetClones,
     KubeadmControlPlane,
     /// The infrastructure of a control plane's Machines: the Machines pass on what changes.
     KubeadmControlPlaneHosts,

@@ -97,6 +97,6 @@ impl Reconcile for Machines {
 }
 
 /// Infrastructure and bootstrap.
-fn references(machine: &Machine) -> [Option<&ContractRef>; 2] {
+pub(super) fn references(machine: &Machine) -> [Option<&ContractRef>; 2] {
     [Some(&machine.spec.infrastructure_ref), machine.spec.bootstrap.config_ref.as_ref()]
 }

@@ -198,5 +198,5 @@ pub(super) fn secret_write(o: &Observed, text: &str) -> Write {
     });
     content["metadata"]["name"] = json!(key.name);
     content["metadata"]["namespace"] = json!(key.namespace);
-    Write::Create { object, content }
+    Write::Create { object, content, manager: None }
 }

@@ -166,7 +166,7 @@ fn init(o: &Observed, planned: &mut Planned) {
             },
             "data": {LOCK_DATA: json!({"machineName": machine}).to_string()},
         });
-        plan.step(Write::Create { object, content }, Why::TakeLock);
+        plan.step(Write::Create { object, content, manager: None }, Why::TakeLock);
     }
     store(o, KubeadmPhase::Init, &text, planned);
 }

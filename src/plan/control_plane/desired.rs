@@ -18,6 +18,7 @@ use crate::api::reference::ContractRef;
 use crate::plan::naming::{self, NamingError};
 use crate::plan::ownership::owner;
 use crate::plan::template::{Clone, clone_of};
+use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::up_to_date::kubeadm;
 
 const NAMING_TEMPLATE: &str = "{{ .kubeadmControlPlane.name }}-{{ .random }}";
@@ -46,6 +47,23 @@ pub fn new_machine(
     bootstrap.metadata = meta(template_annotations(observed), owner(&observed.control_plane, false));
     let infrastructure = infrastructure(observed, &name);
     Ok(NewMachine { machine, bootstrap, infrastructure, joins })
+}
+
+/// What of an existing Machine belongs to its control plane: everything that follows it without a replacement, and
+/// what the Machine was made with.
+pub fn kept_machine(observed: &Observed, owned: &OwnedMachine) -> Machine {
+    let live = &owned.machine.spec;
+    let mut machine =
+        Machine::new(owned.name(), machine_spec(observed, owned.name(), live.failure_domain.clone()));
+    machine.spec.version.clone_from(&live.version);
+    machine.spec.bootstrap.config_ref.clone_from(&live.bootstrap.config_ref);
+    machine.spec.infrastructure_ref.clone_from(&live.infrastructure_ref);
+    let remediated = owned.annotation(annotation::REMEDIATION_FOR).map(str::to_owned);
+    machine.metadata.namespace.clone_from(&owned.machine.metadata.namespace);
+    machine.metadata.labels = Some(labels(observed));
+    machine.metadata.annotations = Some(machine_annotations(observed, remediated));
+    machine.metadata.owner_references = Some(vec![owner(&observed.control_plane, true)]);
+    machine
 }
 
 fn machine_name(observed: &Observed) -> Result<String, NamingError> {

@@ -4,14 +4,13 @@
 
 use serde_json::json;
 
-use super::{Act, NewMachine, Observed, Sync, Template, Why};
+use super::{Act, NewMachine, Observed, Template, Why, desired};
 use crate::api::condition::Condition;
 use crate::api::key::{ObjectKey, ObjectRef};
-use crate::api::names::{annotation, finalizer};
+use crate::api::names::{annotation, finalizer, manager};
 use crate::plan::keys::KeyCall;
 use crate::plan::ownership::{owner, remove_finalizer, take_over};
-use crate::plan::{OnFailure, Step, Write, template};
-use crate::status::contract::reference_to;
+use crate::plan::{OnFailure, Step, Write, field_owners, template};
 
 /// The step that does `act`.
 pub fn step(observed: &Observed, act: &Act, why: Why) -> Step {
@@ -72,8 +71,8 @@ fn writes(observed: &Observed, act: &Act) -> Vec<Write> {
         Act::Workload(call) => {
             vec![Write::Workload { cluster: ObjectKey::of(&observed.cluster), call: call.clone() }]
         }
-        Act::Sync(sync) => synced(observed, sync),
-        Act::CreateMachine(new) => created(new),
+        Act::Sync(sync) => sync.writes.clone(),
+        Act::CreateMachine(new) => created(observed, new),
         Act::DeleteMachine { machine } | Act::ReleaseMachine { machine } => {
             of_machine(observed, machine, act).into_iter().collect()
         }
@@ -85,9 +84,13 @@ fn writes(observed: &Observed, act: &Act) -> Vec<Write> {
 }
 
 /// Infrastructure, configuration, Machine: whoever sees the Machine finds what it refers to.
-fn created(new: &NewMachine) -> Vec<Write> {
-    let (object, content) = (reference_to(&new.infrastructure), new.infrastructure.clone());
-    vec![Write::Create { object, content }, Write::create(&new.bootstrap), Write::create(&new.machine)]
+fn created(observed: &Observed, new: &NewMachine) -> Vec<Write> {
+    let (labels, annotations) = (desired::labels(observed), desired::template_annotations(observed));
+    let (all, metadata) = (manager::KUBEADM_CONTROL_PLANE, manager::KUBEADM_CONTROL_PLANE_METADATA);
+    let bootstrap = serde_json::to_value(&new.bootstrap).unwrap_or_default();
+    let clones = [new.infrastructure.clone(), bootstrap];
+    let clones = clones.map(|clone| field_owners::create_clone(clone, all, metadata, &labels, &annotations));
+    clones.into_iter().flatten().chain([field_owners::create(&new.machine, all)]).collect()
 }
 
 fn of_machine(observed: &Observed, name: &str, act: &Act) -> Option<Write> {
@@ -108,17 +111,4 @@ fn condition_of(
     let machine = observed.machine(name).map(|owned| ObjectRef::of(&owned.machine));
     let write = |machine| Write::MachineCondition { machine, type_: type_.to_owned(), condition };
     machine.map(write).into_iter().collect()
-}
-
-fn synced(observed: &Observed, sync: &Sync) -> Vec<Write> {
-    let Some(owned) = observed.machine(&sync.name) else { return Vec::new() };
-    let machine = sync.machine.as_ref().and_then(|after| Write::difference(&owned.machine, after));
-    let mut writes: Vec<Write> = machine.into_iter().collect();
-    if let (Some(body), Some(config)) = (&sync.bootstrap, &owned.bootstrap) {
-        writes.push(Write::Patch { object: ObjectRef::of(config), body: body.clone() });
-    }
-    if let (Some(body), Some(content)) = (&sync.infrastructure, &owned.infrastructure) {
-        writes.push(Write::Patch { object: reference_to(content), body: body.clone() });
-    }
-    writes
 }

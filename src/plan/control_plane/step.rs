@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::machine::Machine;
 use crate::plan::keys::KeyCall;
-use crate::plan::{Rule, WorkloadCall};
+use crate::plan::{Rule, WorkloadCall, Write};
 
 /// What a step does. Machines are given by name; `lower` knows the objects.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,15 +71,11 @@ impl NewMachine {
     }
 }
 
-/// What existing objects should look like. `None`: that object is as wanted, or does not exist.
+/// What brings a Machine and the objects behind it in line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sync {
     pub name: String,
-    pub machine: Option<Machine>,
-    /// Merge patch of metadata.
-    pub bootstrap: Option<Value>,
-    /// Merge patch of metadata.
-    pub infrastructure: Option<Value>,
+    pub writes: Vec<Write>,
 }
 
 impl fmt::Display for Act {

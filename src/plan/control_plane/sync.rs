@@ -1,17 +1,14 @@
 //! Changes that existing Machines take without being replaced: labels, annotations, readiness gates,
 //! deletion timeouts, taints. Must not touch version or references.
 //! Source: KCP-5; `kubeadmcontrolplane_controller.go` (`syncMachines`), v1.14.0.
-//!
-//! Intended difference: upstream applies on the server and so takes away a label or annotation that
-//! left the template; here it stays on existing Machines until they are replaced.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::{Act, Flow, Observed, Pending, Sync, Why, desired};
 use crate::api::machine::{Machine, MachineDeletion};
-use crate::api::names::annotation;
+use crate::api::merge;
+use crate::api::names::manager;
+use crate::plan::{Write, field_owners};
 use crate::status::control_plane::OwnedMachine;
 
 /// Timeout for deleting the Node of a Machine that is being deleted, when unset.
@@ -20,74 +17,75 @@ const NODE_DELETION_TIMEOUT_S: i32 = 10;
 pub fn machines(p: &mut Pending) -> Flow {
     for index in 0..p.observed.machines.len() {
         let owned = &p.observed.machines[index];
-        let (sync, what) = difference(&p.observed, owned);
-        if what.is_empty() {
+        let own = of_machine(&p.observed, owned);
+        let clones = if owned.is_deleting() { Vec::new() } else { of_clones(&p.observed, owned) };
+        if own.is_empty() && clones.is_empty() {
             continue;
         }
-        let after = sync.machine.clone();
-        p.step(Act::Sync(Box::new(sync)), Why::OutOfSync { what });
+        let (name, what) = (owned.name().to_owned(), what(&own, &clones));
+        let after = own.iter().fold(owned.machine.clone(), written);
+        let writes = own.into_iter().chain(clones).collect();
+        p.step(Act::Sync(Box::new(Sync { name, writes })), Why::OutOfSync { what });
         // Later rules see the Machine as it will be.
-        if let Some(machine) = after {
-            p.observed.machines[index].machine = machine;
-        }
+        p.observed.machines[index].machine = after;
     }
     Flow::Continue(())
 }
 
-fn difference(observed: &Observed, owned: &OwnedMachine) -> (Sync, Vec<&'static str>) {
-    let mut sync = Sync { name: owned.name().to_owned(), ..Sync::default() };
-    let mut what = Vec::new();
-    let machine = if owned.is_deleting() { leaving(observed, owned) } else { staying(observed, owned) };
-    if machine.metadata.labels != owned.machine.metadata.labels {
-        what.push("labels");
+fn of_machine(observed: &Observed, owned: &OwnedMachine) -> Vec<Write> {
+    if owned.is_deleting() {
+        let patch = Write::difference(&owned.machine, &leaving(observed, owned));
+        return patch.into_iter().collect();
     }
-    if machine.metadata.annotations != owned.machine.metadata.annotations {
-        what.push("annotations");
-    }
-    if machine.spec != owned.machine.spec {
-        what.push("gates, timeouts or taints");
-    }
-    if !what.is_empty() {
-        sync.machine = Some(machine);
-    }
-    if !owned.is_deleting() {
-        let config = owned.bootstrap.as_ref().map(|c| &c.metadata);
-        sync.bootstrap = config.and_then(|m| {
-            metadata_patch(
-                observed,
-                m.labels.as_ref().unwrap_or(&BTreeMap::new()),
-                m.annotations.as_ref().unwrap_or(&BTreeMap::new()),
-            )
-        });
-        sync.infrastructure = owned.infrastructure.as_ref().and_then(|object| {
-            metadata_patch(
-                observed,
-                &strings(&object["metadata"]["labels"]),
-                &strings(&object["metadata"]["annotations"]),
-            )
-        });
-        if sync.bootstrap.is_some() || sync.infrastructure.is_some() {
-            what.push("labels or annotations of its objects");
-        }
-    }
-    (sync, what)
+    let intent = desired::kept_machine(observed, owned);
+    field_owners::keep(&owned.machine, &intent, manager::KUBEADM_CONTROL_PLANE)
 }
 
-fn staying(observed: &Observed, owned: &OwnedMachine) -> Machine {
-    let mut machine = owned.machine.clone();
-    machine.metadata.labels.get_or_insert_default().extend(desired::labels(observed));
-    let remediated = owned.annotation(annotation::REMEDIATION_FOR).map(str::to_owned);
-    let annotations = desired::machine_annotations(observed, remediated);
-    machine.metadata.annotations.get_or_insert_default().extend(annotations);
-    let template = &observed.control_plane.spec.machine_template.spec;
-    machine.spec.readiness_gates = desired::readiness_gates(observed);
-    machine.spec.taints = template.taints.clone();
-    // What the template leaves open stays as admission defaulted it.
-    if let Some(wanted) = &template.deletion {
-        let deletion = machine.spec.deletion.get_or_insert_default();
-        merge_timeouts(deletion, wanted);
+/// Labels and annotations of the bootstrap configuration and the infrastructure machine.
+fn of_clones(observed: &Observed, owned: &OwnedMachine) -> Vec<Write> {
+    let (labels, annotations) = (desired::labels(observed), desired::template_annotations(observed));
+    let keep = |live: &Value| {
+        let metadata = manager::KUBEADM_CONTROL_PLANE_METADATA;
+        field_owners::keep_metadata(live, &labels, &annotations, metadata)
+    };
+    let config = owned.bootstrap.as_ref().map(field_owners::metadata_of);
+    config.iter().chain(&owned.infrastructure).flat_map(keep).collect()
+}
+
+/// What differs, in words.
+fn what(own: &[Write], clones: &[Write]) -> Vec<&'static str> {
+    let touches = |path: &str| own.iter().filter_map(body).any(|body| body.pointer(path).is_some());
+    let mut what = Vec::new();
+    for (path, words) in [
+        ("/metadata/labels", "labels"),
+        ("/metadata/annotations", "annotations"),
+        ("/spec", "gates, timeouts or taints"),
+    ] {
+        if touches(path) {
+            what.push(words);
+        }
     }
-    machine
+    if !clones.is_empty() {
+        what.push("labels or annotations of its objects");
+    }
+    if what.is_empty() {
+        what.push("owners of its fields");
+    }
+    what
+}
+
+fn body(write: &Write) -> Option<&Value> {
+    match write {
+        Write::Patch { body, .. } | Write::Apply { body, .. } => Some(body),
+        _ => None,
+    }
+}
+
+fn written(machine: Machine, write: &Write) -> Machine {
+    let Some(body) = body(write) else { return machine };
+    let Ok(mut value) = serde_json::to_value(&machine) else { return machine };
+    merge::apply(&mut value, body);
+    serde_json::from_value(value).unwrap_or(machine)
 }
 
 /// A Machine on its way out takes timeouts and taints only.
@@ -109,28 +107,4 @@ fn merge_timeouts(deletion: &mut MachineDeletion, wanted: &MachineDeletion) {
     if wanted.node_deletion_timeout_seconds.is_some() {
         deletion.node_deletion_timeout_seconds = wanted.node_deletion_timeout_seconds;
     }
-}
-
-/// Labels and annotations that the object lacks or has differently; `None` when it has them all.
-fn metadata_patch(
-    observed: &Observed,
-    labels: &BTreeMap<String, String>,
-    annotations: &BTreeMap<String, String>,
-) -> Option<Value> {
-    let mut metadata = Map::new();
-    for (field, wanted, found) in [
-        ("labels", desired::labels(observed), labels),
-        ("annotations", desired::template_annotations(observed), annotations),
-    ] {
-        let lacking: BTreeMap<_, _> = wanted.into_iter().filter(|(k, v)| found.get(k) != Some(v)).collect();
-        if !lacking.is_empty() {
-            metadata.insert(field.to_owned(), json!(lacking));
-        }
-    }
-    (!metadata.is_empty()).then(|| json!({ "metadata": metadata }))
-}
-
-fn strings(value: &Value) -> BTreeMap<String, String> {
-    let pairs = value.as_object().into_iter().flatten();
-    pairs.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
 }

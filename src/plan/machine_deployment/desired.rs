@@ -1,8 +1,9 @@
 //! MachineSets as the deployment wants them stored, replicas aside. Pure.
 //! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_sync.go`
 //! (`computeDesiredMachineSet`), v1.14.0 (MD-D1).
-//! Intended difference: labels and annotations that the deployment no longer has stay on a MachineSet's
-//! own metadata (upstream's server-side apply removes them); its template's are replaced whole.
+//! Intended differences: of the finalizers only the own one is applied (upstream repeats those that it read); the
+//! selector and the template get the label of the Cluster, as a MachineSet gives itself: both would write it in turn
+//! on a server without upstream's defaulting.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +40,6 @@ pub(super) fn new_set(
     let mut set = MachineSet::default();
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     set.metadata.name = Some(with_suffix(name, suffix));
-    set.metadata.namespace.clone_from(&deployment.metadata.namespace);
-    set.metadata.finalizers = Some(vec![names::finalizer::MACHINE_SET.to_owned()]);
     set.spec.template.spec = deployment.spec.template.spec.clone();
     let hash = format!("{}-{suffix}", template_hash(&deployment.spec.template));
     fill(&mut set, deployment, &hash);
@@ -48,7 +47,7 @@ pub(super) fn new_set(
     set
 }
 
-/// The MachineSet that carries the template now.
+/// What belongs to the deployment of the MachineSet that carries the template now.
 pub(super) fn current_set(
     deployment: &MachineDeployment,
     live: &MachineSet,
@@ -59,7 +58,7 @@ pub(super) fn current_set(
     set
 }
 
-/// A MachineSet on its way out; it makes no Machines under `OnDelete`.
+/// The same of a MachineSet on its way out; it makes no Machines under `OnDelete`.
 pub(super) fn old_set(deployment: &MachineDeployment, live: &MachineSet) -> MachineSet {
     let mut set = kept(deployment, live);
     let create = if is_on_delete(deployment) { "true" } else { "false" };
@@ -68,7 +67,14 @@ pub(super) fn old_set(deployment: &MachineDeployment, live: &MachineSet) -> Mach
 }
 
 fn kept(deployment: &MachineDeployment, live: &MachineSet) -> MachineSet {
-    let mut set = live.clone();
+    let mut set = MachineSet::default();
+    set.metadata.name.clone_from(&live.metadata.name);
+    set.spec.template.spec = live.spec.template.spec.clone();
+    for key in [keys::REVISION, keys::REVISION_HISTORY] {
+        if let Some(value) = annotation(live, key) {
+            annotate(&mut set, key, value.to_owned());
+        }
+    }
     let hash = crate::api::key::label(live, label::MACHINE_TEMPLATE_HASH).unwrap_or_default().to_owned();
     fill(&mut set, deployment, &hash);
     set
@@ -78,15 +84,17 @@ fn kept(deployment: &MachineDeployment, live: &MachineSet) -> MachineSet {
 fn fill(set: &mut MachineSet, deployment: &MachineDeployment, hash: &str) {
     let template = deployment.spec.template.metadata.clone().unwrap_or_default();
     let hash_label = (label::MACHINE_TEMPLATE_HASH.to_owned(), hash.to_owned());
+    let cluster_label = (label::CLUSTER_NAME.to_owned(), deployment.spec.cluster_name.clone());
     let mut template_labels = template.labels.clone();
-    template_labels.extend([hash_label.clone()]);
+    template_labels.extend([hash_label.clone(), cluster_label.clone()]);
 
+    set.metadata.namespace.clone_from(&deployment.metadata.namespace);
+    set.metadata.finalizers = Some(vec![names::finalizer::MACHINE_SET.to_owned()]);
     set.metadata.owner_references = Some(vec![owner(deployment, true)]);
     let labels = set.metadata.labels.get_or_insert_default();
     labels.extend(template_labels.clone());
     let name = deployment.metadata.name.clone().unwrap_or_default();
     labels.insert(label::DEPLOYMENT_NAME.to_owned(), name);
-    labels.insert(label::CLUSTER_NAME.to_owned(), deployment.spec.cluster_name.clone());
     set.metadata.annotations.get_or_insert_default().extend(passed_on(deployment));
 
     let replicas = deployment.spec.replicas.unwrap_or(1);
@@ -98,7 +106,7 @@ fn fill(set: &mut MachineSet, deployment: &MachineDeployment, hash: &str) {
     spec.deletion.clone_from(&deployment.spec.deletion);
     spec.machine_naming.clone_from(&deployment.spec.machine_naming);
     spec.selector = deployment.spec.selector.clone();
-    spec.selector.match_labels.get_or_insert_default().extend([hash_label]);
+    spec.selector.match_labels.get_or_insert_default().extend([hash_label, cluster_label]);
     spec.template.metadata =
         Some(TemplateMeta { annotations: template.annotations, labels: template_labels });
     let wanted = &deployment.spec.template.spec;

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::evidence::Evidence;
-use super::{Plan, Rule, Write, ownership};
+use super::{Plan, Rule, Step, Write, field_owners, ownership};
 use crate::api::key::{ObjectKey, ObjectRef, annotation};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
-use crate::api::names;
+use crate::api::names::{self, manager};
 use crate::status::machine_deployment::{is_on_delete, is_rolling_update, max_surge, max_unavailable};
 use crate::time::Timestamp;
 use identify::{Identified, identify};
@@ -251,20 +251,35 @@ fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, 
         let why = create_reason.unwrap_or("no MachineSet matches the template").to_owned();
         let message =
             format!("Created MachineSet {} with {} replicas", ObjectKey::of(&after), share.replicas());
-        plan.step(Write::create(&after), Why::NewSet(why.clone()));
+        plan.step(field_owners::create(&after, manager::MACHINE_DEPLOYMENT), Why::NewSet(why.clone()));
         plan.step(event("SuccessfulCreate", message), Why::NewSet(why));
         return;
     };
-    let Some(patch) = Write::difference(live.as_ref(), &after) else { return };
-    if share.replicas() == share.spec {
-        plan.step(patch, Why::Propagation);
+    if live.metadata.deletion_timestamp.is_some() {
         return;
+    }
+    let is_scaled = share.replicas() != share.spec;
+    let is_paused = observed.deployment.spec.paused == Some(true);
+    if is_paused {
+        after.spec.replicas = live.spec.replicas;
+    }
+    let mut writes = field_owners::keep(live.as_ref(), &after, manager::MACHINE_DEPLOYMENT);
+    if !is_scaled || is_paused {
+        plan.steps.extend(Step::of(std::mem::take(&mut writes), Why::Propagation));
+    }
+    if !is_scaled {
+        return;
+    }
+    if is_paused {
+        // As upstream, which scales by a patch while paused.
+        let body = json!({ "spec": { "replicas": share.replicas() } });
+        writes.push(Write::Patch { object: ObjectRef::of(live.as_ref()), body });
     }
     let because = Why::Replicas(share.notes.join(", "));
     let direction = if share.replicas() < share.spec { "down" } else { "up" };
     let message =
         format!("Scaled {direction} MachineSet {}: {} -> {}", share.name(), share.spec, share.replicas());
-    plan.step(patch, because.clone());
+    plan.steps.extend(Step::of(writes, because.clone()));
     plan.step(event("SuccessfulScale", message), because);
 }
 

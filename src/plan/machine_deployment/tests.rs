@@ -84,7 +84,9 @@ impl World {
                     set.metadata.creation_timestamp = Some(to_k8s(self.now));
                     self.sets.push(set);
                 }
-                Write::Patch { object, body } if object.gvk.kind == "MachineSet" => {
+                Write::Patch { object, body } | Write::Apply { object, body, .. }
+                    if object.gvk.kind == "MachineSet" =>
+                {
                     let set = self
                         .sets
                         .iter_mut()

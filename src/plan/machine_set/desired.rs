@@ -1,8 +1,10 @@
 //! Machines as their MachineSet wants them, and the objects made with them. Pure.
 //! Source: cluster-api `core/reconcilers/machineset/machineset_controller.go` (`computeDesiredMachine`),
 //! v1.14.0 (MS-D1, MS-3).
-//! Intended difference: labels and annotations that the template no longer has stay on existing
-//! Machines (upstream's server-side apply removes them).
+//! Intended difference: of the finalizers only the own one is applied (upstream repeats those that it read, and so
+//! can put back one that was just taken away).
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -43,22 +45,16 @@ pub(super) fn new_machine(
     let name = machine_name(naming, &variables, suffix)?;
     let key = ObjectKey::new(set.metadata.namespace.clone().unwrap_or_default(), &name);
 
-    let mut machine = Machine { spec: set.spec.template.spec.clone(), ..Machine::default() };
-    machine.metadata.name = Some(name.clone());
-    machine.metadata.namespace.clone_from(&set.metadata.namespace);
-    machine.metadata.finalizers = Some(vec![names::finalizer::MACHINE.to_owned()]);
-    machine.metadata.owner_references = Some(vec![owner(set, true)]);
-    follow(&mut machine, set);
+    let mut machine = owned(set, Some(name.clone()));
 
     let clone = |template: &Value| {
-        let template_meta = set.spec.template.metadata.clone().unwrap_or_default();
         clone_of(
             template,
             &Made {
                 key: key.clone(),
                 cluster_name: &set.spec.cluster_name,
-                labels: machine.metadata.labels.clone().unwrap_or_default(),
-                annotations: template_meta.annotations,
+                labels: machine_labels(set),
+                annotations: machine_annotations(set),
                 owner: owner(set, true),
             },
         )
@@ -82,34 +78,52 @@ fn reference_to(template: &ContractRef, name: &str) -> ContractRef {
     }
 }
 
-/// An existing Machine with everything that follows its MachineSet without being replaced. One in
-/// deletion follows only in what still matters to it.
-pub(super) fn synced(live: &Machine, set: &MachineSet) -> Machine {
-    let mut machine = live.clone();
-    if live.metadata.deletion_timestamp.is_some() {
-        in_place(&mut machine, set);
-        let deletion = machine.spec.deletion.get_or_insert_with(MachineDeletion::default);
-        deletion.node_deletion_timeout_seconds.get_or_insert(NODE_DELETION_TIMEOUT_S);
-    } else {
-        follow(&mut machine, set);
-    }
+/// What of an existing Machine belongs to its MachineSet: everything that follows it without a replacement, and
+/// what the Machine was made with.
+pub(super) fn kept(live: &Machine, set: &MachineSet) -> Machine {
+    let mut machine = owned(set, live.metadata.name.clone());
+    machine.spec.bootstrap.config_ref.clone_from(&live.spec.bootstrap.config_ref);
+    machine.spec.infrastructure_ref.clone_from(&live.spec.infrastructure_ref);
+    machine.spec.version.clone_from(&live.spec.version);
+    machine.spec.failure_domain.clone_from(&live.spec.failure_domain);
     machine
 }
 
-fn follow(machine: &mut Machine, set: &MachineSet) {
-    in_place(machine, set);
+/// A Machine in deletion follows only in what still matters to it.
+pub(super) fn leaving(live: &Machine, set: &MachineSet) -> Machine {
+    let mut machine = live.clone();
+    in_place(&mut machine, set);
+    let deletion = machine.spec.deletion.get_or_insert_with(MachineDeletion::default);
+    deletion.node_deletion_timeout_seconds.get_or_insert(NODE_DELETION_TIMEOUT_S);
+    machine
+}
+
+fn owned(set: &MachineSet, name: Option<String>) -> Machine {
+    let mut machine = Machine { spec: set.spec.template.spec.clone(), ..Machine::default() };
+    machine.metadata.name = name;
+    machine.metadata.namespace.clone_from(&set.metadata.namespace);
+    machine.metadata.finalizers = Some(vec![names::finalizer::MACHINE.to_owned()]);
+    machine.metadata.owner_references = Some(vec![owner(set, true)]);
+    machine.metadata.labels = Some(machine_labels(set));
+    machine.metadata.annotations = Some(machine_annotations(set)).filter(|all| !all.is_empty());
     machine.spec.cluster_name.clone_from(&set.spec.cluster_name);
-    let template = set.spec.template.metadata.clone().unwrap_or_default();
-    let own = machine.metadata.labels.get_or_insert_default();
-    own.extend(template.labels);
-    own.insert(labels::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
-    own.insert(labels::SET_NAME.to_owned(), label_value(set_name(set)));
+    machine
+}
+
+/// Labels of a Machine and of the objects behind it.
+pub(super) fn machine_labels(set: &MachineSet) -> BTreeMap<String, String> {
+    let mut all = set.spec.template.metadata.clone().unwrap_or_default().labels;
+    all.insert(labels::CLUSTER_NAME.to_owned(), set.spec.cluster_name.clone());
+    all.insert(labels::SET_NAME.to_owned(), label_value(set_name(set)));
     if let Some(deployment) = label(set, labels::DEPLOYMENT_NAME) {
-        own.insert(labels::DEPLOYMENT_NAME.to_owned(), deployment.to_owned());
+        all.insert(labels::DEPLOYMENT_NAME.to_owned(), deployment.to_owned());
     }
-    if !template.annotations.is_empty() {
-        machine.metadata.annotations.get_or_insert_default().extend(template.annotations);
-    }
+    all
+}
+
+/// Annotations of a Machine and of the objects behind it.
+pub(super) fn machine_annotations(set: &MachineSet) -> BTreeMap<String, String> {
+    set.spec.template.metadata.clone().unwrap_or_default().annotations
 }
 
 fn in_place(machine: &mut Machine, set: &MachineSet) {

@@ -16,12 +16,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::evidence::{Evidence, Subject};
-use super::{Plan, Rule, Write, ownership};
+use super::{Plan, Rule, Step, Write, field_owners, ownership};
 use crate::api::key::{ObjectKey, ObjectRef, annotation};
 use crate::api::machine::Machine;
 use crate::api::machine_set::{MachineSet, MachineSetStatus};
-use crate::api::names;
-use crate::status::contract::reference_to;
+use crate::api::names::{self, manager};
+use crate::status::contract::External;
 use crate::status::machine_set::{self as judged, is_pending_acknowledge};
 use crate::time::Timestamp;
 use preflight::Preflight;
@@ -39,6 +39,8 @@ pub struct Observed {
     pub set: MachineSet,
     /// Those it controls, deleting ones included.
     pub machines: Vec<Arc<Machine>>,
+    /// Infrastructure and bootstrap configuration of each Machine, in the same order.
+    pub clones: Vec<[External; 2]>,
     /// The whole template objects. `None`: missing, or (bootstrap) not referred to.
     pub infrastructure_template: Option<Value>,
     pub bootstrap_template: Option<Value>,
@@ -215,11 +217,22 @@ fn is_creation_disabled(set: &MachineSet) -> bool {
     annotation(set, names::annotation::DISABLE_MACHINE_CREATE) == Some("true")
 }
 
+/// MS-3: Machines, and the labels and annotations of the objects behind them.
 fn keep_in_step(observed: &Observed, plan: &mut Plan) {
-    for machine in &observed.machines {
-        let after = desired::synced(machine, &observed.set);
-        if let Some(patch) = Write::difference(machine.as_ref(), &after) {
-            plan.step(patch, Why::Propagation);
+    let set = &observed.set;
+    let (labels, annotations) = (desired::machine_labels(set), desired::machine_annotations(set));
+    for (index, machine) in observed.machines.iter().enumerate() {
+        if machine.metadata.deletion_timestamp.is_some() {
+            let patch = Write::difference(machine.as_ref(), &desired::leaving(machine, set));
+            plan.steps.extend(patch.map(|patch| Step::new(patch, Why::Propagation)));
+            continue;
+        }
+        let writes = field_owners::keep(machine.as_ref(), &desired::kept(machine, set), manager::MACHINE_SET);
+        plan.steps.extend(Step::of(writes, Why::Propagation));
+        for clone in observed.clones.get(index).into_iter().flatten().filter_map(External::found) {
+            let metadata = manager::MACHINE_SET_METADATA;
+            let writes = field_owners::keep_metadata(clone.content(), &labels, &annotations, metadata);
+            plan.steps.extend(Step::of(writes, Why::Propagation));
         }
     }
 }
@@ -256,13 +269,15 @@ fn make_one(
     plan: &mut Plan,
 ) -> Result<(), Why> {
     let made = desired::new_machine(observed, template, suffix).map_err(|e| Why::Naming(e.to_string()))?;
-    if let Some(config) = made.bootstrap {
-        plan.step(Write::Create { object: reference_to(&config), content: config }, because.clone());
+    let set = &observed.set;
+    let (labels, annotations) = (desired::machine_labels(set), desired::machine_annotations(set));
+    let (all, metadata) = (manager::MACHINE_SET, manager::MACHINE_SET_METADATA);
+    for clone in made.bootstrap.into_iter().chain([made.infrastructure]) {
+        let writes = field_owners::create_clone(clone, all, metadata, &labels, &annotations);
+        plan.steps.extend(Step::of(writes.into(), because.clone()));
     }
-    let object = reference_to(&made.infrastructure);
-    plan.step(Write::Create { object, content: made.infrastructure }, because.clone());
     let message = format!("Created Machine {:?}", ObjectKey::of(&made.machine).name);
-    plan.step(Write::create(&made.machine), because.clone());
+    plan.step(field_owners::create(&made.machine, all), because.clone());
     event(observed, "SuccessfulCreate", message, because.clone(), plan);
     Ok(())
 }

@@ -43,6 +43,7 @@ fn observed(replicas: i32, machines: Vec<Machine>) -> Observed {
     Observed {
         set,
         machines: machines.into_iter().map(Arc::new).collect(),
+        clones: Vec::new(),
         infrastructure_template: Some(template("DevMachineTemplate", names::INFRASTRUCTURE_GROUP)),
         bootstrap_template: Some(template("KubeadmConfigTemplate", names::BOOTSTRAP_GROUP)),
         missing_templates: Vec::new(),
@@ -63,7 +64,12 @@ fn machine(name: &str, age_days: i64) -> Machine {
     machine.status =
         Some(MachineStatus { node_ref: Some(NodeRef { name: name.into() }), ..MachineStatus::default() });
     let set = observed(0, Vec::new()).set;
-    desired::synced(&machine, &set)
+    let kept = desired::kept(&machine, &set);
+    machine.spec = kept.spec;
+    machine.metadata.labels = kept.metadata.labels;
+    machine.metadata.finalizers = kept.metadata.finalizers;
+    machine.metadata.owner_references = kept.metadata.owner_references;
+    machine
 }
 
 fn writes(plan: &Plan) -> Vec<String> {
@@ -82,7 +88,9 @@ fn a_machine_is_made_after_the_objects_it_refers_to() {
         writes(&plan),
         [
             "create KubeadmConfig ns/md-x-aaaa0",
+            "take over fields of KubeadmConfig ns/md-x-aaaa0",
             "create DevMachine ns/md-x-aaaa0",
+            "take over fields of DevMachine ns/md-x-aaaa0",
             "create Machine ns/md-x-aaaa0"
         ]
     );
@@ -151,7 +159,7 @@ fn template_changes_reach_existing_machines() {
     let mut given = observed(1, vec![machine("a", 1)]);
     assert_eq!(writes(&plan(&given, now())), Vec::<String>::new());
     given.set.spec.template.spec.min_ready_seconds = Some(30);
-    assert_eq!(writes(&plan(&given, now())), ["patch Machine ns/a"]);
+    assert_eq!(writes(&plan(&given, now())), ["apply Machine ns/a"]);
 }
 
 #[test]

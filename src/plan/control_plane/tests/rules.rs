@@ -168,7 +168,7 @@ fn labels_gates_and_timeouts_change_in_place() {
         "update Machine m1 in place: labels, labels or annotations of its objects differ from the template"
     );
     assert_eq!(syncs.len(), 3);
-    let Some(Write::Patch { body, .. }) = plan.steps[0].writes.get(1) else { unreachable!("checked above") };
+    let Some(Write::Apply { body, .. }) = plan.steps[0].writes.get(1) else { unreachable!("checked above") };
     assert_eq!(*body, json!({ "metadata": { "labels": { "team": "a" } } }));
 }
 

@@ -232,13 +232,14 @@ impl World {
         assert!(!step.writes.is_empty(), "nothing is written for: {step}");
         for write in &step.writes {
             match write {
-                Write::Create { object, content } => self.create(object, content),
+                Write::Create { object, content, .. } => self.create(object, content),
+                Write::Handover { .. } => {}
                 Write::Delete { object } => {
                     let now = to_k8s(self.now);
                     let owned = self.machine(&object.key.name);
                     owned.machine.metadata.deletion_timestamp.get_or_insert(now);
                 }
-                Write::Patch { object, body } => self.patch(object, body),
+                Write::Patch { object, body } | Write::Apply { object, body, .. } => self.patch(object, body),
                 Write::MachineCondition { machine, type_, condition } => {
                     let now = self.now;
                     let owned = self.machine(&machine.key.name);
