@@ -60,7 +60,8 @@ pub struct ScreenArgs {
     /// Keymap by name: a built-in one, or a file in the configuration directory's `keymaps`
     #[arg(long, global = true, value_name = "NAME", env = "CAPSTAN_KEYMAP")]
     pub keymap: Option<String>,
-    /// Only ASCII characters, also for borders and glyphs
+    /// Only ASCII characters, also for borders and glyphs; so too where LC_ALL, LC_CTYPE or LANG name a charset other
+    /// than UTF-8
     #[arg(long, global = true)]
     pub ascii: bool,
     /// Colours to use

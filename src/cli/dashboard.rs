@@ -13,15 +13,7 @@ use crate::time::Clock;
 use crate::tui::{self, Exit, Options, Session, SourceHandle, Tier};
 
 use super::args::{ColorArg, ConnectArgs, ScreenArgs};
-use super::paths;
-
-/// Who asks for actions, as the operating system knows them.
-#[must_use]
-pub fn user() -> String {
-    let names =
-        ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
-    names.unwrap_or_else(|| "unknown".to_owned())
-}
+use super::{paths, person};
 
 /// Shows `connection` until somebody leaves.
 ///
@@ -45,13 +37,13 @@ pub async fn show(
     };
     let id = SourceId(0);
     let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
-    let executor = Executor::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), user());
+    let executor = Executor::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), person::user());
     let handle = SourceHandle { source: Some(source), executor: Some(executor) };
     let options = Options {
         session,
         theme: screen.theme.clone().unwrap_or_else(|| "default".to_owned()),
         keymap: screen.keymap.clone().unwrap_or_else(|| "default".to_owned()),
-        ascii: screen.ascii,
+        ascii: screen.ascii || person::is_locale_plain(|name| std::env::var(name).ok()),
         tier: tier(screen.color),
         config_dir: paths::config_dir().ok(),
         clock,

@@ -16,6 +16,7 @@ mod log;
 pub mod memory;
 pub mod output;
 pub mod paths;
+mod person;
 pub mod plan;
 pub mod server;
 pub mod status_compute;
@@ -232,7 +233,7 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
     };
     let connection = connect(&options(&cli.connect)).await?;
     let request = Request { target: target::parse(&args.target, &connection.namespace)?, action };
-    let executor = Executor::new(connection, Journal::at(paths::journal()?), clock, dashboard::user());
+    let executor = Executor::new(connection, Journal::at(paths::journal()?), clock, person::user());
     let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
     act::act(&executor, request, &args.confirm, &mut out, &mut answers).await?;
     Ok(ExitCode::SUCCESS)
