@@ -36,7 +36,7 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         related_objects_unreadable(related),
         rollout_in_progress(action, related),
         rollout_scheduled(action, related, now),
-        rollout_moment_in_the_past(action, now),
+        rollout_moment_in_the_past(action, related, now),
         replicas_managed_by_topology(action, related),
         quorum_lost_by_scaling_down(action, related),
         version_goes_back(action, related),
@@ -141,15 +141,21 @@ fn rollout_scheduled(action: &Action, related: &Related, now: Timestamp) -> Opti
     )
 }
 
-fn rollout_moment_in_the_past(action: &Action, now: Timestamp) -> Option<Finding> {
-    match action {
-        Action::RolloutAfter { at } if *at <= now => finding(
-            Severity::Warning,
-            "moment-in-the-past",
-            "that moment has passed: Machines created before it are replaced at once",
-        ),
-        _ => None,
+fn rollout_moment_in_the_past(action: &Action, related: &Related, now: Timestamp) -> Option<Finding> {
+    let Action::RolloutAfter { at } = action else { return None };
+    if *at > now {
+        return None;
     }
+    let created =
+        |machine: &&Value| machine["metadata"]["creationTimestamp"].as_str().and_then(time::parse_rfc3339);
+    let older = related.own_machines().map(|own| own.iter().filter_map(created).filter(|c| c < at).count());
+    let (severity, what) = match older {
+        Some(0) => (Severity::Note, "none of its Machines is older, so none is replaced".to_owned()),
+        Some(1) => (Severity::Warning, "1 Machine is older and is replaced at once".to_owned()),
+        Some(n) => (Severity::Warning, format!("{n} Machines are older and are replaced at once")),
+        None => (Severity::Warning, "Machines created before it are replaced at once".to_owned()),
+    };
+    finding(severity, "moment-in-the-past", format!("that moment has passed: {what}"))
 }
 
 fn replicas_managed_by_topology(action: &Action, related: &Related) -> Option<Finding> {
@@ -316,6 +322,28 @@ mod tests {
         assert_eq!(rules(&scale(1), &cp), [(Severity::Warning, "fewer-members")]);
         let text = findings(&scale(1), &cp, now()).remove(0).text;
         assert!(text.ends_with("etcd survives the loss of no member (now the loss of 1 member)"), "{text}");
+    }
+
+    /// It warned that Machines are replaced at once where there was none to replace.
+    #[test]
+    fn a_moment_in_the_past_counts_older_machines() {
+        let mut place = related(json!({"kind": "MachineDeployment", "metadata": {"name": "md"}, "spec": {}}));
+        let of = |deployment: &str, created: &str| json!({"kind": "Machine", "metadata": {"creationTimestamp": created, "labels": {label::DEPLOYMENT_NAME: deployment}}});
+        place.machines = Some(vec![of("md", "2026-11-20T08:00:00Z"), of("other", "2026-11-01T00:00:00Z")]);
+        for (at, severity, part) in [
+            ("2026-11-20T07:00:00Z", Severity::Note, "none of its Machines is older"),
+            ("2026-11-20T08:00:00Z", Severity::Note, "none of its Machines is older"),
+            ("2026-11-20T09:00:00Z", Severity::Warning, "1 Machine is older"),
+        ] {
+            let at = time::parse_rfc3339(at).expect("a moment");
+            let found = findings(&Action::RolloutAfter { at }, &place, now());
+            let [one] = found.as_slice() else { panic!("{found:?}") };
+            assert_eq!((one.severity, one.rule), (severity, "moment-in-the-past"));
+            assert!(one.text.contains(part), "{}", one.text);
+        }
+        let later =
+            Action::RolloutAfter { at: time::parse_rfc3339("2026-11-21T00:00:00Z").expect("a moment") };
+        assert_eq!(rules(&later, &place), []);
     }
 
     #[test]

@@ -48,6 +48,15 @@ impl Related {
         Some(machines.iter().filter(|m| !m["metadata"]["labels"][label::CONTROL_PLANE].is_null()).collect())
     }
 
+    /// The Machines that a rollout of the object replaces.
+    pub(super) fn own_machines(&self) -> Option<Vec<&Value>> {
+        if self.kind() == "KubeadmControlPlane" {
+            return self.control_plane_machines();
+        }
+        let (machines, name) = (self.machines.as_ref()?, &self.object["metadata"]["name"]);
+        Some(machines.iter().filter(|m| m["metadata"]["labels"][label::DEPLOYMENT_NAME] == *name).collect())
+    }
+
     pub(super) fn is_control_plane_machine(&self) -> bool {
         self.kind() == "Machine" && !self.object["metadata"]["labels"][label::CONTROL_PLANE].is_null()
     }
