@@ -15,9 +15,9 @@ pub enum Risk {
 /// What a person has to answer before an action is performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// Enter, or `y`.
+    /// Enter, or `y`; in the dashboard enter twice.
     Enter,
-    /// `y`.
+    /// `y` or `yes`; in the dashboard `yes`, as letters move about there.
     Yes,
     /// The object's name.
     Name,

@@ -37,7 +37,8 @@ pub async fn show(
     };
     let id = SourceId(0);
     let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
-    let executor = Executor::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), person::user());
+    let executor =
+        Executor::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), person::user());
     let handle = SourceHandle { source: Some(source), executor: Some(executor) };
     let options = Options {
         session,

@@ -39,11 +39,13 @@ pub struct Cursor<K> {
     pub key: Option<K>,
     pub index: usize,
     pub offset: usize,
+    /// Somebody chose the item. Until then the cursor is on the first one, whichever that is.
+    chosen: bool,
 }
 
 impl<K> Default for Cursor<K> {
     fn default() -> Self {
-        Self { key: None, index: 0, offset: 0 }
+        Self { key: None, index: 0, offset: 0, chosen: false }
     }
 }
 
@@ -55,9 +57,15 @@ impl<K: Copy + PartialEq> Cursor<K> {
 
     /// Moves to `index`.
     pub fn go(&mut self, index: usize, len: usize, page: usize, key_at: impl Fn(usize) -> Option<K>) {
+        self.chosen = true;
         self.index = index.min(len.saturating_sub(1));
         self.key = key_at(self.index);
         self.show(len, page);
+    }
+
+    /// Somebody does something with the selected item: the cursor stays on it from now on.
+    pub fn choose(&mut self) {
+        self.chosen = true;
     }
 
     /// After the list changed: finds the item again and keeps it on the same line of the screen; when
@@ -69,7 +77,7 @@ impl<K: Copy + PartialEq> Cursor<K> {
         find: impl FnOnce(K) -> Option<usize>,
         key_at: impl Fn(usize) -> Option<K>,
     ) {
-        match self.key.and_then(find) {
+        match self.key.filter(|_| self.chosen).and_then(find) {
             Some(index) => {
                 let line = self.index.saturating_sub(self.offset);
                 self.index = index;
@@ -108,6 +116,14 @@ impl Scroll {
         };
     }
 
+    /// Brings `line` on screen, with what stands before it.
+    pub fn show(&mut self, line: usize, len: usize, page: usize) {
+        let first = self.clamped(len, page);
+        if !(first..first + page.max(1)).contains(&line) {
+            self.0 = Self(line.saturating_sub(page / 3)).clamped(len, page);
+        }
+    }
+
     /// The first line to draw of a text that may have become shorter.
     #[must_use]
     pub fn clamped(self, len: usize, page: usize) -> usize {
@@ -129,6 +145,9 @@ mod tests {
         let items: Vec<u32> = (0..100).collect();
         settle(&mut cursor, &items, 10);
         assert_eq!(cursor.key, Some(0));
+        settle(&mut cursor, &[7, 0, 1], 10);
+        assert_eq!((cursor.key, cursor.index), (Some(7), 0), "on top until it is moved");
+        settle(&mut cursor, &items, 10);
         cursor.go(50, 100, 10, |at| items.get(at).copied());
         assert_eq!((cursor.key, cursor.index, cursor.offset), (Some(50), 50, 41));
         let without_first: Vec<u32> = items[20..].to_vec();
@@ -147,6 +166,15 @@ mod tests {
         assert_eq!((cursor.key, cursor.index), (None, 0));
         settle(&mut cursor, &[7], 10);
         assert_eq!(cursor.key, Some(7));
+    }
+
+    #[test]
+    fn an_item_that_something_is_done_with_is_followed() {
+        let mut cursor = Cursor::default();
+        settle(&mut cursor, &[1, 2], 10);
+        cursor.choose();
+        settle(&mut cursor, &[7, 1, 2], 10);
+        assert_eq!((cursor.key, cursor.index), (Some(1), 1));
     }
 
     #[test]

@@ -165,6 +165,7 @@ fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace
         next_change_s = drawn.next_change_s;
         drawn.cursor
     });
+    model.was_drawn();
     // A verdict may turn by itself, even when no age on screen changes.
     let turns_s = model.fleet.next_due_s().map(|due_s| i64::from(due_s) - model.now.timestamp());
     pace.drawn([next_change_s, turns_s].into_iter().flatten().min());

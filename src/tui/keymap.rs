@@ -409,7 +409,7 @@ mod tests {
             for line in ["quit", "help", "prompt", "up", "down", "back"] {
                 assert!(!keymap.keys_for(Mode::Fleet, line).is_empty(), "{name} has no key for {line}");
             }
-            assert!(!keymap.keys_for(Mode::Dialog, "confirm").is_empty(), "{name}");
+            assert!(!keymap.keys_for(Mode::Dialog, "accept").is_empty(), "{name}");
         }
     }
 

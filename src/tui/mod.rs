@@ -6,6 +6,7 @@ pub mod command;
 pub mod cursor;
 pub mod effect;
 mod event_loop;
+pub mod hints;
 pub mod keymap;
 pub mod layout;
 pub mod model;

@@ -147,11 +147,35 @@ impl Model {
     /// Which bindings hold now.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        match (self.overlays.last(), self.screen()) {
-            (Some(_), _) => Mode::Dialog,
-            (None, Screen::Fleet(_)) => Mode::Fleet,
-            (None, Screen::Tree(_)) => Mode::Tree,
-            (None, Screen::Details(_)) => Mode::Details,
+        if self.overlays.is_empty() { self.screen_mode() } else { Mode::Dialog }
+    }
+
+    /// Which bindings hold on the open screen while no dialog is over it.
+    #[must_use]
+    pub fn screen_mode(&self) -> Mode {
+        match self.screen() {
+            Screen::Fleet(_) => Mode::Fleet,
+            Screen::Tree(_) => Mode::Tree,
+            Screen::Details(_) => Mode::Details,
+        }
+    }
+
+    /// What the words of the filter line narrow: help, where it is under that line, else the open screen.
+    pub fn set_filter(&mut self, words: &str) {
+        let help = self.overlays.iter_mut().rev().find_map(|overlay| match overlay {
+            Overlay::Help(help) => Some(help),
+            _ => None,
+        });
+        match help {
+            Some(help) => help.set_filter(words),
+            None => self.screen_mut().set_filter(words),
+        }
+    }
+
+    /// The picture was drawn as it is: what a person may say yes to was on the screen.
+    pub fn was_drawn(&mut self) {
+        if let Some(Overlay::Preview(preview)) = self.overlays.last_mut() {
+            preview.was_drawn(self.area);
         }
     }
 

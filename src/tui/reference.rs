@@ -60,7 +60,9 @@ pub fn keys() -> Result<String, FileError> {
          mode falls\nback to `global`. Keys one after another (`g g`) are a chord. `inherits` names the keymap to start \
          from,\nand an empty command line takes a binding away. Put files into `keymaps/` of the configuration\n\
          directory and choose one with `--keymap NAME` or `:keymap NAME`. In the command and filter line,\nkeys edit \
-         text: tab completes, up and down recall, escape leaves.\n",
+         text: tab completes, up and down recall, escape leaves. A preview is confirmed by enter twice, by\n`yes` and enter, or by \
+         the object's name and enter, as its risk is; no letter alone is a yes, and nothing is\nconfirmed before the end of the \
+         preview was on the screen.\n",
         Mode::ALL.map(|m| format!("`{}`", m.name())).join(", ")
     );
     for (name, _) in EMBEDDED {

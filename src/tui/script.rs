@@ -41,6 +41,7 @@ pub fn draw(model: &mut Model) -> Buffer {
     let area = Rect::new(0, 0, model.area.width, model.area.height);
     let mut buffer = Buffer::empty(area);
     view(model, area, &mut buffer);
+    model.was_drawn();
     buffer
 }
 

@@ -3,7 +3,7 @@
 
 use crossterm::event::{KeyEvent, KeyEventKind, MouseButton, MouseEvent, MouseEventKind};
 
-use super::command;
+use super::command::{self, Scope};
 use super::cursor::Motion;
 use super::effect::{Effect, EffectOutcome};
 use super::keymap::{KeyPress, Lookup};
@@ -70,7 +70,7 @@ fn judge_again(model: &mut Model) {
 }
 
 fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
-    model.toast = None;
+    let had_toast = model.toast.take().is_some();
     if let Some(overlay) = model.overlays.last_mut()
         && let Some(answer) = overlay.on_key(event, &model.history)
     {
@@ -85,20 +85,25 @@ fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
         }
         Lookup::Run(line) => {
             model.pending.clear();
-            run_line(model, &line)
+            let only_closes_toast = had_toast && line == "back" && model.overlays.is_empty();
+            if only_closes_toast { Vec::new() } else { run_line(model, &line) }
         }
     }
 }
 
 /// Runs a command line; what goes wrong is said on the last line of the screen.
 pub fn run_line(model: &mut Model, line: &str) -> Vec<Effect> {
-    let in_dialog = !model.overlays.is_empty();
     let outcome = command::parse(line).and_then(|call| {
-        let scope = call.command.scope;
-        if in_dialog
-            && !matches!(scope, command::Scope::Motion | command::Scope::Dialog | command::Scope::Program)
-        {
-            return Ok(Vec::new());
+        let (in_dialog, scope) = (!model.overlays.is_empty(), call.command.scope);
+        let is_for_dialogs = matches!(scope, Scope::Motion | Scope::Dialog | Scope::Program);
+        if in_dialog && !is_for_dialogs && call.command.name != "filter" {
+            return Err("not while a dialog is open; esc closes it".to_owned());
+        }
+        if let Some(why) = command::refusal(model, call.command) {
+            return Err(why);
+        }
+        if matches!(scope, Scope::Go | Scope::Object) {
+            model.screen_mut().choose();
         }
         call.command.run(model, call.argument)
     });
@@ -111,9 +116,9 @@ pub fn run_line(model: &mut Model, line: &str) -> Vec<Effect> {
 fn on_answer(model: &mut Model, answer: Answer) -> Vec<Effect> {
     match answer {
         Answer::Handled => {}
-        Answer::Filter(text) => model.screen_mut().set_filter(&text),
+        Answer::Filter(text) => model.set_filter(&text),
         Answer::CloseWithFilter(text) => {
-            model.screen_mut().set_filter(&text);
+            model.set_filter(&text);
             model.overlays.pop();
         }
         Answer::Close => {

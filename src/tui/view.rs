@@ -5,11 +5,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 
+use super::hints::hints;
 use super::keymap::Lookup;
 use super::layout::{HEIGHT_MIN, WIDTH_MIN, layout};
 use super::model::{Model, Tone};
 use super::paint::{Paint, put, put_ends};
-use super::screen::Screen;
 use super::screen::header::{self, Header};
 use super::theme::Scope;
 
@@ -80,55 +80,28 @@ fn footer(model: &Model, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
     {
         let begun = super::keymap::chord_text(&model.pending);
         for (keys, line) in follow {
-            hint(&mut spans, &format!("{begun} {keys}"), &line, paint, area);
+            hint(&mut spans, &format!("{begun} {keys}"), &line, paint, area.width);
         }
         put(buffer, area.x, area.y, &Line::from(spans), area.width);
         return;
     }
-    for (line, word) in hints(model) {
-        if let Some(keys) = model.look.keymap.keys_for(model.mode(), line).first() {
-            hint(&mut spans, keys, word, paint, area);
-        }
-    }
-    put_ends(buffer, area, &Line::from(spans), &Line::default());
+    let (here, always) = hints(model);
+    let mut last = Vec::new();
+    always.iter().for_each(|h| hint(&mut last, &h.keys, h.word, paint, area.width));
+    let last = Line::from(last);
+    let room = area.width.saturating_sub(u16::try_from(last.width()).unwrap_or(u16::MAX).saturating_add(2));
+    here.iter().for_each(|h| hint(&mut spans, &h.keys, h.word, paint, room));
+    put_ends(buffer, area, &Line::from(spans), &last);
 }
 
 /// Adds a hint as long as it fits whole.
-fn hint(spans: &mut Vec<Span<'static>>, keys: &str, word: &str, paint: &Paint<'_>, area: Rect) {
+fn hint(spans: &mut Vec<Span<'static>>, keys: &str, word: &str, paint: &Paint<'_>, room: u16) {
     let used: usize = spans.iter().map(Span::width).sum();
     let text = [format!(" {keys} "), format!("{word} ")];
     let more: usize = text.iter().map(|t| crate::text::width(t)).sum();
-    if used + more <= usize::from(area.width) {
+    if used + more <= usize::from(room) {
         let [keys, word] = text;
         spans.push(paint.span(Scope::Key, keys));
         spans.push(paint.span(Scope::KeyText, word));
     }
-}
-
-/// Command lines worth a hint on the open screen, the most useful first.
-fn hints(model: &Model) -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<(&str, &str)> = match model.screen() {
-        Screen::Fleet(_) => {
-            vec![("tree", "tree"), ("details", "details"), ("why", "why"), ("filter", "filter")]
-        }
-        Screen::Tree(_) => vec![
-            ("details", "details"),
-            ("toggle", "fold"),
-            ("why", "why"),
-            ("filter", "filter"),
-            ("objects", "objects"),
-        ],
-        Screen::Details(_) => {
-            vec![("next-tab", "next tab"), ("owner", "owner"), ("why", "why"), ("copy", "copy")]
-        }
-    };
-    all.extend([("prompt", "command"), ("help", "help")]);
-    if !model.session.read_only {
-        all.extend([("prompt scale", "scale"), ("rollout restart", "restart"), ("pause", "pause")]);
-    }
-    if model.screens.len() > 1 {
-        all.push(("back", "back"));
-    }
-    all.push(("leave", if model.screens.len() > 1 { "leave" } else { "quit" }));
-    all
 }

@@ -1,13 +1,16 @@
 //! Fleet + keys → screen text. The texts in `golden/screens` are read as documentation of what a
 //! person sees; `UPDATE_GOLDEN=1` writes them anew.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use capstan::fleet::FeedState;
+use capstan::fleet::watch::Subject;
 use capstan::forecast::{Forecast, Held, NextStep, ObjectPlan, Seen, State};
 use capstan::tui::Tier;
 use capstan::tui::command;
 use capstan::tui::effect::{Effect, EffectOutcome};
+use capstan::tui::keymap::Keymap;
 use capstan::tui::model::{Look, Model, Session};
 use capstan::tui::msg::Msg;
 use capstan::tui::plans::Reading;
@@ -40,6 +43,7 @@ const PLAIN: Eyes = Eyes {
     read_only: false,
 };
 const WIDE: Eyes = Eyes { width: 120, height: 40, ..PLAIN };
+const SMALL: Eyes = Eyes { width: 40, height: 8, ..PLAIN };
 const LARGE: Eyes = Eyes { width: 200, height: 50, ..PLAIN };
 
 fn model(eyes: Eyes, deltas: Vec<capstan::fleet::Delta>) -> Model {
@@ -92,6 +96,12 @@ fn every_screen_looks_as_recorded() {
         ("details-machine-80x24", PLAIN, "w"),
         ("details-cluster-120x40", WIDE, "d"),
         ("help-80x24", PLAIN, "?"),
+        ("help-200x50", LARGE, "?"),
+        ("help-read-only-120x40", Eyes { read_only: true, ..WIDE }, "enter down ?"),
+        ("fleet-40x8", SMALL, ""),
+        ("tree-40x8", SMALL, "enter down"),
+        ("refused-40x8", SMALL, "s"),
+        ("help-40x24", Eyes { height: 24, ..SMALL }, "?"),
         ("command-line", PLAIN, ": \"ro\""),
         ("command-line-mistake", PLAIN, ": \"scal 3\" enter"),
         ("vim-chord", Eyes { keymap: "vim", ..PLAIN }, "g"),
@@ -407,6 +417,175 @@ fn an_action_is_asked_for_shown_and_answered() {
     }
 }
 
+/// One key of each sort: others of a sort do the same. And every key that changes something.
+fn letters() -> (Vec<String>, Vec<String>) {
+    let keymap = Keymap::load("default", None, command::check).expect("shipped");
+    let mut sorts: BTreeMap<String, String> = BTreeMap::from([("unbound".to_owned(), "x".to_owned())]);
+    let mut writes = Vec::new();
+    for (_, keys, line) in keymap.all().filter(|(_, keys, _)| keys.chars().count() == 1) {
+        let command = command::behind(line).expect("shipped keymaps name commands");
+        let sort = match (command.writes(), line) {
+            (true, _) => {
+                writes.push(keys.clone());
+                format!("writes {}", line.starts_with("prompt"))
+            }
+            (false, "filter" | "prompt") => line.to_owned(),
+            (false, _) => format!("{:?}", command.scope),
+        };
+        sorts.insert(sort, keys);
+    }
+    (sorts.into_values().collect(), writes)
+}
+
+/// In details `/` was refused, and of what one went on typing `p` paused the cluster, confirmed by `y`.
+#[test]
+fn no_three_letters_after_a_slash_change_anything() {
+    let (letters, writes) = letters();
+    assert!(
+        letters.len() >= 10 && ["p", "P", "r", "s", "v"].iter().all(|key| writes.iter().any(|w| w == key))
+    );
+    for opened in
+        ["", "enter", "enter down", "w", "d 2", "d 3", "d 4", "?", "!", "enter down \":scale 5\" enter"]
+    {
+        let mut model = sample(PLAIN);
+        let old = "this server offers Cluster API only as v1beta1";
+        update(&mut model, Msg::Fleet(vec![fixture::notice(old)]));
+        keys(&mut model, opened);
+        let before = (model.overlays.len(), model.screens.len());
+        let mut pairs: Vec<[&str; 2]> = writes.iter().map(|key| [key.as_str(), "x"]).collect();
+        pairs.extend(letters.iter().flat_map(|a| letters.iter().map(|b| [a.as_str(), b.as_str()])));
+        for [a, b] in pairs {
+            // Backspace takes the third letter away again, so that each third comes right after the two.
+            let thirds = letters.iter().flat_map(|c| [c.as_str(), "backspace"]);
+            for key in ["/", a, b].into_iter().chain(thirds).chain(["esc"]) {
+                for effect in keys(&mut model, key) {
+                    let changes = matches!(effect, Effect::Preview { .. } | Effect::Perform { .. });
+                    assert!(!changes, "{opened}: /{a}{b} and {key}: {effect:?}");
+                }
+            }
+            let after = (model.overlays.len(), model.screens.len());
+            assert_eq!(after, before, "{opened}: /{a}{b} left something open");
+        }
+    }
+}
+
+/// `s` on a Cluster opened its prompt; what was typed there was refused only at its end.
+#[test]
+fn a_refused_prompt_eats_what_is_typed_for_it() {
+    for (eyes, why) in [
+        (PLAIN, "a Cluster does not take `scale`"),
+        (Eyes { read_only: true, ..PLAIN }, "read-only: nothing can be changed from here"),
+    ] {
+        let mut model = sample(eyes);
+        assert!(keys(&mut model, "s").is_empty());
+        assert!(text(&mut model).contains(why), "{}", text(&mut model));
+        assert!(keys(&mut model, "p q d 0").is_empty());
+        assert_eq!((model.overlays.len(), model.screens.len()), (1, 1));
+        keys(&mut model, "enter");
+        assert!(model.overlays.is_empty());
+    }
+}
+
+#[test]
+fn a_text_is_searched() {
+    let mut model = sample(PLAIN);
+    let effects = keys(&mut model, "d 2");
+    let target =
+        effects.iter().find_map(|e| if let Effect::Follow(Some(t)) = e { Some(t.clone()) } else { None });
+    let lines: serde_json::Map<_, _> = (10..99).map(|n| (format!("line{n}"), n.into())).collect();
+    let object =
+        serde_json::json!({ "kind": "Cluster", "spec": lines, "status": { "Line20": "again line20" } });
+    let target = target.expect("it is followed");
+    update(
+        &mut model,
+        Msg::Done(EffectOutcome::Followed { target, subject: Subject::Object(Box::new(object)) }),
+    );
+    keys(&mut model, "/ \"line2\"");
+    golden("details-search-80x24", &text(&mut model));
+    keys(&mut model, "enter n");
+    assert!(text(&mut model).contains("find line2 2 of 11"), "{}", text(&mut model));
+    keys(&mut model, "N N");
+    let screen = text(&mut model);
+    assert!(
+        screen.contains("find line2 11 of 11") && screen.contains("status:"),
+        "round to the end: {screen}"
+    );
+    keys(&mut model, "esc");
+    assert!(!text(&mut model).contains("find") && model.screens.len() == 2, "only the search is over");
+    keys(&mut model, "/ \"Line2\" enter");
+    assert!(text(&mut model).contains("find Line2 1 of 1"), "a capital matches itself");
+    keys(&mut model, "/ \"zz\"");
+    assert!(text(&mut model).contains("find Line2zz not found"));
+    keys(&mut model, "esc esc n");
+    assert!(text(&mut model).contains("nothing is looked for; / begins"));
+}
+
+/// The first object that arrived kept the cursor, and worse ones came in above it.
+#[test]
+fn the_cursor_is_on_top_until_it_is_moved() {
+    let mut model = model(PLAIN, fixture::renewed("prod-eu-1"));
+    draw(&mut model);
+    update(&mut model, Msg::Fleet(fixture::sample()));
+    let marked = |screen: &str| screen.lines().position(|line| line.starts_with('\u{258c}'));
+    assert_eq!(marked(&text(&mut model)), Some(4));
+    keys(&mut model, "d esc");
+    let chosen = model.selected();
+    let mut later = fixture::large(5, 1);
+    later.extend(fixture::sample());
+    update(&mut model, Msg::Fleet(later));
+    model.refresh();
+    assert_eq!(model.selected(), chosen);
+}
+
+#[test]
+fn escape_on_a_line_of_notice_closes_only_the_notice() {
+    let mut model = sample(PLAIN);
+    keys(&mut model, "enter F");
+    assert!(text(&mut model).contains("only in the list of clusters"));
+    keys(&mut model, "esc");
+    assert!(!text(&mut model).contains("only in the list of clusters"));
+    assert_eq!(model.screens.len(), 2, "the tree is open still");
+    keys(&mut model, "esc");
+    assert_eq!(model.screens.len(), 1);
+}
+
+/// At 80 columns the way out was cut off behind hints that could not work.
+#[test]
+fn the_way_out_is_always_hinted() {
+    for (opened, deeper) in
+        [("", false), ("enter", true), ("enter down", true), ("d", true), ("enter / \"md\" enter", true)]
+    {
+        for width in 40..=130 {
+            let mut model = sample(Eyes { width, ..PLAIN });
+            keys(&mut model, opened);
+            let screen = text(&mut model);
+            let last = screen.lines().last().unwrap_or_default();
+            let way_out = if deeper { "? help  esc back  q leave" } else { "? help  q quit" };
+            assert!(last.ends_with(way_out), "{width} {opened}: {last}");
+        }
+    }
+}
+
+#[test]
+fn hints_and_help_name_what_works_here() {
+    let last = |model: &mut Model| text(model).lines().last().unwrap_or_default().to_owned();
+    let wide = Eyes { width: 160, ..PLAIN };
+    let mut model = sample(wide);
+    assert!(
+        !last(&mut model).contains("scale") && last(&mut model).contains("p pause"),
+        "{}",
+        last(&mut model)
+    );
+    keys(&mut model, "\":tree prod-eu-1\" enter down");
+    assert!(last(&mut model).contains("s scale  r restart"), "{}", last(&mut model));
+    let mut model = sample(Eyes { read_only: true, ..wide });
+    keys(&mut model, "\":tree prod-eu-1\" enter down");
+    assert!(!last(&mut model).contains("scale") && !last(&mut model).contains("pause"));
+    keys(&mut model, "? / \"scale\" enter");
+    let screen = text(&mut model);
+    assert!(screen.contains("(read-only: nothing can be changed") && !screen.contains("Move"), "{screen}");
+}
+
 #[test]
 fn the_pictures_in_the_documents_are_the_programs() {
     for (name, typed) in [("fleet", ""), ("tree", "\":tree edge-7\" enter"), ("details", "w")] {
@@ -432,7 +611,7 @@ proptest! {
                 Just("up"), Just("down"), Just("enter"), Just("esc"), Just("tab"), Just("left"), Just("right"),
                 Just("space"), Just("pagedown"), Just("end"), Just("home"), Just("+"), Just("-"), Just("o"), Just("w"),
                 Just("d"), Just("y"), Just("?"), Just(":"), Just("/"), Just("a"), Just("q"), Just("backspace"), Just("u"),
-                Just("F"), Just("S"), Just("ctrl-w"), Just("p"), Just("r"), Just("n"),
+                Just("F"), Just("S"), Just("ctrl-w"), Just("p"), Just("r"), Just("n"), Just("N"), Just("s"), Just("1"), Just("2"),
             ],
             0..40,
         ),

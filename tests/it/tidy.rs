@@ -146,6 +146,7 @@ const STRATA: &[Strata] = &[
             "overlay",
             "model",
             "command",
+            "hints",
             "update",
             "view",
             "script",

@@ -4,12 +4,15 @@
 
 mod act;
 mod complete;
+mod help;
 mod navigate;
 mod parse;
+mod refusal;
 mod table;
 
 pub use complete::{complete, complete_prompt};
 pub use parse::{Call, check, parse};
+pub use refusal::{behind, named, refusal};
 pub use table::TABLE;
 
 use super::effect::Effect;
@@ -30,6 +33,7 @@ pub struct Command {
     pub help: &'static str,
     pub argument: Argument,
     pub scope: Scope,
+    pub on: ScreenKind,
     pub run: Run,
 }
 
@@ -111,6 +115,28 @@ impl Scope {
             Self::Object => "Act on the selected object",
             Self::Program => "Program",
             Self::Dialog => "In a dialog",
+        }
+    }
+}
+
+/// On which screens a command does something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScreenKind {
+    Any,
+    Fleet,
+    Tree,
+    Details,
+}
+
+impl ScreenKind {
+    /// Where it is and how to get there.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Any => "everywhere",
+            Self::Fleet => "only in the list of clusters; :clusters goes there",
+            Self::Tree => "only in a tree; :tree opens one",
+            Self::Details => "only in details; :details opens them",
         }
     }
 }

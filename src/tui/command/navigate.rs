@@ -1,16 +1,16 @@
 //! Commands that move, open, show and hide. None of them leaves this program.
 
-use super::{Command, Outcome, Scope, TABLE};
+use super::Outcome;
 use crate::fleet::{Item, RowId};
 use crate::text::did_you_mean;
 use crate::tui::cursor::Motion;
 use crate::tui::effect::Effect;
-use crate::tui::keymap::Mode;
 use crate::tui::layout::layout;
 use crate::tui::model::{Model, Tone};
 use crate::tui::overlay::Overlay;
-use crate::tui::overlay::help::{self, Help};
+use crate::tui::overlay::help::Help;
 use crate::tui::overlay::prompt::Prompt;
+use crate::tui::overlay::refusal::Refusal;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::fleet::sorts;
 use crate::tui::screen::tree::{Fold, TreeScreen};
@@ -97,7 +97,7 @@ pub fn notices(model: &mut Model) -> Outcome {
 
 /// Undoes the last narrowing: the filter, else the screen.
 pub fn back(model: &mut Model) -> Outcome {
-    if model.screen().filter().is_some_and(|f| !f.is_empty()) {
+    if !model.screen().filter().is_empty() {
         model.screen_mut().set_filter("");
         return NOTHING;
     }
@@ -113,15 +113,36 @@ pub fn step(model: &mut Model, motion: Motion) -> Outcome {
     NOTHING
 }
 
-/// With words: narrows to them. Without: opens the line for them.
+/// With words: narrows a list to them, finds them in a text. Without: opens the line for them.
 pub fn filter(model: &mut Model, words: &str) -> Outcome {
-    let Some(before) = model.screen().filter().map(str::to_owned) else {
-        return Err("there is nothing to filter here".to_owned());
+    let before = match model.overlays.last() {
+        None => model.screen().filter().to_owned(),
+        Some(Overlay::Help(help)) => help.filter().to_owned(),
+        Some(_) => {
+            refuse(model, "there is nothing to search here".to_owned());
+            return NOTHING;
+        }
     };
     if words.is_empty() {
         model.overlays.push(Overlay::Prompt(Prompt::filter(&before)));
     } else {
-        model.screen_mut().set_filter(words);
+        model.set_filter(words);
+    }
+    NOTHING
+}
+
+/// A line in place of a prompt: the letters that follow act no more than they would in the prompt.
+fn refuse(model: &mut Model, why: String) {
+    model.overlays.push(Overlay::Refusal(Refusal::new(why)));
+}
+
+/// To the next place with the words that are looked for, or the one before.
+pub fn find(model: &mut Model, forward: bool) -> Outcome {
+    if model.screen().filter().is_empty() {
+        return Err("nothing is looked for; / begins".to_owned());
+    }
+    if let Screen::Details(details) = model.screen_mut() {
+        details.find(forward);
     }
     NOTHING
 }
@@ -148,9 +169,7 @@ pub fn sort_reverse(model: &mut Model) -> Outcome {
 }
 
 fn with_fleet(model: &mut Model, change: impl FnOnce(&mut crate::fleet::Sort)) -> Outcome {
-    let Screen::Fleet(fleet) = model.screen_mut() else {
-        return Err("only the list of clusters has an order; :clusters goes there".to_owned());
-    };
+    let Screen::Fleet(fleet) = model.screen_mut() else { return NOTHING };
     let mut sort = fleet.sort();
     change(&mut sort);
     fleet.set_sort(sort);
@@ -173,21 +192,18 @@ pub fn wide(model: &mut Model) -> Outcome {
 }
 
 pub fn faults(model: &mut Model) -> Outcome {
-    let Screen::Fleet(fleet) = model.screen_mut() else {
-        return Err("only the list of clusters can leave some out; :clusters goes there".to_owned());
-    };
+    let Screen::Fleet(fleet) = model.screen_mut() else { return NOTHING };
     fleet.toggle_faults();
     NOTHING
 }
 
 fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_>)) -> Outcome {
-    model.on_screen(|screen, context| match screen {
-        Screen::Tree(tree) => {
+    model.on_screen(|screen, context| {
+        if let Screen::Tree(tree) = screen {
             change(tree, context);
-            NOTHING
         }
-        _ => Err("only a tree can be folded; :tree opens one".to_owned()),
-    })
+    });
+    NOTHING
 }
 
 pub fn fold(model: &mut Model, fold: Fold) -> Outcome {
@@ -205,10 +221,9 @@ pub fn objects(model: &mut Model) -> Outcome {
 }
 
 pub fn turn(model: &mut Model, step: isize) -> Outcome {
-    let Screen::Details(details) = model.screen_mut() else {
-        return Err("only details have tabs".to_owned());
-    };
-    details.turn(step);
+    if let Screen::Details(details) = model.screen_mut() {
+        details.turn(step);
+    }
     NOTHING
 }
 
@@ -231,6 +246,13 @@ pub fn copy(model: &mut Model) -> Outcome {
 }
 
 pub fn prompt(model: &mut Model, begun: &str) -> Outcome {
+    let why = super::named(begun).and_then(|command| super::refusal(model, command));
+    if let Some(why) = why {
+        refuse(model, why);
+        return NOTHING;
+    }
+    // What is typed is meant for what is selected now.
+    model.screen_mut().choose();
     let line = if begun.is_empty() { String::new() } else { format!("{begun} ") };
     model.overlays.push(Overlay::Prompt(Prompt::command(&line)));
     super::complete_prompt(model);
@@ -242,28 +264,9 @@ pub fn help(model: &mut Model) -> Outcome {
         model.overlays.pop();
         return NOTHING;
     }
-    let mode = match model.screen() {
-        Screen::Fleet(_) => Mode::Fleet,
-        Screen::Tree(_) => Mode::Tree,
-        Screen::Details(_) => Mode::Details,
-    };
-    model.overlays.push(Overlay::Help(Help::new(mode, help_groups())));
+    let help = Help::new(super::help::groups(model));
+    model.overlays.push(Overlay::Help(help));
     NOTHING
-}
-
-/// The table as help shows it.
-fn help_groups() -> Vec<help::HelpGroup> {
-    let entry = |command: &Command| help::CommandHelp {
-        name: command.name,
-        usage: command.usage(),
-        help: command.help,
-        in_dialogs: command.scope == Scope::Dialog,
-    };
-    let group = |scope: Scope| help::HelpGroup {
-        title: scope.title(),
-        entries: TABLE.iter().filter(|command| command.scope == scope).map(entry).collect(),
-    };
-    Scope::ALL.map(group).into()
 }
 
 pub fn close(model: &mut Model) -> Outcome {

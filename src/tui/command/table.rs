@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{Argument, Command, Kind, Outcome, Run, Scope, act, navigate as go};
+use super::{Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, navigate as go};
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::tui::cursor::Motion;
 use crate::tui::model::Model;
@@ -12,7 +12,12 @@ use crate::tui::screen::tree::Fold;
 type Change = fn(&mut Model, &str) -> Outcome;
 
 const fn command(name: &'static str, scope: Scope, change: Change, help: &'static str) -> Command {
-    Command { name, aliases: &[], help, argument: Argument::None, scope, run: Run::Screen(change) }
+    let (argument, on) = (Argument::None, ScreenKind::Any);
+    Command { name, aliases: &[], help, argument, scope, on, run: Run::Screen(change) }
+}
+
+const fn only(on: ScreenKind, command: Command) -> Command {
+    Command { on, ..command }
 }
 
 const fn also(command: Command, aliases: &'static [&'static str]) -> Command {
@@ -32,7 +37,15 @@ fn action(info: &'static ActionInfo) -> Command {
     let argument =
         info.argument.name().map_or(Argument::None, |name| Argument::Required(Kind::OfAction(name)));
     let (name, aliases, help) = (info.name, info.aliases, info.help);
-    Command { name, aliases, help, argument, scope: Scope::Object, run: Run::Action(info) }
+    Command {
+        name,
+        aliases,
+        help,
+        argument,
+        scope: Scope::Object,
+        on: ScreenKind::Any,
+        run: Run::Action(info),
+    }
 }
 
 /// Every command, in the order of help.
@@ -88,40 +101,94 @@ const SCREENS: &[Command] = &[
     motion("top", |m, _| go::step(m, Motion::Top), "To the first line."),
     motion("bottom", |m, _| go::step(m, Motion::Bottom), "To the last line."),
     takes(
-        command("filter", Scope::View, go::filter, "Only lines with these words; `!word` leaves out."),
+        command(
+            "filter",
+            Scope::View,
+            go::filter,
+            "Only lines with these words, not `!word`; in a text, find them.",
+        ),
         Argument::Optional(Kind::Text),
     ),
-    takes(
-        command("sort", Scope::View, go::sort, "Order the clusters by a column."),
-        Argument::Required(Kind::Column),
+    only(
+        ScreenKind::Details,
+        command("find-next", Scope::View, |m, _| go::find(m, true), "To the next place with the words."),
     ),
-    command("sort-next", Scope::View, |m, _| go::sort_next(m), "Order by the next column."),
-    command("sort-reverse", Scope::View, |m, _| go::sort_reverse(m), "Turn the order round."),
+    only(
+        ScreenKind::Details,
+        command("find-previous", Scope::View, |m, _| go::find(m, false), "To the place before with them."),
+    ),
+    only(
+        ScreenKind::Fleet,
+        takes(
+            command("sort", Scope::View, go::sort, "Order the clusters by a column."),
+            Argument::Required(Kind::Column),
+        ),
+    ),
+    only(
+        ScreenKind::Fleet,
+        command("sort-next", Scope::View, |m, _| go::sort_next(m), "Order by the next column."),
+    ),
+    only(
+        ScreenKind::Fleet,
+        command("sort-reverse", Scope::View, |m, _| go::sort_reverse(m), "Turn the order round."),
+    ),
     command(
         "wide",
         Scope::View,
         |m, _| go::wide(m),
         "The columns of `-o wide` too, as far as they fit; or not.",
     ),
-    command("faults", Scope::View, |m, _| go::faults(m), "Only clusters that are not well, or all again."),
-    command("fold", Scope::View, |m, _| go::fold(m, Fold::Close), "Close the node, or go to its parent."),
-    command(
-        "unfold",
-        Scope::View,
-        |m, _| go::fold(m, Fold::Open),
-        "Open the node, or go to its first child.",
+    only(
+        ScreenKind::Fleet,
+        command(
+            "faults",
+            Scope::View,
+            |m, _| go::faults(m),
+            "Only clusters that are not well, or all again.",
+        ),
     ),
-    command("toggle", Scope::View, |m, _| go::fold(m, Fold::Toggle), "Open or close the node."),
-    command("fold-all", Scope::View, |m, _| go::fold_all(m, false), "Close every node."),
-    command("unfold-all", Scope::View, |m, _| go::fold_all(m, true), "Open every node."),
-    command(
-        "objects",
-        Scope::View,
-        |m, _| go::objects(m),
-        "Infrastructure and bootstrap of all Machines, or not.",
+    only(
+        ScreenKind::Tree,
+        command("fold", Scope::View, |m, _| go::fold(m, Fold::Close), "Close the node, or go to its parent."),
     ),
-    command("next-tab", Scope::View, |m, _| go::turn(m, 1), "The next tab of the details."),
-    command("previous-tab", Scope::View, |m, _| go::turn(m, -1), "The tab before."),
+    only(
+        ScreenKind::Tree,
+        command(
+            "unfold",
+            Scope::View,
+            |m, _| go::fold(m, Fold::Open),
+            "Open the node, or go to its first child.",
+        ),
+    ),
+    only(
+        ScreenKind::Tree,
+        command("toggle", Scope::View, |m, _| go::fold(m, Fold::Toggle), "Open or close the node."),
+    ),
+    only(
+        ScreenKind::Tree,
+        command("fold-all", Scope::View, |m, _| go::fold_all(m, false), "Close every node."),
+    ),
+    only(
+        ScreenKind::Tree,
+        command("unfold-all", Scope::View, |m, _| go::fold_all(m, true), "Open every node."),
+    ),
+    only(
+        ScreenKind::Tree,
+        command(
+            "objects",
+            Scope::View,
+            |m, _| go::objects(m),
+            "Infrastructure and bootstrap of all Machines, or not.",
+        ),
+    ),
+    only(
+        ScreenKind::Details,
+        command("next-tab", Scope::View, |m, _| go::turn(m, 1), "The next tab of the details."),
+    ),
+    only(
+        ScreenKind::Details,
+        command("previous-tab", Scope::View, |m, _| go::turn(m, -1), "The tab before."),
+    ),
 ];
 
 /// Commands after those that act on an object.
@@ -150,9 +217,8 @@ const PROGRAM: &[Command] = &[
     command(
         "accept",
         Scope::Dialog,
-        |m, _| act::confirm(m, false),
-        "Yes to what can break little; closes a notice.",
+        |m, _| act::accept(m),
+        "Twice: yes to what can break little. Closes a notice.",
     ),
-    command("confirm", Scope::Dialog, |m, _| act::confirm(m, true), "Yes, unless the name has to be typed."),
     command("close", Scope::Dialog, |m, _| go::close(m), "Close the dialog; nothing is done."),
 ];

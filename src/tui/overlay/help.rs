@@ -1,25 +1,42 @@
-//! Help: the commands with the keys of the loaded keymap, so that it is never stale. Must not know what a command
-//! does.
+//! Help: the command table with the keys of the loaded keymap, so that it is never stale. What does nothing on this
+//! screen, on this object or with these rights is grey, with the reason. Owns in how many columns; must not know
+//! what a command does.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::frame;
+use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Motion, Scroll};
-use crate::tui::keymap::{Keymap, Mode};
-use crate::tui::paint::Paint;
+use crate::tui::keymap::Keymap;
+use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::theme::Scope;
+
+/// Cells for the keys of a command, with a gap.
+pub const KEYS_WIDTH: usize = 14;
+const USAGE_WIDTH: usize = 20;
+/// A column of help is at least as wide.
+const COLUMN_WIDTH_MIN: usize = 70;
+const COLUMNS_MAX: usize = 3;
+const GAP: usize = 3;
+
+/// What the words on screen do not say.
+const LEGEND: [&str; 3] = [
+    "D C R A U: desired, current, ready, available, up-to-date replicas.",
+    "A verdict is never better than what is under it.",
+    "Commands without a key are in the command line; tab completes.",
+];
 
 /// One command as help shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandHelp {
-    pub name: &'static str,
-    /// With its argument.
+    pub keys: String,
+    /// The command with its argument.
     pub usage: String,
     pub help: &'static str,
-    /// It answers dialogs, whatever screen is below.
-    pub in_dialogs: bool,
+    /// Why it does nothing now.
+    pub refusal: Option<String>,
 }
 
 /// Commands that belong together, under a title.
@@ -29,106 +46,162 @@ pub struct HelpGroup {
     pub entries: Vec<CommandHelp>,
 }
 
-/// Help for one mode.
+/// Help for the open screen and what is selected there, as they were when it was opened.
 pub struct Help {
-    mode: Mode,
     groups: Vec<HelpGroup>,
+    /// Only commands with these words.
+    filter: String,
     scroll: Scroll,
-}
-
-const KEYS_WIDTH: usize = 14;
-const USAGE_WIDTH: usize = 20;
-
-/// What the words on screen do not say.
-const LEGEND: [&str; 2] = [
-    "D C R A U: desired, current, ready, available, up-to-date replicas.",
-    "A verdict is never better than what is under it.",
-];
-
-/// One line before it has colours.
-enum Part<'a> {
-    Title(&'static str),
-    /// A command with the first line of its help.
-    Command(&'a CommandHelp, String),
-    /// Further lines of the same.
-    More(String),
-    Note(&'static str),
-    Blank,
 }
 
 impl Help {
     #[must_use]
-    pub fn new(mode: Mode, groups: Vec<HelpGroup>) -> Self {
-        Self { mode, groups, scroll: Scroll::default() }
+    pub fn new(groups: Vec<HelpGroup>) -> Self {
+        Self { groups, filter: String::new(), scroll: Scroll::default() }
+    }
+
+    #[must_use]
+    pub fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    pub fn set_filter(&mut self, words: &str) {
+        self.filter = words.to_lowercase();
+        self.scroll = Scroll::default();
     }
 
     pub fn step(&mut self, motion: Motion, area: Rect) {
-        let lines = parts(&self.groups, area).len();
-        self.scroll.step(motion, lines, frame::text_height(area));
-    }
-
-    fn line(&self, part: Part<'_>, keymap: &Keymap, paint: &Paint<'_>) -> Line<'static> {
-        match part {
-            Part::Blank => Line::default(),
-            Part::Title(text) => Line::from(paint.span(Scope::OverlayTitle, text)),
-            Part::Note(text) => Line::from(paint.span(Scope::Muted, text)),
-            Part::More(text) => {
-                let indent = 2 + KEYS_WIDTH + USAGE_WIDTH;
-                Line::from(paint.span(Scope::Muted, format!("{:indent$}{text}", "")))
-            }
-            Part::Command(command, help) => {
-                let mode = if command.in_dialogs { Mode::Dialog } else { self.mode };
-                let keys = keys_of(keymap, mode, command.name);
-                Line::from(vec![
-                    paint.span(Scope::Key, format!("  {keys:<KEYS_WIDTH$}")),
-                    paint.span(Scope::Text, format!("{:<USAGE_WIDTH$}", command.usage)),
-                    paint.span(Scope::Muted, help),
-                ])
-            }
-        }
+        let height = self.columns(area, None).iter().map(Vec::len).max().unwrap_or(0);
+        self.scroll.step(motion, height, frame::text_height(area));
     }
 
     pub fn view(&self, keymap: &Keymap, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
-        let lines: Vec<Line<'static>> =
-            parts(&self.groups, area).into_iter().map(|part| self.line(part, keymap, paint)).collect();
+        let columns = self.columns(area, Some(paint));
+        let height = columns.iter().map(Vec::len).max().unwrap_or(0);
         let title = format!("help: keymap {}, theme {}", keymap.name, paint.theme.name);
         let hints = Line::from(vec![
             Span::raw(" "),
+            paint.span(Scope::Key, "/ "),
+            paint.span(Scope::KeyText, "filter  "),
             paint.span(Scope::Key, "esc "),
             paint.span(Scope::KeyText, "close "),
         ]);
-        let inside = frame::open(&title, &hints, lines.len(), paint, area, buffer);
-        frame::scrolled(&lines, self.scroll, inside, buffer);
+        let inside = frame::open(&title, &hints, height, u16::MAX, paint, area, buffer);
+        let page = usize::from(inside.height);
+        let first = self.scroll.clamped(height, page);
+        let step = (usize::from(inside.width) + GAP) / columns.len().max(1);
+        for (column, lines) in columns.iter().enumerate() {
+            let x = inside.x + u16::try_from(column * step).unwrap_or(u16::MAX).min(inside.width);
+            let width = u16::try_from(step - GAP).unwrap_or(u16::MAX).min(inside.right() - x);
+            for (y, line) in (inside.y..inside.bottom()).zip(lines.iter().skip(first)) {
+                put(buffer, x, y, line, width);
+            }
+        }
+        if first + page < height {
+            let edge = Rect { y: inside.bottom(), height: 1, ..inside };
+            frame::more_below(height - first - page, Scope::Muted, edge, paint, buffer);
+        }
+    }
+
+    /// The lines side by side: the legend first, then a block for each group, none torn apart.
+    fn columns(&self, area: Rect, paint: Option<&Paint<'_>>) -> Vec<Vec<Line<'static>>> {
+        let inside = frame::text_width(area, u16::MAX);
+        let count = ((inside + GAP) / (COLUMN_WIDTH_MIN + GAP)).clamp(1, COLUMNS_MAX);
+        let room = ((inside + GAP) / count).saturating_sub(GAP);
+        let mut blocks = Vec::new();
+        if self.filter.is_empty() {
+            blocks.push(legend(room, paint));
+        }
+        blocks.extend(self.groups.iter().map(|group| self.block(group, room, paint)));
+        blocks.retain(|block| !block.is_empty());
+        let height = blocks.iter().map(|block| block.len() + 1).sum::<usize>().div_ceil(count);
+        let mut columns: Vec<Vec<Line<'static>>> = vec![Vec::new()];
+        for block in blocks {
+            let used = columns.last().map_or(0, Vec::len);
+            if used > 0 && used + block.len() > height && columns.len() < count {
+                columns.push(Vec::new());
+            }
+            if let Some(column) = columns.last_mut() {
+                if !column.is_empty() {
+                    column.push(Line::default());
+                }
+                column.extend(block);
+            }
+        }
+        if columns == [Vec::new()] {
+            columns[0].push(styled(
+                paint,
+                Scope::Muted,
+                "no command with these words has a key here".to_owned(),
+            ));
+        }
+        columns
+    }
+
+    /// A group of commands under its title; empty without any.
+    fn block(&self, group: &HelpGroup, room: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        for entry in group.entries.iter().filter(|entry| entry.has(&self.filter)) {
+            if lines.is_empty() {
+                lines.push(styled(paint, Scope::OverlayTitle, group.title.to_owned()));
+            }
+            lines.extend(entry.lines(room, paint));
+        }
+        lines
     }
 }
 
-fn parts(groups: &[HelpGroup], area: Rect) -> Vec<Part<'_>> {
-    let room = frame::text_width(area).saturating_sub(2 + KEYS_WIDTH + USAGE_WIDTH).max(10);
-    let mut parts = Vec::new();
-    for group in groups {
-        parts.push(Part::Title(group.title));
-        for command in &group.entries {
-            let mut lines = crate::text::wrap(command.help, room).into_iter();
-            parts.push(Part::Command(command, lines.next().unwrap_or_default()));
-            parts.extend(lines.map(Part::More));
-        }
-        parts.push(Part::Blank);
+impl CommandHelp {
+    fn has(&self, words: &str) -> bool {
+        let text = format!("{} {} {}", self.keys, self.usage, self.help).to_lowercase();
+        words.split_whitespace().all(|word| text.contains(word))
     }
-    parts.extend(LEGEND.map(Part::Note));
-    parts
+
+    fn lines(&self, room: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
+        let indent = 2 + KEYS_WIDTH + USAGE_WIDTH;
+        let words = self.refusal.as_ref().map_or_else(|| self.help.to_owned(), |why| format!("({why})"));
+        let (key, usage) = match self.refusal {
+            None => (Scope::Key, Scope::Text),
+            Some(_) => (Scope::Muted, Scope::Muted),
+        };
+        let parts = crate::text::wrap(&words, room.saturating_sub(indent).max(10));
+        let line = |(at, part): (usize, String)| {
+            let mut line = Line::default();
+            if at == 0 {
+                line.extend(styled(paint, key, format!("  {:<KEYS_WIDTH$}", self.keys)));
+                line.extend(styled(paint, usage, format!("{:<USAGE_WIDTH$}", self.usage)));
+            } else {
+                line.extend(styled(paint, Scope::Muted, " ".repeat(indent)));
+            }
+            line.extend(styled(paint, Scope::Muted, part));
+            line
+        };
+        parts.into_iter().enumerate().map(line).collect()
+    }
 }
 
-/// The keys of a command, bare or with its line begun in the prompt.
-fn keys_of(keymap: &Keymap, mode: Mode, name: &str) -> String {
-    let mut keys = keymap.keys_for(mode, name);
-    keys.extend(keymap.keys_for(mode, &format!("prompt {name}")));
-    let mut text = String::new();
-    for key in keys {
-        let more = if text.is_empty() { key } else { format!("{text}, {key}") };
-        // As many as fit: each is another way to the same.
-        if more.len() < KEYS_WIDTH {
-            text = more;
-        }
+fn styled(paint: Option<&Paint<'_>>, scope: Scope, text: String) -> Line<'static> {
+    match paint {
+        Some(paint) => Line::from(paint.span(scope, text)),
+        None => Line::from(text),
     }
-    text
+}
+
+/// What glyphs and letters on the screens mean.
+fn legend(room: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
+    let mut lines = vec![styled(paint, Scope::OverlayTitle, "Reading the screen".to_owned())];
+    let mut verdicts = Line::default();
+    let all = [Verdict::Ok, Verdict::Progressing, Verdict::Unknown, Verdict::Degraded, Verdict::Blocked];
+    for verdict in all {
+        let glyph = paint.map_or("?", |p| p.verdict_glyph(verdict));
+        let part = styled(paint, verdict_scope(verdict), format!("  {glyph} {}", verdict.word()));
+        if verdicts.width() + part.width() > room {
+            lines.push(std::mem::take(&mut verdicts));
+        }
+        verdicts.extend(part);
+    }
+    lines.push(verdicts);
+    let words = LEGEND.iter().flat_map(|words| crate::text::wrap(&format!("  {words}"), room));
+    lines.extend(words.map(|words| styled(paint, Scope::Muted, words)));
+    lines
 }

@@ -6,6 +6,7 @@ pub mod help;
 pub mod notice;
 pub mod preview;
 pub mod prompt;
+pub mod refusal;
 
 use crossterm::event::KeyEvent;
 use ratatui::buffer::Buffer;
@@ -20,6 +21,8 @@ use super::paint::Paint;
 pub enum Overlay {
     /// The command or filter line.
     Prompt(prompt::Prompt),
+    /// No such line here.
+    Refusal(refusal::Refusal),
     Help(help::Help),
     Preview(Box<preview::PreviewBox>),
     Notice(notice::Notice),
@@ -46,6 +49,7 @@ impl Overlay {
     pub fn on_key(&mut self, event: KeyEvent, history: &[String]) -> Option<Answer> {
         match self {
             Self::Prompt(prompt) => Some(prompt.on_key(event, history)),
+            Self::Refusal(refusal) => Some(refusal.on_key(event)),
             Self::Preview(preview) => preview.on_key(event),
             Self::Help(_) | Self::Notice(_) => None,
         }
@@ -55,6 +59,7 @@ impl Overlay {
     pub fn on_paste(&mut self, text: &str) -> Option<Answer> {
         match self {
             Self::Prompt(prompt) => Some(prompt.on_paste(text)),
+            Self::Refusal(_) => Some(Answer::Handled),
             Self::Preview(preview) => preview.on_paste(text),
             Self::Help(_) | Self::Notice(_) => None,
         }
@@ -62,7 +67,7 @@ impl Overlay {
 
     pub fn step(&mut self, motion: Motion, area: Rect) {
         match self {
-            Self::Prompt(_) => {}
+            Self::Prompt(_) | Self::Refusal(_) => {}
             Self::Help(help) => help.step(motion, area),
             Self::Preview(preview) => preview.step(motion, area),
             Self::Notice(notice) => notice.step(motion, area),
@@ -79,6 +84,10 @@ impl Overlay {
     ) -> Option<Position> {
         match self {
             Self::Prompt(prompt) => prompt.view(paint, area, buffer),
+            Self::Refusal(refusal) => {
+                refusal.view(paint, area, buffer);
+                None
+            }
             Self::Help(help) => {
                 help.view(keymap, paint, area, buffer);
                 None

@@ -23,18 +23,18 @@ impl Notice {
     }
 
     pub fn step(&mut self, motion: Motion, area: Rect) {
-        let lines = text::wrap(&self.text, frame::text_width(area)).len();
+        let lines = text::wrap(&self.text, frame::text_width(area, frame::WIDTH_MAX)).len();
         self.scroll.step(motion, lines, frame::text_height(area));
     }
 
     pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
-        let lines: Vec<Line<'_>> = text::wrap(&self.text, frame::text_width(area))
+        let lines: Vec<Line<'_>> = text::wrap(&self.text, frame::text_width(area, frame::WIDTH_MAX))
             .into_iter()
             .map(|line| Line::from(paint.span(Scope::Overlay, line)))
             .collect();
         let hints = Line::from(vec![paint.span(Scope::Key, " enter "), paint.span(Scope::KeyText, "close ")]);
         let title = format!("{} {}", paint.glyphs().degraded, self.title);
-        let inside = frame::open(&title, &hints, lines.len(), paint, area, buffer);
+        let inside = frame::open(&title, &hints, lines.len(), frame::WIDTH_MAX, paint, area, buffer);
         frame::scrolled(&lines, self.scroll, inside, buffer);
     }
 }

@@ -1,10 +1,12 @@
-//! An action before it is performed: what will happen, what speaks against it, the exact difference, and the
-//! confirmation that its risk asks for. A blocked action cannot be confirmed.
+//! An action before it is performed: what will happen, what speaks against it, the exact difference, and
+//! a confirmation in proportion: enter twice, `yes`, or the object's name. No letter alone is a yes, as
+//! letters move about everywhere else. What was not on the screen to its end cannot be confirmed, and a
+//! blocked action not at all.
 
-use crossterm::event::{Event, KeyCode, KeyEvent};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
@@ -28,14 +30,27 @@ enum Stage {
     Performing(Box<Preview>),
 }
 
+/// How far the first yes of two is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    No,
+    /// The last key was it.
+    Last,
+    /// The key before this one was it.
+    Before,
+}
+
 pub struct PreviewBox {
     pub ticket: u64,
     source: SourceId,
     request: Request,
     stage: Stage,
-    /// The name typed so far, where one has to be typed.
+    /// What was typed so far, where a word has to be typed.
     typed: Input,
     scroll: Scroll,
+    /// The last line was on the screen: nothing is confirmed that could not be read.
+    is_read: bool,
+    first: First,
 }
 
 impl PreviewBox {
@@ -48,6 +63,8 @@ impl PreviewBox {
             stage: Stage::Asking,
             typed: Input::default(),
             scroll: Scroll::default(),
+            is_read: false,
+            first: First::No,
         }
     }
 
@@ -55,40 +72,42 @@ impl PreviewBox {
         self.stage = Stage::Ready(preview);
     }
 
-    /// The confirmation that is waited for; `None` when none is possible.
-    fn confirmation(&self) -> Option<Confirmation> {
-        match &self.stage {
-            Stage::Ready(preview) if preview.is_allowed() => Some(preview.risk.confirmation()),
-            Stage::Asking | Stage::Ready(_) | Stage::Performing(_) => None,
+    /// It was drawn on a screen of this size.
+    pub fn was_drawn(&mut self, area: Rect) {
+        if matches!(self.stage, Stage::Ready(_)) {
+            let (lines, page) = self.extent(area);
+            self.is_read |= self.scroll.clamped(lines, page) + page >= lines;
         }
     }
 
-    /// Whether the object's name has to be typed.
-    fn wants_name(&self) -> bool {
-        self.confirmation() == Some(Confirmation::Name)
+    /// What can be confirmed now; `None` while something is not known or was not read.
+    fn confirmable(&self) -> Option<&Preview> {
+        match &self.stage {
+            Stage::Ready(preview) if preview.is_allowed() && self.is_read => Some(preview),
+            _ => None,
+        }
     }
 
-    /// Performs the action if `answer` confirms it.
-    fn answer(&mut self, answer: &str) -> Vec<Effect> {
-        let name = &self.request.target.key.name;
-        if self.confirmation().is_some_and(|confirmation| confirmation.accepts(answer, name)) {
-            self.perform()
-        } else {
-            Vec::new()
+    /// What has to be typed before enter; `None`: nothing, or it cannot be confirmed.
+    fn word(&self) -> Option<&str> {
+        self.word_for(self.confirmable()?)
+    }
+
+    fn word_for(&self, preview: &Preview) -> Option<&str> {
+        match preview.risk.confirmation() {
+            Confirmation::Enter => None,
+            Confirmation::Yes => Some("yes"),
+            Confirmation::Name => Some(&self.request.target.key.name),
         }
     }
 
     pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
-        if !self.wants_name() {
-            return None;
-        }
-        match event.code {
-            KeyCode::Esc => Some(Answer::Close),
-            KeyCode::Enter => {
-                let typed = self.typed.value().to_owned();
-                Some(Answer::Effects(self.answer(&typed)))
-            }
-            KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown => None,
+        self.first = if self.first == First::Last { First::Before } else { First::No };
+        let is_right = self.typed.value() == self.word()?;
+        match (event.code, event.modifiers) {
+            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
+            (KeyCode::Enter, _) if is_right => Some(Answer::Effects(self.perform())),
+            (KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown, _) => None,
             _ => {
                 self.typed.handle_event(&Event::Key(event));
                 Some(Answer::Handled)
@@ -97,17 +116,21 @@ impl PreviewBox {
     }
 
     pub fn on_paste(&mut self, text: &str) -> Option<Answer> {
-        if !self.wants_name() {
-            return None;
-        }
+        self.word()?;
         self.typed = Input::new(format!("{}{}", self.typed.value(), text.trim()));
         Some(Answer::Handled)
     }
 
-    /// A confirmation by one key: `strong` by `y`, otherwise by enter. Nothing happens when that is not
-    /// enough for the risk.
-    pub fn confirm(&mut self, strong: bool) -> Vec<Effect> {
-        self.answer(if strong { "y" } else { "" })
+    /// A yes by key: the second of two in a row does it, where no word has to be typed.
+    pub fn confirm(&mut self) -> Vec<Effect> {
+        if self.confirmable().is_none_or(|preview| self.word_for(preview).is_some()) {
+            return Vec::new();
+        }
+        if self.first == First::Before {
+            return self.perform();
+        }
+        self.first = First::Last;
+        Vec::new()
     }
 
     fn perform(&mut self) -> Vec<Effect> {
@@ -130,85 +153,146 @@ impl PreviewBox {
     }
 
     pub fn step(&mut self, motion: Motion, area: Rect) {
-        let lines = match &self.stage {
-            Stage::Asking => 1,
-            Stage::Ready(p) | Stage::Performing(p) => body(p, None, frame::text_width(area)).len(),
-        };
-        self.scroll.step(motion, lines, frame::text_height(area).saturating_sub(2));
+        let (lines, page) = self.extent(area);
+        self.scroll.step(motion, lines, page);
+    }
+
+    /// How many lines of text there are, and how many fit above the question.
+    fn extent(&self, area: Rect) -> (usize, usize) {
+        let width = frame::text_width(area, frame::WIDTH_MAX);
+        let (lines, below) = (self.lines(None, width).len(), 1 + self.question(width).len());
+        (lines, frame::text_height(area).saturating_sub(below).clamp(1, lines.max(1)))
+    }
+
+    fn lines(&self, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<'static>> {
+        match &self.stage {
+            Stage::Asking => {
+                vec![styled(paint, Scope::Muted, "asking the server what would happen".to_owned())]
+            }
+            Stage::Ready(preview) | Stage::Performing(preview) => body(preview, paint, width),
+        }
     }
 
     pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
-        let title = format!("{} {}", self.request.action, self.request.target);
-        let width = frame::text_width(area);
-        let (lines, question, hints) = match &self.stage {
-            Stage::Asking => {
-                let line = Line::from(paint.span(Scope::Muted, "asking the server what would happen"));
-                (vec![line], Line::default(), keys(paint, &[("esc", "forget it")]))
+        let width = frame::text_width(area, frame::WIDTH_MAX);
+        let title = paint.cut(&format!("{} {}", self.request.action, self.request.target), width);
+        let (lines, question) = (self.lines(Some(paint), width), self.question(width));
+        let wanted = lines.len() + 1 + question.len();
+        let inside = frame::open(&title, &self.hints(paint), wanted, frame::WIDTH_MAX, paint, area, buffer);
+        let asked = u16::try_from(question.len()).unwrap_or(u16::MAX).min(inside.height);
+        let page = inside.height.saturating_sub(asked + 1);
+        frame::scrolled(&lines, self.scroll, Rect { height: page, ..inside }, buffer);
+        let shown = self.scroll.clamped(lines.len(), page.into()) + usize::from(page);
+        let scope = if self.is_read { Scope::Muted } else { Scope::NoticeWarning };
+        let marker = Rect { y: inside.y + page, height: inside.height.min(1), ..inside };
+        frame::more_below(lines.len().saturating_sub(shown), scope, marker, paint, buffer);
+        let first = inside.bottom() - asked;
+        let mut cursor = None;
+        for (y, part) in (first..inside.bottom()).zip(&question) {
+            put(buffer, inside.x, y, &Line::from(paint.span(part.scope, part.text.clone())), inside.width);
+            if part.has_field {
+                cursor =
+                    self.view_field(text::width(&part.text), Rect { y, height: 1, ..inside }, paint, buffer);
             }
-            Stage::Performing(p) => {
-                let line = Line::from(paint.span(Scope::Muted, "sent, waiting for the answer"));
-                (body(p, Some(paint), width), line, Line::default())
-            }
-            Stage::Ready(p) => (body(p, Some(paint), width), self.question(paint), hints(p, paint)),
-        };
-        let title = paint.cut(&title, width);
-        let wanted = lines.len() + 2;
-        let inside = frame::open(&title, &hints, wanted, paint, area, buffer);
-        let text = Rect { height: inside.height.saturating_sub(2), ..inside };
-        frame::scrolled(&lines, self.scroll, text, buffer);
-        let y = inside.bottom().saturating_sub(1);
-        if inside.height == 0 {
-            return None;
         }
-        put(buffer, inside.x, y, &question, inside.width);
-        self.wants_name().then(|| {
-            let x =
-                question.width().saturating_sub(text::width(self.typed.value())) + self.typed.visual_cursor();
-            let x = u16::try_from(x).unwrap_or(u16::MAX).min(inside.width.saturating_sub(1));
-            Position { x: inside.x + x, y }
-        })
+        cursor
     }
 
-    fn question(&self, paint: &Paint<'_>) -> Line<'static> {
-        let Some(confirmation) = self.confirmation() else {
-            return Line::from(paint.span(Scope::NoticeError, "This cannot be done now."));
-        };
-        match confirmation {
-            Confirmation::Enter => Line::from(paint.span(Scope::Text, "Enter or y does it.")),
-            Confirmation::Yes => Line::from(paint.span(Scope::Text, "y does it.")),
-            Confirmation::Name => Line::from(vec![
-                paint
-                    .span(Scope::NoticeWarning, format!("Type {} and enter: ", self.request.target.key.name)),
-                paint.span(Scope::Prompt, self.typed.value().to_owned()),
-            ]),
+    /// What was typed, behind the words of the question; answers where the cursor belongs.
+    fn view_field(
+        &self,
+        after: usize,
+        line: Rect,
+        paint: &Paint<'_>,
+        buffer: &mut Buffer,
+    ) -> Option<Position> {
+        let room = usize::from(line.width).saturating_sub(after + 1);
+        let scroll = self.typed.visual_scroll(room);
+        let shown: String = self.typed.value().chars().skip(scroll).collect();
+        let x = line.x + u16::try_from(after).unwrap_or(u16::MAX).min(line.width);
+        put(buffer, x, line.y, &Line::from(paint.span(Scope::Prompt, shown)), line.right().saturating_sub(x));
+        let column = u16::try_from(self.typed.visual_cursor().saturating_sub(scroll)).unwrap_or(u16::MAX);
+        Some(Position { x: x.saturating_add(column).min(line.right().saturating_sub(1)), y: line.y })
+    }
+
+    /// What is asked, or why nothing is, in lines.
+    fn question(&self, width: usize) -> Vec<Part> {
+        let plain = |scope, words: &str| Part::all(scope, words, width, false);
+        match &self.stage {
+            Stage::Asking => Vec::new(),
+            Stage::Performing(_) => plain(Scope::Muted, "sent, waiting for the answer"),
+            Stage::Ready(preview) if !preview.is_allowed() => {
+                plain(Scope::NoticeError, "This cannot be done now.")
+            }
+            Stage::Ready(preview) if !self.is_read => {
+                let mut parts = plain(Scope::NoticeWarning, "Scroll to the end first (down).");
+                // As high as what is asked then, so that the end stays on the screen when it is.
+                parts.resize_with(parts.len().max(self.confirmation(preview, width).len()), || Part {
+                    scope: Scope::Text,
+                    text: String::new(),
+                    has_field: false,
+                });
+                parts
+            }
+            Stage::Ready(preview) => self.confirmation(preview, width),
         }
+    }
+
+    fn confirmation(&self, preview: &Preview, width: usize) -> Vec<Part> {
+        let (scope, words) = match self.word_for(preview) {
+            Some(word) => (Scope::NoticeWarning, format!("Type {word}, then enter: ")),
+            None if self.first == First::Last => (Scope::NoticeWarning, "Enter again does it.".to_owned()),
+            None => (Scope::Text, "Enter twice does it.".to_owned()),
+        };
+        Part::all(scope, &words, width, self.word_for(preview).is_some())
+    }
+
+    fn hints(&self, paint: &Paint<'_>) -> Line<'static> {
+        let words = match &self.stage {
+            Stage::Performing(_) => return Line::default(),
+            Stage::Asking => "forget it",
+            Stage::Ready(preview) if preview.is_allowed() => "leave it as it is",
+            Stage::Ready(_) => "close",
+        };
+        Line::from(vec![paint.span(Scope::Key, " esc "), paint.span(Scope::KeyText, format!("{words} "))])
     }
 }
 
-fn hints(preview: &Preview, paint: &Paint<'_>) -> Line<'static> {
-    if preview.is_allowed() {
-        keys(paint, &[("esc", "leave it as it is")])
-    } else {
-        keys(paint, &[("esc", "close")])
+/// A line of the question, perhaps with the field behind it.
+struct Part {
+    scope: Scope,
+    text: String,
+    has_field: bool,
+}
+
+impl Part {
+    /// Room for what is typed; a field with less gets a line of its own.
+    const FIELD_CELLS: usize = 12;
+
+    fn all(scope: Scope, words: &str, width: usize, has_field: bool) -> Vec<Self> {
+        let plain = |text| Self { scope, text, has_field: false };
+        if !has_field || text::width(words) + Self::FIELD_CELLS <= width {
+            let mut parts: Vec<Self> = text::wrap(words, width).into_iter().map(plain).collect();
+            parts.iter_mut().for_each(|part| part.has_field = has_field);
+            return parts;
+        }
+        let mut parts: Vec<Self> = text::wrap(words.trim_end(), width).into_iter().map(plain).collect();
+        parts.push(Self { scope, text: String::new(), has_field: true });
+        parts
     }
 }
 
-fn keys(paint: &Paint<'_>, all: &[(&'static str, &'static str)]) -> Line<'static> {
-    let mut spans = vec![Span::raw(" ")];
-    for (key, text) in all {
-        spans.push(paint.span(Scope::Key, format!("{key} ")));
-        spans.push(paint.span(Scope::KeyText, format!("{text} ")));
+fn styled(paint: Option<&Paint<'_>>, scope: Scope, text: String) -> Line<'static> {
+    match paint {
+        Some(paint) => Line::from(paint.span(scope, text)),
+        None => Line::from(text),
     }
-    Line::from(spans)
 }
 
 /// Summary, findings (the gravest first) and difference. Without `paint` only the number of lines
 /// matters.
 fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<'static>> {
-    let styled = |scope: Scope, text: String| match paint {
-        Some(paint) => Line::from(paint.span(scope, text)),
-        None => Line::from(text),
-    };
+    let styled = |scope: Scope, text: String| styled(paint, scope, text);
     let mut lines: Vec<Line<'static>> = text::wrap(&text::sanitize_block(&preview.summary), width)
         .into_iter()
         .map(|l| styled(Scope::Strong, l))
@@ -333,11 +417,15 @@ mod tests {
         open
     }
 
-    fn picture(open: &PreviewBox, width: u16, height: u16) -> String {
+    /// Draws it, and once more as it is after that.
+    fn picture(open: &mut PreviewBox, width: u16, height: u16) -> String {
         let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
         let paint = Paint::new(&theme, Timestamp::default());
         let area = Rect::new(0, 0, width, height);
         let mut buffer = Buffer::empty(area);
+        open.view(&paint, area, &mut buffer);
+        open.was_drawn(area);
+        buffer.reset();
         open.view(&paint, area, &mut buffer);
         let lines = buffer.content().chunks(usize::from(width.max(1)));
         let text = |line: &[ratatui::buffer::Cell]| line.iter().map(|c| c.symbol()).collect::<String>();
@@ -351,7 +439,7 @@ mod tests {
 
     #[test]
     fn everything_that_matters_is_shown() {
-        let text = picture(&ready(Risk::Medium, Severity::Warning), 70, 26);
+        let text = picture(&mut ready(Risk::Medium, Severity::Warning), 70, 26);
         for part in [
             "scale to 5 MachineDeployment prod/md-0",
             "goes from 3 to 5 replicas",
@@ -364,7 +452,7 @@ mod tests {
             "assumed: the template is there",
             "-   replicas: 3",
             "+   replicas: 5",
-            "y does it.",
+            "Type yes, then enter:",
         ] {
             assert!(text.contains(part), "{part}:\n{text}");
         }
@@ -372,52 +460,108 @@ mod tests {
         assert!(!text.contains('\x1b'));
     }
 
+    /// As the dashboard does: what the dialog does not take itself may be bound to a yes.
+    fn enter(open: &mut PreviewBox) -> Vec<Effect> {
+        let event = parse_chord("enter").expect("a key")[0].event();
+        match open.on_key(event) {
+            Some(Answer::Effects(effects)) => effects,
+            Some(_) => Vec::new(),
+            None => open.confirm(),
+        }
+    }
+
+    fn read(risk: Risk, severity: Severity) -> PreviewBox {
+        let mut open = ready(risk, severity);
+        picture(&mut open, 70, 26);
+        open
+    }
+
     #[test]
-    fn confirmation_is_in_proportion() {
-        for (risk, by_enter, by_y) in
-            [(Risk::Low, true, true), (Risk::Medium, false, true), (Risk::High, false, false)]
-        {
-            assert_eq!(!ready(risk, Severity::Warning).confirm(false).is_empty(), by_enter, "{risk:?}");
-            assert_eq!(!ready(risk, Severity::Warning).confirm(true).is_empty(), by_y, "{risk:?}");
+    fn enter_twice_in_a_row_confirms_what_can_break_little() {
+        let mut open = read(Risk::Low, Severity::Warning);
+        assert!(enter(&mut open).is_empty());
+        assert!(picture(&mut open, 70, 26).contains("Enter again does it."));
+        assert!(matches!(enter(&mut open).as_slice(), [Effect::Perform { ticket: 7, .. }]));
+        assert!(enter(&mut open).is_empty() && !open.can_close(), "it is sent once");
+        let mut open = read(Risk::Low, Severity::Warning);
+        assert!(enter(&mut open).is_empty() && type_in(&mut open, "j").is_empty());
+        assert!(enter(&mut open).is_empty(), "another key came between");
+        assert!(!enter(&mut open).is_empty());
+    }
+
+    /// `y` was both "YAML" and "yes": whoever went on typing confirmed.
+    #[test]
+    fn no_letter_confirms() {
+        for risk in [Risk::Low, Risk::Medium, Risk::High] {
+            for letter in ('a'..='z').chain('A'..='Z') {
+                let mut open = read(risk, Severity::Warning);
+                let answers = type_in(&mut open, &letter.to_string());
+                assert!(answers.iter().all(|a| matches!(a, Answer::Handled)), "{letter}");
+                assert!(enter(&mut open).is_empty(), "{letter}");
+            }
         }
     }
 
     #[test]
-    fn high_risk_wants_the_name_and_nothing_else() {
-        let enter = parse_chord("enter").expect("a key")[0].event();
-        let mut open = ready(Risk::High, Severity::Warning);
-        assert!(picture(&open, 70, 20).contains("Type md-0 and enter:"));
-        type_in(&mut open, "y");
-        let answered = open.on_key(enter);
-        assert!(matches!(answered, Some(Answer::Effects(effects)) if effects.is_empty()), "not the name");
-        let mut open = ready(Risk::High, Severity::Warning);
-        type_in(&mut open, "md-0");
-        let Some(Answer::Effects(effects)) = open.on_key(enter) else { panic!("the name is a yes") };
-        assert!(matches!(effects.as_slice(), [Effect::Perform { ticket: 7, .. }]));
-        assert!(open.confirm(true).is_empty() && !open.can_close(), "it is sent once");
+    fn more_risk_wants_a_word() {
+        for (risk, word, other) in [(Risk::Medium, "yes", "md-0"), (Risk::High, "md-0", "yes")] {
+            let mut open = read(risk, Severity::Warning);
+            assert!(picture(&mut open, 70, 26).contains(&format!("Type {word}, then enter:")));
+            assert!(enter(&mut open).is_empty() && enter(&mut open).is_empty(), "nothing was typed");
+            type_in(&mut open, other);
+            assert!(enter(&mut open).is_empty(), "{other}");
+            let mut open = read(risk, Severity::Warning);
+            type_in(&mut open, word);
+            assert!(matches!(enter(&mut open).as_slice(), [Effect::Perform { ticket: 7, .. }]));
+            assert!(enter(&mut open).is_empty() && !open.can_close(), "it is sent once");
+        }
+    }
+
+    /// At 40x8 the warning was below the edge, and the dialog took the confirmation.
+    #[test]
+    fn what_was_not_shown_cannot_be_confirmed() {
+        for risk in [Risk::Low, Risk::Medium, Risk::High] {
+            let area = Rect::new(0, 0, 40, 8);
+            let mut open = ready(risk, Severity::Warning);
+            type_in(&mut open, "yes");
+            assert!(enter(&mut open).is_empty() && enter(&mut open).is_empty(), "never drawn");
+            let text = picture(&mut open, 40, 8);
+            assert!(text.contains("more lines below") && text.contains("Scroll to the end first"), "{text}");
+            type_in(&mut open, "md-0");
+            assert!(enter(&mut open).is_empty() && enter(&mut open).is_empty());
+            while picture(&mut open, 40, 8).contains("Scroll to the end") {
+                open.step(Motion::Down, area);
+            }
+            let text = picture(&mut open, 40, 8);
+            assert!(text.contains("+   replicas: 5"), "{text}");
+            let asked = ["Enter twice does it.", "Type yes, then enter:", "Type md-0, then enter:"];
+            assert!(text.contains(asked[risk as usize]) && text.contains("esc leave it as it is"), "{text}");
+            assert!(open.typed.value().is_empty(), "what was typed before counts for nothing");
+        }
     }
 
     #[test]
     fn a_blocked_action_cannot_be_confirmed() {
         for risk in [Risk::Low, Risk::Medium, Risk::High] {
-            let mut open = ready(risk, Severity::Blocker);
-            assert!(open.confirm(true).is_empty() && open.confirm(false).is_empty());
+            let mut open = read(risk, Severity::Blocker);
+            assert!(enter(&mut open).is_empty() && enter(&mut open).is_empty());
             assert!(type_in(&mut open, "md-0").is_empty(), "there is no field");
-            let text = picture(&open, 70, 20);
+            let text = picture(&mut open, 70, 20);
             assert!(
                 text.contains("! blocked: the Cluster is paused") && text.contains("cannot be done now"),
                 "{text}"
             );
         }
         let mut asking = PreviewBox::new(1, SourceId(0), request());
-        assert!(asking.confirm(true).is_empty(), "nothing is known yet");
+        picture(&mut asking, 70, 20);
+        assert!(enter(&mut asking).is_empty() && enter(&mut asking).is_empty(), "nothing is known yet");
     }
 
     #[test]
     fn no_size_breaks_it() {
         for width in 0..90 {
             for height in 0..24 {
-                picture(&ready(Risk::High, Severity::Warning), width, height);
+                picture(&mut ready(Risk::High, Severity::Warning), width, height);
             }
         }
     }

@@ -2,9 +2,11 @@
 //! Owns the open tab and the scroll position; the object in full comes from whoever follows it.
 
 use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::details_text::{self, Full};
+use super::search::Search;
 use super::{Context, foot, plan_text};
 use crate::fleet::watch::Subject;
 use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, Target};
@@ -13,6 +15,7 @@ use crate::tui::layout::{Layout, layout};
 use crate::tui::paint::{Paint, put};
 use crate::tui::plans::{PlannedCluster, Plans};
 use crate::tui::theme::Scope;
+use crate::tui::widget::table::mark;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tab {
@@ -45,6 +48,8 @@ pub struct DetailsScreen {
     item: Option<Item>,
     tab: Tab,
     scrolls: [Scroll; 4],
+    /// In the open tab; the words stay for the next one.
+    search: Search,
     full: Full,
 }
 
@@ -59,6 +64,7 @@ impl DetailsScreen {
             item: Some(item),
             tab,
             scrolls: [Scroll::default(); 4],
+            search: Search::default(),
             full: Full::default(),
         })
     }
@@ -92,8 +98,36 @@ impl DetailsScreen {
         Some(lines.join("\n"))
     }
 
+    #[must_use]
+    pub fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// Looks for these words from the first line on the screen on; for nothing when they are empty.
+    pub fn set_search(&mut self, words: &str) {
+        self.search.set(words, self.scrolls[self.tab as usize].0);
+    }
+
+    /// To the next line with the words, or the one before.
+    pub fn find(&mut self, forward: bool) {
+        self.search.go(forward);
+    }
+
     pub fn refresh(&mut self, context: &Context<'_>) {
-        let fleet = context.fleet;
+        self.find_place(context.fleet);
+        if self.search.words().is_empty() {
+            return;
+        }
+        let Some(parts) = layout(context.area) else { return };
+        let paint = Paint::new(context.theme, context.now);
+        let lines = self.lines(context.fleet, context.plans, &paint, usize::from(parts.body.width));
+        if let Some(line) = self.search.settle(lines.iter().map(ToString::to_string)) {
+            self.scrolls[self.tab as usize].show(line, lines.len(), usize::from(parts.body.height));
+        }
+    }
+
+    /// Rows come and go: the place of the object is looked up again when it is not there any more.
+    fn find_place(&mut self, fleet: &Fleet) {
         if self.item.is_some_and(|item| fleet.item_key(item) == Some(self.key)) {
             return;
         }
@@ -153,11 +187,27 @@ impl DetailsScreen {
         let lines = self.lines(fleet, plans, paint, usize::from(body.width));
         let scroll = self.scrolls[self.tab as usize];
         let first = scroll.clamped(lines.len(), usize::from(body.height));
-        for (y, line) in (body.y..body.bottom()).zip(lines.iter().skip(first)) {
+        for (y, (at, line)) in (body.y..body.bottom()).zip(lines.iter().enumerate().skip(first)) {
             put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
+            self.view_found(at, line, Rect { y, height: 1, ..body }, paint, buffer);
         }
         foot::view(self.item, false, None, fleet, paint, layout, buffer);
         foot::position(first, usize::from(body.height), lines.len(), paint, layout, buffer);
+    }
+
+    /// Marks the words that are looked for on a line, and the line that one is at.
+    fn view_found(&self, at: usize, line: &Line<'_>, area: Rect, paint: &Paint<'_>, buffer: &mut Buffer) {
+        if self.search.words().is_empty() {
+            return;
+        }
+        let text = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
+        for cells in self.search.cells(&line.to_string()) {
+            mark(text, &cells, paint, buffer);
+        }
+        if self.search.line() == Some(at) {
+            let glyph = Line::from(paint.span(Scope::Match, paint.glyphs().cursor));
+            put(buffer, area.x, area.y, &glyph, 1);
+        }
     }
 
     fn lines(&self, fleet: &Fleet, plans: &Plans, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {

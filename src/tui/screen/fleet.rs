@@ -129,6 +129,11 @@ impl FleetScreen {
         cursor.step(motion, order.len(), page(context.area), |at| key_of(context.fleet, *order.get(at)?));
     }
 
+    /// The cursor stays on its row from now on.
+    pub fn choose(&mut self) {
+        self.cursor.choose();
+    }
+
     pub fn click(&mut self, context: &Context<'_>, line: usize) {
         let Self { cursor, order, .. } = self;
         let at = cursor.offset + line;

@@ -146,9 +146,14 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
         spans.push(paint.span(Scope::Match, "wide"));
         spans.push(Span::raw("  "));
     }
-    if let Some(filter) = screen.filter().filter(|f| !f.is_empty()) {
-        spans.push(paint.span(Scope::Muted, "filter "));
-        spans.push(paint.span(Scope::Match, paint.cut(filter, 24)));
+    if !screen.filter().is_empty() {
+        let (word, standing) = match screen {
+            Screen::Details(details) => ("find ", format!(" {}", details.search().standing())),
+            Screen::Fleet(_) | Screen::Tree(_) => ("filter ", String::new()),
+        };
+        spans.push(paint.span(Scope::Muted, word));
+        spans.push(paint.span(Scope::Match, paint.cut(screen.filter(), 24)));
+        spans.push(paint.span(Scope::Muted, standing));
         spans.push(Span::raw("  "));
     }
     match screen {

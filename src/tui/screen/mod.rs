@@ -9,6 +9,7 @@ pub mod foot;
 pub mod header;
 pub mod parts;
 pub mod plan_text;
+pub mod search;
 pub mod tree;
 
 use ratatui::buffer::Buffer;
@@ -74,13 +75,13 @@ impl Screen {
         }
     }
 
-    /// The text that narrows what is shown; `None` when the screen has nothing to narrow.
+    /// The text that a list is narrowed to, or that is looked for in a text.
     #[must_use]
-    pub fn filter(&self) -> Option<&str> {
+    pub fn filter(&self) -> &str {
         match self {
-            Self::Fleet(s) => Some(s.filter()),
-            Self::Tree(s) => Some(s.filter()),
-            Self::Details(_) => None,
+            Self::Fleet(s) => s.filter(),
+            Self::Tree(s) => s.filter(),
+            Self::Details(s) => s.search().words(),
         }
     }
 
@@ -88,6 +89,15 @@ impl Screen {
         match self {
             Self::Fleet(s) => s.set_filter(text),
             Self::Tree(s) => s.set_filter(text),
+            Self::Details(s) => s.set_search(text),
+        }
+    }
+
+    /// Somebody does something with what is selected: it stays selected from now on.
+    pub fn choose(&mut self) {
+        match self {
+            Self::Fleet(s) => s.choose(),
+            Self::Tree(s) => s.choose(),
             Self::Details(_) => {}
         }
     }

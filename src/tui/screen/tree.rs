@@ -203,6 +203,11 @@ impl TreeScreen {
         cursor.step(motion, visible.len(), page(context.area), key_at);
     }
 
+    /// The cursor stays on its row from now on.
+    pub fn choose(&mut self) {
+        self.cursor.choose();
+    }
+
     pub fn click(&mut self, context: &Context<'_>, line: usize) {
         self.go(context, self.cursor.offset + line);
     }

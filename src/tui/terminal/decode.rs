@@ -9,9 +9,9 @@
 
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::sequence;
+use super::sequence::{self, Input};
 
 /// A lone ESC is a key after this long.
 const ESC_MS: u64 = 50;
@@ -34,16 +34,6 @@ const SUB: u8 = 0x1a;
 const ESC: u8 = 0x1b;
 /// The string terminator as one byte.
 const ST: u8 = 0x9c;
-
-/// What the terminal sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    Key(KeyEvent),
-    Mouse(MouseEvent),
-    Paste(String),
-    /// The terminal is gone.
-    Hangup,
-}
 
 /// What has begun and is not over.
 #[derive(Debug, Default)]

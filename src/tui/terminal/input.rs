@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::decode::{Decoder, Input};
+use super::decode::Decoder;
+use super::sequence::Input;
 
 /// How many inputs may wait; a paste is one.
 const INPUT_QUEUE: usize = 256;

@@ -15,9 +15,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
 
-pub use decode::{Decoder, Input};
+pub use decode::Decoder;
 pub use encode::encode;
 pub use input::InputThread;
+pub use sequence::Input;
 pub use writer::{FrameWriter, Written};
 
 /// Everything we may have switched on, off again, in an order that leaves no trace: end of a frame,

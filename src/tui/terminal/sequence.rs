@@ -6,7 +6,15 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::decode::Input;
+/// What the terminal sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    Key(KeyEvent),
+    Mouse(MouseEvent),
+    Paste(String),
+    /// The terminal is gone.
+    Hangup,
+}
 
 /// A key that is one byte below 0x80.
 pub fn typed(byte: u8) -> KeyEvent {

@@ -1,6 +1,8 @@
 //! Columns: which fit, how wide, where; headings and cells. Rows are drawn one by one by whoever
 //! knows them, so only those on screen are ever built.
 
+use std::ops::Range;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -151,6 +153,13 @@ pub fn select(area: Rect, y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
         buffer.set_style(line, style);
         buffer.set_stringn(area.x, y, paint.glyphs().cursor, usize::from(area.width), style);
     }
+}
+
+/// Marks what was looked for: these cells of a line.
+pub fn mark(line: Rect, cells: &Range<usize>, paint: &Paint<'_>, buffer: &mut Buffer) {
+    let cell = |at: usize| u16::try_from(at).unwrap_or(u16::MAX).min(line.width);
+    let (from, to) = (cell(cells.start), cell(cells.end));
+    buffer.set_style(Rect { x: line.x + from, width: to - from, ..line }, paint.style(Scope::Match));
 }
 
 #[cfg(test)]

@@ -1,0 +1,36 @@
+//! Why a command does nothing here and now: the screen, the selected object, or what may be changed from here. Asked
+//! before a command runs, for hints and for help, so that all three agree. Must not ask a server.
+
+use super::{Command, Run, ScreenKind, act, parse};
+use crate::tui::model::Model;
+use crate::tui::screen::Screen;
+
+/// The command that a line of a keymap leads to: of `prompt scale` it is `scale`.
+#[must_use]
+pub fn behind(line: &str) -> Option<&'static Command> {
+    let call = parse(line).ok()?;
+    let begun = if call.command.name == "prompt" { named(call.argument) } else { None };
+    Some(begun.unwrap_or(call.command))
+}
+
+/// The command of exactly this name.
+#[must_use]
+pub fn named(name: &str) -> Option<&'static Command> {
+    super::TABLE.iter().find(|command| command.name == name)
+}
+
+/// Why it would do nothing, as half a sentence; `None` when nothing speaks against it.
+#[must_use]
+pub fn refusal(model: &Model, command: &Command) -> Option<String> {
+    let is_here = match command.on {
+        ScreenKind::Any => true,
+        ScreenKind::Fleet => matches!(model.screen(), Screen::Fleet(_)),
+        ScreenKind::Tree => matches!(model.screen(), Screen::Tree(_)),
+        ScreenKind::Details => matches!(model.screen(), Screen::Details(_)),
+    };
+    match command.run {
+        _ if !is_here => Some(command.on.words().to_owned()),
+        Run::Screen(_) => None,
+        Run::Action(info) => act::refusal(model, info),
+    }
+}

@@ -1,0 +1,65 @@
+//! Which keys are worth a word on the last line: what works on this screen, on the selected row, with these rights.
+//! Owns the choice and its order; must not know how it is drawn. Why something does not work is in
+//! [`command::refusal`].
+
+use super::command;
+use super::model::Model;
+use super::screen::Screen;
+use crate::status::verdict::Verdict;
+
+/// A key and what it does, in a word.
+pub struct Hint {
+    pub keys: String,
+    pub word: &'static str,
+}
+
+/// What is worth knowing here, the most useful first; and what is never left out: help and the way back.
+#[must_use]
+pub fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
+    let works = |line: &str| command::behind(line).is_some_and(|c| command::refusal(model, c).is_none());
+    let of = |(line, word): (&str, &'static str)| {
+        let keys = model.look.keymap.keys_for(model.mode(), line).into_iter().next()?;
+        works(line).then_some(Hint { keys, word })
+    };
+    let always = [("help", "help"), ("back", "back"), ("leave", leave_word(model))];
+    let shown = always.into_iter().filter(|(line, _)| *line != "back" || can_go_back(model));
+    (here(model).into_iter().filter_map(of).collect(), shown.filter_map(of).collect())
+}
+
+fn can_go_back(model: &Model) -> bool {
+    model.screens.len() > 1 || !model.screen().filter().is_empty()
+}
+
+fn leave_word(model: &Model) -> &'static str {
+    if model.screens.len() > 1 { "leave" } else { "quit" }
+}
+
+fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
+    let mut all: Vec<(&str, &str)> = match model.screen() {
+        Screen::Fleet(_) => vec![("tree", "tree")],
+        Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
+        Screen::Details(_) if model.screen().filter().is_empty() => vec![("next-tab", "next tab")],
+        Screen::Details(_) => vec![("find-next", "next"), ("find-previous", "previous")],
+    };
+    let row = model.selected_row();
+    if row.is_some_and(|id| model.fleet.verdict(id) != Verdict::Ok) {
+        all.push(("why", "why"));
+    }
+    let is_text = matches!(model.screen(), Screen::Details(_));
+    all.push(("filter", if is_text { "search" } else { "filter" }));
+    let is_paused = row.and_then(|id| model.fleet.row(id)).is_some_and(|row| row.paused);
+    all.extend([
+        ("prompt scale", "scale"),
+        ("rollout restart", "restart"),
+        ("prompt set-version", "version"),
+    ]);
+    all.push(if is_paused { ("resume", "resume") } else { ("pause", "pause") });
+    all.push(("delete", "delete"));
+    all.extend(match model.screen() {
+        Screen::Fleet(_) => [("details", "details"), ("faults", "faults")],
+        Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],
+        Screen::Details(_) => [("owner", "owner"), ("copy", "copy")],
+    });
+    all.push(("prompt", "command"));
+    all
+}
