@@ -105,7 +105,7 @@ impl Executor {
     async fn lists(&self, object: &Value) -> Result<Lists, String> {
         let cluster = cluster_named_by(object)
             .ok_or_else(|| "the object does not say which Cluster it belongs to".to_owned())?;
-        self.planner.lists(&ObjectKey::new(&text_at(object, "/metadata/namespace"), cluster)).await
+        self.planner.lists(&ObjectKey::new(text_at(object, "/metadata/namespace"), cluster)).await
     }
 
     /// Does what was previewed, guarded by the uid and resourceVersion that were shown.

@@ -177,8 +177,15 @@ async fn until_verdict(
     let (mut batches, source) = watch::spawn(connection, SourceId(0), scope, clock.clone(), rng);
     let mut fleet = Fleet::new();
     let waiting = async {
-        while let Some(batch) = batches.recv().await {
-            fleet.apply(batch);
+        loop {
+            tokio::select! {
+                batch = batches.recv() => match batch {
+                    Some(batch) => drop(fleet.apply(batch)),
+                    None => return,
+                },
+                // A verdict may turn by time alone.
+                () = tokio::time::sleep(until_due(&fleet, &clock)) => {}
+            }
             fleet.advance(clock.now());
             if is_complete(&fleet, &source) && verdict(&fleet, target) == Some(wanted) {
                 return;
@@ -193,6 +200,13 @@ async fn until_verdict(
 }
 
 /// A verdict counts only when everything that could change it has been listed.
+/// How long until a verdict may turn although nothing changes; at least a second, an hour when none may.
+fn until_due(fleet: &Fleet, clock: &Clock) -> Duration {
+    let now_s = clock.now().timestamp();
+    let due_s = fleet.next_due_s().map_or(3_600, |due_s| i64::from(due_s) - now_s);
+    Duration::from_secs(u64::try_from(due_s).unwrap_or(0).clamp(1, 3_600))
+}
+
 fn is_complete(fleet: &Fleet, source: &Source) -> bool {
     let mut feeds = fleet.feeds().filter(|(key, _)| key.source == source.id()).peekable();
     feeds.peek().is_some()

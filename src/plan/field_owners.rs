@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::Write;
 use crate::api::key::ObjectRef;
-use crate::api::managed_fields::{Handover, Scope, Standing, change, standing};
+use crate::api::managed_fields::{Handover, HandoverScope, Standing, change, standing};
 use crate::status::contract::reference_to;
 
 /// Labels or annotations.
@@ -36,7 +36,7 @@ pub fn create_clone(
 ) -> [Write; 2] {
     let object = reference_to(&content);
     let intent = metadata_intent(&content, labels, annotations);
-    let handover = Handover::new(metadata_manager, Scope::Metadata, &intent);
+    let handover = Handover::new(metadata_manager, HandoverScope::Metadata, &intent);
     let create = Write::Create { object: object.clone(), content, manager: Some(manager) };
     [create, Write::Handover { object, handover }]
 }
@@ -52,7 +52,7 @@ pub fn keep<K: Resource<DynamicType = ()> + Serialize>(
     let object = ObjectRef::of(live);
     let (live, intent) = (to_value(live), to_value(intent));
     let standing = standing(&live, &intent, manager);
-    let handover = Handover::new(manager, Scope::Whole, &intent);
+    let handover = Handover::new(manager, HandoverScope::Whole, &intent);
     let first = (standing == Standing::Unowned).then(|| Write::Handover { object: object.clone(), handover });
     let apply = (standing != Standing::Settled).then(|| apply(object, &live, intent, manager));
     first.into_iter().chain(apply).collect()
@@ -67,7 +67,7 @@ pub fn keep_metadata(live: &Value, labels: &Pairs, annotations: &Pairs, manager:
         Standing::Settled => Vec::new(),
         Standing::Due => vec![apply(object, live, intent, manager)],
         Standing::Unowned => {
-            let handover = Handover::new(manager, Scope::Metadata, &intent);
+            let handover = Handover::new(manager, HandoverScope::Metadata, &intent);
             let first = Write::Handover { object: object.clone(), handover };
             let is_changed = change(live, &intent, manager).is_some();
             let apply = is_changed.then(|| apply(object, live, intent, manager));

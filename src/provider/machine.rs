@@ -102,7 +102,7 @@ impl DevMachines {
             None => self.restore(scope, spec),
             Some(true) => {}
             Some(false) => {
-                self.world.change(&scope.cluster_key, |sim| sim.set_machine_facts(name, hold, version))
+                self.world.change(&scope.cluster_key, |sim| sim.set_machine_facts(name, hold, version));
             }
         }
         self.look(scope)

@@ -12,7 +12,7 @@ const PAIRS: [&str; 2] = ["f:labels", "f:annotations"];
 
 /// Whose fields are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum HandoverScope {
     /// All that the engine wrote by updates: the next apply takes what it wants of it.
     Whole,
     /// Labels and annotations that the object was created with; the rest of it stays with its owner.
@@ -23,7 +23,7 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handover {
     pub manager: &'static str,
-    pub scope: Scope,
+    pub scope: HandoverScope,
     /// The field set of the labels and annotations that the manager takes. Others keep their owner: what nobody
     /// owns goes when the last owned label, or annotation, goes.
     pub taken: Value,
@@ -32,7 +32,7 @@ pub struct Handover {
 impl Handover {
     /// Of an object that `manager` is to keep as `intent` has it.
     #[must_use]
-    pub fn new(manager: &'static str, scope: Scope, intent: &Value) -> Self {
+    pub fn new(manager: &'static str, scope: HandoverScope, intent: &Value) -> Self {
         Self { manager, scope, taken: fields_of_metadata(intent) }
     }
 
@@ -44,7 +44,7 @@ impl Handover {
         let mut after: Vec<Value> = before.iter().filter_map(|entry| self.left_of(entry)).collect();
         let has_applied = before.iter().any(|entry| is_apply_of(entry, self.manager));
         // Where nothing is given up, the first apply of a whole object makes the entry by itself.
-        let is_enough = has_applied || (self.scope == Scope::Whole && !before.is_empty());
+        let is_enough = has_applied || (self.scope == HandoverScope::Whole && !before.is_empty());
         if after == *before && is_enough {
             return None;
         }
@@ -63,7 +63,7 @@ impl Handover {
         if !has_applied {
             // As upstream: a field that is not tracked.
             let named = json!({"f:metadata": {"f:name": {}}});
-            let seed = if self.scope == Scope::Whole { &named } else { &self.taken };
+            let seed = if self.scope == HandoverScope::Whole { &named } else { &self.taken };
             after.push(entry(self.manager, "Apply", seed));
         }
         Some(Value::Array(after))
@@ -74,8 +74,8 @@ impl Handover {
         let updates = entry["operation"] == "Update" && is_main(entry);
         let gives_up = match self.scope {
             _ if is_of_everything(entry) => return None,
-            Scope::Whole => updates && name == manager::PATCHES,
-            Scope::Metadata => {
+            HandoverScope::Whole => updates && name == manager::PATCHES,
+            HandoverScope::Metadata => {
                 updates && [manager::PATCHES, manager::UPSTREAM_PATCHES].contains(&name)
                     || manager::OF_SPEC.iter().any(|name| is_apply_of(entry, name))
             }
@@ -85,7 +85,7 @@ impl Handover {
         }
         let mut entry = entry.clone();
         let mut set = entry["fieldsV1"].take();
-        if self.scope == Scope::Whole {
+        if self.scope == HandoverScope::Whole {
             set = only_pairs(&set);
         }
         entry["fieldsV1"] = without_pairs(set, &self.taken)?;

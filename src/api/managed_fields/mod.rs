@@ -11,7 +11,7 @@ mod kept;
 mod tests;
 
 pub use due::{Standing, change, standing};
-pub use handover::{Handover, Scope};
+pub use handover::{Handover, HandoverScope};
 pub use kept::{keep, keep_values};
 
 use serde_json::Value;

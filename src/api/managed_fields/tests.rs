@@ -196,7 +196,7 @@ fn a_live_copy_keeps_what_is_read_as_text() {
         entry(PATCHES, "Update", set.clone()),
         entry("before-first-apply", "Update", set.clone())
     ]);
-    machine.metadata.managed_fields = serde_json::from_value(entries.clone()).expect("entries");
+    machine.metadata.managed_fields = serde_json::from_value(entries).expect("entries");
     keep(&mut machine.metadata);
     let kept = serde_json::to_value(&machine).expect("JSON")["metadata"]["managedFields"].clone();
     assert_eq!(
@@ -230,8 +230,8 @@ fn a_handover_takes_fields_from_those_who_wrote_before() {
     let user = || entry("kubectl-label", "Update", json!({"f:metadata": {"f:labels": {"f:mine": {}}}}));
     let live = object(json!({}), json!([user(), entry(PATCHES, "Update", set()), status()]));
     let wanted = json!({"metadata": {"labels": {"a": "1"}}});
-    let whole = Handover::new(OURS, Scope::Whole, &wanted);
-    let metadata = Handover::new(MACHINE_SET_METADATA, Scope::Metadata, &wanted);
+    let whole = Handover::new(OURS, HandoverScope::Whole, &wanted);
+    let metadata = Handover::new(MACHINE_SET_METADATA, HandoverScope::Metadata, &wanted);
     let named = json!({"f:metadata": {"f:name": {}}});
     let labels = json!({"f:metadata": {"f:labels": {"f:a": {}}}});
 
@@ -263,11 +263,11 @@ fn what_has_no_recorded_owner_gets_one_when_the_rest_is_handed_over() {
     for entries in [Value::Null, json!([]), json!([everything])] {
         let mut live = object(json!({}), entries);
         live["metadata"]["labels"] = json!({"a": "1", "mine": "2"});
-        let after = Handover::new(OURS, Scope::Whole, &wanted).of(&live);
+        let after = Handover::new(OURS, HandoverScope::Whole, &wanted).of(&live);
         assert_eq!(after, Some(json!([kept, seed(named.clone(), OURS)])));
     }
     let odd = json!([1, {"fieldsV1": 3, "manager": PATCHES, "operation": "Update"}, null]);
-    let after = Handover::new(OURS, Scope::Metadata, &wanted).of(&object(json!({}), odd.clone()));
+    let after = Handover::new(OURS, HandoverScope::Metadata, &wanted).of(&object(json!({}), odd.clone()));
     let after = after.expect("a list");
     assert_eq!(
         after.as_array().map(|all| all[..3].to_vec()),

@@ -112,7 +112,7 @@ impl Decoder {
         match std::mem::take(&mut self.state) {
             State::Ground => self.begin(byte, false, inputs),
             State::Character { bytes, length, is_alt } => {
-                self.in_character(bytes, length, is_alt, byte, inputs)
+                self.in_character(bytes, length, is_alt, byte, inputs);
             }
             State::Escape => self.after_escape(byte, inputs),
             State::Single { is_empty } => self.in_single(is_empty, byte, inputs),
