@@ -1,6 +1,7 @@
 //! What one line shows of an item: typed cells, borrowed from its row. Must not know columns,
 //! widths, glyphs nor colours.
 
+use super::judge::Basis;
 use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
 use super::{Fleet, moment};
@@ -116,6 +117,32 @@ impl Fleet {
             tags: self.tags(id, row),
             ..blank(Item::Row(id), self.verdict(id))
         }
+    }
+
+    /// Since when the object with everything under it is as it is shown, by the account of what explains it. `None`: it has
+    /// no date.
+    #[must_use]
+    pub fn since(&self, id: RowId) -> Option<Timestamp> {
+        if self.verdict(id) == Verdict::Ok {
+            return self.own_since(id);
+        }
+        self.own_since(self.cause(id).last()?.id)
+    }
+
+    /// The same of the object alone.
+    #[must_use]
+    pub fn own_since(&self, id: RowId) -> Option<Timestamp> {
+        let (row, judgement) = (self.row(id)?, self.judgement(id)?);
+        let since_s = match judgement.why {
+            _ if judgement.since_s != 0 => judgement.since_s,
+            Basis::Nothing => {
+                status_of(row).filter(|c| c.status == Status::True).map_or(0, |condition| condition.since_s)
+            }
+            Basis::NotReported => row.created_s,
+            Basis::Deleting => row.deleting_since_s,
+            _ => 0,
+        };
+        moment(since_s)
     }
 
     fn tags(&self, id: RowId, row: &Row) -> Vec<Tag> {

@@ -16,14 +16,22 @@ use crate::tui::theme::Scope;
 /// Cells for the keys of a command, with a gap.
 pub const KEYS_WIDTH: usize = 14;
 const USAGE_WIDTH: usize = 20;
+/// Cells for what a command does, at least, when it stands beside it.
+const HELP_WIDTH_MIN: usize = 20;
+/// Where it begins when it stands below.
+const INDENT: usize = 4;
 /// A column of help is at least as wide.
 const COLUMN_WIDTH_MIN: usize = 70;
 const COLUMNS_MAX: usize = 3;
+/// Below this width only the way out is hinted.
+const HINTS_WIDTH_MIN: u16 = 60;
 const GAP: usize = 3;
 
 /// What the words on screen do not say.
-const LEGEND: [&str; 3] = [
+const LEGEND: [&str; 5] = [
+    "3/4: three of four wanted replicas are available. 4/3: one more than wanted.",
     "D C R A U: desired, current, ready, available, up-to-date replicas.",
+    "SINCE: for how long it has been so.",
     "A verdict is never better than what is under it.",
     "Commands without a key are in the command line; tab completes.",
 ];
@@ -79,13 +87,12 @@ impl Help {
         let columns = self.columns(area, Some(paint));
         let height = columns.iter().map(Vec::len).max().unwrap_or(0);
         let title = format!("help: keymap {}, theme {}", keymap.name, paint.theme.name);
-        let hints = Line::from(vec![
-            Span::raw(" "),
-            paint.span(Scope::Key, "/ "),
-            paint.span(Scope::KeyText, "filter  "),
-            paint.span(Scope::Key, "esc "),
-            paint.span(Scope::KeyText, "close "),
-        ]);
+        let filter = [paint.span(Scope::Key, "/ "), paint.span(Scope::KeyText, "filter  ")];
+        let close = [paint.span(Scope::Key, "esc "), paint.span(Scope::KeyText, "close ")];
+        // The count of the lines below stands beside them.
+        let shown = if area.width < HINTS_WIDTH_MIN { &[][..] } else { &filter[..] };
+        let hints =
+            Line::from_iter(std::iter::once(Span::raw(" ")).chain(shown.iter().cloned()).chain(close));
         let inside = frame::open(&title, &hints, height, u16::MAX, paint, area, buffer);
         let page = usize::from(inside.height);
         let first = self.scroll.clamped(height, page);
@@ -157,26 +164,24 @@ impl CommandHelp {
         words.split_whitespace().all(|word| text.contains(word))
     }
 
+    /// Beside the keys and the command what it does; below them where there is little room.
     fn lines(&self, room: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
-        let indent = 2 + KEYS_WIDTH + USAGE_WIDTH;
+        let beside = 2 + KEYS_WIDTH + USAGE_WIDTH;
+        let indent = if room < beside + HELP_WIDTH_MIN { INDENT } else { beside };
         let words = self.refusal.as_ref().map_or_else(|| self.help.to_owned(), |why| format!("({why})"));
         let (key, usage) = match self.refusal {
             None => (Scope::Key, Scope::Text),
             Some(_) => (Scope::Muted, Scope::Muted),
         };
-        let parts = crate::text::wrap(&words, room.saturating_sub(indent).max(10));
-        let line = |(at, part): (usize, String)| {
-            let mut line = Line::default();
-            if at == 0 {
-                line.extend(styled(paint, key, format!("  {:<KEYS_WIDTH$}", self.keys)));
-                line.extend(styled(paint, usage, format!("{:<USAGE_WIDTH$}", self.usage)));
-            } else {
-                line.extend(styled(paint, Scope::Muted, " ".repeat(indent)));
-            }
-            line.extend(styled(paint, Scope::Muted, part));
-            line
-        };
-        parts.into_iter().enumerate().map(line).collect()
+        let mut first = Line::default();
+        first.extend(styled(paint, key, format!("  {:<KEYS_WIDTH$}", self.keys)));
+        first.extend(styled(paint, usage, format!("{:<USAGE_WIDTH$}", self.usage)));
+        let mut parts = crate::text::wrap(&words, room.saturating_sub(indent).max(1)).into_iter();
+        if indent == beside {
+            first.extend(styled(paint, Scope::Muted, parts.next().unwrap_or_default()));
+        }
+        let more = parts.map(|part| styled(paint, Scope::Muted, format!("{:indent$}{part}", "")));
+        std::iter::once(first).chain(more).collect()
     }
 }
 

@@ -1,23 +1,29 @@
 //! The fleet: a row per Cluster. Owns its order, filter and cursor, and what our own columns say of a Cluster.
 
+use std::sync::Arc;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::columns::{Columns, Id, Names, verdict};
+use super::columns::{Columns, Id, List, mark_verdict, since, verdict};
 use super::parts::{counter, counters_of};
 use super::{Context, foot};
 use crate::api::columns::Column;
-use crate::fleet::{By, Feed, FeedState, Fleet, Item, Kind, Match, Query, Row, RowId, Sort, SourceId, Uid};
+use crate::fleet::{
+    By, Feed, FeedState, Fleet, Item, Kind, Match, Query, Row, RowId, Sort, SourceId, Tag, Uid,
+};
 use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Cursor, Motion};
-use crate::tui::layout::{Layout, page};
+use crate::tui::layout::{Layout, layout, page};
 use crate::tui::paint::{Paint, put};
 use crate::tui::theme::Scope;
-use crate::tui::widget::table;
+use crate::tui::widget::{counters, table};
 
-const NAMES: Names = Names { title: "NAME", width_min: 12 };
-const OWN: &[Id] = &[Id::Versions, Id::Why];
+/// Where a reason stands that has no column of its own.
+const BELOW_NAME: u16 = 5;
+/// So many more lines a long reason has where lines are free.
+const MORE_LINES_MAX: usize = 2;
 
 /// What the screen keeps: ids and positions.
 pub struct FleetScreen {
@@ -38,7 +44,7 @@ impl Default for FleetScreen {
             query: Query { matching: Match::Substring, sort, ..Query::default() },
             cursor: Cursor::default(),
             order: Vec::new(),
-            columns: columns(false),
+            columns: Columns::new(List::Fleet, false),
             places: false,
             seen: None,
         }
@@ -93,29 +99,19 @@ impl FleetScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
-        if self.seen != Some(fleet.revision()) || self.columns.is_wide() != context.wide {
+        if self.columns.is_wide() != context.wide {
+            self.columns = Columns::new(List::Fleet, context.wide);
+        }
+        if self.seen != Some(fleet.revision()) {
             self.order = fleet.select(Kind::Cluster, None, &self.query);
-            self.measure(fleet, context.wide);
+            let mut places = fleet.clusters().iter().filter_map(|id| fleet.row(*id)).map(place);
+            let first = places.next();
+            self.places = places.any(|place| Some(place) != first);
             self.seen = Some(fleet.revision());
         }
         let Self { cursor, order, .. } = self;
         let find = |key| order.iter().position(|id| key_of(fleet, *id) == Some(key));
         cursor.settle(order.len(), page(context.area), find, |at| key_of(fleet, *order.get(at)?));
-    }
-
-    /// Of all clusters, whatever the filter.
-    fn measure(&mut self, fleet: &Fleet, wide: bool) {
-        self.columns = columns(wide);
-        let rows = || fleet.clusters().iter().filter_map(|id| Some((*id, fleet.row(*id)?)));
-        let place = |row: &Row| (row.source, row.namespace.clone());
-        let first = rows().next().map(|(_, row)| place(row));
-        self.places = rows().any(|(_, row)| Some(place(row)) != first);
-        for (id, row) in rows() {
-            let place = if self.places { place_of(fleet, row) } else { String::new() };
-            self.columns.measure_name(crate::text::width(&place) + crate::text::width(&row.name));
-            self.columns.measure_versions(versions(fleet, id, usize::MAX).len());
-            self.columns.measure(row);
-        }
     }
 
     /// Has any wide column a place?
@@ -135,31 +131,70 @@ impl FleetScreen {
     }
 
     pub fn click(&mut self, context: &Context<'_>, line: usize) {
+        let Some(parts) = layout(context.area) else { return };
+        let paint = Paint::new(context.theme, context.now);
+        let placed = self.columns.place(parts.body);
+        let mut below = 0;
+        let shown = self.on_screen(context.fleet, &placed, parts.body, &paint);
+        let at = shown.iter().position(|shown| {
+            below += shown.lines.len();
+            line < below
+        });
+        let Some(at) = at.map(|at| self.cursor.offset + at) else { return };
         let Self { cursor, order, .. } = self;
-        let at = cursor.offset + line;
-        if at < order.len() {
-            cursor.go(at, order.len(), page(context.area), |at| key_of(context.fleet, *order.get(at)?));
-        }
+        cursor.go(at, order.len(), page(context.area), |at| key_of(context.fleet, *order.get(at)?));
     }
 
     pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
         paint.rule(layout.rule, buffer);
-        let placed = self.columns.place(layout.body);
+        let body = layout.body;
+        let placed = self.columns.place(body);
         label_counters(&placed, layout.rule.y, paint, buffer);
-        table::headings(&placed, self.sorted(), layout.body.y, paint, buffer);
+        table::headings(&placed, self.sorted(), body.y, paint, buffer);
+        mark_verdict(self.sorted(), body, body.y, paint, buffer);
         if self.order.is_empty() {
-            self.view_empty(fleet, paint, layout.body, buffer);
+            self.view_empty(fleet, paint, body, buffer);
         }
-        let rows = layout.body.y + 1..layout.body.bottom();
-        for (y, (at, id)) in rows.zip(self.order.iter().enumerate().skip(self.cursor.offset)) {
-            self.view_row(fleet, *id, &placed, y, paint, buffer);
-            if at == self.cursor.index {
-                table::select(layout.body, y, paint, buffer);
+        let mut y = body.y + 1;
+        for (at, shown) in self.on_screen(fleet, &placed, body, paint).iter().enumerate() {
+            self.view_row(fleet, shown, &placed, Rect { y, height: 1, ..body }, paint, buffer);
+            if self.cursor.offset + at == self.cursor.index {
+                table::select(body, y, paint, buffer);
             }
+            y += u16::try_from(shown.lines.len()).unwrap_or(1);
         }
-        foot::view(self.selected(fleet), self.columns.has_legacy(), None, fleet, paint, layout, buffer);
-        let page = usize::from(layout.body.height - 1);
-        foot::position(self.cursor.offset, page, self.order.len(), paint, layout, buffer);
+        let marked = self.order.iter().skip(self.cursor.offset).take(page_of(body));
+        let marked = marked.filter_map(|id| fleet.row(*id)).any(|row| row.legacy);
+        foot::view(self.selected(fleet), marked, None, fleet, paint, layout, buffer);
+        foot::position(self.cursor.offset, page_of(body), self.order.len(), paint, layout, buffer);
+    }
+
+    /// The clusters on the screen with their reasons. While lines are free, a reason that would be cut has more of them.
+    fn on_screen(
+        &self,
+        fleet: &Fleet,
+        placed: &[table::Placed<Id>],
+        body: Rect,
+        paint: &Paint<'_>,
+    ) -> Vec<Shown> {
+        let why = placed.iter().find(|column| column.id == Id::Why).map(|column| usize::from(column.width));
+        let below = usize::from(body.width.saturating_sub(BELOW_NAME + 1));
+        let page = page_of(body);
+        let mut free = page.saturating_sub(self.order.len());
+        let mut shown = Vec::new();
+        for id in self.order.iter().skip(self.cursor.offset).take(page) {
+            let reason = reason(fleet, *id, paint);
+            let mut lines = match why {
+                Some(room) => in_lines(&reason, room, 1 + free.min(MORE_LINES_MAX), paint),
+                None => vec![String::new()],
+            };
+            if why.is_none() && free > 0 && !reason.is_empty() {
+                lines.push(paint.cut(&reason, below));
+            }
+            free -= lines.len() - 1;
+            shown.push(Shown { id: *id, lines });
+        }
+        shown
     }
 
     /// The column that clusters are ordered by, and whether the other way round.
@@ -167,9 +202,11 @@ impl FleetScreen {
         let id = match self.query.sort.by {
             By::Name => Id::Name,
             By::Verdict => Id::Verdict,
-            By::Column(column) => {
-                counter(column).map_or(Id::Printed(column.name), |(prefix, _)| Id::Counters(prefix))
-            }
+            By::Column(column) => match counter(column) {
+                Some((prefix, _)) if self.columns.is_wide() => Id::Counters(prefix),
+                Some((prefix, _)) => Id::Have(prefix),
+                None => Id::Printed(column.name),
+            },
         };
         Some((id, self.query.sort.reverse))
     }
@@ -177,23 +214,35 @@ impl FleetScreen {
     fn view_row(
         &self,
         fleet: &Fleet,
-        id: RowId,
+        shown: &Shown,
         placed: &[table::Placed<Id>],
-        y: u16,
+        line: Rect,
         paint: &Paint<'_>,
         buffer: &mut Buffer,
     ) {
+        let id = shown.id;
         let Some(row) = fleet.row(id) else { return };
+        verdict(fleet.verdict(id), row.legacy, line, line.y, paint, buffer);
+        let scope = if fleet.verdict(id) == Verdict::Ok { Scope::Muted } else { Scope::Text };
+        let facts = row.cluster_facts();
         for column in placed {
             let room = usize::from(column.width);
-            let cell = match column.id {
-                Id::Name => self.name(fleet, row, room, paint),
-                Id::Verdict => verdict(fleet.verdict(id), row.legacy, paint),
-                Id::Versions => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
-                Id::Why => Line::from(paint.span(Scope::Text, paint.cut(&fleet.what_is_wrong(id), room))),
-                Id::Counters(_) | Id::Printed(_) => self.columns.cell(column.id, row, room, paint),
+            let cell = match (column.id, facts) {
+                (Id::Name, _) => self.name(fleet, row, room, paint),
+                (Id::Have("CP"), Some(facts)) => counters::have_want(facts.control_plane, room, paint),
+                (Id::Have(_), Some(facts)) => counters::have_want(facts.workers, room, paint),
+                (Id::Version, _) => Line::from(paint.span(Scope::Text, versions(fleet, id, room))),
+                (Id::Since, _) => since(fleet.since(id), paint),
+                (Id::Why, _) => Line::from(paint.span(scope, shown.lines[0].as_str())),
+                _ => self.columns.cell(column.id, row, room, paint),
             };
-            table::cell(column, y, &cell, buffer);
+            table::cell(column, line.y, &cell, buffer);
+        }
+        let why = placed.iter().find(|column| column.id == Id::Why).map(|column| column.x);
+        let x = why.unwrap_or(line.x + BELOW_NAME);
+        for (y, more) in (line.y + 1..).zip(shown.lines.iter().skip(1)) {
+            let more = Line::from(paint.span(scope, more.as_str()));
+            put(buffer, x, y, &more, line.right().saturating_sub(x));
         }
     }
 
@@ -242,12 +291,53 @@ pub fn sorts(wide: bool) -> impl Iterator<Item = (String, By)> {
     ours.into_iter().chain(columns.map(move |column| (word(column), By::Column(column))))
 }
 
-fn columns(wide: bool) -> Columns {
-    Columns::new(NAMES, &[Kind::Cluster], OWN, wide)
+/// One cluster on the screen.
+struct Shown {
+    id: RowId,
+    /// The reason: in the row as far as there is a column for it, then on lines of their own. At least one.
+    lines: Vec<String>,
+}
+
+/// Rows of the list in a body, below its headings.
+fn page_of(body: Rect) -> usize {
+    usize::from(body.height.saturating_sub(1))
+}
+
+/// What is going on in a cluster. Its own name is left out of the names of its parts.
+fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
+    let Some(line) = fleet.line(Item::Row(id)) else { return String::new() };
+    let wrong = fleet.what_is_wrong(id);
+    let wrong = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wrong = wrong.strip_prefix(line.name).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&wrong);
+    // What is wrong explains the others; a pause stands beside it.
+    let tags = line.tags.iter().filter(|tag| wrong.is_empty() || **tag == Tag::Paused);
+    let words = tags.map(|tag| tag.word()).chain(Some(wrong).filter(|wrong| !wrong.is_empty()));
+    words.collect::<Vec<_>>().join(&format!(" {} ", paint.glyphs().separator))
+}
+
+/// A text in lines of `room` cells, at most `most` of them: at least one, and the last one cut where there is more.
+fn in_lines(text: &str, room: usize, most: usize, paint: &Paint<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while lines.len() + 1 < most {
+        let first = crate::text::wrap(rest, room).into_iter().next().unwrap_or_default();
+        let after = rest.strip_prefix(first.as_str()).unwrap_or_default().trim_start();
+        if after.is_empty() {
+            break;
+        }
+        lines.push(first);
+        rest = after;
+    }
+    lines.push(paint.cut(rest, room));
+    lines
 }
 
 fn key_of(fleet: &Fleet, id: RowId) -> Option<(SourceId, Uid)> {
     fleet.row(id).map(|row| (row.source, row.uid))
+}
+
+fn place(row: &Arc<Row>) -> (SourceId, Arc<str>) {
+    (row.source, row.namespace.clone())
 }
 
 /// `context/namespace/`, as far as it tells rows apart.
@@ -274,7 +364,7 @@ fn versions(fleet: &Fleet, id: RowId, room: usize) -> String {
     }
 }
 
-/// Writes which counters are whose into the rule above them: upstream's word, or more of it where there is room.
+/// Writes which of upstream's counters are whose into the rule above them: upstream's word, or more of it where there is room.
 fn label_counters(placed: &[table::Placed<Id>], y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
     for column in placed {
         let Id::Counters(prefix) = column.id else { continue };

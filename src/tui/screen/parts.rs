@@ -4,8 +4,6 @@
 use crate::api::columns::{Column, Type};
 use crate::fleet::{Cell, Kind, Reader, Row};
 
-/// `Unknown`, the longest status of a condition.
-const STATUS_WIDTH: usize = 7;
 /// The longest age on the screen.
 pub(super) const AGE_WIDTH: u16 = 4;
 
@@ -25,8 +23,6 @@ pub(super) struct Group {
 pub(super) struct Printed {
     pub(super) column: &'static Column,
     readers: Readers,
-    /// Bytes of the widest value seen; 0: no row has one, so there is nothing to show.
-    pub(super) widest: usize,
 }
 
 pub(super) enum Part {
@@ -40,7 +36,7 @@ pub(super) fn parts(kinds: &[Kind], wide: bool) -> Vec<Part> {
     for column in union(kinds, wide) {
         let readers = readers(column);
         let Some((prefix, letter)) = counter(column) else {
-            parts.push(Part::Printed(Printed { column, readers, widest: 0 }));
+            parts.push(Part::Printed(Printed { column, readers }));
             continue;
         };
         match parts.last_mut() {
@@ -75,21 +71,6 @@ impl Group {
 impl Printed {
     pub(super) fn read<'a>(&self, row: &'a Row) -> Cell<'a> {
         self.readers[row.kind as usize].map_or(Cell::Nothing, |reader| reader.read(row))
-    }
-
-    pub(super) fn measure(&mut self, row: &Row) {
-        let width = match self.readers[row.kind as usize] {
-            None => 0,
-            // Looking for the condition of every row would take longer than it is worth.
-            Some(Reader::Condition(_)) => STATUS_WIDTH,
-            Some(reader) => match reader.read(row) {
-                Cell::Text(text) => text.len(),
-                Cell::Flag(_) => STATUS_WIDTH,
-                Cell::Moment(_) => usize::from(AGE_WIDTH),
-                Cell::Nothing | Cell::Number(_) | Cell::Condition(_) => 0,
-            },
-        };
-        self.widest = self.widest.max(width);
     }
 }
 

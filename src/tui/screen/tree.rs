@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use rustc_hash::FxHashSet;
 
-use super::columns::{Columns, Id, Names, verdict};
+use super::columns::{Columns, Id, List, since, verdict};
 use super::{Context, foot};
 use crate::fleet::{
     Changes, Fleet, Item, ItemKey, Kind, Node, Query, RowId, SourceId, Tree, TreeOptions, Uid,
@@ -17,16 +17,11 @@ use crate::tui::layout::{Layout, page};
 use crate::tui::paint::{Paint, put};
 use crate::tui::plans::{PlannedCluster, Plans};
 use crate::tui::theme::Scope;
-use crate::tui::widget::table;
 use crate::tui::widget::tree::{Shape, draw};
+use crate::tui::widget::{counters, table};
 
 /// Larger subtrees begin closed, so that a big cluster opens as an overview.
 const OPEN_SIZE_MAX: u32 = 60;
-
-const NAMES: Names = Names { title: "OBJECT", width_min: 28 };
-/// What stands below a Cluster, whose own columns are those of the list of clusters.
-const KINDS: &[Kind] =
-    &[Kind::ControlPlane, Kind::MachineDeployment, Kind::MachineSet, Kind::MachinePool, Kind::Machine];
 
 /// What the screen keeps.
 pub struct TreeScreen {
@@ -69,7 +64,7 @@ impl TreeScreen {
             cursor: Cursor::default(),
             tree: Tree::default(),
             visible: Vec::new(),
-            columns: columns(false),
+            columns: Columns::new(List::Tree, false),
             stale: true,
         })
     }
@@ -120,14 +115,16 @@ impl TreeScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
-        if self.stale || self.columns.is_wide() != context.wide {
+        if self.columns.is_wide() != context.wide {
+            self.columns = Columns::new(List::Tree, context.wide);
+        }
+        if self.stale {
             let cluster = fleet.find(self.cluster.0, self.cluster.1);
             self.tree = cluster.map(|id| fleet.tree(id, &self.options)).unwrap_or_default();
             self.visible = match cluster.filter(|_| !self.filter.trim().is_empty()) {
                 Some(id) => self.matching(fleet, id),
                 None => self.tree.visible(|_, node| self.is_open(fleet, node)),
             };
-            self.measure(fleet, context.wide);
             self.stale = false;
         }
         let Self { cursor, tree, visible, .. } = self;
@@ -167,28 +164,6 @@ impl TreeScreen {
         }
         let is_heading = node.depth == 0 || matches!(node.item, Item::Group { .. });
         !self.closed.contains(&key) && (is_heading || node.size <= OPEN_SIZE_MAX)
-    }
-
-    /// Reads rows rather than lines: everything visible is measured, not only what is on screen.
-    fn measure(&mut self, fleet: &Fleet, wide: bool) {
-        let mut columns = columns(wide);
-        for at in &self.visible {
-            let Some(node) = self.tree.nodes.get(*at as usize) else { continue };
-            let (kind, name) = match node.item {
-                Item::Row(id) => {
-                    let Some(row) = fleet.row(id) else { continue };
-                    columns.measure(row);
-                    (row.gvk.kind.as_str(), row.name.len())
-                }
-                Item::Reference { .. } => {
-                    let Some(line) = fleet.line(node.item) else { continue };
-                    (line.kind, line.name.len())
-                }
-                Item::Group { .. } => ("", 0),
-            };
-            columns.measure_name(2 * usize::from(node.depth) + 3 + short_kind(kind).len() + name);
-        }
-        self.columns = columns;
     }
 
     /// Has any wide column a place?
@@ -306,12 +281,13 @@ impl TreeScreen {
             self.view_names(fleet, &rows, paint, Rect { x: column.x, width: column.width, ..area }, buffer);
         }
         for (y, row) in (area.y..area.bottom()).zip(&rows) {
-            self.view_cells(fleet, row, &placed, y, paint, buffer);
+            self.view_cells(fleet, row, &placed, Rect { y, height: 1, ..area }, paint, buffer);
         }
         let at = self.cursor.index.saturating_sub(self.cursor.offset);
         table::select(area, area.y + u16::try_from(at).unwrap_or(0), paint, buffer);
         let plan = foot::plan_of(self.selected(), fleet, plans);
-        foot::view(self.selected(), self.columns.has_legacy(), plan, fleet, paint, layout, buffer);
+        let marked = rows.iter().any(|row| fleet.row(row.node.item.row()).is_some_and(|row| row.legacy));
+        foot::view(self.selected(), marked, plan, fleet, paint, layout, buffer);
         foot::position(self.cursor.offset, rows.len(), self.visible.len(), paint, layout, buffer);
     }
 
@@ -351,29 +327,29 @@ impl TreeScreen {
         fleet: &Fleet,
         row: &Shown<'_>,
         placed: &[table::Placed<Id>],
-        y: u16,
+        line: Rect,
         paint: &Paint<'_>,
         buffer: &mut Buffer,
     ) {
-        let shown = if let Item::Row(id) = row.node.item { fleet.row(id) } else { None };
+        let shown = if let Item::Row(id) = row.node.item { fleet.row(id).map(|row| (id, row)) } else { None };
+        verdict(row.node.verdict, shown.is_some_and(|(_, row)| row.legacy), line, line.y, paint, buffer);
         for column in placed {
             let room = usize::from(column.width);
             let cell = match (column.id, shown) {
-                (Id::Name | Id::Versions, _) => continue,
-                (Id::Verdict, _) => verdict(row.node.verdict, shown.is_some_and(|row| row.legacy), paint),
+                (Id::Name, _) => continue,
                 (Id::Why, _) => Line::from(paint.span(Scope::Text, paint.cut(&why(fleet, row), room))),
-                (Id::Counters(_) | Id::Printed(_), Some(shown)) => {
-                    self.columns.cell(column.id, shown, room, paint)
-                }
-                (Id::Counters(_) | Id::Printed(_), None) => continue,
+                (_, None) => continue,
+                (Id::Have(_), Some((_, row))) => match row.counters() {
+                    Some(counters) => counters::have_want(counters, room, paint),
+                    None => continue,
+                },
+                (Id::Version, _) => Line::from(paint.span(Scope::Muted, paint.cut(row.line.version, room))),
+                (Id::Since, Some((id, _))) => since(fleet.own_since(id), paint),
+                (_, Some((_, row))) => self.columns.cell(column.id, row, room, paint),
             };
-            table::cell(column, y, &cell, buffer);
+            table::cell(column, line.y, &cell, buffer);
         }
     }
-}
-
-fn columns(wide: bool) -> Columns {
-    Columns::new(NAMES, KINDS, &[Id::Why], wide)
 }
 
 /// One line on screen.
@@ -388,8 +364,12 @@ fn why(fleet: &Fleet, row: &Shown<'_>) -> String {
         Item::Row(id) if fleet.own_verdict(id) != Verdict::Ok => {
             fleet.details(id).map(|details| details.why).unwrap_or_default()
         }
-        Item::Reference { .. } => row.line.status.map(|c| c.reason.to_string()).unwrap_or_default(),
-        Item::Row(_) | Item::Group { .. } => String::new(),
+        // Of a referenced object that is well there is nothing to say.
+        Item::Reference { .. } if row.node.verdict != Verdict::Ok => {
+            let words = row.line.status.map(|c| if c.message.is_empty() { &c.reason } else { &c.message });
+            words.map(ToString::to_string).unwrap_or_default()
+        }
+        Item::Row(_) | Item::Reference { .. } | Item::Group { .. } => String::new(),
     };
     if own.is_empty() {
         row.line.tags.iter().map(|tag| tag.word()).collect::<Vec<_>>().join(", ")

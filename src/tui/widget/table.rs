@@ -145,7 +145,9 @@ pub fn cell<C>(column: &Placed<C>, y: u16, line: &Line<'_>, buffer: &mut Buffer)
 /// Marks the selected line: the cursor's glyph and the selection's style over the whole width.
 pub fn select(area: Rect, y: u16, paint: &Paint<'_>, buffer: &mut Buffer) {
     if y < area.bottom() {
-        let (line, style) = (Rect { y, height: 1, ..area }, paint.style(Scope::Selection));
+        let line = Rect { y, height: 1, ..area };
+        // What is dim elsewhere is read here.
+        let style = paint.style(Scope::Selection).remove_modifier(Modifier::DIM);
         if style.add_modifier.contains(Modifier::REVERSED) {
             // Reversed cells of different colours would make a patchwork.
             buffer.set_style(line, Style::reset());
