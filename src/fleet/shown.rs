@@ -4,7 +4,7 @@
 use super::judge::Judgement;
 use crate::status::verdict::Verdict;
 
-/// So long a better verdict has to last before it is shown, seconds; by what is shown until then.
+/// Seconds that a better verdict has to last before it is shown; the key is the verdict shown until then.
 const AFTER_FAULT_S: u32 = 15;
 const AFTER_UNKNOWN_S: u32 = 10;
 const AFTER_PROGRESS_S: u32 = 5;

@@ -1,5 +1,5 @@
 //! Is an apply due? Compares an intent with the fields that its manager owns and with their values. Total: what
-//! cannot be read is owned by nobody, and an apply is due. Must not know how applies are sent.
+//! cannot be read counts as not owned, and an apply is due. Must not know how applies are sent.
 
 use std::borrow::Cow;
 
@@ -21,20 +21,9 @@ const UNTRACKED_METADATA: [&str; 8] = [
     "selfLink",
 ];
 
-/// The same, and what is given once and then written by several: of an object whose owners were not read, nobody
-/// can say whether an apply would change it.
-const UNREAD_METADATA: [&str; 10] = [
-    "name",
-    "namespace",
-    "uid",
-    "creationTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "finalizers",
-    "ownerReferences",
-];
+/// Fields of metadata that several managers write: without recorded owners it is not known whether an apply would
+/// change them.
+const SHARED_METADATA: [&str; 2] = ["finalizers", "ownerReferences"];
 
 /// What an apply would meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +31,7 @@ pub enum Standing {
     /// The manager owns exactly the fields of the intent, and the object has their values.
     Settled,
     Due,
-    /// The manager has never applied, or nobody's fields are recorded: a [`super::Handover`] comes first.
+    /// The manager has never applied, or no owners are recorded: a [`super::Handover`] comes first.
     Unowned,
 }
 
@@ -70,7 +59,7 @@ pub fn standing(live: &Value, intent: &Value, manager: &str) -> Standing {
     }
 }
 
-/// The merge patch that an apply amounts to, for people and for whoever foresees: values that the object lacks or
+/// The merge patch that an apply amounts to, for people and for forecasts: values that the object lacks or
 /// has differently, and fields that the manager owns and the intent no longer has. `None`: no value changes.
 #[must_use]
 pub fn change(live: &Value, intent: &Value, manager: &str) -> Option<Value> {
@@ -79,12 +68,12 @@ pub fn change(live: &Value, intent: &Value, manager: &str) -> Option<Value> {
     let owned = entry.map_or(Cow::Owned(Value::Null), fields);
     let mut patch = Map::new();
     for top in ["metadata", "spec"] {
-        let untracked: &[&str] = match top {
-            "metadata" if entries.is_none() => &UNREAD_METADATA,
-            "metadata" => &UNTRACKED_METADATA,
-            _ => &[],
+        let shared = SHARED_METADATA.iter().filter(|_| entries.is_none());
+        let untracked: Vec<&str> = match top {
+            "metadata" => UNTRACKED_METADATA.iter().chain(shared).copied().collect(),
+            _ => Vec::new(),
         };
-        let below = change_below(&owned[format!("f:{top}").as_str()], &intent[top], &live[top], untracked);
+        let below = change_below(&owned[format!("f:{top}").as_str()], &intent[top], &live[top], &untracked);
         if !below.is_empty() {
             patch.insert(top.to_owned(), Value::Object(below));
         }
@@ -115,7 +104,7 @@ fn change_below(owned: &Value, intent: &Value, live: &Value, untracked: &[&str])
     patch
 }
 
-/// Lists: every wanted item is there, and none beyond those that are somebody else's. Lists of metadata (owners,
+/// Lists: every wanted item is there, and none beyond those of other managers. Lists of metadata (owners,
 /// finalizers) are written by several; one in `spec` whose owners are unknown counts as one writer's.
 fn has(found: &Value, wanted: &Value, owned: &Value, shared: bool) -> bool {
     let (Some(wanted), Some(items)) = (wanted.as_array(), found.as_array()) else {

@@ -92,7 +92,7 @@ pub struct Judgement {
     pub rank: Rank,
     /// Since when the evidence holds by the object's own account, seconds since the epoch; 0: not known.
     pub since_s: u32,
-    /// So long the evidence has to hold before it is shown.
+    /// How long the evidence has to hold before the verdict is shown.
     pub delay_s: u32,
     /// The next moment at which time alone may change the verdict; 0: none.
     pub due_s: u32,
