@@ -83,8 +83,9 @@ impl Reconcile for MachineSets {
         Ok(Some(observe::machine_set(caches, &set, cluster, machines, &templates, suffixes)))
     }
 
-    fn plan(&self, observed: planned::Observed, now: Timestamp) -> (planned::Observed, Plan) {
+    fn plan(&self, mut observed: planned::Observed, now: Timestamp) -> (planned::Observed, Plan) {
         let plan = planned::plan(&observed, now);
+        observed.machines = planned::remediate::marked(&observed, now);
         (observed, plan)
     }
 

@@ -7,12 +7,14 @@ use super::templates::Templates;
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, label as label_of};
 use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::plan::machine_set::Observed;
 use crate::plan::machine_set::preflight::Preflight;
 use crate::status::contract::External;
 use crate::status::machine_set as judged;
+use crate::status::remediation::Limits;
 
 /// Everything that its plan looks at. `machines` are those that it controls, `suffixes` the random parts of
 /// names, one for each Machine that may be made.
@@ -26,6 +28,7 @@ pub fn machine_set(
     suffixes: Vec<String>,
 ) -> Observed {
     let clones = machines.iter().map(|machine| clones(source, machine)).collect();
+    let deployment = deployment(source, set);
     Observed {
         set: set.clone(),
         machines,
@@ -34,8 +37,9 @@ pub fn machine_set(
         bootstrap_template: templates.bootstrap.clone(),
         missing_templates: templates.missing.clone(),
         has_unreadable_template: templates.unreadable.is_some(),
-        needs_templates: needs_templates(source, set),
+        needs_templates: judged::needs_templates(set, deployment.as_deref()),
         preflight: preflight(source, set, cluster),
+        remediation: Limits::of(set, deployment.as_deref()),
         suffixes,
     }
 }
@@ -54,10 +58,8 @@ fn preflight(source: &impl Source, set: &MachineSet, cluster: &Cluster) -> Prefl
     Preflight::gather(set, cluster, &control_plane, &template)
 }
 
-/// A pass cannot go through without the templates; see [`judged::needs_templates`].
-fn needs_templates(source: &impl Source, set: &MachineSet) -> bool {
-    let deployment = label_of(set, label::DEPLOYMENT_NAME);
-    let deployment =
-        deployment.and_then(|name| source.machine_deployments().get(&ObjectKey::new(namespace(set), name)));
-    judged::needs_templates(set, deployment.as_deref())
+/// The MachineDeployment that the set names as its own.
+fn deployment(source: &impl Source, set: &MachineSet) -> Option<Arc<MachineDeployment>> {
+    let name = label_of(set, label::DEPLOYMENT_NAME)?;
+    source.machine_deployments().get(&ObjectKey::new(namespace(set), name))
 }

@@ -10,9 +10,18 @@ use serde_json::{Value, json};
 use super::amount::{Round, literal, scaled};
 use super::machines::{Member, name};
 use crate::api::condition::{Conditioned as _, Status, find};
+use crate::api::key::annotation;
 use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_set::MachineSet;
+use crate::api::names;
 use crate::status::conditions::setter::condition;
 use crate::time::{Timestamp, parse_rfc3339, rfc3339};
+
+/// Reason of a Machine that its owner deletes.
+pub const DELETING: &str = "MachineDeleting";
+/// Reason of a Machine that its owner will look at again.
+pub const DEFERRED: &str = "RemediationDeferred";
 
 /// Value of `controlplane.cluster.x-k8s.io/remediation-in-progress` and `…/remediation-for`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,67 +56,94 @@ impl RemediationData {
     }
 }
 
+/// How many Machines of a MachineSet may be remediated at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The set is the current revision of its MachineDeployment, or has none.
+    pub is_current_revision: bool,
+    /// `spec.remediation.maxInFlight` of the MachineDeployment. `None`: any number.
+    pub max_in_flight: Option<IntOrString>,
+    /// `spec.replicas` of the MachineDeployment, which a percentage refers to.
+    pub replicas: i32,
+}
+
+impl Limits {
+    /// Without a MachineDeployment nothing limits a set.
+    #[must_use]
+    pub fn of(set: &MachineSet, deployment: Option<&MachineDeployment>) -> Self {
+        let Some(deployment) = deployment else {
+            return Self { is_current_revision: true, max_in_flight: None, replicas: 0 };
+        };
+        let revision = names::annotation::REVISION;
+        Self {
+            is_current_revision: annotation(set, revision) == annotation(deployment, revision),
+            max_in_flight: deployment.spec.remediation.as_ref().and_then(|r| r.max_in_flight.clone()),
+            replicas: deployment.spec.replicas.unwrap_or(1),
+        }
+    }
+}
+
 /// What a MachineSet knows when it looks at its unhealthy Machines.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Workers<'a> {
     /// All Machines of the set.
     pub machines: Vec<&'a Machine>,
-    /// The set is the current revision of its MachineDeployment, or has none.
-    pub is_current_revision: bool,
-    /// `spec.remediation.maxInFlight` of the MachineDeployment.
-    pub max_in_flight: Option<IntOrString>,
-    /// `spec.replicas` of the set, which a percentage refers to.
-    pub replicas: i32,
-    /// Why no Machine may be made in its place just now.
+    pub limits: &'a Limits,
+    /// Why no Machine may be made in the place of a remediated one now.
     pub preflight: Vec<String>,
 }
 
-/// `OwnerRemediated` for every Machine that waits for remediation and is not leaving, newest first. One
-/// with reason `MachineDeleting` is to be deleted once the condition is written. Nobody calls it yet: the
-/// MachineSet controller does not remediate (see docs/differences.md).
+/// `OwnerRemediated` of every Machine that waits for remediation and is not being deleted: those that a person
+/// asked for come first, then the newest. One with reason `MachineDeleting` is to be deleted once the condition is
+/// written.
 #[must_use]
-pub fn worker_marks(o: &Workers<'_>) -> Vec<(String, Condition)> {
-    let waits = |m: &&Machine| m.metadata.deletion_timestamp.is_none() && Member::of(m).is_to_be_remediated();
-    let mut waiting: Vec<&Machine> = o.machines.iter().copied().filter(waits).collect();
+pub fn owner_remediated<'a>(o: &Workers<'a>) -> Vec<(&'a Machine, Condition)> {
+    let mut waiting: Vec<&Machine> = o.machines.iter().copied().filter(|m| awaits_remediation(m)).collect();
     waiting.sort_by_key(|m| {
         let created = m.metadata.creation_timestamp.as_ref().map(|at| at.0);
-        (std::cmp::Reverse(created), name(m).to_owned())
+        let is_asked_for = annotation(*m, names::annotation::REMEDIATE_MACHINE).is_some();
+        (!is_asked_for, std::cmp::Reverse(created), name(m).to_owned())
     });
-    let mut in_flight = o.machines.iter().filter(|m| is_in_flight(m)).count();
-    let mark = |machine: &Machine| {
-        let (reason, message) = outcome(o, in_flight);
-        if reason == "MachineDeleting" {
-            in_flight += 1;
-        }
-        (name(machine).to_owned(), condition("OwnerRemediated", Status::False, reason, message))
+    let in_flight = o.machines.iter().filter(|m| is_in_flight(m)).count();
+    let mark = |(place, machine): (usize, &'a Machine)| {
+        let (reason, message) = outcome(o, in_flight + place);
+        (machine, condition("OwnerRemediated", Status::False, reason, message))
     };
-    waiting.into_iter().map(mark).collect()
+    waiting.into_iter().enumerate().map(mark).collect()
+}
+
+/// Its health check failed, its owner has to act, and it is not being deleted.
+#[must_use]
+pub fn awaits_remediation(machine: &Machine) -> bool {
+    machine.metadata.deletion_timestamp.is_none() && Member::of(machine).is_to_be_remediated()
 }
 
 fn is_in_flight(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some()
         && find(machine.conditions(), "OwnerRemediated")
-            .is_some_and(|c| c.status == "False" && c.reason == "MachineDeleting")
+            .is_some_and(|c| c.status == "False" && c.reason == DELETING)
 }
 
+/// What becomes of a Machine before which `in_flight` others are remediated.
 fn outcome(o: &Workers<'_>, in_flight: usize) -> (&'static str, String) {
-    if !o.is_current_revision {
+    let Limits { is_current_revision, max_in_flight, replicas } = o.limits;
+    if !is_current_revision {
         let message = "Machine won't be remediated because it is pending removal due to rollout";
         return ("CannotBeRemediated", message.to_owned());
     }
-    if let Some(limit) = &o.max_in_flight {
-        let max = scaled(limit, o.replicas, Round::Up).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+    if let Some(limit) = max_in_flight {
+        let max = scaled(limit, *replicas, Round::Up).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
         if in_flight >= max {
             let message = "Waiting because there are already too many remediations in progress \
                            (spec.strategy.remediation.maxInFlight is";
-            return ("RemediationDeferred", format!("{message} {})", literal(limit)));
+            return (DEFERRED, format!("{message} {})", literal(limit)));
         }
     }
     if !o.preflight.is_empty() {
         let lines: Vec<String> = o.preflight.iter().map(|m| format!("* {m}")).collect();
-        return ("RemediationDeferred", lines.join("\n"));
+        return (DEFERRED, lines.join("\n"));
     }
-    ("MachineDeleting", "Machine is deleting".to_owned())
+    (DELETING, "Machine is deleting".to_owned())
 }
 
 #[cfg(test)]
@@ -128,15 +164,19 @@ mod tests {
         machine
     }
 
-    fn told(machines: &[Machine], change: impl FnOnce(&mut Workers<'_>)) -> Vec<String> {
-        let mut o = Workers {
-            machines: machines.iter().collect(),
-            is_current_revision: true,
-            replicas: 3,
-            ..Workers::default()
-        };
-        change(&mut o);
-        worker_marks(&o).into_iter().map(|(name, c)| format!("{name} {} {}", c.reason, c.message)).collect()
+    fn limits() -> Limits {
+        Limits { is_current_revision: true, max_in_flight: None, replicas: 3 }
+    }
+
+    fn marks(machines: &[Machine], limits: &Limits, preflight: &[&str]) -> Vec<String> {
+        let preflight = preflight.iter().map(|&sentence| sentence.to_owned()).collect();
+        let o = Workers { machines: machines.iter().collect(), limits, preflight };
+        let text = |(m, c): (&Machine, Condition)| format!("{} {} {}", name(m), c.reason, c.message);
+        owner_remediated(&o).into_iter().map(text).collect()
+    }
+
+    fn at_most(limit: IntOrString) -> Limits {
+        Limits { max_in_flight: Some(limit), ..limits() }
     }
 
     #[test]
@@ -149,59 +189,63 @@ mod tests {
             unhealthy("new", 2, "WaitingForRemediation"),
         ];
         let deleting = |name: &str| format!("{name} MachineDeleting Machine is deleting");
-        assert_eq!(told(&all, |_| {}), [deleting("new"), deleting("old")]);
+        assert_eq!(marks(&all, &limits(), &[]), [deleting("new"), deleting("old")]);
         let full = |name: &str, limit: &str| {
             format!(
                 "{name} RemediationDeferred Waiting because there are already too many remediations in progress \
                  (spec.strategy.remediation.maxInFlight is {limit})"
             )
         };
+        assert_eq!(marks(&all, &at_most(IntOrString::Int(2)), &[]), [deleting("new"), full("old", "2")]);
         assert_eq!(
-            told(&all, |o| o.max_in_flight = Some(IntOrString::Int(2))),
-            [deleting("new"), full("old", "2")]
-        );
-        assert_eq!(
-            told(&all, |o| o.max_in_flight = Some(IntOrString::String("30%".into()))),
+            marks(&all, &at_most(IntOrString::String("30%".into())), &[]),
             [full("new", "30%"), full("old", "30%")],
             "one of three, rounded up, and one is leaving already"
         );
+        assert_eq!(marks(&all[..1], &limits(), &["a", "b"]), ["old RemediationDeferred * a\n* b"]);
         assert_eq!(
-            told(&all[..1], |o| o.preflight = vec!["a".into(), "b".into()]),
-            ["old RemediationDeferred * a\n* b"]
-        );
-        assert_eq!(
-            told(&all[..1], |o| o.is_current_revision = false),
+            marks(&all[..1], &Limits { is_current_revision: false, ..limits() }, &[]),
             [
                 "old CannotBeRemediated Machine won't be remediated because it is pending removal due to rollout"
             ]
         );
-        assert_eq!(told(&all[1..2], |_| {}), Vec::<String>::new());
+        assert_eq!(marks(&all[1..2], &limits(), &[]), Vec::<String>::new());
+        assert_eq!(
+            marks(&all, &at_most(IntOrString::Int(2)), &["a"]),
+            ["new RemediationDeferred * a".to_owned(), full("old", "2")],
+            "the limit holds what is beyond it, whatever holds the others"
+        );
+    }
+
+    #[test]
+    fn a_machine_that_a_person_marked_goes_first() {
+        let mut asked = unhealthy("old", 9, "WaitingForRemediation");
+        let mark = (names::annotation::REMEDIATE_MACHINE.to_owned(), String::new());
+        asked.metadata.annotations = Some([mark].into());
+        let all = [unhealthy("new", 2, "WaitingForRemediation"), asked];
+        let found = marks(&all, &at_most(IntOrString::Int(1)), &[]);
+        assert_eq!(found[0], "old MachineDeleting Machine is deleting");
+        assert!(found[1].starts_with("new RemediationDeferred"), "{}", found[1]);
     }
 
     #[test]
     fn every_reason_of_a_machine_set() {
         let one = [unhealthy("m", 9, "WaitingForRemediation")];
-        let expect = |change: &dyn Fn(&mut Workers<'_>), reason: &str, message: &str| {
-            let mut o = Workers {
-                machines: one.iter().collect(),
-                is_current_revision: true,
-                replicas: 3,
-                ..Workers::default()
-            };
-            change(&mut o);
-            let marks = worker_marks(&o);
-            let expected = ("False", reason, message);
+        let expect = |limits: Limits, preflight: &[&str], reason: &str, message: &str| {
+            let preflight = preflight.iter().map(|&sentence| sentence.to_owned()).collect();
+            let o = Workers { machines: one.iter().collect(), limits: &limits, preflight };
             crate::status::tests::witness::expect_one(
                 "Machine by MachineSet",
-                &marks[0].1,
+                &owner_remediated(&o)[0].1,
                 "OwnerRemediated",
-                expected,
+                ("False", reason, message),
             );
         };
-        expect(&|_| {}, "MachineDeleting", "Machine is deleting");
-        expect(&|o| o.preflight = vec!["a".into()], "RemediationDeferred", "* a");
+        expect(limits(), &[], "MachineDeleting", "Machine is deleting");
+        expect(limits(), &["a"], "RemediationDeferred", "* a");
         expect(
-            &|o| o.is_current_revision = false,
+            Limits { is_current_revision: false, ..limits() },
+            &[],
             "CannotBeRemediated",
             "Machine won't be remediated because it is pending removal due to rollout",
         );

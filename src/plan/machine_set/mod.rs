@@ -1,11 +1,11 @@
 //! What a MachineSet does next: make Machines, delete Machines, keep them in step with its template.
 //! Must not know a client, nor how a Machine comes up.
-//! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1 to MS-9, without in-place updates
-//! and without remediation).
+//! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1 to MS-9, without in-place updates).
 
 mod desired;
 mod order;
 pub mod preflight;
+pub mod remediate;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +23,7 @@ use crate::api::machine_set::{MachineSet, MachineSetStatus};
 use crate::api::names::{self, manager};
 use crate::status::contract::External;
 use crate::status::machine_set::{self as judged, is_pending_acknowledge};
+use crate::status::remediation::Limits;
 use crate::time::Timestamp;
 use preflight::Preflight;
 
@@ -51,6 +52,7 @@ pub struct Observed {
     /// A missing template ends the pass; see [`needs_templates`](crate::status::machine_set::needs_templates).
     pub needs_templates: bool,
     pub preflight: Preflight,
+    pub remediation: Limits,
     /// Five characters each; at least as many as Machines may be made in one pass.
     pub suffixes: Vec<String>,
 }
@@ -62,6 +64,10 @@ pub enum Why {
     TooFew(usize, i32),
     TooMany(usize, i32),
     Propagation,
+    Unhealthy,
+    HealthyAgain,
+    /// What keeps an unhealthy Machine from being replaced.
+    RemediationHeld(String),
     Deleting,
     Completed,
     CreationDisabled,
@@ -76,12 +82,16 @@ impl fmt::Display for Why {
             Self::TooFew(current, desired) => write!(f, "{current} Machines, {desired} wanted"),
             Self::TooMany(current, desired) => write!(f, "{current} Machines, only {desired} wanted"),
             Self::Propagation => f.write_str("labels, annotations and in-place fields follow the MachineSet"),
+            Self::Unhealthy => f.write_str("a health check found the Machine unhealthy"),
+            Self::HealthyAgain => f.write_str("the Machine passes its health check again"),
             Self::Deleting => f.write_str("the MachineSet is being deleted"),
             Self::Completed => f.write_str("no Machine is left"),
             Self::CreationDisabled => {
                 write!(f, "{} is set: Machines are not made here", names::annotation::DISABLE_MACHINE_CREATE)
             }
-            Self::Preflight(sentence) | Self::Naming(sentence) => f.write_str(sentence),
+            Self::Preflight(sentence) | Self::RemediationHeld(sentence) | Self::Naming(sentence) => {
+                f.write_str(sentence)
+            }
             Self::TemplatesMissing(kinds) => write!(f, "{} does not exist", kinds.join(" and ")),
         }
     }
@@ -93,6 +103,9 @@ impl Rule for Why {
             Self::TooFew(..) => "too-few-machines",
             Self::TooMany(..) => "too-many-machines",
             Self::Propagation => "propagation",
+            Self::Unhealthy => "unhealthy",
+            Self::HealthyAgain => "healthy-again",
+            Self::RemediationHeld(_) => "remediation-held",
             Self::Deleting => "deleting",
             Self::Completed => "deletion-completed",
             Self::CreationDisabled => "creation-disabled",
@@ -111,14 +124,20 @@ impl Rule for Why {
             Self::CreationDisabled => Evidence::own_field("metadata.annotations"),
             Self::TemplatesMissing(_) => Evidence::own_field("spec.template.spec.infrastructureRef"),
             Self::Naming(_) => Evidence::own_field("spec.machineNaming.template"),
-            Self::TooFew(..) | Self::TooMany(..) | Self::Propagation | Self::Deleting | Self::Completed => {
-                Vec::new()
-            }
+            Self::TooFew(..)
+            | Self::TooMany(..)
+            | Self::Propagation
+            | Self::Unhealthy
+            | Self::HealthyAgain
+            | Self::RemediationHeld(_)
+            | Self::Deleting
+            | Self::Completed => Vec::new(),
         }
     }
 }
 
-/// The next writes. Order: existing Machines are kept in step, then their number is corrected.
+/// The next writes. Order: unhealthy Machines are remediated, existing ones kept in step, then their number is
+/// corrected; a Machine that was remediated still counts in this pass.
 #[must_use]
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
@@ -126,6 +145,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         leave(observed, &mut plan);
         return plan;
     }
+    remediate::unhealthy(observed, &mut plan);
     keep_in_step(observed, &mut plan);
     let current = observed.machines.len();
     let desired = observed.set.spec.replicas.unwrap_or(1);

@@ -1,10 +1,13 @@
 //! Rule tables of the MachineSet planner.
 
 use super::*;
+use crate::api::condition::{Conditioned as _, Status, find};
 use crate::api::machine::{Bootstrap, MachineStatus};
 use crate::api::machine_set::DeletionOrder;
 use crate::api::reference::{ContractRef, NodeRef, TemplateMeta};
+use crate::status::conditions::setter::condition;
 use crate::time::{parse_rfc3339, to_k8s};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
 
 fn now() -> Timestamp {
@@ -50,6 +53,7 @@ fn observed(replicas: i32, machines: Vec<Machine>) -> Observed {
         has_unreadable_template: false,
         needs_templates: true,
         preflight: Preflight::default(),
+        remediation: Limits { is_current_revision: true, max_in_flight: None, replicas },
         suffixes: (0..10).map(|i| format!("aaaa{i}")).collect(),
     }
 }
@@ -229,4 +233,66 @@ fn machines_that_are_not_ready_or_available_are_looked_at_again() {
     assert_eq!(seconds(&set, 3, 2), Some(40));
     set.metadata.deletion_timestamp = Some(to_k8s(now()));
     assert_eq!(seconds(&set, 2, 2), None);
+}
+
+/// Its health check said so, and its owner has not acted.
+fn unhealthy(name: &str, age_days: i64) -> Machine {
+    let mut machine = machine(name, age_days);
+    let mark = |type_: &str, reason: &str| condition(type_, Status::False, reason, "");
+    let marks = vec![mark("HealthCheckSucceeded", "NodeUnhealthy"), mark(MARK, "WaitingForRemediation")];
+    *machine.conditions_mut() = marks;
+    machine
+}
+
+const MARK: &str = "OwnerRemediated";
+
+#[test]
+fn an_unhealthy_machine_is_marked_and_then_deleted() {
+    let mut o = observed(3, vec![machine("a", 3), unhealthy("b", 2), unhealthy("c", 1)]);
+    let mark = |name: &str| format!("set {MARK}=False/MachineDeleting of Machine ns/{name}");
+    assert_eq!(
+        writes(&plan(&o, now())),
+        [mark("c"), mark("b"), "delete Machine ns/c".into(), "delete Machine ns/b".into()],
+        "no replacement before the Machine is gone"
+    );
+    o.remediation.max_in_flight = Some(IntOrString::Int(1));
+    let limited = plan(&o, now());
+    let deferred = format!("set {MARK}=False/RemediationDeferred of Machine ns/b");
+    assert_eq!(writes(&limited), [mark("c"), deferred, "delete Machine ns/c".into()]);
+    assert_eq!(limited.blockers[0].reason.rule, "remediation-held");
+}
+
+#[test]
+fn what_was_marked_already_is_not_written_again() {
+    let mut o = observed(1, vec![unhealthy("a", 3)]);
+    o.remediation.is_current_revision = false;
+    assert_eq!(writes(&plan(&o, now())), [format!("set {MARK}=False/CannotBeRemediated of Machine ns/a")]);
+    o.machines = remediate::marked(&o, now());
+    assert_eq!(find(o.machines[0].conditions(), MARK).unwrap().reason, "CannotBeRemediated");
+    assert_eq!(writes(&plan(&o, now())), Vec::<String>::new());
+}
+
+#[test]
+fn a_machine_that_recovered_loses_its_mark() {
+    let mut machine = unhealthy("a", 3);
+    machine.conditions_mut()[0].status = "True".into();
+    let o = observed(1, vec![machine]);
+    assert_eq!(writes(&plan(&o, now())), [format!("clear {MARK} of Machine ns/a")]);
+    assert_eq!(find(remediate::marked(&o, now())[0].conditions(), MARK), None);
+}
+
+#[test]
+fn a_failed_preflight_holds_a_remediation() {
+    let mut o = observed(1, vec![unhealthy("a", 3)]);
+    o.preflight.control_plane =
+        Some(preflight::ControlPlane { name: "KubeadmControlPlane ns/cp".into(), ..Default::default() });
+    o.preflight.skip = ["All".to_owned()].into();
+    assert_eq!(writes(&plan(&o, now())).len(), 2);
+    o.preflight.skip.clear();
+    o.preflight.control_plane.as_mut().unwrap().version = "v1.35.0".into();
+    let held = plan(&o, now());
+    assert_eq!(writes(&held), [format!("set {MARK}=False/RemediationDeferred of Machine ns/a")]);
+    assert_eq!(held.recheck, Some(PREFLIGHT_RECHECK));
+    o.preflight.unread = Some("the control plane could not be read".into());
+    assert_eq!(writes(&plan(&o, now())), Vec::<String>::new(), "nothing is marked by what is not known");
 }
