@@ -1,4 +1,4 @@
-//! Chance: the only door to it. Owns one seeded generator and streams derived from it by name,
+//! Random numbers: no other module makes them. Owns one seeded generator and streams derived from it by name,
 //! so that a run can be repeated from its seed. Must not know what it is used for.
 //! (Keys and certificates are not made here: they take the operating system's entropy.)
 

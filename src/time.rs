@@ -1,4 +1,4 @@
-//! Wall-clock time: the only door to it. Owns the [`Clock`] and the borders between chrono
+//! Wall-clock time: no other module reads it. Owns the [`Clock`] and the borders between chrono
 //! (ours), jiff (k8s-openapi's) and RFC 3339 text. Must not know any Kubernetes kind.
 
 use std::fmt;
@@ -32,7 +32,7 @@ impl Clock {
         Self::new(SystemTime)
     }
 
-    /// A clock that always says `at`: for pure tests and for dumps with a stated snapshot time.
+    /// A clock that stands at `at`: for pure tests and for dumps with a stated snapshot time.
     #[must_use]
     pub fn fixed(at: Timestamp) -> Self {
         Self::new(Fixed(at))

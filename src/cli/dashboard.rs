@@ -15,7 +15,7 @@ use crate::tui::{self, Exit, Options, Session, SourceHandle, Tier};
 use super::args::{ColorArg, ConnectArgs, ScreenArgs};
 use super::{paths, person};
 
-/// Shows `connection` until somebody leaves.
+/// Shows `connection` until the user quits.
 ///
 /// # Errors
 /// No usable terminal, or a theme or keymap that cannot be used.

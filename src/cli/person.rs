@@ -10,7 +10,7 @@ pub fn user() -> String {
     name_of(id).filter(|name| !name.is_empty()).unwrap_or_else(|| format!("uid {id}"))
 }
 
-/// `None`: nobody has this id, or the user database could not be read.
+/// `None`: no user has this id, or the user database could not be read.
 fn name_of(id: u32) -> Option<String> {
     let mut buffer = vec![0; 16_384];
     let mut found = std::ptr::null_mut();

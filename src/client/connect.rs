@@ -344,7 +344,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
     async fn a_dead_server_is_one_sentence() {
         let file = FILE.replace("user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: PLUGIN, interactiveMode: Always}}", "user: {token: t}");
         let (_dir, options) = options(&file, Some("two"));
-        let text = connect(&options).await.map(|_| ()).expect_err("nobody listens on port 1").to_string();
+        let text = connect(&options).await.map(|_| ()).expect_err("port 1 is closed").to_string();
         assert!(text.contains("no API server answers at https://127.0.0.1:1"), "{text}");
     }
 }

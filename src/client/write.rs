@@ -449,7 +449,7 @@ fn is_empty(patch: &Value) -> bool {
     patch.as_object().is_none_or(serde_json::Map::is_empty)
 }
 
-/// `status` goes through its own door.
+/// `status` has a subresource of its own.
 fn split_status(mut patch: Value) -> (Value, Option<Value>) {
     let status = patch.as_object_mut().and_then(|map| map.remove("status"));
     (patch, status)
@@ -496,7 +496,7 @@ fn record_value(gvk: &Gvk, key: &ObjectKey, answer: &Value, mode: Mode) {
 
 fn push(mode: Mode, written: impl FnOnce() -> Written) {
     if mode == Mode::Real {
-        // Outside an engine nobody waits for the echo: there is no log then, which is fine.
+        // Outside an engine no controller waits for the echo, and there is no log.
         let _ = LOG.try_with(|log| log.0.lock().push(written()));
     }
 }

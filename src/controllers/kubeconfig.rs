@@ -99,7 +99,7 @@ pub fn validity(certificate: &str) -> Option<(Timestamp, Timestamp)> {
     Some((at(validity.not_before.timestamp())?, at(validity.not_after.timestamp())?))
 }
 
-/// What a stored kubeconfig says: its server, and when its client certificate ends.
+/// What a stored kubeconfig holds: its server, and when its client certificate ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub server: String,

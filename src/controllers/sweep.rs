@@ -33,7 +33,7 @@ pub async fn at_rest<K: Object>(
     run(context, creator, templates).await
 }
 
-/// Deletes what `creator` cloned from templates of these kinds, or wrote, and nobody uses. Answers when to look
+/// Deletes what `creator` cloned from templates of these kinds, or wrote, and no object uses. Answers when to look
 /// again, if something may be unused then. Reads the caches; asks the server only about what is to be deleted.
 ///
 /// # Errors

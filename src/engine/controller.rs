@@ -104,7 +104,7 @@ impl Trigger {
         Self(Box::new(start))
     }
 
-    /// On every change of a cached kind: `keys(old, new)` says which keys to run.
+    /// On every change of a cached kind: `keys(old, new)` are the keys to run.
     pub fn on<K: Object>(
         cache: &Cache<K>,
         keys: impl Fn(Option<&K>, Option<&K>) -> Vec<ObjectKey> + Send + Sync + 'static,

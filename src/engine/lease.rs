@@ -3,7 +3,7 @@
 //! Source: client-go `tools/leaderelection`: expiry is judged by the local monotonic clock since the
 //! record last changed, never by the times in it.
 //!
-//! A record is ours when this elector sent it, whatever name stands in it: two processes that share
+//! A record is ours only when this elector sent it; the name in it is not enough: two processes that share
 //! an identity (equal host names, process ids and seeds) are still two.
 
 use std::collections::VecDeque;

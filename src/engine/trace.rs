@@ -116,7 +116,7 @@ impl Trace {
         number("capstan_reconcile_seconds_total", "Time spent in runs.", &|s| {
             s.took.as_secs_f64().to_string()
         });
-        number("capstan_reconcile_runs_total", "Runs, whatever their result.", &|s| s.runs().to_string());
+        number("capstan_reconcile_runs_total", "Runs with any result.", &|s| s.runs().to_string());
         let name = "controller_runtime_reconcile_total";
         let _ = write!(text, "# HELP {name} Runs by result.\n# TYPE {name} counter\n");
         for (controller, sums) in sums.iter() {

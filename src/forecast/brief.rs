@@ -59,15 +59,15 @@ impl ObjectPlan {
         };
         // What is on its way is left out beside what is not.
         let is_bad = self.blockers.iter().any(|held| !held.on_its_way);
-        let told: Vec<&Held> = self.blockers.iter().filter(|held| !(is_bad && held.on_its_way)).collect();
+        let named: Vec<&Held> = self.blockers.iter().filter(|held| !(is_bad && held.on_its_way)).collect();
         let sentences: Vec<&str> =
-            told.iter().take(BLOCKERS_MAX).map(|held| held.sentence.as_str()).collect();
-        let more = match told.len().saturating_sub(BLOCKERS_MAX) {
+            named.iter().take(BLOCKERS_MAX).map(|held| held.sentence.as_str()).collect();
+        let more = match named.len().saturating_sub(BLOCKERS_MAX) {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
         let colon = if head.ends_with("because") { "" } else { ":" };
-        if told.is_empty() { String::new() } else { format!("{head}{colon} {}{more}", sentences.join("; ")) }
+        if named.is_empty() { String::new() } else { format!("{head}{colon} {}{more}", sentences.join("; ")) }
     }
 }
 

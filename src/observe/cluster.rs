@@ -5,7 +5,7 @@ use crate::api::cluster::Cluster;
 use crate::status::cluster::{Descendants, Observed};
 use crate::status::machine::Probe;
 
-/// Everything about a Cluster but what its class says. `probe`: how the connection to the workload cluster is.
+/// Everything about a Cluster but its class. `probe`: how the connection to the workload cluster is.
 #[must_use]
 pub fn cluster(source: &impl Source, cluster: &Cluster, probe: Probe) -> Observed {
     let key = key_of(cluster);

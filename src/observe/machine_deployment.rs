@@ -19,7 +19,7 @@ pub fn machine_deployment(
     sets: Vec<Arc<MachineSet>>,
     templates: &Templates,
 ) -> Observed {
-    // All that its selector matches, whoever owns them.
+    // All that its selector matches, with any owner.
     let selector = &deployment.spec.selector;
     let selected = |machine: &Machine| matches(selector, machine.metadata.labels.as_ref());
     Observed {

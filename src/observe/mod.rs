@@ -3,7 +3,7 @@
 //!
 //! A [`Source`] is what a reader has at hand: the engine's live copies, or a [`dump`] of objects, which come from
 //! files or from the lists that a client read of a server (`client::clusters`). What has to be waited for (Nodes, pods, etcd, Secrets) is put into the
-//! gathered value by the reader afterwards; until then it says that it was not asked.
+//! gathered value by the reader afterwards; until then it is "not asked".
 
 mod cluster;
 mod control_plane;

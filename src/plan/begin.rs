@@ -19,7 +19,7 @@ pub enum Begin {
     Finalizer(Box<Step>),
     /// The stored `Paused` condition is not this one. It is written, and its echo starts the next run.
     Paused(Box<Condition>),
-    /// Paused, and the object says so.
+    /// Paused, and the condition of the object is up to date.
     Stop,
     Run,
 }
@@ -58,7 +58,7 @@ where
     let is_paused = wanted.status == "True";
     let is_stored = find(object.conditions(), "Paused").is_some_and(|stored| {
         (&stored.status, &stored.reason, &stored.message) == (&wanted.status, &wanted.reason, &wanted.message)
-            // While paused, nothing else says that the generation was seen.
+            // While paused, nothing else records that the generation was seen.
             && (!is_paused || stored.observed_generation == meta.generation)
     });
     match (is_stored, is_paused) {

@@ -92,7 +92,7 @@ pub fn found<'a>(
     None
 }
 
-/// Makes `new` its controller, in place of the owners for which `dropped` says yes.
+/// Makes `new` its controller, in place of the owners for which `dropped` holds.
 pub fn adopt(
     object: &Provided,
     new: OwnerReference,

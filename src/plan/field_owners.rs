@@ -58,7 +58,7 @@ pub fn keep<K: Resource<DynamicType = ()> + Serialize>(
     first.into_iter().chain(apply).collect()
 }
 
-/// The same for the labels and annotations of an object that somebody else keeps otherwise.
+/// The same for the labels and annotations of an object whose other fields another manager owns.
 #[must_use]
 pub fn keep_metadata(live: &Value, labels: &Pairs, annotations: &Pairs, manager: &'static str) -> Vec<Write> {
     let intent = metadata_intent(live, labels, annotations);

@@ -7,7 +7,7 @@ use crate::status::control_plane::certificates::Purpose;
 /// A change of Secrets that hold keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyCall {
-    /// New pairs. A Secret that somebody made in the meantime stays.
+    /// New pairs. A Secret that was made in the meantime stays.
     CreateCertificates { purposes: Vec<Purpose>, settings: KeySettings },
     /// `server` is a URL.
     CreateKubeconfig { server: String },
@@ -17,7 +17,7 @@ pub enum KeyCall {
     RenewKubeconfig,
 }
 
-/// What `clusterConfiguration` says about keys.
+/// What `clusterConfiguration` sets about keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeySettings {
     /// `RSA-2048`, `RSA-3072`, `RSA-4096`, `ECDSA-P256` or `ECDSA-P384`; empty means RSA-2048.

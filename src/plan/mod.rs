@@ -143,7 +143,7 @@ impl fmt::Display for Reason {
 /// What ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Nothing that is under way: somebody has to do something, or it ends some day.
+    /// Not under way: a person or another controller has to act, or it ends by itself.
     Stuck,
     /// Something that is under way already.
     UnderWay,

@@ -157,9 +157,9 @@ mod tests {
             "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}}));
         let unowned = template(&json!([]));
         let steps = opened(&fresh, &[&unowned], &[Arc::new(machine)]);
-        let said: Vec<String> = steps.iter().map(ToString::to_string).collect();
+        let found: Vec<String> = steps.iter().map(ToString::to_string).collect();
         assert_eq!(
-            said,
+            found,
             [
                 "patch MachineSet ns/s: it belongs to Cluster c",
                 "patch XTemplate ns/t: a template moves and goes with its Cluster",

@@ -50,7 +50,7 @@ pub fn take_over<K: Resource<DynamicType = ()>>(new: &impl Resource<DynamicType 
 }
 
 /// The patch that gives a provider object its owner and its cluster label; `None` when it has both.
-/// References for which `dropped` says yes are taken away.
+/// References for which `dropped` holds are taken away.
 ///
 /// # Errors
 /// The controller that it has already, when `new` wants to control it.
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(object.gvk.plural, "devmachines");
         assert_eq!(body["metadata"]["ownerReferences"], json!([machine("1")]));
         assert_eq!(body["metadata"]["labels"], json!({"cluster.x-k8s.io/cluster-name": "c"}));
-        assert!(adopt(&provided(set), machine("1"), "c", |_| false).is_err(), "somebody else controls it");
+        assert!(adopt(&provided(set), machine("1"), "c", |_| false).is_err(), "another object controls it");
         let mut owned = provided(json!([machine("1")])).into_content();
         owned["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "c"});
         assert_eq!(adopt(&Provided::new(owned), machine("1"), "c", drop_sets), Ok(None));

@@ -23,7 +23,7 @@ pub struct Step {
 /// What follows when a write of a step fails. By default the plan ends there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OnFailure {
-    /// The step needs no other and no other needs it: it is tried whatever became of the rest.
+    /// The step needs no other and no other needs it: it is tried also after another step failed.
     pub is_independent: bool,
     /// What the step created is deleted again.
     pub is_undone: bool,

@@ -1,4 +1,4 @@
-//! Clones that nobody uses: a new Machine's infrastructure machine and bootstrap configuration are made
+//! Clones that no object uses: a new Machine's infrastructure machine and bootstrap configuration are made
 //! before the Machine, so an engine that ends in between leaves them behind. Decides which of a creator's
 //! clones go. Pure; must not know how clones are found or deleted.
 //!
@@ -60,7 +60,7 @@ impl fmt::Display for NoMachine<'_> {
 }
 
 /// Which of `candidates` belong to `creator` alone and are used by none of `machines` (all of the
-/// namespace, whoever controls them). Those that are too young are looked at again.
+/// namespace, with any controller). Those that are too young are looked at again.
 #[must_use]
 pub fn sweep(
     creator: &ObjectRef,
@@ -213,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_uses_or_somebody_else_made_stays() {
+    fn what_is_used_or_was_made_by_others_stays() {
         let both = [owner("MachineSet", "set-uid"), owner("Machine", "m")];
         let cases = [
             ("taken over by a Machine", json!({"ownerReferences": [owner("Machine", "m")]})),
             ("being taken over", json!({"ownerReferences": both})),
             ("of another set", json!({"ownerReferences": [owner("MachineSet", "of-the-same-name")]})),
-            ("of nobody", json!({"ownerReferences": null})),
+            ("without owners", json!({"ownerReferences": null})),
             ("not cloned", json!({"annotations": null})),
             ("from somewhere", json!({"annotations": {"cluster.x-k8s.io/cloned-from-name": null}})),
             ("from another kind", json!({"annotations": {"cluster.x-k8s.io/cloned-from-groupkind": "X.y"}})),
@@ -256,6 +256,6 @@ mod tests {
         let labelled = || config(json!({"cluster.x-k8s.io/control-plane": ""}));
         assert_eq!(of(labelled(), &[]), 1);
         assert_eq!(of(labelled(), &[machine("workers-abcde", "other")]), 0);
-        assert_eq!(of(config(json!({})), &[]), 0, "somebody else's");
+        assert_eq!(of(config(json!({})), &[]), 0, "made by another");
     }
 }

@@ -73,7 +73,7 @@ pub fn own(cluster: &Cluster, template: &Value) -> Option<Write> {
         return None;
     }
     let mut body = json!({"metadata": {"ownerReferences": with_owner(owners, wanted)}});
-    // A list is replaced as a whole: without the version, somebody else's owner could be lost.
+    // A list is replaced as a whole: without the version, the owner that another writer added could be lost.
     if let Some(version) = template["metadata"]["resourceVersion"].as_str() {
         body["metadata"]["resourceVersion"] = json!(version);
     }

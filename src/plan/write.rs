@@ -58,7 +58,7 @@ impl Write {
     }
 
     /// The same patch, refused when the object with this metadata changed since it was read: lists such as owners
-    /// and finalizers are replaced as a whole, and without the version somebody else's entry could be lost.
+    /// and finalizers are replaced as a whole, and without the version the entry of another writer could be lost.
     #[must_use]
     pub fn if_unchanged(mut self, read: &ObjectMeta) -> Self {
         if let (Self::Patch { body, .. }, Some(version)) = (&mut self, &read.resource_version) {
@@ -155,7 +155,7 @@ impl fmt::Display for WorkloadCall {
             }
             Self::RemoveEtcdMember(member) => write!(f, "remove etcd member {}", member.name),
             Self::MoveEtcdLeader { from, candidates } => {
-                let to = candidates.first().map_or("nobody", |member| member.name.as_str());
+                let to = candidates.first().map_or("no member", |member| member.name.as_str());
                 write!(f, "move etcd leadership from {from} to {to}")
             }
             Self::SetClusterConfiguration(_) => f.write_str("update ConfigMap kube-system/kubeadm-config"),

@@ -1,7 +1,7 @@
 //! The etcd of one simulated cluster: members, leader, alarms. Owns membership as upstream's fake has
 //! it; must not know what is healthy enough for what.
 //! Source: `test/infrastructure/inmemory/pkg/server/etcd`, v1.14.0. As there: a member is there while
-//! its pod is and nobody removed it, the leader is the one that was made leader last, and there is no
+//! its pod is and was not removed, the leader is the one that was made leader last, and there is no
 //! election: a leader that goes without `MoveLeader` leaves the cluster without one. Difference: terms
 //! are counted, not read from a clock of one second, so there are no ties.
 

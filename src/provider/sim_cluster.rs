@@ -25,7 +25,7 @@ use crate::workload::{Addon, Announcement, Connection, Eviction, FAILURES_MAX, W
 /// Source: `controllers/clustercache`, v1.14.0.
 const PROBE_INTERVAL: TimeDelta = TimeDelta::seconds(10);
 const CONNECT_INTERVAL: TimeDelta = TimeDelta::seconds(30);
-/// After so long without a successful probe a controller's judgement changes (grace periods of 50 s and
+/// How long without a successful probe until a controller's judgement changes (grace periods of 50 s and
 /// 5 min), so it is woken; a little later, because it compares with "longer than".
 const GRACE_ENDS: [TimeDelta; 2] = [TimeDelta::seconds(51), TimeDelta::seconds(301)];
 

@@ -39,7 +39,7 @@ pub struct TenantSpec {
     pub termination_seconds: u32,
     /// How long a disruption budget holds it, counted from the first eviction asked for.
     pub budget_seconds: u32,
-    /// It ends by itself so long after its node was cordoned.
+    /// How long after its node was cordoned it ends by itself.
     pub completion_seconds: Option<u32>,
     /// It uses a volume through a claim with this name, followed by the node's.
     pub claim: Option<String>,

@@ -119,9 +119,9 @@ pub(super) fn class_status(dump: &Dump, key: &ObjectKey, class: &Value, now: Tim
         let (versions, variables) = (knows_versions(dump, class), !asks_extensions(class));
         let outdated = if versions { outdated(dump, &key.namespace, class) } else { None };
         let observed = Observed { conditions: list.clone(), generation, discovery_failure: None, outdated };
-        let told = conditions(&observed, now);
+        let found = conditions(&observed, now);
         let known = |c: &Condition| (c.type_ != VERSIONS || versions) && (c.type_ != VARIABLES || variables);
-        for condition in told.into_iter().filter(known) {
+        for condition in found.into_iter().filter(known) {
             setter::set(&mut list, condition, generation, now);
         }
         if variables {

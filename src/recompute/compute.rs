@@ -169,7 +169,7 @@ fn classes(dump: &Dump, now: Timestamp, computed: &mut Vec<Computed>) {
     }
 }
 
-/// A paused object keeps all it has but says that it is paused.
+/// A paused object keeps its conditions; only `Paused` is new.
 fn held<K: Clone + Conditioned + kube::Resource>(
     dump: &Dump,
     kind: Kind,

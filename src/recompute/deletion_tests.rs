@@ -4,7 +4,7 @@ use super::Computed;
 use super::tests::{CLUSTER, MACHINE, NODE, computed};
 use crate::observe::dump::Kind;
 
-/// A deleting worker whose drain is told by its stored condition, and what runs on its Node.
+/// A deleting worker whose drain its stored condition describes, and what runs on its Node.
 fn draining(reason: &str, message: &str, pods: &str) -> String {
     let going = MACHINE
         .replace("labels:", "deletionTimestamp: '2026-11-20T09:50:00Z', labels:")
@@ -56,7 +56,7 @@ fn a_drain_is_judged_by_pods_rules_and_the_refusals_that_were_told() {
     ]
     .concat();
     let budget = "cannot evict pod as it would violate the pod's disruption budget.";
-    let told = format!("{HEAD}\n* Pod web/a: {budget}");
+    let message = format!("{HEAD}\n* Pod web/a: {budget}");
     let expected = format!(
         "{HEAD}\n* Pod web/going: deletionTimestamp set, but still not removed from the Node\n* Pod web/a: {budget}\n\
      * Pod web/job: waiting for completion\n\
@@ -64,16 +64,16 @@ fn a_drain_is_judged_by_pods_rules_and_the_refusals_that_were_told() {
     );
     let of =
         |message: &str, more: &str| deleting_of(&draining("DrainingNode", message, &format!("{pods}{more}")));
-    assert_eq!(of(&told, rule), ("DrainingNode".to_owned(), expected));
+    assert_eq!(of(&message, rule), ("DrainingNode".to_owned(), expected));
     let silent = format!("{HEAD}\n* Pod web/b: {budget}");
     assert_eq!(
         of(&silent, rule),
         ("DrainingNode".to_owned(), silent.clone()),
-        "nobody knows what became of web/a"
+        "what became of web/a is not known"
     );
     let broken = rule.replace("behavior: Drain", "behavior: 5");
     assert_eq!(
-        of(&told, &broken),
+        of(&message, &broken),
         (
             "DrainingNode".to_owned(),
             "Error draining Node, please check controller logs for errors".to_owned()
@@ -90,13 +90,13 @@ const ATTACHMENT: &str = "---\napiVersion: storage.k8s.io/v1\nkind: VolumeAttach
 fn volumes_are_judged_when_they_are_there() {
     const WAITS: &str = "WaitingForVolumeDetach";
     const HEAD: &str = "Waiting for Node volumes to be detached (started at 2026-11-20T10:00:00Z)";
-    let told = format!("{HEAD}\n* PersistentVolumeClaims: web/x");
-    let of = |reason: &str, more: &str| deleting_of(&draining(reason, &told, more));
-    assert_eq!(of(WAITS, ATTACHMENT), (WAITS.to_owned(), told.clone()), "volumes were left out");
+    let message = format!("{HEAD}\n* PersistentVolumeClaims: web/x");
+    let of = |reason: &str, more: &str| deleting_of(&draining(reason, &message, more));
+    assert_eq!(of(WAITS, ATTACHMENT), (WAITS.to_owned(), message.clone()), "volumes were left out");
     let unknown =
         "* VolumeAttachment with .spec.source.persistentVolumeName not matching a PersistentVolume: v";
     let hooked = of("WaitingForPreDrainHook", ATTACHMENT);
-    assert_eq!(hooked, (WAITS.to_owned(), format!("{HEAD}\n{unknown}")), "nothing was told of them");
+    assert_eq!(hooked, (WAITS.to_owned(), format!("{HEAD}\n{unknown}")), "they were not observed");
     let known = of(WAITS, &format!("{ATTACHMENT}{VOLUME}"));
     assert_eq!(known, (WAITS.to_owned(), format!("{HEAD}\n* PersistentVolumeClaims: web/data")));
     assert_eq!(of(WAITS, "").0, "WaitingForInfrastructureDeletion", "nothing is attached");
@@ -113,22 +113,22 @@ fn a_node_that_was_left_out_is_not_one_that_is_out_of_reach() {
     let gone = |text: &str| {
         text.replace("kind: AnyMachine\nmetadata: {name: m,", "kind: AnyMachine\nmetadata: {name: other,")
     };
-    let alone = |reason: &str| draining(reason, "as told", "").replace(NODE, "");
+    let alone = |reason: &str| draining(reason, "as stored", "").replace(NODE, "");
     let skipping = |reason: &str| {
         let skip = "labels: {cluster.x-k8s.io/cluster-name: c}, annotations: {machine.cluster.x-k8s.io/exclude-node-draining: ''}";
         alone(reason).replacen("labels: {cluster.x-k8s.io/cluster-name: c}", skip, 1)
     };
     for (text, reason, message) in [
-        (alone("DrainingNode"), "DrainingNode", "as told".to_owned()),
+        (alone("DrainingNode"), "DrainingNode", "as stored".to_owned()),
         (lost(&alone("DrainingNode")), "DrainingNode", error("draining Node")),
         (alone("WaitingForPreDrainHook"), "DrainingNode", error("draining Node")),
-        (skipping("WaitingForVolumeDetach"), "WaitingForVolumeDetach", "as told".to_owned()),
+        (skipping("WaitingForVolumeDetach"), "WaitingForVolumeDetach", "as stored".to_owned()),
         (
             lost(&skipping("WaitingForVolumeDetach")),
             "WaitingForVolumeDetach",
             error("waiting for volumes to be detached from Node"),
         ),
-        (gone(&alone("DeletingNode")), "DeletingNode", "as told".to_owned()),
+        (gone(&alone("DeletingNode")), "DeletingNode", "as stored".to_owned()),
         (gone(&lost(&alone("DeletingNode"))), "DeletingNode", error("deleting Node")),
     ] {
         assert_eq!(deleting_of(&text), (reason.to_owned(), message), "{text}");

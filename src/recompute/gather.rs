@@ -62,8 +62,8 @@ pub(super) fn machine_set(dump: &Dump, set: &MachineSet) -> Option<(machine_set:
 
 /// The checks that failed when the set was last looked at, from its stored condition.
 fn reported_preflight(set: &MachineSet) -> Vec<String> {
-    let told = find(set.conditions(), "ScalingUp").map(|c| c.message.as_str()).unwrap_or_default();
-    let lines = told.lines().filter_map(|line| line.strip_prefix("* "));
+    let stored = find(set.conditions(), "ScalingUp").map(|c| c.message.as_str()).unwrap_or_default();
+    let lines = stored.lines().filter_map(|line| line.strip_prefix("* "));
     lines.filter(|line| line.ends_with(" preflight check failed)")).map(str::to_owned).collect()
 }
 

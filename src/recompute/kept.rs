@@ -167,8 +167,8 @@ fn kept_by_owners(dump: &Dump, key: &ObjectKey, machine: &Machine) -> Vec<Kept> 
     if stored("HealthCheckSucceeded").is_some() && dump.checks.is_empty() {
         kept.push(keep(left_out(Kind::MachineHealthCheck.name()), "HealthCheckSucceeded"));
     }
-    let told = stored("OwnerRemediated").filter(|c| c.reason != "WaitingForRemediation");
-    kept.extend(told.map(|c| keep(REMEDIATION, c.type_.clone())));
+    let stored_mark = stored("OwnerRemediated").filter(|c| c.reason != "WaitingForRemediation");
+    kept.extend(stored_mark.map(|c| keep(REMEDIATION, c.type_.clone())));
     kept
 }
 

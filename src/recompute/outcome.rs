@@ -4,6 +4,6 @@
 pub(super) enum Outcome<K> {
     New(K),
     Left(String),
-    /// Little can be said, because of this.
+    /// Most of it cannot be computed, for this reason.
     Broken(K, String),
 }

@@ -44,7 +44,7 @@ pub(super) struct Pool {
 /// What the machines of a pool are made from.
 pub(super) enum Infrastructure {
     Normal,
-    /// The machine deployment names a template that nobody made.
+    /// The machine deployment names a template that does not exist.
     MissingTemplate,
     /// Machines stop before this part; see the annotation.
     HeldAt(&'static str),

@@ -32,7 +32,7 @@ pub struct Entry {
     living: Living,
 }
 
-/// A change that somebody makes to a running fleet.
+/// A change that a person makes to a running fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
     /// Since the objects were created, in the time that simulated machines live in.

@@ -11,7 +11,7 @@ use tower::ServiceExt as _;
 
 use crate::apiserver::{ApiServer, Body};
 
-/// The server never started; why is said by whoever started it.
+/// The server never started; the caller that started it reports why.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the server did not start")]
 pub struct NotStarted;

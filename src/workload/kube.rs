@@ -424,7 +424,7 @@ mod tests {
 
     use super::*;
 
-    fn told(code: u16, reason: &str, message: &str, causes: Option<&[(&str, &str)]>) -> Eviction {
+    fn eviction(code: u16, reason: &str, message: &str, causes: Option<&[(&str, &str)]>) -> Eviction {
         let cause = |(reason, message): &(&str, &str)| StatusCause {
             reason: (*reason).to_owned(),
             message: (*message).to_owned(),
@@ -447,24 +447,24 @@ mod tests {
     fn evictions_end_in_the_servers_words() {
         let refused = |words: &str| Eviction::Refused(words.to_owned());
         const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
-        assert_eq!(told(404, "NotFound", "pods \"a\" not found", None), Eviction::Gone);
-        assert_eq!(told(429, "TooManyRequests", BUDGET, None), refused(BUDGET));
+        assert_eq!(eviction(404, "NotFound", "pods \"a\" not found", None), Eviction::Gone);
+        assert_eq!(eviction(429, "TooManyRequests", BUDGET, None), refused(BUDGET));
         let causes: &[(&str, &str)] =
             &[("DisruptionBudget", "web needs 1"), ("DisruptionBudget", "db needs 2")];
         assert_eq!(
-            told(429, "TooManyRequests", BUDGET, Some(causes)),
+            eviction(429, "TooManyRequests", BUDGET, Some(causes)),
             refused(&format!("{BUDGET} web needs 1,db needs 2"))
         );
-        assert_eq!(told(429, "TooManyRequests", BUDGET, Some(&[])), refused(&format!("{BUDGET} ")));
+        assert_eq!(eviction(429, "TooManyRequests", BUDGET, Some(&[])), refused(&format!("{BUDGET} ")));
         assert_eq!(
-            told(403, "Forbidden", "no", Some(&[("NamespaceTerminating", "")])),
+            eviction(403, "Forbidden", "no", Some(&[("NamespaceTerminating", "")])),
             refused(
                 "Cannot evict pod from terminating namespace: unable to create eviction \
                  (kube-controller-manager should set deletionTimestamp)"
             )
         );
-        assert_eq!(told(403, "Forbidden", "no", None), refused("no"));
-        assert_eq!(told(500, "InternalError", "two budgets", None), refused("two budgets"));
+        assert_eq!(eviction(403, "Forbidden", "no", None), refused("no"));
+        assert_eq!(eviction(500, "InternalError", "two budgets", None), refused("two budgets"));
         let silent = of_eviction(kube::Error::LinesCodecMaxLineLengthExceeded);
         assert!(matches!(silent, Err(WorkloadError::Unreachable(_))), "{silent:?}");
     }

@@ -80,7 +80,7 @@ async fn certificates(client: &Client, cluster: &ObjectKey, needed: &[Needed]) -
     if missing.is_empty() { Certificates::Found(found) } else { Certificates::Missing(missing) }
 }
 
-/// The values that files and users refer to. Those of missing secrets are left out; the plan says so.
+/// The values that files and users refer to. Those of missing secrets are left out; the plan has a blocker for each.
 async fn secret_values(
     client: &Client,
     config: &KubeadmConfig,

@@ -50,7 +50,7 @@ impl Reconcile for ControlPlanes {
         triggers::triggers(&self.context)
     }
 
-    /// The one that owns the control plane; none until its controller has said so.
+    /// The one that owns the control plane; none until its controller has found it.
     fn cluster(
         &self,
         object: &Arc<KubeadmControlPlane>,

@@ -27,7 +27,7 @@ pub enum Reader {
     /// The infrastructure of a control plane's Machines: the Machines pass on what changes.
     KubeadmControlPlaneHosts,
     KubeadmConfig,
-    /// Whoever made clones looks for those that nobody uses. Nothing wakes it.
+    /// A controller that made clones looks for unused ones. No change wakes it.
     Sweep,
 }
 

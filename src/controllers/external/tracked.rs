@@ -51,7 +51,7 @@ impl Tracked {
         self.reading.as_ref().ok().map(|reading| &reading.watch.cache)
     }
 
-    /// Reads the kind as `definition` says. Those who have to be told when something about that is new.
+    /// Reads the kind as `definition` describes it. Returns the readers to wake when something about that is new.
     pub(super) fn redefine(
         &mut self,
         definition: Option<&Definition>,
@@ -100,7 +100,7 @@ impl Tracked {
             return External::Found(object.provided().clone().under(reading.contract));
         }
         self.missed.store(true, Ordering::Relaxed);
-        // Only now, so that a list that is completed in between wakes somebody.
+        // Only now, so that a list that is completed in between wakes its readers.
         let progress = cache.progress();
         if progress.ready {
             return External::NotFound { kind };

@@ -183,13 +183,13 @@ impl Listener<Event> for EventListener {
                 for change in &changes {
                     match change {
                         WatchEvent::Added(e) | WatchEvent::Modified(e) => self.note(e),
-                        // Events expire after an hour; while somebody looks they may stay.
+                        // Events expire after an hour; while they are on the screen they may stay.
                         WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
                     }
                 }
                 Some(self.picture())
             }
-            // No right to read events is no news of the object.
+            // A missing right to read events is not a fault of the object.
             Step::Failed(trouble) => {
                 if let Trouble::Request(error) = &trouble {
                     tracing::debug!("events: {}", explain(error, &self.server));

@@ -25,9 +25,9 @@ use crate::client::watch::{Backoff, parse_version};
 const PAGE_SIZE: u32 = 250;
 /// Changes taken together when they arrive together.
 const CHUNK_MAX: usize = 256;
-/// The server ends a watch after so long.
+/// How long a watch lasts before the server ends it.
 const WATCH_TIMEOUT_S: u32 = 290;
-/// A watch that is silent for longer than its timeout is dead: nobody ended it.
+/// A watch that is silent for longer than its timeout is dead: the server did not end it.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// One that had a bookmark has one about every minute.
 const BOOKMARK_MAX: Duration = Duration::from_secs(150);

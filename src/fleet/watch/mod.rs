@@ -39,7 +39,7 @@ use history::History;
 /// Batches that may wait for the screen; a full channel holds the feeds back, never grows.
 const BATCHES_MAX: usize = 64;
 /// Kinds of control planes that may wait for their feed to be started. A full channel holds back the feed
-/// of Clusters, which asks for each kind once; nobody else waits on the way to the other end.
+/// of Clusters, which asks for each kind once; no other request waits for that answer.
 const WANTED_MAX: usize = 16;
 /// How often a kind that is refused or not served is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
@@ -205,7 +205,7 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
     }
 }
 
-/// What to tell somebody whose server is too old for the new status.
+/// The hint for a server that is too old for the new status.
 fn old_version_notice(version: &str) -> String {
     format!(
         "this server offers Cluster API only as {version}; capstan reads {VERSION}. Shown is what {version} can say: \

@@ -15,7 +15,7 @@ use crate::observe::{Source as _, namespace};
 use crate::status::contract::{External, Provided};
 
 impl Dump {
-    /// Nothing of the kind that a reference names is here, and its definition says nothing against it.
+    /// Nothing of the kind that a reference names is here, and its definition does not exclude it.
     #[must_use]
     pub fn left_out(&self, reference: Option<&ContractRef>) -> bool {
         let Some(reference) = reference.filter(|r| !r.name.is_empty()) else { return false };
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_sum_is_found_again() {
-        let told = |message: &str| {
+        let rolling_out = |message: &str| {
             let part = part(&condition("ScalingUp", Status::True, "ScalingUp", message), "* XPlane cp:");
             (
                 part["status"].as_str().unwrap_or_default().to_owned(),
@@ -162,12 +162,12 @@ mod tests {
             )
         };
         let yes = |message: &str| ("True".to_owned(), message.to_owned());
-        assert_eq!(told("* MachineDeployment md: more"), ("False".to_owned(), String::new()));
-        assert_eq!(told("* MachineDeployment md: more\n* XPlane cp: from 1 to 3"), yes("from 1 to 3"));
+        assert_eq!(rolling_out("* MachineDeployment md: more"), ("False".to_owned(), String::new()));
+        assert_eq!(rolling_out("* MachineDeployment md: more\n* XPlane cp: from 1 to 3"), yes("from 1 to 3"));
         assert_eq!(
-            told("* XPlane cp:\n  * from 1 to 3 is blocked because:\n    * a\n    * b\n* Z z: c"),
+            rolling_out("* XPlane cp:\n  * from 1 to 3 is blocked because:\n    * a\n    * b\n* Z z: c"),
             yes("from 1 to 3 is blocked because:\n* a\n* b")
         );
-        assert_eq!(told("* XPlane cp:\n  * a\n  * b\n* Z z: c"), yes("* a\n* b"));
+        assert_eq!(rolling_out("* XPlane cp:\n  * a\n  * b\n* Z z: c"), yes("* a\n* b"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a dump says of a KubeadmConfig. Must not judge it.
+//! What a dump holds of a KubeadmConfig. Must not judge it.
 
 use super::Dump;
 use crate::api::bootstrap::KubeadmConfig;

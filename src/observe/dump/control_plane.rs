@@ -1,4 +1,4 @@
-//! What a dump says of a KubeadmControlPlane beyond the objects at hand: Secrets and the workload cluster. Must
+//! What a dump holds of a KubeadmControlPlane beyond the objects at hand: Secrets and the workload cluster. Must
 //! not judge it.
 
 use k8s_openapi::api::core::v1::{Node, Pod};

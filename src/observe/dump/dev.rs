@@ -1,4 +1,4 @@
-//! What a dump says of the simulator's infrastructure kinds. Must not judge them.
+//! What a dump holds of the simulator's infrastructure kinds. Must not judge them.
 
 use super::Dump;
 use crate::api::cluster::Cluster;

@@ -1,4 +1,4 @@
-//! What a dump says of a MachineHealthCheck. Must not judge it.
+//! What a dump holds of a MachineHealthCheck. Must not judge it.
 //!
 //! A template whose kind was left out counts as existing, and so do the requests that conditions of Machines name.
 

@@ -1,4 +1,4 @@
-//! What a dump says of a Machine and of the connection to its cluster. Must not judge it.
+//! What a dump holds of a Machine and of the connection to its cluster. Must not judge it.
 //!
 //! A workload cluster without Nodes in the dump is out of reach: its stored facts stay, or are
 //! unknown since the moment in the Cluster's `RemoteConnectionProbe`.
@@ -59,12 +59,12 @@ impl Dump {
 #[must_use]
 pub fn reported_update(machine: &Machine) -> Option<Update> {
     const RUNNING: &str = "In-place update in progress: ";
-    let told = find(machine.conditions(), "Updating").filter(|c| c.status == "True")?;
-    match told.reason.as_str() {
-        "InPlaceUpdateFailed" if told.message.ends_with("InfraMachine not found") => {
+    let updating = find(machine.conditions(), "Updating").filter(|c| c.status == "True")?;
+    match updating.reason.as_str() {
+        "InPlaceUpdateFailed" if updating.message.ends_with("InfraMachine not found") => {
             Some(Update::InfrastructureMissing)
         }
         "InPlaceUpdateFailed" => Some(Update::Failed),
-        _ => told.message.strip_prefix(RUNNING).map(|words| Update::Running(words.to_owned())),
+        _ => updating.message.strip_prefix(RUNNING).map(|words| Update::Running(words.to_owned())),
     }
 }

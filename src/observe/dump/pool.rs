@@ -1,4 +1,4 @@
-//! What a dump says of a MachinePool. Must not judge it.
+//! What a dump holds of a MachinePool. Must not judge it.
 
 use std::sync::Arc;
 

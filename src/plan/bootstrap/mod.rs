@@ -103,7 +103,7 @@ pub fn reads(o: &Observed) -> Reads {
     let external_etcd = etcd.is_some_and(|etcd| etcd.external.is_some());
     let purposes: &[Purpose] =
         if stage == Stage::JoinWorker { &[Purpose::Ca] } else { Purpose::needed(external_etcd) };
-    // The first Machine may do without keys: somebody else may keep those of the authorities.
+    // The first Machine may do without keys: the keys of the authorities may be kept elsewhere.
     let is_keyless = |p: Purpose| stage == Stage::Init || p.is_external(external_etcd);
     let needed = |purpose: &Purpose| Needed { purpose: *purpose, is_keyless: is_keyless(*purpose) };
     Reads::Secrets(purposes.iter().map(needed).collect())

@@ -37,7 +37,7 @@ pub fn control_plane(p: &mut Pending) -> Flow {
     Flow::Break(())
 }
 
-/// The hook goes before the deletion, so that no Machine waits for a quorum nobody needs.
+/// The hook goes before the deletion, so that no Machine waits for a quorum that is not needed.
 fn machines(p: &mut Pending) {
     for machine in p.observed.machines.clone() {
         let name = machine.name().to_owned();

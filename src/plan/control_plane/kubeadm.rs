@@ -22,7 +22,7 @@ pub fn cluster_configuration(p: &mut Pending) -> Flow {
     };
     let current = match &facts.kubeadm_config {
         Ok(Some(current)) => current,
-        // Not there (any more): whoever joins will say so.
+        // Not there (any more): the next Machine that joins reports it.
         Ok(None) => return Flow::Continue(()),
         Err(error) => {
             let detail = format!("failed to read ConfigMap kube-system/kubeadm-config: {error}");

@@ -83,7 +83,7 @@ fn writes(observed: &Observed, act: &Act) -> Vec<Write> {
     }
 }
 
-/// Infrastructure, configuration, Machine: whoever sees the Machine finds what it refers to.
+/// Infrastructure, configuration, Machine: a reader that sees the Machine finds what it refers to.
 fn created(observed: &Observed, new: &NewMachine) -> Vec<Write> {
     let (labels, annotations) = (desired::labels(observed), desired::template_annotations(observed));
     let (all, metadata) = (manager::KUBEADM_CONTROL_PLANE, manager::KUBEADM_CONTROL_PLANE_METADATA);

@@ -12,7 +12,7 @@ use crate::plan::{WorkloadCall, version};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::etcd::{Change, Member};
 
-/// One stray member per pass, by name; only when nobody can claim it and quorum survives.
+/// One stray member per pass, by name; only when no Machine can claim it and quorum survives.
 pub fn remove_strays(p: &mut Pending) -> Flow {
     let Workload::Reached(_) = &p.observed.workload else { return Flow::Continue(()) };
     let healthy = p.inspection.iter().flat_map(|i| &i.control_plane);

@@ -194,7 +194,7 @@ fn hold(p: &mut Pending, machine: &str, held: Held) -> Flow {
     Flow::Continue(())
 }
 
-/// Sets `OwnerRemediated`, also in memory, so that the status of this pass tells the same.
+/// Sets `OwnerRemediated`, also in memory, so that the status of this pass has it.
 fn mark(p: &mut Pending, machine: &str, reason: &str, message: &str) {
     let new = condition("OwnerRemediated", Status::False, reason, message);
     let now = p.now;

@@ -20,7 +20,7 @@ pub fn outdated(p: &mut Pending) -> Flow {
     if outdated.is_empty() {
         return Flow::Continue(());
     }
-    // In every pass of a rollout and before its preflight: whoever joins reads this map.
+    // In every pass of a rollout and before its preflight: a Machine that joins reads this map.
     kubeadm::cluster_configuration(p)?;
     let (current, desired) = (p.observed.machines.len(), p.observed.desired());
     let max_surge = max_surge(p);

@@ -1,4 +1,4 @@
-//! One Machine more or one less. Must not know why somebody wants it, only that it is safe.
+//! One Machine more or one less. Must not know why it is wanted, only that it is safe.
 //! Source: KCP-9a, KCP-9b, KCP-10; `scale.go`, v1.14.0.
 
 use super::preflight::{self, Intent};

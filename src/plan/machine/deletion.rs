@@ -82,7 +82,7 @@ pub fn complaint(o: &Observed, failed: Failed, error: &str) -> Vec<Step> {
     plan.steps
 }
 
-/// What keeps the stage from being told; upstream's run ends with it as its error.
+/// What keeps the stage from being reported; upstream's run ends with it as its error.
 #[must_use]
 pub fn error(stage: &Stage) -> Option<&str> {
     match stage {
@@ -102,7 +102,7 @@ fn begin_drain(o: &Observed, now: Timestamp, plan: &mut Plan) {
     }
 }
 
-/// Success is told when the next wait begins, and once more when the host goes.
+/// Success is reported when the next wait begins, and once more when the host goes.
 fn report_progress(o: &Observed, course: &Course, plan: &mut Plan) {
     let node = o.node_name().unwrap_or_default();
     if course.is_drained() && progress(o).wait_for_node_volume_detach_start_time.is_none() {

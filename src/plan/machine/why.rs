@@ -123,7 +123,7 @@ impl fmt::Display for Why {
             Self::ProviderId { id } => write!(f, "the host exists as {id}"),
             Self::FailureDomain { name } => write!(f, "the host was placed in failure domain {name}"),
             Self::NodeFound { name } => write!(f, "Node {name} has joined"),
-            Self::NodeMetadata => f.write_str("the Node says which Machine it is"),
+            Self::NodeMetadata => f.write_str("the Node names its Machine"),
             Self::DeleteInfrastructure { kind } => write!(f, "the {kind} goes with its Machine"),
             Self::DeleteBootstrap { kind } => write!(f, "the {kind} goes after the host"),
             Self::RecordDrainStart => f.write_str("the timeout of the drain counts from its start"),

@@ -146,7 +146,7 @@ fn mark_current(set: &mut MachineSet, old: &[std::sync::Arc<MachineSet>]) {
     annotate(set, keys::REVISION, next.to_string());
 }
 
-/// 0 when it has none, or one that is no number.
+/// 0 when it has none, or one that is not a number.
 fn revision(set: &MachineSet) -> i64 {
     annotation(set, keys::REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -180,7 +180,7 @@ impl Terminal {
         self.enter()
     }
 
-    /// Takes the terminal again after somebody else may have changed its modes.
+    /// Takes the terminal again after another program may have changed its modes.
     ///
     /// # Errors
     /// When it cannot be taken.

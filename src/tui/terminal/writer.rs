@@ -123,7 +123,7 @@ mod tests {
         assert!(writer.is_idle());
         writer.send(b"one".to_vec());
         assert!(!writer.is_idle());
-        assert!(!writer.wait(Duration::from_millis(1)), "nobody took it");
+        assert!(!writer.wait(Duration::from_millis(1)), "the terminal did not read it");
         go.send(()).expect("writer runs");
         let Some(Written::Drained(buffer)) = written.blocking_recv() else { panic!("should drain") };
         writer.recycle(buffer);
