@@ -11,15 +11,15 @@ use tokio_util::task::AbortOnDropHandle;
 use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
 use super::store::StoreLocation;
 use super::{audit, backup, dashboard, descriptors, listen, output, store};
-use crate::apiserver::{OpenError, Tokens};
 use crate::client::{Connection, in_process};
 use crate::controllers;
 use crate::engine::lease::{LeaseOptions, identity_of};
 use crate::engine::{Engine, EngineOptions};
 use crate::provider::{self, ProviderOptions};
 use crate::rng::Rng;
-use crate::samples::Sample;
+use crate::samples::{Sample, aged};
 use crate::standalone::load;
+use crate::standalone::past::{self, PastError};
 use crate::standalone::pending::Pending;
 use crate::standalone::stack::{Stack, StackOptions};
 use crate::store::{DiskStore, MemoryStore, Range};
@@ -29,7 +29,7 @@ use crate::workload::Workload;
 use crate::workload::kube::KubeWorkloads;
 use crate::workload::router::{Router, by_infrastructure};
 
-/// The sample that `capstan demo` shows.
+/// The name of the demo's connection.
 const DEMO: &str = "demo";
 /// Where objects of the Cluster kind are, to see whether a store is new.
 const CLUSTERS_PREFIX: &str = "/registry/cluster.x-k8s.io/clusters/";
@@ -38,34 +38,36 @@ fn rng(seed: Option<u64>) -> Rng {
     seed.map_or_else(Rng::from_entropy, Rng::seeded)
 }
 
-/// `capstan demo`: everything in memory, gone afterwards. The dashboard opens at once; its first
-/// requests wait for the server that starts beside it.
+/// `capstan demo`: everything in memory, gone afterwards. The dashboard opens at once; its first requests wait until
+/// the server is there and the fleet's past is lived through.
 ///
 /// # Errors
 /// No usable terminal, or a theme or keymap that cannot be used.
 pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
     let (clock, rng) = (Clock::system(), rng(args.seed));
-    let options = StackOptions {
-        clock: clock.clone(),
-        rng: rng.clone(),
-        time_scale: args.time_scale,
-        tokens: Tokens::random(),
-        engine: true,
-        lease: None,
-    };
-    let sample = Sample::parse(DEMO)?;
+    let options =
+        StackOptions { time_scale: args.time_scale, ..StackOptions::new(clock.clone(), rng.clone()) };
     let (ready, server) = Pending::new();
-    let (sample_clock, time_scale) = (clock.clone(), args.time_scale);
+    let time_scale = args.time_scale;
     let starting = tokio::spawn(async move {
-        let stack = Stack::start(Arc::new(MemoryStore::new()), options).await?;
-        let sample = run_sample(sample, stack.connection("sample", false), &sample_clock, time_scale);
+        let store = Arc::new(MemoryStore::new());
+        past::replay(store.clone(), aged::chapters(), options.clone()).await?;
+        let stack = Stack::start(store, options).await?;
+        let connection = stack.connection("sample", false);
+        let later =
+            AbortOnDropHandle::new(tokio::spawn(load::edit_later(connection, aged::edits(), time_scale)));
         ready.send_replace(Some(stack.server().clone()));
-        Ok::<_, OpenError>((stack, sample))
+        Ok::<_, PastError>((stack, later))
     });
     let connection = in_process(server, DEMO, "default", cli.connect.read_only);
     let exit = dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await;
-    let (stack, sample) = starting.await.context("the demo's server ended with a panic")??;
-    drop(sample);
+    // The user may quit before the past is over.
+    if !starting.is_finished() {
+        starting.abort();
+        return exit;
+    }
+    let (stack, later) = starting.await.context("the demo's server ended with a panic")??;
+    drop(later);
     stack.stop().await;
     exit
 }
@@ -79,7 +81,7 @@ fn run_sample(
 ) -> AbortOnDropHandle<()> {
     let now = clock.now();
     AbortOnDropHandle::new(tokio::spawn(async move {
-        match load::create(&connection, sample, now).await {
+        match load::create(&connection, sample.objects(now)).await {
             Ok(()) => load::edit_later(connection, sample.edits(), time_scale).await,
             Err(error) => tracing::error!("{error}"),
         }

@@ -10,7 +10,7 @@ use super::apply::Applied;
 use super::reconcile::{Ended, Reconcile};
 use super::{Context, status, workers};
 use crate::api::cluster::Cluster;
-use crate::api::key::ObjectRef;
+use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{CORE_GROUP, finalizer};
@@ -76,7 +76,9 @@ impl Reconcile for MachineDeployments {
         let (deployment, sets) =
             workers::open(context, (object.as_ref(), &followed), cluster, &templates, sets).await?;
         let missing_templates = templates.missing.clone();
-        let suffix = context.rng.suffix(RANDOM_BYTES);
+        let taken: Vec<&str> = sets.iter().filter_map(|set| set.metadata.name.as_deref()).collect();
+        let owner = ("MachineDeployment", &ObjectKey::of(&deployment));
+        let suffix = context.names.parts(owner, &taken, (1, RANDOM_BYTES)).concat();
         let observed = planned::Observed { deployment, sets, missing_templates, suffix };
         Ok(Some(Facts { observed, templates }))
     }

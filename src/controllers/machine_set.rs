@@ -11,6 +11,7 @@ use super::external::Reader;
 use super::reconcile::{Ended, Reconcile};
 use super::{Context, cluster_key_of, keys_of, machine, status, sweep, workers};
 use crate::api::cluster::Cluster;
+use crate::api::key::ObjectKey;
 use crate::api::machine_set::MachineSet;
 use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{CORE_GROUP, finalizer};
@@ -78,8 +79,10 @@ impl Reconcile for MachineSets {
         caches.externals.prepare(Reader::MachineSetPreflight, control_plane).await;
         let clones = machines.iter().flat_map(|machine| machine::references(machine));
         caches.externals.prepare(Reader::MachineSetClones, clones).await;
-        let names = planned::names_wanted(&set, machines.len());
-        let suffixes = (0..names).map(|_| context.rng.suffix(RANDOM_BYTES)).collect();
+        let count = planned::names_wanted(&set, machines.len());
+        let taken: Vec<&str> = machines.iter().filter_map(|m| m.metadata.name.as_deref()).collect();
+        let owner = ("MachineSet", &ObjectKey::of(&set));
+        let suffixes = context.names.parts(owner, &taken, (count, RANDOM_BYTES));
         Ok(Some(observe::machine_set(caches, &set, cluster, machines, &templates, suffixes)))
     }
 

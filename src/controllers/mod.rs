@@ -23,6 +23,7 @@ use crate::status::machine::{cluster_provisioned, control_plane_initialized_sinc
 use crate::time::Clock;
 use crate::workload::Workload;
 use external::Externals;
+use names::Names;
 use reconcile::Run;
 
 mod apply;
@@ -36,6 +37,7 @@ pub mod kubeconfig;
 mod machine;
 mod machine_deployment;
 mod machine_set;
+pub mod names;
 mod reconcile;
 pub mod status;
 pub mod sweep;
@@ -49,6 +51,7 @@ pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
         workload,
         clock: engine.clock().clone(),
         rng: engine.rng().stream("controllers"),
+        names: Names::new(engine.rng().stream("names")),
         unchanged: apply::Unchanged::default(),
     };
     engine.add(Run(cluster::Clusters { context: context.clone() }));
@@ -66,8 +69,9 @@ pub struct Context {
     pub writer: Writer,
     pub workload: Arc<dyn Workload>,
     pub clock: Clock,
-    /// For generated names.
+    /// For what is drawn once: tokens, names of events.
     pub rng: Rng,
+    pub names: Names,
     pub unchanged: apply::Unchanged,
 }
 

@@ -11,13 +11,13 @@ use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{Gvk, ObjectKey};
 use crate::api::machine_deployment::MachineDeployment;
 
-const OLD_VERSION: &str = "v1.34.3";
-const NEW_VERSION: &str = "v1.35.1";
+pub(super) const OLD_VERSION: &str = "v1.34.3";
+pub(super) const NEW_VERSION: &str = "v1.35.1";
 
 /// Up within seconds, so that a fresh demo has something to show.
-const BRISK: Pace = Pace { vm_s: 2, node_s: 1, component_s: 1, jitter: "0.3" };
+pub(super) const BRISK: Pace = Pace { vm_s: 2, node_s: 1, component_s: 1, jitter: "0.3" };
 /// A little slower: each step of a rollout can be watched.
-const STEADY: Pace = Pace { vm_s: 6, node_s: 2, component_s: 2, jitter: "0.3" };
+pub(super) const STEADY: Pace = Pace { vm_s: 6, node_s: 2, component_s: 2, jitter: "0.3" };
 /// Minutes.
 const SLOW: Pace = Pace { vm_s: 90, node_s: 20, component_s: 10, jitter: "0.5" };
 
@@ -84,11 +84,11 @@ impl Living {
     }
 }
 
-fn normal(name: &'static str, replicas: u32) -> Pool {
+pub(super) fn normal(name: &'static str, replicas: u32) -> Pool {
     Pool { name, replicas, infrastructure: Infrastructure::Normal, pods: None }
 }
 
-fn healthy() -> ClusterManifest {
+pub(super) fn healthy() -> ClusterManifest {
     ClusterManifest {
         name: "aurora",
         version: NEW_VERSION,
@@ -98,7 +98,7 @@ fn healthy() -> ClusterManifest {
     }
 }
 
-fn rolling() -> ClusterManifest {
+pub(super) fn rolling() -> ClusterManifest {
     ClusterManifest {
         name: "borealis",
         version: OLD_VERSION,
@@ -142,7 +142,7 @@ fn draining() -> ClusterManifest {
     }
 }
 
-fn edit(after_s: u64, gvk: Gvk, name: String, patch: Value) -> Edit {
+pub(super) fn edit(after_s: u64, gvk: Gvk, name: String, patch: Value) -> Edit {
     Edit { after: Duration::from_secs(after_s), gvk, key: ObjectKey::new(NAMESPACE, name), patch }
 }
 

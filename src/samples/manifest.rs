@@ -60,20 +60,22 @@ impl ClusterManifest {
             self.machine_template(&control_plane, json!({})),
             self.control_plane(&control_plane),
         ];
-        for pool in &self.pools {
-            let name = self.pool_name(pool);
-            let annotations = match (&pool.infrastructure, pool.pods) {
-                (Infrastructure::HeldAt(part), _) => json!({ HOLD_ANNOTATION: part }),
-                (_, Some(pods)) => json!({ PODS_ANNOTATION: pods }),
-                (_, None) => json!({}),
-            };
-            if !matches!(pool.infrastructure, Infrastructure::MissingTemplate) {
-                objects.push(self.machine_template(&name, annotations));
-            }
-            objects.push(self.bootstrap_template(&name));
-            objects.push(self.machine_deployment(&name, pool.replicas));
-        }
+        objects.extend(self.pools.iter().flat_map(|pool| self.pool_objects(pool)));
         objects
+    }
+
+    /// A MachineDeployment of this cluster and its templates.
+    pub(super) fn pool_objects(&self, pool: &Pool) -> Vec<Value> {
+        let name = self.pool_name(pool);
+        let annotations = match (&pool.infrastructure, pool.pods) {
+            (Infrastructure::HeldAt(part), _) => json!({ HOLD_ANNOTATION: part }),
+            (_, Some(pods)) => json!({ PODS_ANNOTATION: pods }),
+            (_, None) => json!({}),
+        };
+        let has_template = !matches!(pool.infrastructure, Infrastructure::MissingTemplate);
+        let template = has_template.then(|| self.machine_template(&name, annotations));
+        let rest = [self.bootstrap_template(&name), self.machine_deployment(&name, pool.replicas)];
+        template.into_iter().chain(rest).collect()
     }
 
     pub(super) fn control_plane_name(&self) -> String {

@@ -1,6 +1,7 @@
-//! The named starting fleets of `capstan demo` and `--sample NAME`. Owns what they contain and what
+//! The starting fleets: that of `capstan demo`, and those of `--sample NAME`. Owns what they contain and what
 //! happens to them later; must not know how objects reach a server.
 
+pub mod aged;
 mod living;
 mod manifest;
 pub mod synthetic;
@@ -43,8 +44,21 @@ pub struct Edit {
     pub patch: Value,
 }
 
+/// A stretch of a fleet's past.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chapter {
+    /// How long before now it begins.
+    pub ago: Duration,
+    /// How long it is lived through. Between its end and the next chapter nothing happens.
+    pub lasts: Duration,
+    /// Created at its beginning, owners before what they own.
+    pub objects: Vec<Value>,
+    /// Their `after` counts from its beginning.
+    pub edits: Vec<Edit>,
+}
+
 const NAMES: &[Entry] = &[
-    Entry { name: "demo", summary: "the five below together", living: Living::Demo },
+    Entry { name: "demo", summary: "the five below together, from their creation", living: Living::Demo },
     Entry {
         name: "healthy-ha",
         summary: "three control plane machines, two machine deployments, nothing wrong",

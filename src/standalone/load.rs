@@ -30,13 +30,16 @@ pub enum LoadError {
     Import(#[from] ImportError),
 }
 
-/// Creates a living sample's objects in order; objects that exist already are left alone.
+/// Creates objects in order; those that exist already are left alone.
 ///
 /// # Errors
 /// The first object that the server refuses.
-pub async fn create(connection: &Connection, sample: Sample, now: Timestamp) -> Result<(), LoadError> {
+pub async fn create(
+    connection: &Connection,
+    objects: impl IntoIterator<Item = Value>,
+) -> Result<(), LoadError> {
     let writer = Writer::new(connection.client.clone(), MANAGER);
-    for object in sample.objects(now) {
+    for object in objects {
         let target = reference(&object)?;
         match writer.create_value(&target, &object, Mode::Real).await {
             Err(error) if !error.already_exists() => return Err(error.into()),
@@ -54,7 +57,7 @@ pub async fn import(server: &ApiServer, sample: Sample, now: Timestamp) -> Resul
     Ok(server.import(sample.objects(now)).await?)
 }
 
-/// Makes a sample's later edits when they are due. Ends after the last. One that is refused is
+/// Makes edits when they are due, counted from the call. Ends after the last. One that is refused is
 /// logged: the person may have deleted what it was about.
 pub async fn edit_later(connection: Connection, edits: Vec<Edit>, time_scale: f64) {
     let writer = Writer::new(connection.client.clone(), MANAGER);

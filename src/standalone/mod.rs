@@ -4,5 +4,6 @@
 pub mod engine;
 pub mod load;
 pub mod options;
+pub mod past;
 pub mod pending;
 pub mod stack;

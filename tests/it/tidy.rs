@@ -215,7 +215,6 @@ const FOR_TESTS: &[(&str, &str)] = &[
     ("fixed", "the clock of tests"),
     ("wait_until_idle", "the engine under paused time"),
     ("set_fault", "what simulated machines do wrong on demand"),
-    ("worker_marks", "MachineSets do not remediate yet: docs/differences.md"),
 ];
 
 pub struct Source {

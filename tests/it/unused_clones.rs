@@ -10,6 +10,7 @@ use capstan::api::machine::Machine;
 use capstan::api::machine_set::MachineSet;
 use capstan::api::names::CORE_GROUP;
 use capstan::client::Object;
+use capstan::controllers::names::Names;
 use capstan::controllers::{Caches, Context, sweep};
 use capstan::engine::{Engine, EngineOptions};
 use capstan::plan::sweep::Candidate;
@@ -113,6 +114,7 @@ fn blind(sim: &Sim) -> Context {
         workload: sim.world.clone(),
         clock: sim.clock.clone(),
         rng: Rng::seeded(1),
+        names: Names::new(Rng::seeded(1)),
         unchanged: Default::default(),
     }
 }

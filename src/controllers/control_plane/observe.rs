@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{ObjectKey, controller_of};
+use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{SECRET_TYPE, label};
 use crate::client;
 use crate::controllers::certificates::text_of;
@@ -17,13 +18,10 @@ use crate::controllers::{Context, kubeconfig};
 use crate::observe;
 use crate::plan::control_plane::{Kubeconfig, Observed, Workload};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
-use crate::status::control_plane::{Connection, Reached};
+use crate::status::control_plane::{Connection, OwnedMachine, Reached};
 use crate::status::etcd::{Member, Members, Membership};
 use crate::status::machines::is_control_plane;
 use crate::workload::{Addon, EtcdView, PodScope, WorkloadError};
-
-/// Characters for a Machine's name, with some to spare.
-const SUFFIX_CHARS: usize = 10;
 
 /// Everything about one control plane. What cannot be read is in there as unknown.
 pub async fn observe(
@@ -33,7 +31,7 @@ pub async fn observe(
 ) -> Observed {
     prepare(context, object, cluster).await;
     let mut observed = observe::control_plane(&context.caches, object, cluster);
-    observed.name_suffix = context.rng.suffix(SUFFIX_CHARS);
+    observed.name_suffix = name_suffix(context, &observed);
     if observed.infrastructure_is_provisioned() && !observed.is_deleting() {
         observed.certificates = certificates(context, &observed).await;
         observed.kubeconfig = stored_kubeconfig(context, &observed).await;
@@ -42,6 +40,13 @@ pub async fn observe(
         observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
     }
     observed
+}
+
+/// The random part of the next Machine's name.
+fn name_suffix(context: &Context, observed: &Observed) -> String {
+    let owner = ("KubeadmControlPlane", &ObjectKey::of(&observed.control_plane));
+    let taken: Vec<&str> = observed.machines.iter().map(OwnedMachine::name).collect();
+    context.names.parts(owner, &taken, (1, RANDOM_BYTES)).concat()
 }
 
 /// The template, and the infrastructure of every Machine, can be read then.

@@ -1,0 +1,102 @@
+//! The past of the demo's fleet, lived through in virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capstan::api::cluster::Cluster;
+use capstan::api::condition::{Conditioned, find};
+use capstan::api::control_plane::KubeadmControlPlane;
+use capstan::api::key::Gvk;
+use capstan::api::machine::Machine;
+use capstan::client::{Connection, Object, read};
+use capstan::rng::Rng;
+use capstan::samples::{Chapter, aged};
+use capstan::standalone::past;
+use capstan::standalone::stack::{Stack, StackOptions};
+use capstan::store::MemoryStore;
+use capstan::time::{Clock, Timestamp};
+
+use super::simulation::manifest;
+
+fn now() -> Timestamp {
+    Timestamp::from_timestamp(1_795_168_800, 0).expect("a moment")
+}
+
+/// What is there after these chapters. No engine goes on with it.
+async fn after(chapters: Vec<Chapter>, seed: u64) -> Stack {
+    let store = Arc::new(MemoryStore::new());
+    let options = StackOptions::new(Clock::fixed(now()), Rng::seeded(seed));
+    past::replay(store.clone(), chapters, options.clone()).await.expect("a past");
+    Stack::start(store, StackOptions { engine: false, ..options }).await.expect("a server")
+}
+
+async fn all<K: Object>(connection: &Connection) -> Vec<K> {
+    let values = read::list_values(&connection.client, &Gvk::of::<K>(), "default", "").await;
+    let values = values.expect("a list").into_iter();
+    values.map(|value| serde_json::from_value(value).expect("of this kind")).collect()
+}
+
+/// Names and ages in minutes.
+async fn machines(chapters: Vec<Chapter>, seed: u64) -> Vec<(String, i64)> {
+    let stack = after(chapters, seed).await;
+    let machines: Vec<Machine> = all(&stack.connection("test", true)).await;
+    let mut found: Vec<_> =
+        machines.into_iter().map(|m| (name(&m).to_owned(), age(&m).num_minutes())).collect();
+    found.sort();
+    found
+}
+
+fn name<K: Object>(object: &K) -> &str {
+    object.meta().name.as_deref().unwrap_or_default()
+}
+
+fn age<K: Object>(object: &K) -> chrono::TimeDelta {
+    let created = object.meta().creation_timestamp.as_ref().expect("a creation time");
+    now() - capstan::time::from_k8s(created)
+}
+
+fn is_true(object: &impl Conditioned, type_: &str) -> bool {
+    find(object.conditions(), type_).is_some_and(|c| c.status == "True")
+}
+
+#[tokio::test]
+async fn a_seed_gives_the_same_names_and_ages() {
+    let chapters = || {
+        let chapter = |ago_s, lasts_s, objects| Chapter {
+            ago: Duration::from_secs(ago_s),
+            lasts: Duration::from_secs(lasts_s),
+            objects,
+            edits: Vec::new(),
+        };
+        vec![chapter(7 * 86_400, 90, manifest(1, 2)), chapter(20, 20, Vec::new())]
+    };
+    let first = machines(chapters(), 7).await;
+    assert_eq!(first.len(), 3, "{first:?}");
+    assert!(first.iter().all(|(_, minutes)| *minutes >= 7 * 1440 - 2), "a week old: {first:?}");
+    assert_eq!(machines(chapters(), 7).await, first);
+    assert_ne!(machines(chapters(), 8).await, first);
+}
+
+#[tokio::test]
+async fn the_demo_opens_on_a_fleet_that_is_weeks_old() {
+    let stack = after(aged::chapters(), 7).await;
+    let connection = stack.connection("test", true);
+    let clusters: Vec<Cluster> = all(&connection).await;
+    let control_planes: Vec<KubeadmControlPlane> = all(&connection).await;
+    let machines: Vec<Machine> = all(&connection).await;
+    let cluster = |wanted: &str| clusters.iter().find(|c| name(*c) == wanted).expect("the Cluster");
+    let of = |wanted: &str| machines.iter().filter(move |m| m.spec.cluster_name == wanted);
+    assert!(clusters.iter().all(|c| age(c).num_days() == 23 && is_true(c, "RemoteConnectionProbe")));
+    for well in ["aurora", "fjord"] {
+        assert!(is_true(cluster(well), "Available") && of(well).all(|m| is_true(m, "Ready")), "{well}");
+    }
+    assert!(of("aurora").all(|m| m.spec.version.as_deref() == Some("v1.35.1") && age(m).num_days() <= 16));
+    assert!(is_true(cluster("fjord"), "Paused"));
+    assert!(control_planes.iter().any(|k| name(k) == "borealis-control-plane" && is_true(k, "RollingOut")));
+    let lost: Vec<_> =
+        of("cascade").filter(|m| m.status.as_ref().is_none_or(|s| s.node_ref.is_none())).collect();
+    assert!(lost.len() == 2 && lost.iter().all(|m| age(*m).num_hours() == 2), "the pool of 3 hours ago");
+    let held: Vec<_> = of("estuary").filter(|m| m.metadata.deletion_timestamp.is_some()).collect();
+    let reason = held.first().and_then(|m| find(m.conditions(), "Deleting")).map(|c| c.reason.as_str());
+    assert_eq!((held.len(), reason), (1, Some("DrainingNode")));
+}
