@@ -85,7 +85,7 @@ async fn the_demo_opens_on_a_fleet_that_is_weeks_old() {
     let control_planes: Vec<KubeadmControlPlane> = all(&connection).await;
     let machines: Vec<Machine> = all(&connection).await;
     let cluster = |wanted: &str| clusters.iter().find(|c| name(*c) == wanted).expect("the Cluster");
-    let of = |wanted: &str| machines.iter().filter(move |m| m.spec.cluster_name == wanted);
+    let of = |wanted: &'static str| machines.iter().filter(move |m| m.spec.cluster_name == wanted);
     assert!(clusters.iter().all(|c| age(c).num_days() == 23 && is_true(c, "RemoteConnectionProbe")));
     for well in ["aurora", "fjord"] {
         assert!(is_true(cluster(well), "Available") && of(well).all(|m| is_true(m, "Ready")), "{well}");
