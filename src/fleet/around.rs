@@ -209,7 +209,7 @@ impl Index {
     }
 
     /// Limits of the steps of a Machine, from the first group with enough samples: its owner's, its cluster's.
-    fn limits(&self, row: &Row) -> [Option<Limits>; 4] {
+    pub(super) fn limits(&self, row: &Row) -> [Option<Limits>; 4] {
         let Some(machine) = row.machine() else { return [None; 4] };
         if row.condition("Available").is_some_and(|c| c.status == Status::True) {
             return [None; 4];

@@ -16,6 +16,7 @@ mod intern;
 mod judge;
 mod line;
 mod order;
+mod rollout;
 mod row;
 mod shown;
 mod timeline;
@@ -41,12 +42,17 @@ pub use intern::Interner;
 pub use judge::{Basis, Context, Judgement, Rank, Slow, judge};
 pub use line::{Line, Tag};
 pub use order::{By, Candidate, Candidates, Floor, Match, Query, Sort};
+pub use rollout::{
+    Arrival, FinishedRollout, MachinePhase, OwnerRollout, OwnerStage, RollingMachine, Rollout, UpTimes,
+    short_name,
+};
 pub use row::{
     ClusterFacts, Condition, ConditionText, Counters, Facts, GroupKind, Host, Kind, Labels, MachineFacts,
     Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid, VersionCount, moment,
 };
-pub use timeline::Flip;
+pub use timeline::{Flip, Happened, TimelineEntry};
 pub use tree::{Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};
+pub use usual::Step;
 
 use index::Index;
 use timeline::Timeline;
@@ -147,7 +153,8 @@ impl Fleet {
         if known.is_some_and(|old| old.as_ref() == row.as_ref()) {
             return;
         }
-        self.timeline.record(known.map(Arc::as_ref), &row);
+        let (now_s, is_live) = (self.index.now_s(), self.index.is_live);
+        self.timeline.record(known.map(Arc::as_ref), &row, now_s, is_live);
         touched.overview |= row.kind == Kind::Cluster;
         touched.rows += 1;
         let upserted = self.index.upsert(row);
@@ -159,6 +166,7 @@ impl Fleet {
         touched.overview |= row.kind == Kind::Cluster;
         touched.rows += 1;
         touched.clusters.extend(self.index.cluster_of(&row));
+        self.timeline.record_gone(&row, self.index.now_s());
         self.index.remove(id);
     }
 

@@ -42,12 +42,15 @@ pub enum Mode {
     Fleet,
     Tree,
     Details,
+    Rollout,
+    Rollouts,
     /// Help, previews and notices.
     Dialog,
 }
 
 impl Mode {
-    pub const ALL: [Self; 5] = [Self::Global, Self::Fleet, Self::Tree, Self::Details, Self::Dialog];
+    pub const ALL: [Self; 7] =
+        [Self::Global, Self::Fleet, Self::Tree, Self::Details, Self::Rollout, Self::Rollouts, Self::Dialog];
 
     /// As written in keymap files.
     #[must_use]
@@ -57,6 +60,8 @@ impl Mode {
             Self::Fleet => "fleet",
             Self::Tree => "tree",
             Self::Details => "details",
+            Self::Rollout => "rollout",
+            Self::Rollouts => "rollouts",
             Self::Dialog => "dialog",
         }
     }

@@ -130,6 +130,8 @@ impl Model {
             area: self.area,
             now: self.now,
             theme: &self.look.theme,
+            keymap: &self.look.keymap,
+            is_read_only: self.session.read_only,
             wide: self.wide,
         };
         let last = self.screens.len() - 1;
@@ -157,6 +159,8 @@ impl Model {
             Screen::Fleet(_) => Mode::Fleet,
             Screen::Tree(_) => Mode::Tree,
             Screen::Details(_) => Mode::Details,
+            Screen::Rollout(_) => Mode::Rollout,
+            Screen::Rollouts(_) => Mode::Rollouts,
         }
     }
 
@@ -232,16 +236,17 @@ impl Model {
     pub fn followed(&self) -> Option<&Target> {
         match self.screen() {
             Screen::Details(details) => Some(&details.target),
-            Screen::Fleet(_) | Screen::Tree(_) => None,
+            Screen::Fleet(_) | Screen::Tree(_) | Screen::Rollout(_) | Screen::Rollouts(_) => None,
         }
     }
 
     /// What the shell should read so that the plans on the open screen are known.
     pub fn ask_for_plans(&mut self) -> Option<Effect> {
         let wanted = match self.screen() {
-            Screen::Fleet(_) => None,
+            Screen::Fleet(_) | Screen::Rollouts(_) => None,
             Screen::Tree(tree) => tree.planned(&self.fleet),
             Screen::Details(details) => details.planned(&self.fleet),
+            Screen::Rollout(rollout) => rollout.planned(&self.fleet),
         };
         let Reread { cluster, wait_ms } = self.plans.want(wanted)?;
         Some(Effect::Plan { cluster, wait_ms })

@@ -46,9 +46,22 @@ impl<'a> Paint<'a> {
     pub fn age(&self, then: Timestamp) -> String {
         let seconds = (self.now - then).num_seconds();
         let (text, change_s) = short_age(seconds);
-        let next = self.next_change_s.get().map_or(change_s, |s| s.min(change_s));
-        self.next_change_s.set(Some(next));
+        self.changes_in(change_s);
         text
+    }
+
+    /// How long it is until then: by the second below a minute, by the minute below a day. Remembers when it will
+    /// read differently.
+    pub fn until(&self, then: Timestamp) -> String {
+        let (text, change_s) = countdown((then - self.now).num_seconds());
+        self.changes_in(change_s);
+        text
+    }
+
+    /// Something on this frame reads differently after so many seconds.
+    pub fn changes_in(&self, seconds: i64) {
+        let next = self.next_change_s.get().map_or(seconds, |s| s.min(seconds));
+        self.next_change_s.set(Some(next));
     }
 
     /// Seconds until an age on this frame changes; `None` when none was drawn.
@@ -153,10 +166,39 @@ fn short_age(seconds: i64) -> (String, i64) {
     (format!("{}{letter}", seconds / unit_s), unit_s - seconds % unit_s)
 }
 
+/// A time that is left, and the seconds until it reads differently.
+fn countdown(seconds: i64) -> (String, i64) {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    let seconds = seconds.max(0);
+    match seconds {
+        s if s < MINUTE => (format!("{s}s"), 1),
+        s if s < HOUR => (format!("{}m", s / MINUTE), s % MINUTE + 1),
+        s if s < DAY => (format!("{}h{:02}m", s / HOUR, s % HOUR / MINUTE), s % MINUTE + 1),
+        s => (format!("{}d{:02}h", s / DAY, s % DAY / HOUR), s % HOUR + 1),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tui::theme::Tier;
+
+    #[test]
+    fn countdowns_are_coarse_and_know_when_they_change() {
+        for (seconds, text, change) in [
+            (-3, "0s", 1),
+            (59, "59s", 1),
+            (60, "1m", 1),
+            (125, "2m", 6),
+            (3_600, "1h00m", 1),
+            (28_559, "7h55m", 60),
+            (90_000, "1d01h", 1),
+        ] {
+            assert_eq!(countdown(seconds), (text.to_owned(), change), "{seconds}");
+        }
+    }
 
     #[test]
     fn ages_are_coarse_and_know_when_they_change() {

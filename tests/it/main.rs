@@ -43,6 +43,8 @@ mod plan;
 mod refusals;
 mod remediation;
 mod rollout;
+mod rollout_life;
+mod rollout_screen;
 mod running;
 mod schema;
 mod screens;

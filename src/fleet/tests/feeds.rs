@@ -53,21 +53,67 @@ fn no_access_is_not_emptiness() {
     assert!(fleet.feed(SourceId(0), "Cluster").expect("known").listed);
 }
 
+/// So many times the condition of one Machine turns, false first.
+fn turns(cluster: &str, count: usize) -> Vec<Delta> {
+    let (plane, name) = (format!("{cluster}-cp"), format!("{cluster}-cp-0"));
+    let row = |status: &str| {
+        let machine = machine(cluster, ("KubeadmControlPlane", &plane), &name);
+        row_of(&machine.condition("NodeHealthy", status, "X", "").0)
+    };
+    let rows = [row("False"), row("True")];
+    (0..count).map(|turn| Delta::Upsert(rows[turn % 2].clone())).collect()
+}
+
 #[test]
 fn flips_are_remembered_and_bounded() {
     let mut fleet = fleet_of(&small_cluster("a"));
     let id = fleet.find(SourceId(0), Uid::parse("Machine/a-cp-0")).expect("there");
-    assert_eq!(fleet.flips().count(), 0, "a first sight is no change");
-    for turn in 0..12_000 {
-        let status = if turn % 2 == 0 { "False" } else { "True" };
-        let turned =
-            machine("a", ("KubeadmControlPlane", "a-cp"), "a-cp-0").condition("NodeHealthy", status, "X", "");
-        fleet.apply(vec![Delta::Upsert(row_of(&turned.0))]);
-    }
-    assert_eq!(fleet.flips().count(), 10_000);
-    let last = fleet.flips().next_back().expect("some");
-    assert_eq!((last.from, last.to), (Some(Status::False), Some(Status::True)));
-    assert!(fleet.timeline(id).len() >= 6);
+    let row = fleet.row(id).expect("there").clone();
+    assert_eq!(fleet.seen_in_cluster_of(&row).count(), 0, "a first sight is no change");
+    fleet.apply(turns("a", 12_000));
+    assert_eq!(fleet.seen_in_cluster_of(&row).count(), 2_000);
+    let last = fleet.seen_in_cluster_of(&row).next_back().expect("some");
+    let Happened::Flip(flip) = &last.happened else { panic!("{last:?}") };
+    assert_eq!((flip.from, flip.to), (Some(Status::False), Some(Status::True)));
+    let timeline = fleet.timeline(id);
+    assert!(timeline.len() >= 500 && timeline.is_sorted_by_key(|e| std::cmp::Reverse(e.at_s)));
+}
+
+/// One list for the whole fleet forgot what happened in a quiet cluster within seconds.
+#[test]
+fn a_busy_cluster_does_not_push_out_what_a_quiet_one_did() {
+    let names: Vec<String> = (0..12).map(|n| format!("busy-{n}")).collect();
+    let objects = names.iter().map(String::as_str).chain(["quiet"]).flat_map(small_cluster);
+    let mut fleet = fleet_of(&objects.collect::<Vec<_>>());
+    fleet.apply(turns("quiet", 2));
+    names.iter().for_each(|name| drop(fleet.apply(turns(name, 2_000))));
+    let seen = |cluster: &str| {
+        let id = fleet.find(SourceId(0), Uid::parse(&format!("Machine/{cluster}-cp-0"))).expect("there");
+        fleet.seen_in_cluster_of(fleet.row(id).expect("there")).count()
+    };
+    assert_eq!(seen("quiet"), 2);
+    let busy = names.iter().map(|name| seen(name)).sum::<usize>();
+    assert!((5_000..=10_000).contains(&busy), "{busy}");
+}
+
+#[test]
+fn the_timeline_of_a_cluster_has_everything_below_it() {
+    let mut fleet = fleet_of(&small_cluster("a"));
+    let cluster = fleet.clusters()[0];
+    let later = now() + chrono::Duration::seconds(5);
+    let kinds = ["Cluster", "Machine"].map(|kind| feed(kind, FeedState::Live, later));
+    fleet.apply(kinds.to_vec());
+    let made = machine("a", ("KubeadmControlPlane", "a-cp"), "a-cp-9")
+        .set("/metadata/creationTimestamp", json!(crate::time::rfc3339(later)));
+    let (uid, source) = (Uid::parse("Machine/a-cp-9"), SourceId(0));
+    fleet.apply(vec![Delta::Upsert(row_of(&made.0))]);
+    fleet.apply(vec![Delta::Remove { source, uid }]);
+    let newest: Vec<(String, Happened)> =
+        fleet.timeline(cluster).into_iter().take(2).map(|e| (e.name.to_string(), e.happened)).collect();
+    let of = |happened| ("a-cp-9".to_owned(), happened);
+    assert!(newest.contains(&of(Happened::Made)) && newest.contains(&of(Happened::Gone)), "{newest:?}");
+    let others = fleet.timeline(cluster).iter().filter(|e| e.kind == Kind::Machine).count();
+    assert!(others > 2, "what was not watched is there by the Machines' own account");
 }
 
 #[test]

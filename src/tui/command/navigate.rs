@@ -13,6 +13,8 @@ use crate::tui::overlay::prompt::Prompt;
 use crate::tui::overlay::refusal::Refusal;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::fleet::sorts;
+use crate::tui::screen::rollout::RolloutScreen;
+use crate::tui::screen::rollouts::RolloutsScreen;
 use crate::tui::screen::tree::{Fold, TreeScreen};
 use crate::tui::screen::{Context, Screen};
 
@@ -36,6 +38,28 @@ pub fn tree(model: &mut Model, name: &str) -> Outcome {
         model.screens.truncate(1);
     }
     Ok(model.open(Screen::Tree(Box::new(screen))))
+}
+
+/// The rollout of the cluster that the selected object belongs to.
+pub fn rollout(model: &mut Model) -> Outcome {
+    if let Screen::Rollout(_) = model.screen() {
+        return NOTHING;
+    }
+    let id = model.selected().ok_or("no cluster is selected")?.row();
+    let cluster = model.fleet.cluster_of(id).ok_or("the object belongs to no cluster that is known")?;
+    let screen = RolloutScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    let effects = model.open(Screen::Rollout(Box::new(screen)));
+    model.refresh();
+    Ok(effects)
+}
+
+/// Every cluster that rolls.
+pub fn rollouts(model: &mut Model) -> Outcome {
+    if let Screen::Rollouts(_) = model.screen() {
+        return NOTHING;
+    }
+    model.screens.truncate(1);
+    Ok(model.open(Screen::Rollouts(RolloutsScreen::default())))
 }
 
 /// A cluster by `name` or `namespace/name`.
@@ -116,6 +140,10 @@ pub fn step(model: &mut Model, motion: Motion) -> Outcome {
 /// With words: narrows a list to them, finds them in a text. Without: opens the line for them.
 pub fn filter(model: &mut Model, words: &str) -> Outcome {
     let before = match model.overlays.last() {
+        None if matches!(model.screen(), Screen::Rollout(_)) => {
+            refuse(model, "there is nothing to search here".to_owned());
+            return NOTHING;
+        }
         None => model.screen().filter().to_owned(),
         Some(Overlay::Help(help)) => help.filter().to_owned(),
         Some(_) => {
@@ -183,7 +211,7 @@ pub fn wide(model: &mut Model) -> Outcome {
     let shown = layout(model.area).is_none_or(|parts| match model.screen() {
         Screen::Fleet(fleet) => fleet.shows_wide(parts.body),
         Screen::Tree(tree) => tree.shows_wide(parts.body),
-        Screen::Details(_) => false,
+        Screen::Details(_) | Screen::Rollout(_) | Screen::Rollouts(_) => false,
     });
     if model.wide && !shown {
         model.say(Tone::Info, "there is no room for more columns here; the details have them all");
@@ -231,7 +259,7 @@ pub fn turn(model: &mut Model, step: isize) -> Outcome {
 pub fn copy(model: &mut Model) -> Outcome {
     let yaml = match model.screen() {
         Screen::Details(details) => details.open_yaml(),
-        Screen::Fleet(_) | Screen::Tree(_) => None,
+        Screen::Fleet(_) | Screen::Tree(_) | Screen::Rollout(_) | Screen::Rollouts(_) => None,
     };
     let (what, text) = match yaml {
         Some(yaml) => ("the YAML".to_owned(), yaml),

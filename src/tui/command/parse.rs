@@ -28,7 +28,9 @@ pub fn parse(line: &str) -> Result<Call<'_>, String> {
     let Some((_, command, argument)) = found else { return Err(unknown(line)) };
     match command.argument {
         Argument::None if !argument.is_empty() => {
-            Err(format!("`{}` takes no argument, but `{argument}` follows", command.name))
+            let names = TABLE.iter().map(|c| c.name).filter(|name| name.contains(' '));
+            let hint = did_you_mean(line, names);
+            Err(format!("`{}` takes no argument, but `{argument}` follows{hint}", command.name))
         }
         Argument::Required(_) if argument.is_empty() => {
             Err(format!("`{}` needs {}", command.name, command.usage()))

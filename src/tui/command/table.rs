@@ -84,6 +84,24 @@ const SCREENS: &[Command] = &[
         |m, _| go::details(m, Tab::Plan),
         "What happens next to the selected object, and why not yet.",
     ),
+    command(
+        "timeline",
+        Scope::Go,
+        |m, _| go::details(m, Tab::Timeline),
+        "What happened to the selected object; in a cluster, to all of it.",
+    ),
+    command(
+        "rollout",
+        Scope::Go,
+        |m, _| go::rollout(m),
+        "What the cluster replaces: now, next, held, when through.",
+    ),
+    command(
+        "rollouts",
+        Scope::Go,
+        |m, _| go::rollouts(m),
+        "Every cluster that rolls, is scheduled to, or just did.",
+    ),
     command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
     also(
         command("why", Scope::Go, |m, _| go::why(m), "To the object that explains the selected one's state."),

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::details_text::{self, Full};
 use super::search::Search;
-use super::{Context, foot, plan_text};
+use super::{Context, foot, plan_text, timeline_text};
 use crate::fleet::watch::Subject;
 use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, Target};
 use crate::tui::cursor::{Motion, Scroll};
@@ -24,10 +24,11 @@ pub enum Tab {
     Yaml,
     Events,
     Plan,
+    Timeline,
 }
 
 impl Tab {
-    pub const ALL: [Self; 4] = [Self::Overview, Self::Yaml, Self::Events, Self::Plan];
+    pub const ALL: [Self; 5] = [Self::Overview, Self::Yaml, Self::Events, Self::Plan, Self::Timeline];
 
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -36,6 +37,7 @@ impl Tab {
             Self::Yaml => "yaml",
             Self::Events => "events",
             Self::Plan => "plan",
+            Self::Timeline => "timeline",
         }
     }
 }
@@ -47,7 +49,7 @@ pub struct DetailsScreen {
     /// The object's place while it is in the fleet.
     item: Option<Item>,
     tab: Tab,
-    scrolls: [Scroll; 4],
+    scrolls: [Scroll; Tab::ALL.len()],
     /// In the open tab; the words stay for the next one.
     search: Search,
     full: Full,
@@ -63,7 +65,7 @@ impl DetailsScreen {
             key,
             item: Some(item),
             tab,
-            scrolls: [Scroll::default(); 4],
+            scrolls: [Scroll::default(); Tab::ALL.len()],
             search: Search::default(),
             full: Full::default(),
         })
@@ -217,6 +219,7 @@ impl DetailsScreen {
             Tab::Yaml => details_text::yaml(&self.full, paint),
             Tab::Events => details_text::events(&self.full, paint, width),
             Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),
+            Tab::Timeline => timeline_text::timeline(fleet, self.item, paint, width),
         }
     }
 }

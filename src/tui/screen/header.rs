@@ -135,6 +135,8 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
         }
         Screen::Tree(tree) => tree.title(fleet),
         Screen::Details(details) => format!("{} {}", details.target.kind, details.target.name),
+        Screen::Rollout(rollout) => rollout.title(),
+        Screen::Rollouts(rollouts) => rollouts.title(),
     }
 }
 
@@ -149,7 +151,7 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
     if !screen.filter().is_empty() {
         let (word, standing) = match screen {
             Screen::Details(details) => ("find ", format!(" {}", details.search().standing())),
-            Screen::Fleet(_) | Screen::Tree(_) => ("filter ", String::new()),
+            _ => ("filter ", String::new()),
         };
         spans.push(paint.span(Scope::Muted, word));
         spans.push(paint.span(Scope::Match, paint.cut(screen.filter(), 24)));
@@ -167,7 +169,7 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
             }
             spans.push(paint.span(Scope::Muted, format!("by {word}{order} ")));
         }
-        Screen::Tree(_) => {}
+        Screen::Tree(_) | Screen::Rollout(_) | Screen::Rollouts(_) => {}
         Screen::Details(details) => spans.extend(details.tabs(paint)),
     }
     spans

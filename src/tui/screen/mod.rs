@@ -9,13 +9,17 @@ pub mod foot;
 pub mod header;
 pub mod parts;
 pub mod plan_text;
+pub mod rollout;
+pub mod rollouts;
 pub mod search;
+pub mod timeline_text;
 pub mod tree;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::cursor::Motion;
+use super::keymap::Keymap;
 use super::layout::Layout;
 use super::paint::Paint;
 use super::plans::Plans;
@@ -30,6 +34,9 @@ pub struct Context<'a> {
     pub area: Rect,
     pub now: Timestamp,
     pub theme: &'a Theme,
+    pub keymap: &'a Keymap,
+    /// Nothing can be changed from here.
+    pub is_read_only: bool,
     /// Wide columns too.
     pub wide: bool,
 }
@@ -39,6 +46,8 @@ pub enum Screen {
     Fleet(fleet::FleetScreen),
     Tree(Box<tree::TreeScreen>),
     Details(Box<details::DetailsScreen>),
+    Rollout(Box<rollout::RolloutScreen>),
+    Rollouts(rollouts::RolloutsScreen),
 }
 
 impl Screen {
@@ -47,13 +56,18 @@ impl Screen {
             Self::Fleet(s) => s.refresh(context),
             Self::Tree(s) => s.refresh(context),
             Self::Details(s) => s.refresh(context),
+            Self::Rollout(s) => s.refresh(context),
+            Self::Rollouts(s) => s.refresh(context),
         }
     }
 
     /// The fleet changed.
     pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
-        if let Self::Tree(tree) = self {
-            tree.note(fleet, changes);
+        match self {
+            Self::Tree(s) => s.note(fleet, changes),
+            Self::Rollout(s) => s.note(fleet, changes),
+            Self::Rollouts(s) => s.note(changes),
+            Self::Fleet(_) | Self::Details(_) => {}
         }
     }
 
@@ -62,6 +76,8 @@ impl Screen {
             Self::Fleet(s) => s.step(context, motion),
             Self::Tree(s) => s.step(context, motion),
             Self::Details(s) => s.step(context, motion),
+            Self::Rollout(s) => s.step(context, motion),
+            Self::Rollouts(s) => s.step(context, motion),
         }
     }
 
@@ -72,6 +88,8 @@ impl Screen {
             Self::Fleet(s) => s.selected(fleet),
             Self::Tree(s) => s.selected(),
             Self::Details(s) => s.selected(fleet),
+            Self::Rollout(s) => s.selected(fleet),
+            Self::Rollouts(s) => s.selected(fleet),
         }
     }
 
@@ -82,6 +100,8 @@ impl Screen {
             Self::Fleet(s) => s.filter(),
             Self::Tree(s) => s.filter(),
             Self::Details(s) => s.search().words(),
+            Self::Rollout(_) => "",
+            Self::Rollouts(s) => s.filter(),
         }
     }
 
@@ -90,6 +110,8 @@ impl Screen {
             Self::Fleet(s) => s.set_filter(text),
             Self::Tree(s) => s.set_filter(text),
             Self::Details(s) => s.set_search(text),
+            Self::Rollout(_) => {}
+            Self::Rollouts(s) => s.set_filter(text),
         }
     }
 
@@ -98,6 +120,8 @@ impl Screen {
         match self {
             Self::Fleet(s) => s.choose(),
             Self::Tree(s) => s.choose(),
+            Self::Rollout(s) => s.choose(),
+            Self::Rollouts(s) => s.choose(),
             Self::Details(_) => {}
         }
     }
@@ -107,7 +131,8 @@ impl Screen {
         match self {
             Self::Fleet(s) => s.click(context, line),
             Self::Tree(s) => s.click(context, line),
-            Self::Details(_) => {}
+            Self::Rollouts(s) => s.click(context, line),
+            Self::Details(_) | Self::Rollout(_) => {}
         }
     }
 
@@ -123,6 +148,8 @@ impl Screen {
             Self::Fleet(s) => s.view(fleet, paint, layout, buffer),
             Self::Tree(s) => s.view(fleet, plans, paint, layout, buffer),
             Self::Details(s) => s.view(fleet, plans, paint, layout, buffer),
+            Self::Rollout(s) => s.view(fleet, plans, paint, layout, buffer),
+            Self::Rollouts(s) => s.view(fleet, paint, layout, buffer),
         }
     }
 }

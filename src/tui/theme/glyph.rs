@@ -27,6 +27,9 @@ pub struct Glyphs {
     pub crumb: &'static str,
     pub ellipsis: &'static str,
     pub rule: &'static str,
+    /// One cell of a bar: done, and left to do.
+    pub bar_done: &'static str,
+    pub bar_left: &'static str,
     pub border: border::Set<'static>,
 }
 
@@ -49,6 +52,8 @@ pub const UNICODE: Glyphs = Glyphs {
     crumb: "›",
     ellipsis: "⋯",
     rule: "─",
+    bar_done: "▰",
+    bar_left: "▱",
     border: border::ROUNDED,
 };
 
@@ -71,6 +76,8 @@ pub const ASCII: Glyphs = Glyphs {
     crumb: ">",
     ellipsis: "~",
     rule: "-",
+    bar_done: "#",
+    bar_left: ".",
     border: border::Set {
         top_left: "+",
         top_right: "+",
@@ -91,7 +98,7 @@ mod tests {
 
     fn chrome(g: &Glyphs) -> Vec<&'static str> {
         let verdicts = [g.ok, g.progressing, g.degraded, g.blocked, g.unknown, g.active, g.none, g.footnote];
-        let marks = [g.ascending, g.descending, g.separator, g.crumb, g.ellipsis];
+        let marks = [g.ascending, g.descending, g.separator, g.crumb, g.ellipsis, g.bar_done, g.bar_left];
         let folds = [g.fold_open, g.fold_closed, g.leaf].map(str::trim_end);
         verdicts.into_iter().chain(marks).chain(folds).collect()
     }
