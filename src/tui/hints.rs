@@ -47,6 +47,10 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
     if row.is_some_and(|id| model.fleet.verdict(id) != Verdict::Ok) {
         all.push(("why", "why"));
     }
+    let cluster = row.and_then(|id| model.fleet.cluster_of(id)).filter(|id| model.fleet.may_roll(*id));
+    if cluster.is_some() && matches!(model.screen(), Screen::Fleet(_) | Screen::Tree(_)) {
+        all.push(("rollout", "rollout"));
+    }
     let is_text = matches!(model.screen(), Screen::Details(_));
     if !matches!(model.screen(), Screen::Rollout(_)) {
         all.push(("filter", if is_text { "search" } else { "filter" }));

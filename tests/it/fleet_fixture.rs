@@ -637,14 +637,19 @@ impl RollingCluster {
             object["metadata"]["deletionTimestamp"] = json!(seconds_ago(*asked_s));
         }
         for c in object["status"]["conditions"].as_array_mut().expect("a list") {
+            let made_s = state.made();
             let seconds = match (state, c["type"].as_str()) {
+                (MachineState::Deleting { asked_s, .. }, Some("Deleting")) => *asked_s,
+                (_, Some("UpToDate")) if !matches!(state, MachineState::New { .. }) => continue,
+                (_, Some("BootstrapConfigReady")) => made_s - 4,
+                (MachineState::Starting { .. }, _) => made_s - 2,
+                (_, Some("InfrastructureReady")) => made_s - 26,
                 (
-                    MachineState::New { made_s, up_s },
+                    MachineState::New { up_s, .. },
                     Some("Ready" | "Available" | "NodeHealthy" | "NodeReady"),
                 ) => made_s - up_s,
-                (MachineState::New { made_s, .. } | MachineState::Starting { made_s }, _) => made_s - 2,
-                (MachineState::Deleting { asked_s, .. }, Some("Deleting")) => *asked_s,
-                _ => continue,
+                (_, Some("Ready" | "Available" | "NodeHealthy" | "NodeReady")) => made_s - 60,
+                _ => made_s - 2,
             };
             c["lastTransitionTime"] = json!(seconds_ago(seconds));
         }

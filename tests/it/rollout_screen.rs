@@ -13,6 +13,8 @@ use capstan::tui::plans::Reading;
 use capstan::tui::screen::rollout::{RolloutOutlook, outlook};
 use capstan::tui::script::{draw, press, text};
 use capstan::tui::update::update;
+use capstan::tui::view::view;
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::json;
 
@@ -318,6 +320,27 @@ fn nothing_is_asked_where_nothing_rolls() {
     let effects = [keys(&mut model, "2"), update(&mut model, Msg::Tick)].concat();
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. })), "{effects:?}");
     assert!(text(&mut model).contains("nothing rolls: every Machine is as its owner wants it"));
+}
+
+/// How long the picture stays as it is while nothing happens, seconds.
+fn rests_for(deltas: Vec<Delta>, opened: &str) -> Option<i64> {
+    let mut model = model(SMALL, deltas);
+    keys(&mut model, opened);
+    model.refresh();
+    let area = model.area;
+    view(&model, area, &mut Buffer::empty(area)).next_change_s
+}
+
+#[test]
+fn a_picture_that_says_the_same_is_not_drawn_again() {
+    assert_eq!(rests_for(fixture::large(1, 3), "2"), None, "nothing rolls");
+    assert_eq!(rests_for(finished(), "2"), Some(3_540), "until it is no news any more");
+    assert_eq!(rests_for(fixture::large(1, 3), "R"), None);
+    let at = capstan::time::rfc3339(now() + chrono::Duration::seconds(3_650));
+    let state = OwnerState { spec: json!({"rollout": {"after": at}}), ..OwnerState::settled("v1.34.3", 1) };
+    let scheduled =
+        plane_with(state, &[("aaaaa", "v1.34.3", MachineState::New { made_s: 900_000, up_s: 60 })]);
+    assert_eq!(rests_for(scheduled, "2"), Some(51), "a countdown changes by the minute");
 }
 
 #[test]

@@ -305,7 +305,7 @@ fn what_could_not_be_read_is_told() {
 
 #[test]
 fn hostile_text_reaches_no_cell() {
-    for typed in ["", "enter", "d", "d \":filter\" enter"] {
+    for typed in ["", "enter", "d", "d \":filter\" enter", "2", "t", "R"] {
         let mut model = model(WIDE, fixture::hostile());
         keys(&mut model, typed);
         let buffer = draw(&mut model);
@@ -444,9 +444,21 @@ fn no_three_letters_after_a_slash_change_anything() {
     assert!(
         letters.len() >= 10 && ["p", "P", "r", "s", "v"].iter().all(|key| writes.iter().any(|w| w == key))
     );
-    for opened in
-        ["", "enter", "enter down", "w", "d 2", "d 3", "d 4", "?", "!", "enter down \":scale 5\" enter"]
-    {
+    for opened in [
+        "",
+        "enter",
+        "enter down",
+        "w",
+        "d 2",
+        "d 3",
+        "d 4",
+        "2",
+        "R",
+        "t",
+        "?",
+        "!",
+        "enter down \":scale 5\" enter",
+    ] {
         let mut model = sample(PLAIN);
         let old = "this server offers Cluster API only as v1beta1";
         update(&mut model, Msg::Fleet(vec![fixture::notice(old)]));
@@ -611,7 +623,7 @@ proptest! {
                 Just("up"), Just("down"), Just("enter"), Just("esc"), Just("tab"), Just("left"), Just("right"),
                 Just("space"), Just("pagedown"), Just("end"), Just("home"), Just("+"), Just("-"), Just("o"), Just("w"),
                 Just("d"), Just("y"), Just("?"), Just(":"), Just("/"), Just("a"), Just("q"), Just("backspace"), Just("u"),
-                Just("F"), Just("S"), Just("ctrl-w"), Just("p"), Just("r"), Just("n"), Just("N"), Just("s"), Just("1"), Just("2"),
+                Just("F"), Just("S"), Just("ctrl-w"), Just("p"), Just("r"), Just("n"), Just("N"), Just("s"), Just("1"), Just("2"), Just("R"), Just("t"),
             ],
             0..40,
         ),

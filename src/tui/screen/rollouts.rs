@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::rollout::{
-    Acting, Hold, acting_words, arrival_words, bar, finished_words, outlook, scheduled_words, versions,
+    Acting, Hold, acting_words, arrival_words, bar, outlook, scheduled_words, took_words, versions,
 };
 use super::{Context, foot};
 use crate::fleet::{
@@ -44,7 +44,8 @@ struct Summary {
     standing: Standing,
     control_plane: Option<Share>,
     workers: Option<Share>,
-    began_s: Option<u32>,
+    /// Since when it is so, seconds since the epoch.
+    since_s: Option<u32>,
     versions: String,
     arrival: Option<Arrival>,
     acting: Vec<Acting>,
@@ -223,11 +224,13 @@ fn summary(fleet: &Fleet, rollout: Rollout, plans: &Plans) -> Option<Summary> {
         _ if finished.is_some() => Standing::Finished,
         _ => return None,
     };
+    // Of those that roll, where any of the kind does.
     let share = |is_control_plane: bool| {
-        let mut owners =
-            rollout.owners.iter().filter(|owner| owner.is_control_plane == is_control_plane).peekable();
-        owners.peek()?;
-        Some(owners.fold((0, 0), |(done, want), owner| (done + owner.done, want + owner.want)))
+        let of_kind = || rollout.owners.iter().filter(|owner| owner.is_control_plane == is_control_plane);
+        of_kind().next()?;
+        let any_rolls = of_kind().any(|owner| owner.stage.is_under_way());
+        let counted = of_kind().filter(|owner| !any_rolls || owner.stage.is_under_way());
+        Some(counted.fold((0, 0), |(done, want), owner| (done + owner.done, want + owner.want)))
     };
     Some(Summary {
         id: rollout.cluster,
@@ -236,7 +239,7 @@ fn summary(fleet: &Fleet, rollout: Rollout, plans: &Plans) -> Option<Summary> {
         standing,
         control_plane: share(true),
         workers: share(false),
-        began_s: rollout.began_s(),
+        since_s: rollout.began_s().or(finished.as_ref().map(|finished| finished.ended_s)),
         versions: if rollout.is_under_way() { versions(&rollout) } else { String::new() },
         arrival: outlook.arrival,
         acting: outlook.acting.into_iter().take(2).collect(),
@@ -308,7 +311,7 @@ fn cell(summary: &Summary, column: &Placed<Part>, fleet: &Fleet, paint: &Paint<'
         Part::ControlPlane => share(summary.control_plane),
         Part::Workers => share(summary.workers),
         Part::Since => {
-            let since = summary.began_s.and_then(moment).map(|at| paint.age(at));
+            let since = summary.since_s.and_then(moment).map(|at| paint.age(at));
             vec![paint.span(Scope::Text, since.unwrap_or_default())]
         }
         Part::Arrival => {
@@ -338,7 +341,7 @@ fn what(summary: &Summary, fleet: &Fleet, paint: &Paint<'_>) -> (String, Scope) 
         return (scheduled_words(at_s, older, paint), Scope::Text);
     }
     match &summary.finished {
-        Some(finished) => (finished_words(finished, paint), Scope::Muted),
+        Some(finished) => (format!("finished{}", took_words(finished)), Scope::Muted),
         None => ("the next step is due".to_owned(), Scope::Text),
     }
 }

@@ -16,7 +16,7 @@ use rustc_hash::FxHashSet;
 
 pub use hold::Hold;
 pub use outlook::{Acting, RolloutOutlook, outlook};
-pub(super) use page::{acting_words, bar, finished_words, scheduled_words, versions};
+pub(super) use page::{acting_words, bar, scheduled_words, took_words, versions};
 pub(super) use words::{arrival as arrival_words, happened, time_of_day};
 
 use self::page::{LineKey, PageInput, PageLine, log_line, page};

@@ -27,6 +27,8 @@ const SETTLED_MAX: usize = 4;
 const OWNER_WIDTH_MAX: usize = 24;
 /// From so many cells on ranges and zeros have room.
 const WIDE_FROM: usize = 100;
+/// From so many cells on the first line has room for the moment of the begin.
+const CLOCK_FROM: usize = 70;
 /// Lines of the log that are shown below the rest, whatever the height.
 const LOG_MIN: usize = 4;
 
@@ -167,10 +169,15 @@ impl Page<'_, '_, '_> {
         let mut spans = vec![self.paint.span(Scope::Strong, versions(rollout))];
         if let Some(began) = rollout.began_s() {
             let ago = moment(began).map(|at| self.paint.age(at)).unwrap_or_default();
-            let words = format!("   began {}, {ago} ago", words::time_of_day(began, self.paint.now));
+            let at = words::time_of_day(began, self.paint.now);
+            let is_tiny = self.width < CLOCK_FROM;
+            let words = if is_tiny { format!("  {ago}") } else { format!("   began {at}, {ago} ago") };
             spans.push(self.paint.span(Scope::Text, words));
         }
         let end = match self.input.outlook.arrival {
+            Some(arrival) if self.width < CLOCK_FROM => {
+                format!("  {}", words::arrival(arrival, self.paint.now))
+            }
             Some(arrival) => format!("   ready {} UTC", words::arrival(arrival, self.paint.now)),
             None if !self.input.outlook.held.is_empty() => "   held: no time of arrival".to_owned(),
             None => "   no estimate yet".to_owned(),
@@ -442,8 +449,14 @@ pub(in crate::tui::screen) fn scheduled_words(at_s: u32, older: u32, paint: &Pai
     format!("scheduled {at} UTC, in {left}: {older} older")
 }
 
-/// `finished 14:09:31 in 7m51s, 7 Machines, slowest 64fsp 1m31s`.
-pub(in crate::tui::screen) fn finished_words(finished: &FinishedRollout, paint: &Paint<'_>) -> String {
+/// `finished 14:09:31 UTC in 7m51s, 7 Machines, slowest 64fsp 1m31s`.
+fn finished_words(finished: &FinishedRollout, paint: &Paint<'_>) -> String {
+    let at = words::time_of_day(finished.ended_s, paint.now);
+    format!("finished {at} UTC{}", took_words(finished))
+}
+
+/// ` in 7m51s, 7 Machines, slowest 64fsp 1m31s`, as far as it is known.
+pub(in crate::tui::screen) fn took_words(finished: &FinishedRollout) -> String {
     let about = if finished.began_is_guessed { "about " } else { "" };
     let took = finished
         .began_s
@@ -457,8 +470,7 @@ pub(in crate::tui::screen) fn finished_words(finished: &FinishedRollout, paint: 
         let name = name.rsplit('-').next().unwrap_or(name);
         format!(", slowest {name} {}", words::duration(*took_s))
     });
-    let at = words::time_of_day(finished.ended_s, paint.now);
-    format!("finished {at} UTC{}{machines}{}", took.unwrap_or_default(), slowest.unwrap_or_default())
+    format!("{}{machines}{}", took.unwrap_or_default(), slowest.unwrap_or_default())
 }
 
 /// From which versions to which: of what is under way.
