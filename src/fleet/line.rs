@@ -1,6 +1,9 @@
 //! What one line shows of an item: typed cells, borrowed from its row. Must not know columns,
 //! widths, glyphs nor colours.
 
+use std::sync::Arc;
+
+use super::cause::words;
 use super::judge::Basis;
 use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
@@ -20,6 +23,10 @@ pub enum Tag {
     ScalingUp,
     ScalingDown,
     OutOfDate,
+    /// As its owner wants it to be, while others are not.
+    New,
+    /// More than wanted for a time, so that none is missing.
+    Surging,
     Behind,
     /// A step takes longer than usual.
     Slow,
@@ -38,7 +45,9 @@ impl Tag {
             Self::RollingOut => "rolling out",
             Self::ScalingUp => "scaling up",
             Self::ScalingDown => "scaling down",
-            Self::OutOfDate => "out of date",
+            Self::OutOfDate => "old",
+            Self::New => "new",
+            Self::Surging => "surging",
             Self::Behind => "status behind",
             Self::Slow => "slow",
             Self::Legacy => "v1beta1",
@@ -83,6 +92,7 @@ impl Fleet {
                     Group::ControlPlane => "Control plane",
                     Group::Workers => "Workers",
                     Group::Other => "Other",
+                    Group::Alike(_) => "machines",
                 };
                 Some(Line { name, ..blank(item, Verdict::Ok) })
             }
@@ -119,6 +129,13 @@ impl Fleet {
         }
     }
 
+    /// Why the object taken alone is as it is, in a few words; empty when it is well.
+    #[must_use]
+    pub fn own_words(&self, id: RowId) -> String {
+        let of = |row: &Arc<Row>| Some(words(row, self.judgement(id)?, self.now_s()));
+        self.row(id).and_then(of).unwrap_or_default()
+    }
+
     /// Since when the object with everything under it is as it is shown, by the account of what explains it. `None`: it has
     /// no date.
     #[must_use]
@@ -147,12 +164,52 @@ impl Fleet {
 
     fn tags(&self, id: RowId, row: &Row) -> Vec<Tag> {
         let mut tags = tags(row);
+        tags.extend(self.age_tag(id, row));
         let may_be_slow = row.kind == Kind::Machine && self.own_verdict(id) == Verdict::Progressing;
         if may_be_slow && self.judgement(id).is_some_and(|judgement| judgement.slow.is_some()) {
             tags.push(Tag::Slow);
-            tags.sort_unstable();
         }
+        tags.sort_unstable();
         tags
+    }
+
+    /// What the object is in a rollout, where its own conditions do not say.
+    fn age_tag(&self, id: RowId, row: &Row) -> Option<Tag> {
+        let counters = |row: &Row| row.counters();
+        match row.kind {
+            Kind::ControlPlane | Kind::MachineDeployment => {
+                let counters = counters(row).filter(|_| !row.is_deleting())?;
+                (counters.current? > counters.desired?).then_some(Tag::Surging)
+            }
+            Kind::MachineSet if self.is_old_set(id) => Some(Tag::OutOfDate),
+            Kind::MachineSet => {
+                let siblings = self.owned_by(self.owner_of(id)?);
+                let is_new =
+                    !self.owned_by(id).is_empty() && siblings.iter().any(|set| self.is_old_set(*set));
+                is_new.then_some(Tag::New)
+            }
+            Kind::Machine => {
+                let owner = self.owner_of(id).and_then(|owner| self.row(owner));
+                let counters =
+                    owner.filter(|owner| owner.kind == Kind::ControlPlane).and_then(|o| counters(o))?;
+                let is_current = row.condition("UpToDate").is_some_and(|c| c.status == Status::True);
+                (is_current && counters.up_to_date? < counters.current?).then_some(Tag::New)
+            }
+            _ => None,
+        }
+    }
+
+    /// Machines of one set are alike: the first one speaks for all.
+    fn is_old_set(&self, id: RowId) -> bool {
+        let first = self.owned_by(id).first().and_then(|id| self.row(*id));
+        first.and_then(|row| row.condition("UpToDate")).is_some_and(|c| c.status == Status::False)
+    }
+
+    /// The version that a cluster's topology or its control plane asks for.
+    #[must_use]
+    pub fn wanted_version(&self, cluster: RowId) -> Option<Arc<str>> {
+        let own = self.row(cluster).map(|row| row.version.clone()).filter(|version| !version.is_empty());
+        own.or_else(|| self.control_plane_version(cluster))
     }
 
     /// The versions that run in a cluster or under a set, with how many replicas each; by version.
@@ -173,18 +230,13 @@ impl Fleet {
             }
         }
         if all.is_empty() {
-            let wanted = if row.version.is_empty() {
-                self.control_plane_version(id)
-            } else {
-                Some(row.version.clone())
-            };
-            all.extend(wanted.map(|version| VersionCount { version, replicas: 0 }));
+            all.extend(self.wanted_version(id).map(|version| VersionCount { version, replicas: 0 }));
         }
         all.sort_by(|a, b| a.version.cmp(&b.version));
         all
     }
 
-    fn control_plane_version(&self, cluster: RowId) -> Option<std::sync::Arc<str>> {
+    fn control_plane_version(&self, cluster: RowId) -> Option<Arc<str>> {
         let plane = self.members(cluster, Kind::ControlPlane).first()?;
         self.row(*plane).map(|row| row.version.clone()).filter(|version| !version.is_empty())
     }

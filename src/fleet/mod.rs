@@ -51,7 +51,7 @@ pub use row::{
     Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid, VersionCount, moment,
 };
 pub use timeline::{Flip, Happened, TimelineEntry};
-pub use tree::{Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};
+pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};
 pub use usual::Step;
 
 use index::Index;

@@ -2,9 +2,12 @@
 //! nodes, rebuilt as a whole; what a node shows is read from its row. Must not know what is open,
 //! selected or on screen.
 
+use std::hash::{Hash as _, Hasher as _};
+
 use rustc_hash::FxHashSet;
 
 use super::Fleet;
+use super::judge::Basis;
 use super::row::{Kind, Reference, Row, RowId, Uid};
 use crate::api::condition::Status;
 use crate::status::verdict::Verdict;
@@ -17,6 +20,19 @@ pub enum Group {
     Workers,
     /// Worker objects whose owner is not in the fleet.
     Other,
+    /// Machines of one owner that are alike.
+    Alike(Alike),
+}
+
+/// What Machines have in common that stand behind one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Alike {
+    pub verdict: Verdict,
+    pub deleting: bool,
+    /// Not as its owner wants it to be.
+    pub old: bool,
+    /// Of the evidence for the verdict: equal for equal evidence.
+    evidence: u16,
 }
 
 /// Which reference of an object a node stands for.
@@ -89,7 +105,12 @@ pub struct TreeOptions {
     pub references: bool,
     /// The same, only under these.
     pub references_of: FxHashSet<Uid>,
+    /// Worse parts first, and Machines that are alike behind one line.
+    pub overview: bool,
 }
+
+/// So many Machines stand behind one line.
+const ALIKE_MIN: usize = 3;
 
 /// Nodes in the order in which they are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -246,8 +267,10 @@ impl Builder<'_> {
         let deployments = fleet.members(self.cluster, Kind::MachineDeployment);
         let pools = fleet.members(self.cluster, Kind::MachinePool);
         let at = self.open(Item::Group { of: self.cluster, group: Group::Workers }, Some(root), Verdict::Ok);
-        for id in deployments.iter().chain(pools) {
-            self.subtree(*id, at);
+        let mut owners: Vec<RowId> = deployments.iter().chain(pools).copied().collect();
+        self.worst_first(&mut owners);
+        for id in owners {
+            self.subtree(id, at);
         }
         let loose_sets = self.loose(Kind::MachineSet, self.sets);
         self.all(&loose_sets, at);
@@ -285,6 +308,55 @@ impl Builder<'_> {
         }
     }
 
+    /// Worse ones first, for an overview; of equal ones those before which came first.
+    fn worst_first(&self, ids: &mut [RowId]) {
+        if self.options.overview {
+            ids.sort_by_key(|id| std::cmp::Reverse(self.fleet.verdict(*id)));
+        }
+    }
+
+    /// What `owner` owns; for an overview with a line for Machines that are alike.
+    fn all_alike(&mut self, owner: RowId, ids: &[RowId], parent: usize) {
+        if !self.options.overview {
+            return self.all(ids, parent);
+        }
+        let mut keyed: Vec<(Option<Alike>, RowId)> = ids.iter().map(|id| (self.alike(*id), *id)).collect();
+        keyed.sort_by_key(|(alike, _)| std::cmp::Reverse(*alike));
+        for run in keyed.chunk_by(|a, b| a.0 == b.0) {
+            let heading = run[0].0.filter(|_| run.len() >= ALIKE_MIN).map(|alike| {
+                let item = Item::Group { of: owner, group: Group::Alike(alike) };
+                self.open(item, Some(parent), Verdict::Ok)
+            });
+            for (_, id) in run {
+                self.subtree(*id, heading.unwrap_or(parent));
+            }
+            if let Some(heading) = heading {
+                self.close(heading);
+            }
+        }
+    }
+
+    /// `None` for what is not a Machine.
+    fn alike(&self, id: RowId) -> Option<Alike> {
+        let row = self.fleet.row(id).filter(|row| row.kind == Kind::Machine)?;
+        let verdict = self.fleet.own_verdict(id);
+        let evidence = if verdict == Verdict::Ok { 0 } else { self.evidence(id, row) };
+        let old = row.condition("UpToDate").is_some_and(|c| c.status == Status::False);
+        Some(Alike { verdict, deleting: row.is_deleting(), old, evidence })
+    }
+
+    fn evidence(&self, id: RowId, row: &Row) -> u16 {
+        let mut hasher = rustc_hash::FxHasher::default();
+        match self.fleet.judgement(id).map(|judgement| judgement.why) {
+            Some(Basis::Condition(at)) => {
+                (&row.conditions[at].type_, &row.conditions[at].reason).hash(&mut hasher);
+            }
+            why => std::mem::discriminant(&why).hash(&mut hasher),
+        }
+        // Two that fall together stand behind one line although they differ.
+        (hasher.finish() >> 48) as u16
+    }
+
     fn subtree(&mut self, id: RowId, parent: usize) {
         let fleet = self.fleet;
         let Some(row) = fleet.row(id) else { return };
@@ -296,9 +368,9 @@ impl Builder<'_> {
             }
             kind => {
                 self.sets += usize::from(kind == Kind::MachineSet);
-                for child in fleet.index.children(id) {
-                    self.subtree(child, at);
-                }
+                let mut children: Vec<RowId> = fleet.index.children(id).collect();
+                self.worst_first(&mut children);
+                self.all_alike(id, &children, at);
             }
         }
         self.close(at);

@@ -1,4 +1,5 @@
-//! An area → where everything goes. Pure: drawing uses it, and so do page sizes and the mouse.
+//! An area → where everything goes. Pure: drawing uses it, and so do page sizes and the mouse. A screen may ask for a pane
+//! beside its body, or for a higher foot.
 
 use ratatui::layout::Rect;
 
@@ -10,6 +11,12 @@ pub const HEIGHT_MIN: u16 = 8;
 const FOOT_HEIGHT_MIN: u16 = 16;
 const FOOT_LINES: u16 = 2;
 
+/// From here on there is room for a pane beside a list, and for texts side by side.
+pub const PANE_WIDTH_MIN: u16 = 140;
+/// Cells of the pane: so many of 25, and no fewer than that.
+const PANE_SHARE: u16 = 7;
+const PANE_CELLS_MIN: u16 = 46;
+
 /// The parts of the screen, top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -19,6 +26,8 @@ pub struct Layout {
     pub crumbs: Rect,
     pub rule: Rect,
     pub body: Rect,
+    /// To the right of the body; empty without one.
+    pub pane: Rect,
     /// The rule above the foot, and the foot; empty on low screens.
     pub foot_rule: Rect,
     pub foot: Rect,
@@ -43,16 +52,53 @@ pub fn layout(area: Rect) -> Option<Layout> {
         crumbs: line(area.y + 1, 1),
         rule: line(area.y + 2, 1),
         body: line(top, foot_rule.y - top),
+        pane: Rect::default(),
         foot_rule,
         foot,
         footer: line(bottom - 1, 1),
     })
 }
 
-/// Rows of a list on a screen of this size: the body without its column headings.
+impl Layout {
+    /// With a pane beside the body where the screen is wide enough. It explains what the foot explains elsewhere.
+    #[must_use]
+    pub fn with_pane(self) -> Self {
+        if self.body.width < PANE_WIDTH_MIN {
+            return self;
+        }
+        let width = (self.body.width / 25 * PANE_SHARE).max(PANE_CELLS_MIN);
+        let height = self.body.height + self.foot.height;
+        // A line and a blank between them.
+        let body = Rect { width: self.body.width - width - 3, height, ..self.body };
+        let pane = Rect { x: body.right() + 2, width, ..body };
+        let foot = Rect { y: self.foot.bottom(), height: 0, ..self.foot };
+        Self { body, pane, foot_rule: Rect { y: body.bottom(), ..self.foot_rule }, foot, ..self }
+    }
+
+    /// With a third of the room for the foot, where the list has so many lines less than its share.
+    #[must_use]
+    pub fn with_high_foot(self, lines: usize) -> Self {
+        let room = self.body.height + self.foot.height;
+        let high = room / 3;
+        let body = Rect { height: room - high, ..self.body };
+        if self.foot.height == 0 || high <= self.foot.height || page(body) < lines {
+            return self;
+        }
+        let foot_rule = Rect { y: body.bottom(), ..self.foot_rule };
+        Self { body, foot_rule, foot: Rect { y: foot_rule.bottom(), height: high, ..self.foot }, ..self }
+    }
+
+    /// The foot is high enough for more than a sentence.
+    #[must_use]
+    pub fn has_high_foot(&self) -> bool {
+        self.foot.height > FOOT_LINES
+    }
+}
+
+/// Rows of a list in a body: what is left below its column headings.
 #[must_use]
-pub fn page(area: Rect) -> usize {
-    layout(area).map_or(1, |l| usize::from(l.body.height.saturating_sub(1)).max(1))
+pub fn page(body: Rect) -> usize {
+    usize::from(body.height.saturating_sub(1)).max(1)
 }
 
 /// A dialog of at most `width` × `height`, in the middle, never larger than the area.
@@ -84,6 +130,31 @@ mod tests {
                 }
                 assert_eq!(y, height);
                 assert!(l.body.height >= 3);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pane_and_a_high_foot_take_their_room_from_the_body() {
+        for width in WIDTH_MIN..260 {
+            for height in HEIGHT_MIN..60 {
+                let base = layout(Rect::new(0, 0, width, height)).expect("large enough");
+                let with_pane = base.with_pane();
+                if with_pane == base {
+                    assert!(width < PANE_WIDTH_MIN);
+                } else {
+                    assert!(with_pane.body.width >= 80 && with_pane.body.right() + 2 == with_pane.pane.x);
+                    assert_eq!((with_pane.pane.right(), with_pane.foot.height), (width - 1, 0));
+                }
+                for lines in [0, 5, 100] {
+                    let high = base.with_high_foot(lines);
+                    assert!(high == base || page(high.body) >= lines);
+                    for l in [with_pane, high] {
+                        let heights = l.body.height + l.foot_rule.height + l.foot.height;
+                        assert_eq!((l.body.y, heights), (3, height - 4), "{width}×{height}");
+                        assert_eq!(l.foot_rule.y, l.body.bottom());
+                    }
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use ratatui::layout::Rect;
+use rustc_hash::FxHashMap;
 
 use super::cursor::Motion;
 use super::effect::Effect;
@@ -12,10 +13,11 @@ use super::overlay::Overlay;
 use super::plans::{Plans, Reread};
 use super::screen::fleet::FleetScreen;
 pub use super::screen::header::Session;
+use super::screen::tree::Folds;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use super::toml_file::FileError;
-use crate::fleet::{Changes, Fleet, Item, RowId, Target};
+use crate::fleet::{Changes, Fleet, Item, RowId, SourceId, Target, Uid};
 use crate::time::Timestamp;
 
 /// How it looks and which keys do what, with what is needed to load another.
@@ -80,6 +82,8 @@ pub struct Model {
     pub mouse: bool,
     /// Lists have upstream's wide columns too.
     pub wide: bool,
+    /// What was opened and closed in the trees of clusters.
+    pub folds: FxHashMap<(SourceId, Uid), Folds>,
     /// Grows with every preview that is asked for, so that a late answer belongs to no open dialog.
     pub ticket: u64,
 }
@@ -101,6 +105,7 @@ impl Model {
             now,
             mouse: false,
             wide: false,
+            folds: FxHashMap::default(),
             ticket: 0,
         }
     }

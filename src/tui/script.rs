@@ -120,11 +120,12 @@ fn svg_run(out: &mut String, x: f32, top: f32, cells: usize, text: &str, cell: &
     let weight = if cell.modifier.contains(Modifier::BOLD) { " font-weight=\"bold\"" } else { "" };
     let line =
         if cell.modifier.contains(Modifier::UNDERLINED) { " text-decoration=\"underline\"" } else { "" };
+    let dim = if cell.modifier.contains(Modifier::DIM) { " fill-opacity=\"0.6\"" } else { "" };
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let y = top + 13.5;
     let _ = writeln!(
         out,
-        "<text x=\"{x}\" y=\"{y}\" textLength=\"{width}\" xml:space=\"preserve\" fill=\"{ink}\"{weight}{line}>{text}</text>"
+        "<text x=\"{x}\" y=\"{y}\" textLength=\"{width}\" xml:space=\"preserve\" fill=\"{ink}\"{dim}{weight}{line}>{text}</text>"
     );
 }
 

@@ -157,9 +157,9 @@ fn on_mouse(model: &mut Model, event: MouseEvent) {
         MouseEventKind::ScrollDown => model.move_by(Motion::Down),
         MouseEventKind::ScrollUp => model.move_by(Motion::Up),
         MouseEventKind::Down(MouseButton::Left) if model.overlays.is_empty() => {
-            let Some(parts) = layout(model.area) else { return };
+            let Some(parts) = layout(model.area).map(|parts| model.screen().arrange(parts)) else { return };
             let first = parts.body.y + 1;
-            if (first..parts.body.bottom()).contains(&event.row) {
+            if (first..parts.body.bottom()).contains(&event.row) && event.column < parts.body.right() {
                 model.on_screen(|screen, context| screen.click(context, usize::from(event.row - first)));
             }
         }

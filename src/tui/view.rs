@@ -7,10 +7,11 @@ use ratatui::text::{Line, Span};
 
 use super::hints::hints;
 use super::keymap::Lookup;
-use super::layout::{HEIGHT_MIN, WIDTH_MIN, layout};
+use super::layout::{HEIGHT_MIN, Layout, WIDTH_MIN, layout};
 use super::model::{Model, Tone};
 use super::paint::{Paint, put, put_ends};
 use super::screen::header::{self, Header};
+use super::screen::pane::{self, Pane};
 use super::theme::Scope;
 
 /// What a drawn frame says besides its cells.
@@ -35,13 +36,30 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Drawn {
     let shown =
         Header { fleet: &model.fleet, session: &model.session, screens: &model.screens, wide: model.wide };
     header::view(shown, &paint, &parts, buffer);
+    let parts = model.screen().arrange(parts);
     model.screen().view(&model.fleet, &model.plans, &paint, &parts, buffer);
+    beside(model, &paint, &parts, buffer);
     footer(model, &paint, parts.footer, buffer);
     let mut cursor = None;
     for overlay in &model.overlays {
         cursor = overlay.view(&model.look.keymap, &paint, area, buffer);
     }
     Drawn { cursor, next_change_s: paint.next_change_s() }
+}
+
+/// The pane that follows the cursor: beside a list, or in a higher foot.
+fn beside(model: &Model, paint: &Paint<'_>, parts: &Layout, buffer: &mut Buffer) {
+    let (fleet, plans, item) = (&model.fleet, &model.plans, model.selected());
+    if parts.has_high_foot() {
+        let area = Rect { x: parts.foot.x + 2, width: parts.foot.width.saturating_sub(4), ..parts.foot };
+        pane::view(Pane { fleet, plans, item, keys: &[] }, paint, area, buffer);
+    } else if !parts.pane.is_empty() {
+        let line = Line::from(paint.span(Scope::Rule, paint.glyphs().border.vertical_left));
+        (parts.pane.y..parts.pane.bottom()).for_each(|y| put(buffer, parts.pane.x - 1, y, &line, 1));
+        let area = Rect { x: parts.pane.x + 1, width: parts.pane.width - 1, ..parts.pane };
+        let keys: Vec<_> = hints(model).0.into_iter().map(|hint| (hint.keys, hint.word)).collect();
+        pane::view(Pane { fleet, plans, item, keys: &keys }, paint, area, buffer);
+    }
 }
 
 fn too_small(paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {

@@ -762,3 +762,40 @@ pub fn with_uids(deltas: Vec<Delta>, number: usize) -> Vec<Delta> {
     });
     rows.collect()
 }
+
+/// A cluster with 33 workers, of which one is lost and three start.
+pub fn odd_one_out() -> Vec<Delta> {
+    let mut b = Builder::default();
+    let name = "fleet-0031";
+    well(&mut b, name, 29);
+    let set = format!("{name}-md-0-7vj9c");
+    let is_set = |object: &&Value| object["metadata"]["name"] == set.as_str();
+    let uid = b
+        .objects
+        .iter()
+        .find(is_set)
+        .and_then(|set| set["metadata"]["uid"].as_str())
+        .expect("a set")
+        .to_owned();
+    let owner = ("MachineSet", set.as_str(), uid.as_str());
+    let message = "* Node.Ready: Kubelet stopped posting node status.";
+    let lost = [
+        ("Available", "False", "NotReady", "", 22),
+        ("Ready", "False", "NotReady", "* NodeHealthy: Node.Ready: Kubelet stopped posting node status.", 22),
+        ("NodeReady", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", 22),
+        ("NodeHealthy", "Unknown", "NodeHealthUnknown", message, 22),
+    ];
+    b.machine(&format!("{set}-tjmw5"), owner, name, "v1.35.1", 4_200, "Running", &but(MACHINE_WELL, &lost));
+    let starting = [
+        ("Available", "False", "NotReady", "", 1),
+        ("Ready", "False", "NotReady", "* InfrastructureReady: waiting for the VM to be provisioned", 1),
+        ("InfrastructureReady", "False", "NotReady", "waiting for the VM to be provisioned", 1),
+        ("NodeReady", "Unknown", "NodeInspectionPending", "", 1),
+        ("NodeHealthy", "Unknown", "NodeInspectionPending", "", 1),
+    ];
+    for suffix in ["aaaaa", "bbbbb", "ccccc"] {
+        let all = but(MACHINE_WELL, &starting);
+        b.machine(&format!("{set}-{suffix}"), owner, name, "v1.35.1", 1, "Provisioning", &all);
+    }
+    b.deltas()
+}

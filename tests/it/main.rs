@@ -35,6 +35,7 @@ mod hung;
 mod k9s;
 mod keeping;
 mod kubectl;
+mod layouts;
 mod lease;
 mod lives;
 mod oneshot;

@@ -125,6 +125,8 @@ pub enum ScreenKind {
     Any,
     Fleet,
     Tree,
+    /// The list of clusters and the trees.
+    List,
     Details,
 }
 
@@ -136,6 +138,7 @@ impl ScreenKind {
             Self::Any => "everywhere",
             Self::Fleet => "only in the list of clusters; :clusters goes there",
             Self::Tree => "only in a tree; :tree opens one",
+            Self::List => "only in lists; :clusters opens one",
             Self::Details => "only in details; :details opens them",
         }
     }

@@ -33,7 +33,10 @@ pub fn tree(model: &mut Model, name: &str) -> Outcome {
     } else {
         cluster_named(model, name)?
     };
-    let screen = TreeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    let mut screen = TreeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    if let Some(folds) = model.folds.get(&screen.cluster()) {
+        screen.set_folds(folds.clone());
+    }
     if !name.is_empty() {
         model.screens.truncate(1);
     }
@@ -86,6 +89,10 @@ pub fn details(model: &mut Model, tab: Tab) -> Outcome {
         return NOTHING;
     }
     let item = model.selected().ok_or("nothing is selected")?;
+    if matches!((model.screen(), item), (Screen::Tree(_), Item::Group { .. })) {
+        // A heading has no details: it opens to what stands below it.
+        return fold(model, Fold::Toggle);
+    }
     open_details(model, item, tab)
 }
 
@@ -231,7 +238,21 @@ fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_
             change(tree, context);
         }
     });
+    if let Screen::Tree(tree) = model.screen() {
+        let (cluster, folds) = (tree.cluster(), tree.folds().clone());
+        model.folds.insert(cluster, folds);
+    }
     NOTHING
+}
+
+/// To the next row or part that is at fault, or the one before; round at the end.
+pub fn fault(model: &mut Model, forward: bool) -> Outcome {
+    let is_found = model.on_screen(|screen, context| match screen {
+        Screen::Fleet(fleet) => fleet.go_to_fault(context, forward),
+        Screen::Tree(tree) => tree.go_to_fault(context, forward),
+        _ => false,
+    });
+    if is_found { NOTHING } else { Err("nothing here is at fault".to_owned()) }
 }
 
 pub fn fold(model: &mut Model, fold: Fold) -> Outcome {

@@ -26,6 +26,7 @@ pub fn refusal(model: &Model, command: &Command) -> Option<String> {
         ScreenKind::Any => true,
         ScreenKind::Fleet => matches!(model.screen(), Screen::Fleet(_)),
         ScreenKind::Tree => matches!(model.screen(), Screen::Tree(_)),
+        ScreenKind::List => matches!(model.screen(), Screen::Fleet(_) | Screen::Tree(_)),
         ScreenKind::Details => matches!(model.screen(), Screen::Details(_)),
     };
     match command.run {

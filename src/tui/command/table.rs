@@ -166,6 +166,14 @@ const SCREENS: &[Command] = &[
         ),
     ),
     only(
+        ScreenKind::List,
+        command("next-fault", Scope::View, |m, _| go::fault(m, true), "To the next that is at fault."),
+    ),
+    only(
+        ScreenKind::List,
+        command("previous-fault", Scope::View, |m, _| go::fault(m, false), "To the one before."),
+    ),
+    only(
         ScreenKind::Tree,
         command("fold", Scope::View, |m, _| go::fold(m, Fold::Close), "Close the node, or go to its parent."),
     ),

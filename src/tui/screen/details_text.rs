@@ -1,8 +1,9 @@
 //! The texts of the details screen as lines. Must not know what is scrolled or selected.
 
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 use serde_json::Value;
 
+use super::spec_text;
 use crate::api::columns::{Column, Type};
 use crate::fleet::watch::{EventLine, Subject};
 use crate::fleet::{
@@ -14,6 +15,11 @@ use crate::tui::paint::Paint;
 use crate::tui::screen::parts::{counter, counters_of};
 use crate::tui::theme::Scope;
 use crate::tui::widget::counters;
+
+/// From here on the parts of the overview stand side by side.
+const SIDE_BY_SIDE_MIN: usize = 130;
+/// Cells between two of them.
+const BETWEEN: usize = 3;
 
 /// The followed object as far as it is known.
 #[derive(Default)]
@@ -52,7 +58,7 @@ fn to_yaml(object: &Value) -> String {
         .unwrap_or_else(|error| format!("# not printable as YAML: {error}"))
 }
 
-/// Conditions, counters and relations.
+/// Conditions, spec beside status, counters and relations: below each other, or side by side where there is room.
 #[must_use]
 pub fn overview(
     fleet: &Fleet,
@@ -78,13 +84,61 @@ pub fn overview(
         lines.push(Line::from(paint.span(Scope::Muted, "reading the object")));
         return lines;
     }
-    conditions(&all, legacy, paint, width, &mut lines);
+    let is_wide = width >= SIDE_BY_SIDE_MIN;
+    let [left, middle, right] = if is_wide { shares(width) } else { [width; 3] };
+    let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
+    conditions(&all, legacy, paint, left, &mut first);
+    if let Some(object) = &full.object {
+        second = spec_text::spec_beside_status(object, paint, middle);
+    }
     if let Some(details) = details {
-        replicas(details.row, paint, &mut lines);
-        relations(&details.links, paint, &mut lines);
-        facts(&details, paint, width, &mut lines);
+        replicas(details.row, paint, &mut second);
+        relations(&details.links, paint, right, &mut third);
+        let about = if is_wide { &mut second } else { &mut third };
+        facts(&details, paint, middle, about);
+    }
+    let columns = [(first, left), (second, middle), (third, right)];
+    lines.extend(if is_wide { side_by_side(columns, paint) } else { below_each_other(columns) });
+    lines
+}
+
+/// Cells of three columns, with what stands between them left over.
+fn shares(width: usize) -> [usize; 3] {
+    let (left, middle) = (width * 9 / 20, width * 6 / 20);
+    [left, middle, width.saturating_sub(left + middle + 2 * BETWEEN)]
+}
+
+fn below_each_other(columns: [(Vec<Line<'static>>, usize); 3]) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for (column, _) in columns.into_iter().filter(|(column, _)| !column.is_empty()) {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.extend(column);
     }
     lines
+}
+
+fn side_by_side(columns: [(Vec<Line<'static>>, usize); 3], paint: &Paint<'_>) -> Vec<Line<'static>> {
+    let height = columns.iter().map(|(column, _)| column.len()).max().unwrap_or(0);
+    let rule = format!(" {} ", paint.glyphs().border.vertical_left);
+    let line = |y: usize| {
+        let mut line = Line::default();
+        for (at, (column, width)) in columns.iter().enumerate() {
+            if at > 0 {
+                line.push_span(paint.span(Scope::Rule, rule.clone()));
+            }
+            let mut left = *width;
+            for span in column.get(y).into_iter().flat_map(|line| &line.spans) {
+                let text = paint.cut(&span.content, left);
+                left -= text::width(&text).min(left);
+                line.push_span(Span::styled(text, span.style));
+            }
+            line.push_span(" ".repeat(left));
+        }
+        line
+    };
+    (0..height).map(line).collect()
 }
 
 fn trouble(full: &Full, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
@@ -199,7 +253,7 @@ fn printed(row: &Row) -> Vec<(String, String)> {
     row.kind.columns().iter().filter_map(one).collect()
 }
 
-fn relations(links: &[Link<'_>], paint: &Paint<'_>, lines: &mut Vec<Line<'static>>) {
+fn relations(links: &[Link<'_>], paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
     if links.is_empty() {
         return;
     }
@@ -213,11 +267,15 @@ fn relations(links: &[Link<'_>], paint: &Paint<'_>, lines: &mut Vec<Line<'static
             Relation::Bootstrap => "bootstrap",
             Relation::Node => "node",
         };
-        lines.push(Line::from(vec![
-            paint.span(Scope::Muted, format!("{word:<16}")),
-            paint.span(Scope::Muted, format!("{} ", link.kind)),
-            paint.span(Scope::Text, link.name.to_owned()),
-        ]));
+        let label = paint.span(Scope::Muted, format!("{word:<16}"));
+        let kind = paint.span(Scope::Muted, format!("{} ", link.kind));
+        if label.width() + kind.width() + text::width(link.name) <= width {
+            lines.push(Line::from(vec![label, kind, paint.span(Scope::Text, link.name.to_owned())]));
+        } else {
+            lines.push(Line::from(vec![label, kind]));
+            let name = paint.cut_name(link.name, width.saturating_sub(2));
+            lines.push(Line::from(paint.span(Scope::Text, format!("  {name}"))));
+        }
     }
 }
 

@@ -97,6 +97,17 @@ impl FleetScreen {
         fleet.find(source, uid).map(Item::Row)
     }
 
+    /// Wide columns need the room of the pane.
+    #[must_use]
+    pub fn arrange(&self, layout: Layout) -> Layout {
+        if self.columns.is_wide() { layout } else { layout.with_pane() }
+    }
+
+    /// The rows of a page on this screen.
+    fn page(&self, area: Rect) -> usize {
+        layout(area).map_or(1, |parts| page(self.arrange(parts).body))
+    }
+
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
         if self.columns.is_wide() != context.wide {
@@ -109,9 +120,10 @@ impl FleetScreen {
             self.places = places.any(|place| Some(place) != first);
             self.seen = Some(fleet.revision());
         }
+        let page = self.page(context.area);
         let Self { cursor, order, .. } = self;
         let find = |key| order.iter().position(|id| key_of(fleet, *id) == Some(key));
-        cursor.settle(order.len(), page(context.area), find, |at| key_of(fleet, *order.get(at)?));
+        cursor.settle(order.len(), page, find, |at| key_of(fleet, *order.get(at)?));
     }
 
     /// Has any wide column a place?
@@ -121,8 +133,22 @@ impl FleetScreen {
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
+        let page = self.page(context.area);
         let Self { cursor, order, .. } = self;
-        cursor.step(motion, order.len(), page(context.area), |at| key_of(context.fleet, *order.get(at)?));
+        cursor.step(motion, order.len(), page, |at| key_of(context.fleet, *order.get(at)?));
+    }
+
+    /// Goes to the next cluster that is at fault, or the one before. False when there is none.
+    pub fn go_to_fault(&mut self, context: &Context<'_>, forward: bool) -> bool {
+        let fleet = context.fleet;
+        let page = self.page(context.area);
+        let Self { cursor, order, .. } = self;
+        let (here, len) = (cursor.index, order.len());
+        let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
+        let is_fault = |at: &usize| fleet.verdict(order[*at]) > Verdict::Progressing;
+        let Some(at) = (1..=len).map(nth).find(is_fault) else { return false };
+        cursor.go(at, len, page, |at| key_of(fleet, *order.get(at)?));
+        true
     }
 
     /// The cursor stays on its row from now on.
@@ -131,7 +157,7 @@ impl FleetScreen {
     }
 
     pub fn click(&mut self, context: &Context<'_>, line: usize) {
-        let Some(parts) = layout(context.area) else { return };
+        let Some(parts) = layout(context.area).map(|parts| self.arrange(parts)) else { return };
         let paint = Paint::new(context.theme, context.now);
         let placed = self.columns.place(parts.body);
         let mut below = 0;
@@ -141,8 +167,9 @@ impl FleetScreen {
             line < below
         });
         let Some(at) = at.map(|at| self.cursor.offset + at) else { return };
+        let page = page(parts.body);
         let Self { cursor, order, .. } = self;
-        cursor.go(at, order.len(), page(context.area), |at| key_of(context.fleet, *order.get(at)?));
+        cursor.go(at, order.len(), page, |at| key_of(context.fleet, *order.get(at)?));
     }
 
     pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
@@ -163,13 +190,14 @@ impl FleetScreen {
             }
             y += u16::try_from(shown.lines.len()).unwrap_or(1);
         }
-        let marked = self.order.iter().skip(self.cursor.offset).take(page_of(body));
+        let marked = self.order.iter().skip(self.cursor.offset).take(page(body));
         let marked = marked.filter_map(|id| fleet.row(*id)).any(|row| row.legacy);
         foot::view(self.selected(fleet), marked, None, fleet, paint, layout, buffer);
-        foot::position(self.cursor.offset, page_of(body), self.order.len(), paint, layout, buffer);
+        foot::position(self.cursor.offset, page(body), self.order.len(), paint, layout, buffer);
     }
 
-    /// The clusters on the screen with their reasons. While lines are free, a reason that would be cut has more of them.
+    /// The clusters on the screen with their reasons. While lines are free, the reason for a fault
+    /// has more of them where it would be cut.
     fn on_screen(
         &self,
         fleet: &Fleet,
@@ -179,16 +207,18 @@ impl FleetScreen {
     ) -> Vec<Shown> {
         let why = placed.iter().find(|column| column.id == Id::Why).map(|column| usize::from(column.width));
         let below = usize::from(body.width.saturating_sub(BELOW_NAME + 1));
-        let page = page_of(body);
+        let page = page(body);
         let mut free = page.saturating_sub(self.order.len());
         let mut shown = Vec::new();
         for id in self.order.iter().skip(self.cursor.offset).take(page) {
             let reason = reason(fleet, *id, paint);
+            // What is in progress has other words every second: with more lines for it the rows below would move.
+            let more = if fleet.verdict(*id) > Verdict::Progressing { free.min(MORE_LINES_MAX) } else { 0 };
             let mut lines = match why {
-                Some(room) => in_lines(&reason, room, 1 + free.min(MORE_LINES_MAX), paint),
+                Some(room) => in_lines(&reason, room, 1 + more, paint),
                 None => vec![String::new()],
             };
-            if why.is_none() && free > 0 && !reason.is_empty() {
+            if why.is_none() && more > 0 {
                 lines.push(paint.cut(&reason, below));
             }
             free -= lines.len() - 1;
@@ -296,11 +326,6 @@ struct Shown {
     id: RowId,
     /// The reason: in the row as far as there is a column for it, then on lines of their own. At least one.
     lines: Vec<String>,
-}
-
-/// Rows of the list in a body, below its headings.
-fn page_of(body: Rect) -> usize {
-    usize::from(body.height.saturating_sub(1))
 }
 
 /// What is going on in a cluster. Its own name is left out of the names of its parts.

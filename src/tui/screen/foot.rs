@@ -12,7 +12,7 @@ use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::plans::Plans;
 use crate::tui::theme::Scope;
 
-/// Draws the rule with what could not be read in it, and the cause chain of the selected object. `marked`: some verdict
+/// Draws the rule with what could not be read in it, and, where no pane has it, the cause chain of the selected object. `marked`: some verdict
 /// above carries the mark that is explained here. `plan`: what happens next to the object, where it says more than the
 /// cause does.
 pub fn view(
@@ -24,7 +24,7 @@ pub fn view(
     layout: &Layout,
     buffer: &mut Buffer,
 ) {
-    if layout.foot.height == 0 {
+    if layout.foot_rule.height == 0 {
         return;
     }
     paint.rule(layout.foot_rule, buffer);
@@ -45,7 +45,8 @@ pub fn view(
             layout.foot_rule.width.saturating_sub(4),
         );
     }
-    let Some(item) = item else { return };
+    // A higher foot has the pane in it.
+    let Some(item) = item.filter(|_| !layout.has_high_foot()) else { return };
     let width = usize::from(layout.foot.width.saturating_sub(4));
     let lines = sentence(item, plan, fleet, paint, width);
     for (y, line) in (layout.foot.y..layout.foot.bottom()).zip(lines) {

@@ -7,13 +7,16 @@ pub mod details_text;
 pub mod fleet;
 pub mod foot;
 pub mod header;
+pub mod pane;
 pub mod parts;
 pub mod plan_text;
 pub mod rollout;
 pub mod rollouts;
 pub mod search;
+pub mod spec_text;
 pub mod timeline_text;
 pub mod tree;
+pub mod tree_line;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -123,6 +126,16 @@ impl Screen {
             Self::Rollout(s) => s.choose(),
             Self::Rollouts(s) => s.choose(),
             Self::Details(_) => {}
+        }
+    }
+
+    /// Where the parts of this screen go: lists have a pane or a higher foot where there is room.
+    #[must_use]
+    pub fn arrange(&self, layout: Layout) -> Layout {
+        match self {
+            Self::Fleet(s) => s.arrange(layout),
+            Self::Tree(s) => s.arrange(layout),
+            _ => layout,
         }
     }
 

@@ -1,27 +1,34 @@
-//! The tree of one cluster. Owns what is folded, the filter and the cursor; the nodes are the
-//! fleet's.
+//! The tree of one cluster: worse parts first, Machines that are alike behind one line, what is well closed until it is
+//! opened. Owns what is folded, the filter and the cursor; the nodes are the fleet's, and what a line shows is in
+//! [`super::tree_line`].
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use rustc_hash::FxHashSet;
 
 use super::columns::{Columns, Id, List, since, verdict};
+use super::tree_line::TreeLine;
 use super::{Context, foot};
 use crate::fleet::{
-    Changes, Fleet, Item, ItemKey, Kind, Node, Query, RowId, SourceId, Tree, TreeOptions, Uid,
+    Changes, Fleet, Group, Item, ItemKey, Kind, Node, Query, RowId, SourceId, Tree, TreeOptions, Uid,
 };
 use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Cursor, Motion};
-use crate::tui::layout::{Layout, page};
+use crate::tui::layout::{Layout, layout, page};
 use crate::tui::paint::{Paint, put};
 use crate::tui::plans::{PlannedCluster, Plans};
 use crate::tui::theme::Scope;
 use crate::tui::widget::tree::{Shape, draw};
 use crate::tui::widget::{counters, table};
 
-/// Larger subtrees begin closed, so that a big cluster opens as an overview.
-const OPEN_SIZE_MAX: u32 = 60;
+/// What a person opened and closed, by object.
+#[derive(Clone, Debug, Default)]
+pub struct Folds {
+    /// Nodes that are open although they begin closed, and the other way round.
+    opened: FxHashSet<ItemKey>,
+    closed: FxHashSet<ItemKey>,
+}
 
 /// What the screen keeps.
 pub struct TreeScreen {
@@ -29,9 +36,10 @@ pub struct TreeScreen {
     /// Name of the cluster, for when it is gone.
     name: String,
     options: TreeOptions,
-    /// Nodes that are open although they begin closed, and the other way round.
-    opened: FxHashSet<ItemKey>,
-    closed: FxHashSet<ItemKey>,
+    folds: Folds,
+    /// Nodes that were open because something under them was not well. They stay open, so that no line goes away under
+    /// somebody's eyes when it is well again.
+    shown: FxHashSet<ItemKey>,
     filter: String,
     cursor: Cursor<ItemKey>,
     tree: Tree,
@@ -39,6 +47,17 @@ pub struct TreeScreen {
     columns: Columns,
     /// `tree` and `visible` are not up to date.
     stale: bool,
+}
+
+impl Folds {
+    fn open(&mut self, key: ItemKey) {
+        self.closed.remove(&key);
+        self.opened.insert(key);
+    }
+}
+
+fn is_alike(item: Item) -> bool {
+    matches!(item, Item::Group { group: Group::Alike(_), .. })
 }
 
 /// What folding does to the selected node.
@@ -57,9 +76,9 @@ impl TreeScreen {
         Some(Self {
             cluster: (row.source, row.uid),
             name: row.name.to_string(),
-            options: TreeOptions::default(),
-            opened: FxHashSet::default(),
-            closed: FxHashSet::default(),
+            options: TreeOptions { overview: true, ..TreeOptions::default() },
+            folds: Folds::default(),
+            shown: FxHashSet::default(),
             filter: String::new(),
             cursor: Cursor::default(),
             tree: Tree::default(),
@@ -67,6 +86,23 @@ impl TreeScreen {
             columns: Columns::new(List::Tree, false),
             stale: true,
         })
+    }
+
+    /// Which cluster it is, whatever becomes of its row.
+    #[must_use]
+    pub fn cluster(&self) -> (SourceId, Uid) {
+        self.cluster
+    }
+
+    #[must_use]
+    pub fn folds(&self) -> &Folds {
+        &self.folds
+    }
+
+    /// Opens and closes as a person did before.
+    pub fn set_folds(&mut self, folds: Folds) {
+        self.folds = folds;
+        self.stale = true;
     }
 
     #[must_use]
@@ -114,28 +150,66 @@ impl TreeScreen {
     }
 
     pub fn refresh(&mut self, context: &Context<'_>) {
-        let fleet = context.fleet;
         if self.columns.is_wide() != context.wide {
             self.columns = Columns::new(List::Tree, context.wide);
         }
         if self.stale {
-            let cluster = fleet.find(self.cluster.0, self.cluster.1);
-            self.tree = cluster.map(|id| fleet.tree(id, &self.options)).unwrap_or_default();
-            self.visible = match cluster.filter(|_| !self.filter.trim().is_empty()) {
-                Some(id) => self.matching(fleet, id),
-                None => self.tree.visible(|_, node| self.is_open(fleet, node)),
-            };
-            self.stale = false;
+            self.build(context.fleet);
         }
+        let fleet = context.fleet;
+        let found = self.cursor.key.and_then(|key| self.line_of(fleet, key));
+        let page = self.page(context.area);
         let Self { cursor, tree, visible, .. } = self;
         let key_at = |line: usize| fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
+        cursor.settle(visible.len(), page, |_| found, key_at);
+    }
+
+    /// Wide columns need the room of the pane.
+    #[must_use]
+    pub fn arrange(&self, layout: Layout) -> Layout {
+        let with_pane = if self.columns.is_wide() { layout } else { layout.with_pane() };
+        if with_pane == layout { layout.with_high_foot(self.visible.len()) } else { with_pane }
+    }
+
+    /// The rows of a page on this screen.
+    fn page(&self, area: Rect) -> usize {
+        layout(area).map_or(1, |parts| page(self.arrange(parts).body))
+    }
+
+    fn build(&mut self, fleet: &Fleet) {
+        let cluster = fleet.find(self.cluster.0, self.cluster.1);
+        self.tree = cluster.map(|id| fleet.tree(id, &self.options)).unwrap_or_default();
+        self.stale = false;
+        if let Some(id) = cluster.filter(|_| !self.filter.trim().is_empty()) {
+            self.visible = self.matching(fleet, id);
+            return;
+        }
+        self.visible = self.tree.visible(|_, node| self.is_open(fleet, node));
+        let unwell = self.visible.iter().filter_map(|at| self.tree.nodes.get(*at as usize));
+        let unwell =
+            unwell.filter(|node| node.size > 1 && node.verdict != Verdict::Ok && !is_alike(node.item));
+        let keys: Vec<ItemKey> = unwell.filter_map(|node| fleet.item_key(node.item)).collect();
+        self.shown.extend(keys);
+    }
+
+    /// The line of an item, or of what it is closed under.
+    fn line_of(&self, fleet: &Fleet, key: ItemKey) -> Option<usize> {
+        let key_at = |node: &Node| fleet.item_key(node.item);
         // The line it was on is the likely one: looking there first spares a scan.
-        let find = |key: ItemKey| match key_at(cursor.index) {
-            Some(here) if here == key => Some(cursor.index),
-            _ => (0..visible.len()).find(|line| key_at(*line) == Some(key)),
-        };
-        let found = cursor.key.and_then(find);
-        cursor.settle(visible.len(), page(context.area), |_| found, key_at);
+        if self.node_at(self.cursor.index).and_then(key_at) == Some(key) {
+            return Some(self.cursor.index);
+        }
+        let mut at = self.tree.nodes.iter().position(|node| key_at(node) == Some(key))?;
+        loop {
+            if let Ok(line) = self.visible.binary_search(&u32::try_from(at).ok()?) {
+                return Some(line);
+            }
+            let above = self.tree.nodes.get(at)?.parent as usize;
+            if above == at {
+                return None;
+            }
+            at = above;
+        }
     }
 
     /// Nodes that match the filter, with all that is above them.
@@ -155,15 +229,20 @@ impl TreeScreen {
     }
 
     fn is_open(&self, fleet: &Fleet, node: &Node) -> bool {
-        if !self.filter.trim().is_empty() {
+        let Some(key) = fleet.item_key(node.item).filter(|_| self.filter.trim().is_empty()) else {
+            return true;
+        };
+        if self.folds.opened.contains(&key) {
             return true;
         }
-        let Some(key) = fleet.item_key(node.item) else { return true };
-        if self.opened.contains(&key) {
-            return true;
+        if self.folds.closed.contains(&key) || is_alike(node.item) {
+            return false;
         }
-        let is_heading = node.depth == 0 || matches!(node.item, Item::Group { .. });
-        !self.closed.contains(&key) && (is_heading || node.size <= OPEN_SIZE_MAX)
+        let is_always_open = match node.item {
+            Item::Row(id) => node.depth == 0 || fleet.row(id).is_some_and(|row| row.kind == Kind::Machine),
+            Item::Group { .. } | Item::Reference { .. } => true,
+        };
+        is_always_open || node.verdict != Verdict::Ok || self.shown.contains(&key)
     }
 
     /// Has any wide column a place?
@@ -173,9 +252,10 @@ impl TreeScreen {
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
+        let page = self.page(context.area);
         let Self { cursor, tree, visible, .. } = self;
         let key_at = |line: usize| context.fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
-        cursor.step(motion, visible.len(), page(context.area), key_at);
+        cursor.step(motion, visible.len(), page, key_at);
     }
 
     /// The cursor stays on its row from now on.
@@ -188,11 +268,12 @@ impl TreeScreen {
     }
 
     fn go(&mut self, context: &Context<'_>, line: usize) {
+        let page = self.page(context.area);
         let Self { cursor, tree, visible, .. } = self;
         if line < visible.len() {
             let key_at =
                 |line: usize| context.fleet.item_key(tree.nodes.get(*visible.get(line)? as usize)?.item);
-            cursor.go(line, visible.len(), page(context.area), key_at);
+            cursor.go(line, visible.len(), page, key_at);
         }
     }
 
@@ -219,16 +300,13 @@ impl TreeScreen {
             (true, false) if node.size == 1 && is_machine => {
                 self.options.references_of.insert(key.uid);
             }
-            (true, false) => {
-                self.closed.remove(&key);
-                self.opened.insert(key);
-            }
+            (true, false) => self.folds.open(key),
             (false, true) if is_machine && !self.options.references => {
                 self.options.references_of.remove(&key.uid);
             }
             (false, true) => {
-                self.opened.remove(&key);
-                self.closed.insert(key);
+                self.folds.opened.remove(&key);
+                self.folds.closed.insert(key);
             }
             (false, false) => {
                 let parent = self.visible.iter().position(|at| *at == node.parent);
@@ -240,16 +318,49 @@ impl TreeScreen {
 
     /// Opens or closes everything.
     pub fn fold_all(&mut self, fleet: &Fleet, open: bool) {
-        self.opened.clear();
-        self.closed.clear();
+        self.folds = Folds::default();
         let parents = self.tree.nodes.iter().filter(|node| node.size > 1 && (open || node.depth > 0));
         let keys = parents.filter_map(|node| fleet.item_key(node.item)).collect();
         if open {
-            self.opened = keys;
+            self.folds.opened = keys;
         } else {
-            self.closed = keys;
+            self.folds.closed = keys;
         }
         self.stale = true;
+    }
+
+    /// Goes to the next part that is at fault itself, or the one before, and opens what it is closed under. False when
+    /// there is none.
+    pub fn go_to_fault(&mut self, context: &Context<'_>, forward: bool) -> bool {
+        let fleet = context.fleet;
+        let nodes = &self.tree.nodes;
+        let is_fault = |at: usize| {
+            let of_parts = || self.tree.children(at).any(|child| nodes[child].verdict > Verdict::Progressing);
+            nodes[at].verdict > Verdict::Progressing && !of_parts()
+        };
+        let here = self.visible.get(self.cursor.index).map_or(0, |at| *at as usize);
+        let len = nodes.len();
+        let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
+        let Some(at) = (1..=len).map(nth).find(|at| is_fault(*at)) else { return false };
+        let key = fleet.item_key(nodes[at].item);
+        let mut above = nodes[at].parent as usize;
+        let mut closed = Vec::new();
+        loop {
+            let node = &nodes[above];
+            if !self.is_open(fleet, node) {
+                closed.extend(fleet.item_key(node.item));
+            }
+            if node.parent as usize == above {
+                break;
+            }
+            above = node.parent as usize;
+        }
+        closed.into_iter().for_each(|key| self.folds.open(key));
+        self.build(fleet);
+        if let Some(line) = key.and_then(|key| self.line_of(fleet, key)) {
+            self.go(context, line);
+        }
+        true
     }
 
     pub fn view(
@@ -276,31 +387,35 @@ impl TreeScreen {
             return;
         }
         let on_screen = self.visible.iter().skip(self.cursor.offset).take(usize::from(area.height));
-        let rows: Vec<Shown<'_>> = on_screen.filter_map(|at| self.shown(fleet, *at)).collect();
+        let rows: Vec<TreeLine<'_>> = on_screen.filter_map(|at| self.line(fleet, *at)).collect();
         if let Some(column) = placed.first() {
             self.view_names(fleet, &rows, paint, Rect { x: column.x, width: column.width, ..area }, buffer);
         }
+        let wanted = self.visible.first().and_then(|root| self.tree.nodes.get(*root as usize));
+        let wanted = wanted.and_then(|root| fleet.wanted_version(root.item.row()));
         for (y, row) in (area.y..area.bottom()).zip(&rows) {
-            self.view_cells(fleet, row, &placed, Rect { y, height: 1, ..area }, paint, buffer);
+            let line = Rect { y, height: 1, ..area };
+            self.view_cells(row, wanted.as_deref(), &placed, line, paint, buffer);
         }
         let at = self.cursor.index.saturating_sub(self.cursor.offset);
         table::select(area, area.y + u16::try_from(at).unwrap_or(0), paint, buffer);
         let plan = foot::plan_of(self.selected(), fleet, plans);
-        let marked = rows.iter().any(|row| fleet.row(row.node.item.row()).is_some_and(|row| row.legacy));
+        let marked = rows.iter().any(TreeLine::is_legacy);
         foot::view(self.selected(), marked, plan, fleet, paint, layout, buffer);
         foot::position(self.cursor.offset, rows.len(), self.visible.len(), paint, layout, buffer);
     }
 
-    fn shown<'a>(&self, fleet: &'a Fleet, at: u32) -> Option<Shown<'a>> {
-        let node = *self.tree.nodes.get(at as usize)?;
-        Some(Shown { node, line: fleet.line(node.item)? })
+    fn line<'a>(&self, fleet: &'a Fleet, at: u32) -> Option<TreeLine<'a>> {
+        let is_flat = !self.options.references && self.options.references_of.is_empty();
+        let is_closed = self.tree.nodes.get(at as usize).is_some_and(|node| !self.is_open(fleet, node));
+        TreeLine::of(fleet, &self.tree, at as usize, is_flat, is_closed)
     }
 
     /// The first column: the tree itself, drawn from the lines on screen and what is above them.
     fn view_names(
         &self,
         fleet: &Fleet,
-        rows: &[Shown<'_>],
+        rows: &[TreeLine<'_>],
         paint: &Paint<'_>,
         area: Rect,
         buffer: &mut Buffer,
@@ -310,7 +425,7 @@ impl TreeScreen {
             let has_children = node.size > 1;
             Shape { depth: node.depth, has_children, open: has_children && self.is_open(fleet, node) }
         };
-        let visible = rows.iter().map(|row| (shape(&row.node), name_line(row, room, paint))).collect();
+        let visible = rows.iter().map(|row| (shape(&row.node), row.name(room, paint))).collect();
         let mut above = Vec::new();
         let mut at = self.visible.get(self.cursor.offset).copied().unwrap_or(0);
         while let Some(node) = self.tree.nodes.get(at as usize).filter(|node| node.parent != at) {
@@ -324,83 +439,42 @@ impl TreeScreen {
 
     fn view_cells(
         &self,
-        fleet: &Fleet,
-        row: &Shown<'_>,
+        row: &TreeLine<'_>,
+        wanted: Option<&str>,
         placed: &[table::Placed<Id>],
         line: Rect,
         paint: &Paint<'_>,
         buffer: &mut Buffer,
     ) {
-        let shown = if let Item::Row(id) = row.node.item { fleet.row(id).map(|row| (id, row)) } else { None };
-        verdict(row.node.verdict, shown.is_some_and(|(_, row)| row.legacy), line, line.y, paint, buffer);
+        verdict(row.node.verdict, row.is_legacy(), line, line.y, paint, buffer);
+        let version = row.line.version;
+        let differs = !version.is_empty() && wanted.is_some_and(|wanted| wanted != version);
+        let has_version = placed.iter().any(|column| column.id == Id::Version);
         for column in placed {
             let room = usize::from(column.width);
-            let cell = match (column.id, shown) {
-                (Id::Name, _) => continue,
-                (Id::Why, _) => Line::from(paint.span(Scope::Text, paint.cut(&why(fleet, row), room))),
-                (_, None) => continue,
-                (Id::Have(_), Some((_, row))) => match row.counters() {
+            let cell = match column.id {
+                Id::Name | Id::Verdict => continue,
+                Id::Why if differs && !has_version => {
+                    let separator = if row.why.is_empty() { "" } else { "  " };
+                    let why = format!("{version}{separator}{}", row.why);
+                    Line::from(paint.span(Scope::Text, paint.cut(&why, room)))
+                }
+                Id::Why => Line::from(paint.span(Scope::Text, paint.cut(&row.why, room))),
+                Id::Have(_) => match row.counters {
                     Some(counters) => counters::have_want(counters, room, paint),
                     None => continue,
                 },
-                (Id::Version, _) => Line::from(paint.span(Scope::Muted, paint.cut(row.line.version, room))),
-                (Id::Since, Some((id, _))) => since(fleet.own_since(id), paint),
-                (_, Some((_, row))) => self.columns.cell(column.id, row, room, paint),
+                Id::Version => {
+                    let scope = if differs { Scope::Text } else { Scope::Muted };
+                    Line::from(paint.span(scope, paint.cut(version, room)))
+                }
+                Id::Since => since(row.since, paint),
+                Id::Counters(_) | Id::Printed(_) => match row.row {
+                    Some((_, row)) => self.columns.cell(column.id, row, room, paint),
+                    None => continue,
+                },
             };
             table::cell(column, line.y, &cell, buffer);
         }
     }
-}
-
-/// One line on screen.
-struct Shown<'a> {
-    node: Node,
-    line: crate::fleet::Line<'a>,
-}
-
-/// What is wrong with the object itself, or what goes on with it: its tags.
-fn why(fleet: &Fleet, row: &Shown<'_>) -> String {
-    let own = match row.node.item {
-        Item::Row(id) if fleet.own_verdict(id) != Verdict::Ok => {
-            fleet.details(id).map(|details| details.why).unwrap_or_default()
-        }
-        // Of a referenced object that is well there is nothing to say.
-        Item::Reference { .. } if row.node.verdict != Verdict::Ok => {
-            let words = row.line.status.map(|c| if c.message.is_empty() { &c.reason } else { &c.message });
-            words.map(ToString::to_string).unwrap_or_default()
-        }
-        Item::Row(_) | Item::Reference { .. } | Item::Group { .. } => String::new(),
-    };
-    if own.is_empty() {
-        row.line.tags.iter().map(|tag| tag.word()).collect::<Vec<_>>().join(", ")
-    } else {
-        own.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-}
-
-/// kubectl's short name of a kind, where it has one.
-fn short_kind(kind: &str) -> &str {
-    match kind {
-        "Cluster" => "cluster",
-        "KubeadmControlPlane" => "kcp",
-        "MachineDeployment" => "md",
-        "MachineSet" => "ms",
-        "MachinePool" => "mp",
-        "Machine" => "ma",
-        other => other,
-    }
-}
-
-fn name_line(row: &Shown<'_>, room: usize, paint: &Paint<'_>) -> Line<'static> {
-    let Shown { node, line } = row;
-    let kind = if line.kind.is_empty() { String::new() } else { format!("{}/", short_kind(line.kind)) };
-    // Indentation and fold symbol are drawn by the widget.
-    let left = room.saturating_sub(2 * usize::from(node.depth) + 2 + crate::text::width(&kind));
-    let scope = match node.item {
-        Item::Row(_) if node.depth == 0 => Scope::Strong,
-        Item::Row(_) => Scope::Text,
-        Item::Group { .. } | Item::Reference { .. } => Scope::Muted,
-    };
-    let name: Span<'static> = paint.span(scope, paint.cut_name(line.name, left));
-    Line::from(vec![paint.span(Scope::Muted, kind), name])
 }
