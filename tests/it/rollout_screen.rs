@@ -11,7 +11,7 @@ use capstan::tui::model::{Look, Model, Session};
 use capstan::tui::msg::Msg;
 use capstan::tui::plans::Reading;
 use capstan::tui::screen::rollout::{RolloutOutlook, outlook};
-use capstan::tui::script::{draw, press, text};
+use capstan::tui::script::{draw, press, svg, text};
 use capstan::tui::update::update;
 use capstan::tui::view::view;
 use ratatui::buffer::Buffer;
@@ -152,14 +152,14 @@ fn a_rollout_whose_plan_is_not_known_says_so() {
     let mut model = model(SMALL, fixture::rolling_cluster());
     keys(&mut model, "2");
     assert!(
-        text(&mut model).contains("in the order of the plan, which is not read yet"),
+        text(&mut model).contains("8gtlh and lkcfv are replaced in the order of the plan"),
         "{}",
         text(&mut model)
     );
     let mut model = self::model(SMALL, fixture::rolling_cluster());
     open(&mut model, Err("the server does not answer".to_owned()));
     let screen = text(&mut model);
-    assert!(screen.contains("8gtlh and lkcfv in the order of the plan, which could not be read"), "{screen}");
+    assert!(screen.contains("8gtlh and lkcfv are replaced in the order of the plan"), "{screen}");
     keys(&mut model, "end");
     assert!(text(&mut model).contains("the server does not answer"), "{}", text(&mut model));
 }
@@ -175,6 +175,57 @@ fn a_finished_rollout_stays() {
     let screen = text(&mut model);
     assert!(screen.contains("the cluster is gone; this is what was seen last"), "{screen}");
     assert!(screen.contains("85qjm"), "{screen}");
+}
+
+/// A plan that was read in the second in which its first Machine was made named that Machine as still to come.
+#[test]
+fn a_step_that_happened_is_not_next() {
+    let mut plans = plans();
+    plans.at = "2026-11-20T11:59:45Z".to_owned();
+    plans.objects[0].next = vec![step("create Machine rolling-cp-new1 (joins)")];
+    let mut model = model(MIDDLE, fixture::rolling_cluster());
+    open(&mut model, Ok(plans));
+    let screen = text(&mut model);
+    assert!(screen.contains("1 lnwmv is up") && screen.contains("2 8gtlh leaves"), "{screen}");
+}
+
+#[test]
+fn what_holds_is_shown_with_the_key_that_helps() {
+    use MachineState::{Deleting, New, Old};
+    let budget = "Drain not completed yet:\n* Pod web/a: cannot evict pod as it would violate the pod's disruption budget.";
+    let draining = Deleting { asked_s: 900, reason: "DrainingNode", message: budget };
+    let all = [
+        ("aaaaa", "v1.34.3", draining),
+        ("bbbbb", "v1.34.3", Old),
+        ("zzzzz", "v1.35.1", New { made_s: 990, up_s: 60 }),
+    ];
+    let mut model = model(MIDDLE, plane_with(OwnerState::rolling("v1.35.1", 2, 17), &all));
+    open(&mut model, Err("no plan here".to_owned()));
+    golden("rollout-held-120x40", &text(&mut model));
+
+    let paused = json!({"spec": {"paused": true}});
+    let mut c = RollingCluster::of_cluster("rolling", OwnerState::rolling("v1.35.1", 2, 50), paused);
+    c.control_plane_machine("aaaaa", "v1.34.3", &Old);
+    c.control_plane_machine("zzzzz", "v1.35.1", &New { made_s: 2_900, up_s: 60 });
+    let mut model = self::model(SMALL, c.deltas());
+    open(&mut model, Err("no plan here".to_owned()));
+    golden("rollout-paused-80x24", &text(&mut model));
+}
+
+#[test]
+fn the_picture_in_the_document_is_the_programs() {
+    let mut model = model((110, 26, false, false), fixture::rolling_cluster());
+    model.look = Look::load("default", "default", Tier::Ansi16, false, None, command::check)
+        .expect("shipped files load");
+    open(&mut model, Ok(plans()));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/images/rollout.svg");
+    let picture = svg(&mut model);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, picture).expect("the folder of pictures can be written");
+    } else {
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(kept == picture, "docs/images/rollout.svg is out of date: UPDATE_GOLDEN=1 writes it anew");
+    }
 }
 
 /// Three new control plane Machines, the last up half a minute ago; the rollout's begin was not seen.

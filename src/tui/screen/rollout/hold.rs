@@ -2,6 +2,7 @@
 //! in the same rollout is through is not held. Must not know how it is drawn.
 
 use super::sources::Sources;
+use crate::api::condition::Status;
 use crate::fleet::{MachinePhase, OwnerRollout, OwnerStage, RowId};
 use crate::forecast::{Held, ObjectPlan, State};
 use crate::status::conditions::wording::{KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW};
@@ -57,7 +58,8 @@ fn paused(sources: Sources<'_>, owner: &OwnerRollout) -> Hold {
     let by_cluster = cluster.is_some_and(|row| row.paused);
     let of = if by_cluster { sources.rollout.cluster } else { owner.id };
     let row = sources.row(of);
-    let since = row.and_then(|row| row.condition("Paused")).filter(|_| !by_cluster || row == cluster);
+    let condition = row.and_then(|row| row.condition("Paused"));
+    let since = condition.filter(|c| c.status == Status::True);
     Hold {
         rule: "paused".to_owned(),
         sentence: row.map_or_else(String::new, |row| format!("{} {} is paused", row.gvk.kind, row.name)),

@@ -59,6 +59,10 @@ fn of_owner(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<String> {
     let has_etcd = owner.is_control_plane && plan.assumptions.iter().any(|text| text.contains("etcd"));
     let mut words = Words { sources, owner, members: members(owner), has_etcd };
     let mut all = words.joining();
+    if steps.is_empty() {
+        // A plan has no steps while it waits for what it cannot foresee.
+        all.extend(replaced(sources, owner, ""));
+    }
     for step in steps.iter().take(STEPS_MAX) {
         all.push(words.step(step));
     }
@@ -80,8 +84,11 @@ fn of_owner(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<String> {
 
 /// The steps about Machines that have not happened since the plan was made.
 fn coming<'a>(sources: Sources<'a>, owner: &OwnerRollout, plan: &'a ObjectPlan) -> Vec<Coming<'a>> {
-    let planned_s = sources.plans.at().and_then(parse_rfc3339).map_or(i64::MAX, |at| at.timestamp());
-    let mut made = owner.machines.iter().filter(|m| i64::from(m.created_s) > planned_s).count();
+    let planned_s = sources.plans.at().and_then(parse_rfc3339).map_or(i64::MAX - 1, |at| at.timestamp());
+    // What was due when the plan was made may have been made within the same second.
+    let is_due_now = plan.next.iter().any(|step| matches!(Coming::of(&step.action), Coming::Create));
+    let from_s = planned_s + i64::from(!is_due_now);
+    let mut made = owner.machines.iter().filter(|m| i64::from(m.created_s) >= from_s).count();
     let is_there = |name: &str| {
         let mut machines =
             owner.machines.iter().filter(|m| !matches!(m.phase, MachinePhase::Deleting { .. }));
@@ -178,16 +185,19 @@ impl Words<'_, '_> {
 
 /// What rows alone can say.
 fn without_plan(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<String> {
-    let names: Vec<String> = owner
-        .old()
-        .filter(|m| !m.phase.is_moving())
-        .map(|m| short_name(sources.name(m.id), sources.name(owner.id)).to_owned())
-        .collect();
     let why = if sources.plans.trouble().is_some() { "could not be read" } else { "is not read yet" };
+    replaced(sources, owner, &format!(" in the order of the plan, which {why}")).into_iter().collect()
+}
+
+/// The old Machines that are left; `order` stands behind the names of several.
+fn replaced(sources: Sources<'_>, owner: &OwnerRollout, order: &str) -> Option<String> {
+    let waiting = owner.old().filter(|m| !m.phase.is_moving());
+    let names: Vec<String> =
+        waiting.map(|m| short_name(sources.name(m.id), sources.name(owner.id)).to_owned()).collect();
     match names.as_slice() {
-        [] => Vec::new(),
-        [only] => vec![format!("{only} is replaced")],
-        several => vec![format!("{} in the order of the plan, which {why}", listed(several))],
+        [] => None,
+        [only] => Some(format!("{only} is replaced")),
+        several => Some(format!("{} are replaced{order}", listed(several))),
     }
 }
 

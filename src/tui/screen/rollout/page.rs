@@ -300,7 +300,9 @@ impl Page<'_, '_, '_> {
     fn next(&mut self) {
         let next = &self.input.outlook.next;
         if next.is_empty() {
-            self.paragraph(Section::Next, None, "NEXT", Scope::Muted, "nothing after that");
+            let is_held = !self.input.outlook.held.is_empty();
+            let words = if is_held { "nothing while it is held" } else { "nothing after that" };
+            self.paragraph(Section::Next, None, "NEXT", Scope::Muted, words);
         }
         for (at, words) in next.iter().enumerate() {
             let label = if at == 0 { "NEXT" } else { "" };
