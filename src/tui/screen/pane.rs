@@ -7,7 +7,8 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::plan_text;
-use crate::fleet::{Condition, Fleet, Item, RowId, Tone};
+use crate::fleet::{Condition, Fleet, Hop, Item, RowId, Tone};
+use crate::status::verdict::Verdict;
 use crate::text;
 use crate::tui::paint::{Paint, put, verdict_scope};
 use crate::tui::plans::Plans;
@@ -50,28 +51,36 @@ struct Page<'a, 'b> {
 impl Page<'_, '_> {
     fn lines(mut self) -> Vec<Line<'static>> {
         let Some(item) = self.pane.item else { return Vec::new() };
-        self.title(item);
+        let fleet = self.pane.fleet;
+        let Some(line) = fleet.line(item) else { return Vec::new() };
+        // Asking for the verdict of an owner looks at all that it owns: once is enough.
+        let chain = match item {
+            Item::Row(id) if line.verdict != Verdict::Ok => fleet.cause(id),
+            _ => Vec::new(),
+        };
+        self.title(item, &line, &chain);
         if let Item::Row(id) = item {
-            self.why(id);
+            self.why(&chain);
             self.plan(id);
             self.keys();
             self.last(id);
-        } else if let Some(status) = self.pane.fleet.line(item).and_then(|line| line.status.cloned()) {
-            self.paragraph("WHY", &words_of(&status), Scope::Text);
+        } else if let Some(status) = line.status {
+            self.paragraph("WHY", &words_of(status), Scope::Text);
         }
         self.lines
     }
 
     /// Name, verdict, and what else there is to know in a word each.
-    fn title(&mut self, item: Item) {
+    fn title(&mut self, item: Item, line: &crate::fleet::Line<'_>, chain: &[Hop]) {
         let (fleet, paint) = (self.pane.fleet, self.paint);
-        let Some(line) = fleet.line(item) else { return };
         let scope = verdict_scope(line.verdict);
         let glyph = format!("{} ", paint.verdict_glyph(line.verdict));
         let name = paint.cut_name(line.name, self.width.saturating_sub(text::width(&glyph)));
         self.lines.push(Line::from(vec![paint.span(scope, glyph), paint.span(Scope::Strong, name)]));
         let since = match item {
-            Item::Row(id) => fleet.since(id).map(|at| format!(" {}", paint.age(at))),
+            Item::Row(id) => fleet
+                .own_since(chain.last().map_or(id, |leaf| leaf.id))
+                .map(|at| format!(" {}", paint.age(at))),
             Item::Group { .. } | Item::Reference { .. } => None,
         };
         let verdict = format!("{}{}", line.verdict.word(), since.unwrap_or_default());
@@ -88,9 +97,8 @@ impl Page<'_, '_> {
     }
 
     /// From the object down to what explains it. A part's name is without what the name before has already.
-    fn why(&mut self, id: RowId) {
+    fn why(&mut self, chain: &[Hop]) {
         let fleet = self.pane.fleet;
-        let chain = fleet.cause(id);
         let last = chain.len().saturating_sub(1);
         let mut above = String::new();
         for (at, hop) in chain.iter().enumerate() {
