@@ -8,6 +8,7 @@ pub mod private_file;
 pub mod rng;
 pub mod text;
 pub mod time;
+pub mod toml_file;
 
 pub mod api;
 

@@ -54,7 +54,12 @@ impl Index {
         self.due.first().map(|(due_s, _)| *due_s)
     }
 
+    /// As it was judged last.
     pub(super) fn judgement(&self, id: RowId) -> Option<Judgement> {
+        self.slot(id).map(|slot| slot.judged)
+    }
+
+    fn judge_now(&self, id: RowId) -> Option<Judgement> {
         let slot = self.slot(id)?;
         Some(judge(&slot.row, &self.context(id, slot)))
     }
@@ -62,16 +67,17 @@ impl Index {
     /// Returns the cluster if what is shown of the row turned.
     fn judge_again(&mut self, id: RowId) -> Option<RowId> {
         let (now_s, is_live) = (self.now_s(), self.is_live);
-        let mut judgement = self.judgement(id)?;
+        let mut judgement = self.judge_now(id)?;
         let slot = self.slot_mut(id)?;
         let undated = matches!(judgement.why, Basis::Behind | Basis::Counters);
         if undated && slot.undated_s == 0 {
             slot.undated_s = now_s;
-            judgement = self.judgement(id)?;
+            judgement = self.judge_now(id)?;
         } else if !undated {
             slot.undated_s = 0;
         }
         let slot = self.slot_mut(id)?;
+        slot.judged = judgement;
         let before = slot.shown.verdict();
         let shown_due_s = slot.shown.take(&judgement, now_s, is_live);
         let turned = before != slot.shown.verdict();

@@ -1,11 +1,17 @@
-//! Why a cluster is not well: the chain from it down to the part that explains it, one hop each.
-//! Must not know how the chain is drawn.
+//! Why a cluster is not well: what explains its verdict, worst first, objects with the same trouble counted
+//! together; and the chain of objects from the cluster down to one of them. Must not know how they are drawn.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
 
 use super::Fleet;
+use super::evidence::{type_and_reason, words};
+use super::explanation::Explanation;
 use super::judge::{Basis, Judgement, Rank};
-use super::row::{Condition, Counters, Kind, Row, RowId};
-use crate::api::condition_types::condition_type;
+use super::row::{ConditionText, Kind, Row, RowId, moment};
+use crate::status::conditions::wording::plural;
 use crate::status::verdict::Verdict;
+use crate::time::Timestamp;
 
 /// One step of a cause chain: an object and the evidence on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,59 +23,140 @@ pub struct Hop {
     pub condition: Option<Box<str>>,
     /// The evidence in a few words, one line.
     pub words: String,
+    /// Since when the evidence holds, where the object says so.
+    pub since: Option<Timestamp>,
 }
 
-/// So many parts are looked at for the best explanation.
-const CANDIDATES_MAX: usize = 64;
+/// One explanation of a verdict: every object that has the same trouble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub verdict: Verdict,
+    /// The object that stands for the others: that with the earliest evidence.
+    pub leaf: RowId,
+    /// How many objects have this trouble, the leaf included.
+    pub count: usize,
+    /// `16 Machines: VM is starting`, or the name of the leaf in front where it is alone; one line.
+    pub words: String,
+    /// The earliest evidence, where an object says so.
+    pub since: Option<Timestamp>,
+}
 
 impl Fleet {
-    /// From `id` down to the leaf that explains its verdict. Empty when it is well. The last hop is
+    /// Everything that explains the verdict of `id`, worst first. Empty when it is well. A fault is explained by
+    /// faults, progress by what acts; what repeats another object or waits its turn counts only where nothing
+    /// else does.
+    #[must_use]
+    pub fn causes(&self, id: RowId) -> Vec<Cause> {
+        self.groups(id).iter().map(|group| self.cause_of(id, group)).collect()
+    }
+
+    /// From `id` down to the leaf that explains its verdict best. Empty when it is well. The last hop is
     /// the cause; a chain of one hop means that the object itself is.
     #[must_use]
     pub fn cause(&self, id: RowId) -> Vec<Hop> {
-        let target = self.verdict(id);
-        if target == Verdict::Ok {
-            return Vec::new();
-        }
-        let leaf = self.best_explanation(id, target);
+        self.groups(id).first().map(|group| self.chain(id, group.leaf)).unwrap_or_default()
+    }
+
+    /// From `id` down to `leaf`, one hop for each owner between them.
+    #[must_use]
+    pub fn chain(&self, id: RowId, leaf: RowId) -> Vec<Hop> {
         let mut chain: Vec<RowId> = vec![leaf];
         while let Some(last) = chain.last().copied().filter(|last| *last != id) {
             let above = self.owner_of(last).filter(|above| !chain.contains(above));
             chain.push(above.unwrap_or(id));
         }
         chain.reverse();
-        chain.into_iter().filter_map(|id| self.hop(id, target)).collect()
+        chain.into_iter().filter_map(|id| self.hop(id)).collect()
     }
 
-    /// The cause of a cluster's verdict in a few words, with the name of the object it is on unless
-    /// that is the cluster itself. Empty when it is well.
+    /// The first cause of a cluster's verdict in a few words, and how many more there are. Empty when it is well.
     #[must_use]
     pub fn what_is_wrong(&self, id: RowId) -> String {
-        let mut chain = self.cause(id);
-        let Some(leaf) = chain.pop() else { return String::new() };
-        match self.row(leaf.id) {
-            Some(row) if leaf.id != id => format!("{}: {}", row.name, leaf.words),
-            _ => leaf.words,
-        }
+        let groups = self.groups(id);
+        let Some(first) = groups.first() else { return String::new() };
+        let words = self.cause_of(id, first).words;
+        if groups.len() > 1 { format!("{words} (+{} more)", groups.len() - 1) } else { words }
     }
 
-    /// Of the object and everything below it that is as bad as `target`: who has to act before what is broken,
-    /// what is broken before what is late, that before what acts; what repeats another or waits its turn last.
-    /// Of equal ones the earliest, then the first in the order of the tree.
-    fn best_explanation(&self, id: RowId, target: Verdict) -> RowId {
-        let candidates = std::iter::once(id).chain(self.below(id)).filter(|c| self.own_verdict(*c) == target);
-        let weight = |id: RowId| {
-            let judgement = self.judgement(id)?;
-            let rank = if judgement.verdict == target { judgement.rank } else { Rank::Queued };
-            let kind = self.row(id)?.kind;
-            // A part explains more than what it is part of.
-            Some((std::cmp::Reverse(rank), std::cmp::Reverse(kind), judgement.since_s))
+    /// What the evidence on the object means in plain words, what is usual, and what to do about it.
+    #[must_use]
+    pub fn explanation(&self, id: RowId) -> Option<&Explanation> {
+        let (row, judgement) = (self.row(id)?, self.judgement(id)?);
+        let (type_, reason) = type_and_reason(row, judgement.why);
+        self.explanations().find(type_, reason)
+    }
+
+    /// What is as bad as the verdict, and other faults beside a fault: who has to act before what is broken,
+    /// what is broken before what is late, that before what acts. Of equal ones a part before what it is part of,
+    /// then the earliest, then the greatest number, then the first in the order of the tree.
+    fn groups(&self, id: RowId) -> Vec<Group<'_>> {
+        let target = self.verdict(id);
+        if target == Verdict::Ok {
+            return Vec::new();
+        }
+        let least = target.min(Verdict::Unknown);
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for candidate in std::iter::once(id).chain(self.below(id)) {
+            if self.own_verdict(candidate) < least {
+                continue;
+            }
+            let Some(group) = self.group_of(candidate) else { continue };
+            match groups.iter_mut().find(|known| known.is_same(&group)) {
+                Some(known) => known.take(group),
+                None => groups.push(group),
+            }
+        }
+        groups.sort_by_key(Group::weight);
+        let explaining = groups.iter().any(|group| group.rank > Rank::Echo);
+        groups.retain(|group| group.rank > Rank::Echo || !explaining);
+        if !explaining {
+            groups.truncate(1);
+        }
+        groups
+    }
+
+    fn group_of(&self, id: RowId) -> Option<Group<'_>> {
+        let (row, judgement, verdict) = (self.row(id)?, self.judgement(id)?, self.own_verdict(id));
+        let (type_, reason) = type_and_reason(row, judgement.why);
+        let text = match judgement.why {
+            Basis::Condition(at) => row.conditions.get(at).map(|c| &c.text),
+            _ => None,
         };
-        candidates
-            .take(CANDIDATES_MAX)
-            .filter_map(|id| Some((weight(id)?, id)))
-            .min_by_key(|(weight, _)| *weight)
-            .map_or(id, |(_, id)| id)
+        // What is shown still, or not yet, is explained by anything else first.
+        let rank = if judgement.verdict == verdict { judgement.rank } else { Rank::Queued };
+        let since_s = since_s(row, judgement);
+        let kind = (row.kind, row.gvk.kind.as_str());
+        Some(Group {
+            verdict,
+            rank,
+            kind,
+            type_,
+            reason,
+            text,
+            is_one_text: true,
+            leaf: id,
+            count: 1,
+            since_s,
+        })
+    }
+
+    fn cause_of(&self, id: RowId, group: &Group<'_>) -> Cause {
+        let leaf = self.words_of(group.leaf);
+        let explained = || self.explanations().find(group.type_, group.reason);
+        let words = match (group.count, self.row(group.leaf)) {
+            (1, Some(row)) if group.leaf != id => format!("{}: {leaf}", row.name),
+            (1, _) => leaf,
+            (count, _) if group.is_one_text => format!("{count} {}: {leaf}", plural(group.kind.1)),
+            (count, _) => {
+                let common = explained().map_or_else(
+                    || format!("{}: {}", group.type_, group.reason),
+                    |explanation| explanation.means.trim_end_matches('.').to_owned(),
+                );
+                format!("{count} {}: {common}", plural(group.kind.1))
+            }
+        };
+        let (verdict, leaf, count) = (group.verdict, group.leaf, group.count);
+        Cause { verdict, leaf, count, words, since: moment(group.since_s) }
     }
 
     /// Everything below an object, in the order of the tree.
@@ -88,85 +175,83 @@ impl Fleet {
         }
     }
 
-    fn hop(&self, id: RowId, verdict: Verdict) -> Option<Hop> {
+    fn hop(&self, id: RowId) -> Option<Hop> {
         let (row, judgement) = (self.row(id)?, self.judgement(id)?);
         let condition = if let Basis::Condition(at) = judgement.why { row.conditions.get(at) } else { None };
-        let words = if judgement.why == Basis::Nothing && self.own_verdict(id) != Verdict::Ok {
+        Some(Hop {
+            id,
+            verdict: self.verdict(id),
+            condition: condition.map(|c| c.type_.as_ref().into()),
+            words: self.words_of(id),
+            since: moment(since_s(row, judgement)),
+        })
+    }
+
+    /// The evidence on one object in a few words.
+    fn words_of(&self, id: RowId) -> String {
+        let Some((row, judgement)) = self.row(id).zip(self.judgement(id)) else { return String::new() };
+        if judgement.why == Basis::Nothing && self.own_verdict(id) != Verdict::Ok {
             "well again, not for long yet".to_owned()
         } else {
             words(row, judgement, self.now_s())
-        };
-        Some(Hop { id, verdict, condition: condition.map(|c| c.type_.as_ref().into()), words })
-    }
-}
-
-/// The evidence for a judgement in a few words; empty for "nothing".
-pub(super) fn words(row: &Row, judgement: Judgement, now_s: u32) -> String {
-    let evidence = evidence(row, judgement);
-    match judgement.slow {
-        Some(slow) => {
-            let taken_s = now_s.saturating_sub(slow.since_s);
-            format!("{evidence}, {taken_s} s, usual {}-{} s", slow.low_s, slow.high_s)
         }
-        None => evidence,
     }
 }
 
-fn evidence(row: &Row, judgement: Judgement) -> String {
+/// Objects with the same trouble.
+struct Group<'a> {
+    verdict: Verdict,
+    rank: Rank,
+    kind: (Kind, &'a str),
+    type_: &'a str,
+    reason: &'a str,
+    text: Option<&'a Arc<ConditionText>>,
+    /// All of them have the same message.
+    is_one_text: bool,
+    leaf: RowId,
+    count: usize,
+    /// The earliest evidence, seconds since the epoch; 0: not known.
+    since_s: u32,
+}
+
+impl Group<'_> {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.verdict, self.kind, self.type_, self.reason)
+            == (other.verdict, other.kind, other.type_, other.reason)
+    }
+
+    fn take(&mut self, other: Self) {
+        self.count += other.count;
+        self.is_one_text &= self.text == other.text;
+        let is_better =
+            (Reverse(other.rank), earliest(other.since_s)) < (Reverse(self.rank), earliest(self.since_s));
+        if is_better {
+            (self.leaf, self.text) = (other.leaf, other.text);
+        }
+        self.rank = self.rank.max(other.rank);
+        self.since_s = earliest(self.since_s).min(earliest(other.since_s));
+        if self.since_s == u32::MAX {
+            self.since_s = 0;
+        }
+    }
+
+    fn weight(&self) -> impl Ord + use<> {
+        let worst = (Reverse(self.verdict), Reverse(self.rank), Reverse(self.kind.0));
+        (worst, earliest(self.since_s), Reverse(self.count))
+    }
+}
+
+/// A moment that is not known comes last.
+fn earliest(since_s: u32) -> u32 {
+    if since_s == 0 { u32::MAX } else { since_s }
+}
+
+/// Since when the evidence holds: what is overdue counts from its beginning, not from its limit.
+fn since_s(row: &Row, judgement: Judgement) -> u32 {
     match judgement.why {
-        Basis::Nothing => String::new(),
-        Basis::Condition(at) => of_condition(&row.conditions[at]),
-        Basis::NotReported => "no status reported yet".to_owned(),
-        Basis::Deleting => "deleting".to_owned(),
-        Basis::Behind => {
-            format!("status is behind spec (generation {} of {})", row.observed_generation, row.generation)
-        }
-        Basis::Counters => row.counters().map_or_else(String::new, of_counters),
-        Basis::Phase => row.phase.to_string(),
-    }
-}
-
-fn of_condition(c: &Condition) -> String {
-    let message = first_words(&c.message);
-    let speaks_for_itself = condition_type(&c.type_).is_some_and(|type_| type_.message_names_type);
-    if speaks_for_itself && !message.is_empty() {
-        message.to_owned()
-    } else {
-        format!("{}: {}", c.type_, if message.is_empty() { &c.reason } else { message })
-    }
-}
-
-/// The first line of a message that is not only a heading, without its bullet.
-fn first_words(message: &str) -> &str {
-    let lines =
-        || message.lines().map(|l| l.trim_start_matches([' ', '*']).trim_end()).filter(|l| !l.is_empty());
-    lines().find(|l| !l.ends_with(':')).or_else(|| lines().next()).unwrap_or_default()
-}
-
-fn of_counters(c: Counters) -> String {
-    let desired = c.desired.unwrap_or_default();
-    let differs =
-        |n: Option<u32>, word: &str| n.filter(|n| *n != desired).map(|n| format!("{n}/{desired} {word}"));
-    differs(c.current, "replicas")
-        .or_else(|| differs(c.up_to_date, "up to date"))
-        .or_else(|| differs(c.ready, "ready"))
-        .or_else(|| differs(c.available, "available"))
-        .unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_line_that_says_something() {
-        for (message, expected) in [
-            ("", ""),
-            ("plain", "plain"),
-            ("* Machine a:\n  * EtcdMemberHealthy: no member", "EtcdMemberHealthy: no member"),
-            ("* Machine a:", "Machine a:"),
-        ] {
-            assert_eq!(first_words(message), expected);
-        }
+        Basis::Condition(at) => row.conditions.get(at).map_or(0, |c| c.since_s),
+        Basis::Deleting => row.deleting_since_s,
+        Basis::NotReported => row.created_s,
+        _ => judgement.since_s,
     }
 }

@@ -1,11 +1,13 @@
 //! Everything about one object that does not need the object itself: conditions with what they mean,
 //! counters, and where to go from here. Must not know how it is laid out.
 
+use rustc_hash::FxHashSet;
 use serde_json::Value;
 
-use super::cause::words;
 use super::conditions::conditions_of;
-use super::row::{Condition, Counters, Row, RowId, Severity};
+use super::evidence::words;
+use super::mention::mentions;
+use super::row::{Condition, Counters, Kind, Row, RowId, Severity};
 use super::tree::{Item, Relative};
 use super::{Fleet, Hop};
 use crate::api::condition::Status;
@@ -97,6 +99,8 @@ pub enum Relation {
     Infrastructure,
     Bootstrap,
     Node,
+    /// A condition names it.
+    Mentioned,
 }
 
 /// Another object, in the fleet or not.
@@ -133,17 +137,23 @@ impl Fleet {
     #[must_use]
     pub fn details(&self, id: RowId) -> Option<Details<'_>> {
         let row = self.row(id)?;
-        let judgement = self.judgement(id)?;
         Some(Details {
             row,
             verdict: self.verdict(id),
             own_verdict: self.own_verdict(id),
-            why: words(row, judgement, self.now_s()),
+            why: self.why(id),
             cause: self.cause(id),
             counters: row.counters(),
             conditions: row.conditions.iter().map(ConditionLine::of_row).collect(),
             links: self.links(id, row),
         })
+    }
+
+    /// Why the object alone is judged as it is, in a few words; empty when it is well.
+    #[must_use]
+    pub fn why(&self, id: RowId) -> String {
+        let of = self.row(id).zip(self.judgement(id));
+        of.map_or_else(String::new, |(row, judgement)| words(row, judgement, self.now_s()))
     }
 
     fn links<'a>(&'a self, id: RowId, row: &'a Row) -> Vec<Link<'a>> {
@@ -174,7 +184,7 @@ impl Fleet {
             if let Some(reference) = self.reference(id, which) {
                 let name = reference.name.as_deref().unwrap_or(&row.name);
                 let at = if which == Relative::ControlPlane {
-                    self.members(id, super::Kind::ControlPlane).first().copied()
+                    self.members(id, Kind::ControlPlane).first().copied()
                 } else {
                     None
                 };
@@ -187,7 +197,47 @@ impl Fleet {
         if let Some(node) = row.machine().and_then(|m| m.node.as_deref()) {
             links.push(Link { namespace: "", ..link(Relation::Node, "", "Node", row, node) });
         }
+        for at in self.mentioned(id) {
+            if let Some(other) = self.row(at).filter(|_| !links.iter().any(|link| link.row == Some(at))) {
+                let (group, kind) = (other.gvk.group.as_str(), other.gvk.kind.as_str());
+                links.push(Link {
+                    row: Some(at),
+                    ..link(Relation::Mentioned, group, kind, other, &other.name)
+                });
+            }
+        }
         links
+    }
+
+    /// The objects below that conditions which are not in their normal state name, in the order of the
+    /// conditions, each once.
+    #[must_use]
+    pub fn mentioned(&self, id: RowId) -> Vec<RowId> {
+        let Some((row, cluster)) = self.row(id).zip(self.cluster_of(id)) else { return Vec::new() };
+        let mut found = Vec::new();
+        let troubled = row.conditions.iter().filter(|c| Tone::of(&c.type_, c.status) != Tone::Good);
+        for mention in troubled.flat_map(|c| mentions(&c.message)) {
+            for name in &mention.names {
+                let named = Kind::ALL.into_iter().flat_map(|kind| self.members_named(cluster, kind, name));
+                let of_kind = |at: &RowId| self.row(*at).is_some_and(|row| mention.is_of(&row.gvk.kind));
+                found.extend(named.filter(of_kind).filter(|at| *at != id));
+            }
+        }
+        let mut known = FxHashSet::default();
+        found.retain(|at| known.insert(*at));
+        found
+    }
+
+    fn members_named<'a>(
+        &'a self,
+        cluster: RowId,
+        kind: Kind,
+        name: &'a str,
+    ) -> impl Iterator<Item = RowId> + 'a {
+        let members = self.members(cluster, kind);
+        let name_of = |at: &RowId| self.row(*at).map_or("", |row| &row.name);
+        let first = members.partition_point(|at| name_of(at) < name);
+        members[first..].iter().copied().take_while(move |at| name_of(at) == name)
     }
 
     /// Group, kind, namespace and name of what an item stands for, with its version where the item is

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::judge::Judgement;
 use super::row::{Kind, Row, RowId, SourceId, Uid};
 use super::shown::Shown;
 use super::usual::StepSamples;
@@ -36,6 +37,8 @@ pub(super) struct Index {
 pub(super) struct Slot {
     pub(super) row: Arc<Row>,
     pub(super) shown: Shown,
+    /// As it was judged last; time and what is around it make it judged again.
+    pub(super) judged: Judgement,
     /// How the row counts for what is above it: what only repeats or waits its turn counts as well.
     pub(super) effect: Verdict,
     /// Since when the object gives no date for what it waits for; 0 when it does.
@@ -146,7 +149,8 @@ impl Index {
 
     fn new_slot(&self, row: Arc<Row>) -> Slot {
         let shown = Shown::default();
-        Slot { row, shown, effect: Verdict::Ok, undated_s: 0, due_s: 0, is_sampled: false }
+        let judged = Judgement::WELL;
+        Slot { row, shown, judged, effect: Verdict::Ok, undated_s: 0, due_s: 0, is_sampled: false }
     }
 
     pub(super) fn remove(&mut self, id: RowId) {

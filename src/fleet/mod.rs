@@ -11,10 +11,13 @@ mod conditions;
 pub mod decode;
 mod delta;
 mod details;
+mod evidence;
+mod explanation;
 mod index;
 mod intern;
 mod judge;
 mod line;
+mod mention;
 mod order;
 mod rollout;
 mod row;
@@ -33,11 +36,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 pub use crate::status::verdict::Verdict;
-pub use cause::Hop;
+pub use cause::{Cause, Hop};
 pub use cell::{Cell, Reader};
 pub use conditions::conditions_of;
 pub use delta::{Delta, Feed, FeedKey, FeedState};
 pub use details::{ConditionLine, Details, Link, Relation, Target, Tone, condition_lines};
+pub use explanation::{Explanation, Explanations};
 pub use intern::Interner;
 pub use judge::{Basis, Context, Judgement, Rank, Slow, judge};
 pub use line::{Line, Tag};
@@ -65,6 +69,8 @@ pub struct Fleet {
     sources: BTreeMap<SourceId, SourceInfo>,
     timeline: Timeline,
     revision: u64,
+    /// `None`: those that are built in.
+    explanations: Option<Explanations>,
 }
 
 /// What is known about one source besides its objects.
@@ -100,6 +106,16 @@ impl Fleet {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty fleet that explains reasons in these words.
+    #[must_use]
+    pub fn explained_by(explanations: Explanations) -> Self {
+        Self { explanations: Some(explanations), ..Self::default() }
+    }
+
+    pub(in crate::fleet) fn explanations(&self) -> &Explanations {
+        self.explanations.as_ref().unwrap_or_else(|| Explanations::built_in())
     }
 
     /// Takes a batch in, in order. Each row costs O(log n).

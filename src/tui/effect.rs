@@ -3,10 +3,10 @@
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
-use super::toml_file::FileError;
 use crate::actions::{Preview, Report, Request};
 use crate::fleet::watch::Subject;
 use crate::fleet::{SourceId, Target};
+use crate::toml_file::FileError;
 
 /// Something only the shell can do.
 #[derive(Clone, Debug)]

@@ -20,8 +20,8 @@ use std::str::FromStr;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use toml::de::DeTable;
 
-use super::toml_file::{FileError, Library, Source};
 use crate::text::did_you_mean;
+use crate::toml_file::{FileError, Library, Source};
 
 /// Keymaps in the binary.
 pub const EMBEDDED: &[(&str, &str)] = &[

@@ -20,7 +20,6 @@ pub mod screen;
 pub mod script;
 pub mod terminal;
 pub mod theme;
-pub mod toml_file;
 pub mod update;
 pub mod view;
 pub mod widget;
@@ -36,10 +35,10 @@ pub use model::Session;
 pub use runner::SourceHandle;
 pub use terminal::TerminalError;
 pub use theme::Tier;
-pub use toml_file::FileError;
 
 use crate::fleet::{Delta, SourceId};
 use crate::time::Clock;
+use crate::toml_file::FileError;
 use model::{Look, Model};
 
 /// What the dashboard needs besides data.
@@ -49,7 +48,7 @@ pub struct Options {
     pub keymap: String,
     pub ascii: bool,
     pub tier: Tier,
-    /// Where `themes/` and `keymaps/` are looked for before those built in.
+    /// Where `themes/`, `keymaps/` and `explanations/` are looked for before those built in.
     pub config_dir: Option<PathBuf>,
     pub clock: Clock,
 }
@@ -67,7 +66,7 @@ pub enum TuiError {
 /// comes as batches from one receiver per source, and actions go through the source's handle.
 ///
 /// # Errors
-/// No usable terminal, or a theme or keymap that cannot be used. The terminal is as it was before.
+/// No usable terminal, or a theme, a keymap or explanations that cannot be used. The terminal is as it was before.
 pub async fn run(
     options: Options,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,

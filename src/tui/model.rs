@@ -16,14 +16,15 @@ pub use super::screen::header::Session;
 use super::screen::tree::Folds;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
-use super::toml_file::FileError;
-use crate::fleet::{Changes, Fleet, Item, RowId, SourceId, Target, Uid};
+use crate::fleet::{Changes, Explanations, Fleet, Item, RowId, SourceId, Target, Uid};
 use crate::time::Timestamp;
+use crate::toml_file::FileError;
 
-/// How it looks and which keys do what, with what is needed to load another.
+/// How it looks, which keys do what and how reasons are explained, with what is needed to load another.
 pub struct Look {
     pub theme: Theme,
     pub keymap: Keymap,
+    pub explanations: Explanations,
     pub tier: Tier,
     pub ascii: bool,
     pub config_dir: Option<PathBuf>,
@@ -33,7 +34,7 @@ impl Look {
     /// `check`: the lines that a keymap may bind.
     ///
     /// # Errors
-    /// A theme or keymap that cannot be used: file, line and what was expected.
+    /// A theme, a keymap or explanations that cannot be used: file, line and what was expected.
     pub fn load(
         theme: &str,
         keymap: &str,
@@ -44,7 +45,8 @@ impl Look {
     ) -> Result<Self, FileError> {
         let theme = Theme::load(theme, config_dir.as_deref(), tier, ascii)?;
         let keymap = Keymap::load(keymap, config_dir.as_deref(), check)?;
-        Ok(Self { theme, keymap, tier, ascii, config_dir })
+        let explanations = Explanations::load(config_dir.as_deref())?;
+        Ok(Self { theme, keymap, explanations, tier, ascii, config_dir })
     }
 }
 
@@ -92,7 +94,7 @@ impl Model {
     #[must_use]
     pub fn new(session: Session, look: Look, area: Rect, now: Timestamp) -> Self {
         Self {
-            fleet: Fleet::new(),
+            fleet: Fleet::explained_by(look.explanations.clone()),
             plans: Plans::default(),
             session,
             look,

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use super::command::{Scope as Group, TABLE};
 use super::keymap::{EMBEDDED, Keymap, Mode};
 use super::theme::{self, Scope, Theme, Tier};
-use super::toml_file::FileError;
 use crate::actions::ACTIONS;
+use crate::toml_file::FileError;
 
 const GENERATED: &str =
     "Generated from the tables in `src/tui`; `UPDATE_GOLDEN=1 tests/run documents` writes it anew.";

@@ -100,7 +100,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    const WELL: Self = Self {
+    pub(in crate::fleet) const WELL: Self = Self {
         verdict: Verdict::Ok,
         why: Basis::Nothing,
         rank: Rank::Echo,

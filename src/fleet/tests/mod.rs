@@ -1,7 +1,9 @@
 //! Tests of the model: small object builders, a text picture of a fleet, and what must hold.
 
 mod calm;
+mod causes;
 mod chaos;
+mod explained;
 mod feeds;
 mod picture;
 mod samples;

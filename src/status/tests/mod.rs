@@ -2,5 +2,5 @@
 
 pub(in crate::status) mod machine_sums;
 mod order;
-mod reasons;
+pub(crate) mod reasons;
 pub(crate) mod witness;

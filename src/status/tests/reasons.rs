@@ -170,6 +170,16 @@ fn rows() -> Vec<Row> {
     LIST.replace("\n    ", " ").lines().map(Row::parse).collect()
 }
 
+/// Kind, type, status and reason of everything that the controllers report, whoever writes it.
+pub(crate) fn reported() -> Vec<[String; 4]> {
+    let of_kind = |of: &str| of.split(' ').next().unwrap_or_default().to_owned();
+    let split = |(of, type_, told): &(String, String, String)| {
+        let (status, reason) = told.split_once('/')?;
+        Some([of_kind(of), type_.clone(), status.to_owned(), reason.to_owned()])
+    };
+    listed().iter().filter_map(split).collect()
+}
+
 fn listed() -> Seen {
     let paused = PAUSABLE.map(|of| Row::parse(&format!("{of} | 2.10 | Paused | {PAUSED}")));
     let mut all = Seen::new();

@@ -110,10 +110,32 @@ pub fn owner(model: &mut Model) -> Outcome {
     open_details(model, Item::Row(owner.ok_or("nothing owns this object")?), Tab::Overview)
 }
 
+/// To the object that explains the selected one's state best; where that is open, to the next one.
 pub fn why(model: &mut Model) -> Outcome {
+    if let Screen::Details(open) = model.screen()
+        && let Some((of, at)) = open.explains(&model.fleet)
+    {
+        return next_cause(model, of, at + 1);
+    }
     let id = model.selected().ok_or("nothing is selected")?.row();
-    let leaf = model.fleet.cause(id).pop().ok_or("it is well: there is nothing to explain")?;
-    open_details(model, Item::Row(leaf.id), Tab::Overview)
+    let screen =
+        DetailsScreen::of_cause(&model.fleet, id, 0).ok_or("it is well: there is nothing to explain")?;
+    if matches!(model.screen(), Screen::Details(_)) && screen.row() == Some(id) {
+        return Err("nothing below it explains it better".to_owned());
+    }
+    Ok(model.open(Screen::Details(Box::new(screen))))
+}
+
+/// Another cause in the place of the one that is open; after the last one, the first.
+fn next_cause(model: &mut Model, of: RowId, at: usize) -> Outcome {
+    let causes = model.fleet.causes(of).len();
+    if causes == 1 {
+        return Err("this is the only cause".to_owned());
+    }
+    let next = if at < causes { at } else { 0 };
+    let screen = DetailsScreen::of_cause(&model.fleet, of, next).ok_or("it is well by now")?;
+    model.close_screen();
+    Ok(model.open(Screen::Details(Box::new(screen))))
 }
 
 /// Every warning whole; the line above the foot has room for one.

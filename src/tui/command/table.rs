@@ -104,7 +104,12 @@ const SCREENS: &[Command] = &[
     ),
     command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
     also(
-        command("why", Scope::Go, |m, _| go::why(m), "To the object that explains the selected one's state."),
+        command(
+            "why",
+            Scope::Go,
+            |m, _| go::why(m),
+            "To what explains the selected object's state; again: the next cause.",
+        ),
         &["cause"],
     ),
     command("notices", Scope::Go, |m, _| go::notices(m), "What could not be read, and why, in full."),

@@ -7,9 +7,9 @@ use ratatui::text::{Line, Span};
 
 use super::details_text::{self, Full};
 use super::search::Search;
-use super::{Context, foot, plan_text, timeline_text};
+use super::{Context, foot, plan_text, timeline_text, why};
 use crate::fleet::watch::Subject;
-use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, Target};
+use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, SourceId, Target, Uid};
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
 use crate::tui::paint::{Paint, put};
@@ -53,6 +53,15 @@ pub struct DetailsScreen {
     /// In the open tab; the words stay for the next one.
     search: Search,
     full: Full,
+    explains: Option<Explains>,
+}
+
+/// The object is one of the causes of the state of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Explains {
+    of: (SourceId, Uid),
+    /// Its place among the causes.
+    at: usize,
 }
 
 impl DetailsScreen {
@@ -68,7 +77,25 @@ impl DetailsScreen {
             scrolls: [Scroll::default(); Tab::ALL.len()],
             search: Search::default(),
             full: Full::default(),
+            explains: None,
         })
+    }
+
+    /// Details of the object that stands for the cause number `at` of the state of `of`; `None` when it has not
+    /// so many.
+    #[must_use]
+    pub fn of_cause(fleet: &Fleet, of: RowId, at: usize) -> Option<Self> {
+        let leaf = fleet.causes(of).get(at)?.leaf;
+        let row = fleet.row(of)?;
+        let screen = Self::of(fleet, Item::Row(leaf), Tab::Overview)?;
+        Some(Self { explains: Some(Explains { of: (row.source, row.uid), at }), ..screen })
+    }
+
+    /// Whose state the object explains, and its place among the causes.
+    #[must_use]
+    pub fn explains(&self, fleet: &Fleet) -> Option<(RowId, usize)> {
+        let Explains { of: (source, uid), at } = self.explains?;
+        Some((fleet.find(source, uid)?, at))
     }
 
     /// Opens the next tab, or the one before.
@@ -215,7 +242,15 @@ impl DetailsScreen {
     fn lines(&self, fleet: &Fleet, plans: &Plans, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
         let width = width.saturating_sub(3);
         match self.tab {
-            Tab::Overview => details_text::overview(fleet, self.item, &self.full, paint, width),
+            Tab::Overview => {
+                let mut lines = why::lines(fleet, self.row(), self.explains(fleet), paint, width);
+                let rest = details_text::overview(fleet, self.item, &self.full, paint, width);
+                if !lines.is_empty() && !rest.is_empty() {
+                    lines.push(Line::default());
+                }
+                lines.extend(rest);
+                lines
+            }
             Tab::Yaml => details_text::yaml(&self.full, paint),
             Tab::Events => details_text::events(&self.full, paint, width),
             Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),

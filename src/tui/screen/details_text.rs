@@ -266,6 +266,7 @@ fn relations(links: &[Link<'_>], paint: &Paint<'_>, width: usize, lines: &mut Ve
             Relation::Infrastructure => "infrastructure",
             Relation::Bootstrap => "bootstrap",
             Relation::Node => "node",
+            Relation::Mentioned => "mentioned",
         };
         let label = paint.span(Scope::Muted, format!("{word:<16}"));
         let kind = paint.span(Scope::Muted, format!("{} ", link.kind));

@@ -17,6 +17,7 @@ pub mod spec_text;
 pub mod timeline_text;
 pub mod tree;
 pub mod tree_line;
+pub mod why;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

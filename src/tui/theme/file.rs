@@ -19,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 use super::Scope;
 use super::colour::{self, Tier};
 use crate::text::did_you_mean;
-use crate::tui::toml_file::{FileError, Library, Source};
+use crate::toml_file::{FileError, Library, Source};
 
 /// Themes in the binary.
 pub const EMBEDDED: &[(&str, &str)] = &[

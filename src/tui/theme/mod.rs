@@ -17,7 +17,7 @@ pub use colour::{Tier, web_colour};
 pub use file::EMBEDDED;
 pub use glyph::Glyphs;
 
-use super::toml_file::{FileError, Library};
+use crate::toml_file::{FileError, Library};
 
 macro_rules! scopes {
     ($($variant:ident = $name:literal, $doc:literal;)*) => {

@@ -1,5 +1,5 @@
 //! Reading one TOML file so that every complaint names file and line. Owns the error and the walk
-//! over spanned tables. Must not know what a theme or a keymap means.
+//! over spanned tables. Must not know what a file means.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl Source {
 
 /// Files of one kind: those built in, and those of a configuration folder, which win.
 pub struct Library {
-    /// `theme` or `keymap`, for messages; the folder is this plus `s`.
+    /// `theme`, `keymap` or `explanation`, for messages; the folder is this plus `s`.
     pub what: &'static str,
     pub embedded: &'static [(&'static str, &'static str)],
     pub folder: Option<PathBuf>,
