@@ -59,6 +59,11 @@ impl Index {
         self.slot(id).map(|slot| slot.judged)
     }
 
+    /// It turned between calm and not calm again and again, and has not been quiet since.
+    pub(super) fn is_flapping(&self, id: RowId) -> bool {
+        self.slot(id).is_some_and(|slot| slot.shown.is_flapping(self.now_s()))
+    }
+
     fn judge_now(&self, id: RowId) -> Option<Judgement> {
         let slot = self.slot(id)?;
         Some(judge(&slot.row, &self.context(id, slot)))
@@ -150,6 +155,7 @@ impl Index {
             control_plane: self.control_plane(row),
             is_held: self.is_held(row),
             undated_s: slot.undated_s,
+            written_s: self.written_s(row.source, row.kind),
             limits: self.limits(row),
         }
     }
@@ -185,11 +191,11 @@ impl Index {
         let moves = plane.condition("RollingOut").is_some_and(|c| c.status == Status::True)
             || plane.replica_facts().is_some_and(|f| f.versions.iter().any(|v| v.version != plane.version));
         let own = if moves { Verdict::Progressing } else { Verdict::Ok };
-        own.max(self.own_verdict(id)).max(self.below(id, plane).0)
+        own.max(self.last_own_verdict(id)).max(self.below(id, plane).0)
     }
 
     /// Does a person hold back the rollout that the row belongs to?
-    fn is_held(&self, row: &Row) -> bool {
+    pub(super) fn is_held(&self, row: &Row) -> bool {
         let owner = |row: &Row| row.owner.as_ref().and_then(|o| self.find(row.source, o.uid));
         let above = |row: &Row| owner(row).and_then(|id| self.row(id)).cloned();
         match row.kind {

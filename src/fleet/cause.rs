@@ -13,6 +13,9 @@ use crate::status::conditions::wording::plural;
 use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 
+/// So many slow objects at once, and more than half of those with the same trouble, have something in common.
+const COMMON_MIN: usize = 3;
+
 /// One step of a cause chain: an object and the evidence on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
@@ -57,6 +60,11 @@ impl Fleet {
         self.groups(id).first().map(|group| self.chain(id, group.leaf)).unwrap_or_default()
     }
 
+    /// Since when the first cause holds; `None` where no object says so, and for what is well.
+    pub(super) fn cause_since(&self, id: RowId) -> Option<Timestamp> {
+        moment(self.groups(id).first()?.since_s)
+    }
+
     /// From `id` down to `leaf`, one hop for each owner between them.
     #[must_use]
     pub fn chain(&self, id: RowId, leaf: RowId) -> Vec<Hop> {
@@ -70,12 +78,17 @@ impl Fleet {
     }
 
     /// The first cause of a cluster's verdict in a few words, and how many more there are. Empty when it is well.
+    /// Without contact: the same of what was seen last.
     #[must_use]
     pub fn what_is_wrong(&self, id: RowId) -> String {
         let groups = self.groups(id);
-        let Some(first) = groups.first() else { return String::new() };
-        let words = self.cause_of(id, first).words;
-        if groups.len() > 1 { format!("{words} (+{} more)", groups.len() - 1) } else { words }
+        let words = groups.first().map(|first| self.cause_of(id, first).words).unwrap_or_default();
+        let words = if groups.len() > 1 { format!("{words} (+{} more)", groups.len() - 1) } else { words };
+        match (self.index.is_lost(id), self.index.last_verdict(id)) {
+            (false, _) => words,
+            (true, Verdict::Ok) => "was ok".to_owned(),
+            (true, last) => format!("was {last}: {words}"),
+        }
     }
 
     /// What the evidence on the object means in plain words, what is usual, and what to do about it.
@@ -90,14 +103,14 @@ impl Fleet {
     /// what is broken before what is late, that before what acts. Of equal ones a part before what it is part of,
     /// then the earliest, then the greatest number, then the first in the order of the tree.
     fn groups(&self, id: RowId) -> Vec<Group<'_>> {
-        let target = self.verdict(id);
+        let target = self.index.last_verdict(id);
         if target == Verdict::Ok {
             return Vec::new();
         }
         let least = target.min(Verdict::Unknown);
         let mut groups: Vec<Group<'_>> = Vec::new();
         for candidate in std::iter::once(id).chain(self.below(id)) {
-            if self.own_verdict(candidate) < least {
+            if self.index.last_own_verdict(candidate) < least {
                 continue;
             }
             let Some(group) = self.group_of(candidate) else { continue };
@@ -116,7 +129,7 @@ impl Fleet {
     }
 
     fn group_of(&self, id: RowId) -> Option<Group<'_>> {
-        let (row, judgement, verdict) = (self.row(id)?, self.judgement(id)?, self.own_verdict(id));
+        let (row, judgement, verdict) = (self.row(id)?, self.judgement(id)?, self.index.last_own_verdict(id));
         let (type_, reason) = type_and_reason(row, judgement.why);
         let text = match judgement.why {
             Basis::Condition(at) => row.conditions.get(at).map(|c| &c.text),
@@ -126,6 +139,7 @@ impl Fleet {
         let rank = if judgement.verdict == verdict { judgement.rank } else { Rank::Queued };
         let since_s = since_s(row, judgement);
         let kind = (row.kind, row.gvk.kind.as_str());
+        let slow = usize::from(judgement.slow.is_some());
         Some(Group {
             verdict,
             rank,
@@ -136,6 +150,7 @@ impl Fleet {
             is_one_text: true,
             leaf: id,
             count: 1,
+            slow,
             since_s,
         })
     }
@@ -154,6 +169,12 @@ impl Fleet {
                 );
                 format!("{count} {}: {common}", plural(group.kind.1))
             }
+        };
+        let words = match group.slow {
+            slow if slow >= COMMON_MIN && 2 * slow > group.count => {
+                format!("{words} ({slow} of {} longer than usual: quota, image or network?)", group.count)
+            }
+            _ => words,
         };
         let (verdict, leaf, count) = (group.verdict, group.leaf, group.count);
         Cause { verdict, leaf, count, words, since: moment(group.since_s) }
@@ -190,7 +211,7 @@ impl Fleet {
     /// The evidence on one object in a few words.
     fn words_of(&self, id: RowId) -> String {
         let Some((row, judgement)) = self.row(id).zip(self.judgement(id)) else { return String::new() };
-        if judgement.why == Basis::Nothing && self.own_verdict(id) != Verdict::Ok {
+        if judgement.why == Basis::Nothing && self.index.last_own_verdict(id) != Verdict::Ok {
             "well again, not for long yet".to_owned()
         } else {
             words(row, judgement, self.now_s())
@@ -210,6 +231,8 @@ struct Group<'a> {
     is_one_text: bool,
     leaf: RowId,
     count: usize,
+    /// How many of them take longer than usual.
+    slow: usize,
     /// The earliest evidence, seconds since the epoch; 0: not known.
     since_s: u32,
 }
@@ -222,6 +245,7 @@ impl Group<'_> {
 
     fn take(&mut self, other: Self) {
         self.count += other.count;
+        self.slow += other.slow;
         self.is_one_text &= self.text == other.text;
         let is_better =
             (Reverse(other.rank), earliest(other.since_s)) < (Reverse(self.rank), earliest(self.since_s));

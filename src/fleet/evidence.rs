@@ -2,6 +2,7 @@
 //! words are drawn.
 
 use super::judge::{Basis, Judgement};
+use super::pending::pending;
 use super::row::{Condition, Counters, Row};
 use crate::api::condition_types::condition_type;
 
@@ -28,6 +29,7 @@ fn evidence(row: &Row, judgement: Judgement) -> String {
         }
         Basis::Counters => row.counters().map_or_else(String::new, of_counters),
         Basis::Phase => row.phase.to_string(),
+        Basis::Pending => format!("paused, {} pending", pending(row)),
     }
 }
 
@@ -41,6 +43,7 @@ pub(super) fn type_and_reason(row: &Row, why: Basis) -> (&str, &str) {
         Basis::Behind => ("Status", "Behind"),
         Basis::Counters => ("Status", "CountersDiffer"),
         Basis::Phase => ("Status", "Phase"),
+        Basis::Pending => ("Status", "Pending"),
     }
 }
 

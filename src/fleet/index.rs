@@ -28,10 +28,14 @@ pub(super) struct Index {
     now_s: u32,
     /// Everything was listed once: what comes from now on is news.
     pub(super) is_live: bool,
+    /// Sources without contact: of what they have, nothing is known any more.
+    pub(super) lost: Vec<SourceId>,
     /// Rows to judge again.
     pub(super) dirty: BTreeSet<RowId>,
     /// When time alone may turn which row.
     pub(super) due: BTreeSet<(u32, RowId)>,
+    /// When a status of a kind was seen to change last, seconds since the epoch.
+    written_s: FxHashMap<(SourceId, Kind), u32>,
 }
 
 pub(super) struct Slot {
@@ -129,6 +133,9 @@ impl Index {
         let cluster = id.and_then(|id| self.row(id)).and_then(|old| self.cluster_of(old));
         let before = id.and_then(|id| self.unlink(id));
         let id = id.unwrap_or_else(|| self.new_id());
+        if self.is_live && before.as_ref().is_some_and(|slot| is_status_written(&slot.row, &row)) {
+            self.written_s.insert((row.source, row.kind), self.now_s);
+        }
         let turns_all = before.as_ref().is_none_or(|slot| matters_below(&slot.row, &row));
         let slot = match before {
             Some(slot) => Slot { row: row.clone(), ..slot },
@@ -306,16 +313,33 @@ impl Index {
     }
 
     pub(super) fn own_verdict(&self, id: RowId) -> Verdict {
+        if self.is_lost(id) { Verdict::Unknown } else { self.last_own_verdict(id) }
+    }
+
+    /// The same by what was seen last.
+    pub(super) fn last_own_verdict(&self, id: RowId) -> Verdict {
         self.slot(id).map_or(Verdict::Unknown, |slot| slot.shown.verdict())
     }
 
-    /// O(1) for a Cluster and for a Machine; O(children) between them.
+    /// Is what is known of the row only what was seen last?
+    pub(super) fn is_lost(&self, id: RowId) -> bool {
+        !self.lost.is_empty() && self.row(id).is_some_and(|row| self.lost.contains(&row.source))
+    }
+
+    /// With everything below.
     pub(super) fn verdict(&self, id: RowId) -> Verdict {
+        if self.is_lost(id) { Verdict::Unknown } else { self.last_verdict(id) }
+    }
+
+    /// The same by what was seen last. O(1) for a Cluster and for a Machine; O(children) between them.
+    pub(super) fn last_verdict(&self, id: RowId) -> Verdict {
         let Some(slot) = self.slot(id) else { return Verdict::Unknown };
         match slot.row.kind {
             Kind::Cluster => slot.shown.verdict().max(self.worst_member(&slot.row)),
             Kind::Machine | Kind::Other => slot.shown.verdict(),
-            _ => self.children(id).fold(slot.shown.verdict(), |worst, child| worst.max(self.verdict(child))),
+            _ => self
+                .children(id)
+                .fold(slot.shown.verdict(), |worst, child| worst.max(self.last_verdict(child))),
         }
     }
 
@@ -323,6 +347,10 @@ impl Index {
     pub(super) fn children(&self, id: RowId) -> impl Iterator<Item = RowId> + '_ {
         let (owned, kind) = self.row(id).map_or((&[][..], Kind::Other), |row| (self.owned_by(row), row.kind));
         owned.iter().copied().filter(move |child| self.row(*child).is_some_and(|row| row.kind > kind))
+    }
+
+    pub(super) fn written_s(&self, source: SourceId, kind: Kind) -> u32 {
+        self.written_s.get(&(source, kind)).copied().unwrap_or(0)
     }
 
     pub(super) fn now_s(&self) -> u32 {
@@ -347,6 +375,10 @@ pub(super) fn worst(tally: &Tally) -> Verdict {
 /// The Cluster is above its members, and what has no place in the tree counts for nothing.
 fn is_counted_below(kind: Kind) -> bool {
     !matches!(kind, Kind::Cluster | Kind::Other)
+}
+
+fn is_status_written(before: &Row, after: &Row) -> bool {
+    before.observed_generation != after.observed_generation || before.conditions != after.conditions
 }
 
 /// Did something change by which other rows are judged?

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use super::cause::words;
+use super::evidence::words;
 use super::judge::Basis;
+use super::pending::pending;
 use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
 use super::{Fleet, moment};
@@ -28,6 +29,10 @@ pub enum Tag {
     /// More than wanted for a time, so that none is missing.
     Surging,
     Behind,
+    /// A person holds the rollout back: on delete, later, paused, or deferred.
+    Held,
+    /// It turned again and again between calm and not calm.
+    Flapping,
     /// A step takes longer than usual.
     Slow,
     /// Seen through API version v1beta1.
@@ -49,6 +54,8 @@ impl Tag {
             Self::New => "new",
             Self::Surging => "surging",
             Self::Behind => "status behind",
+            Self::Held => "held",
+            Self::Flapping => "flapping",
             Self::Slow => "slow",
             Self::Legacy => "v1beta1",
         }
@@ -140,10 +147,7 @@ impl Fleet {
     /// no date.
     #[must_use]
     pub fn since(&self, id: RowId) -> Option<Timestamp> {
-        if self.verdict(id) == Verdict::Ok {
-            return self.own_since(id);
-        }
-        self.own_since(self.cause(id).last()?.id)
+        if self.index.last_verdict(id) == Verdict::Ok { self.own_since(id) } else { self.cause_since(id) }
     }
 
     /// The same of the object alone.
@@ -168,6 +172,12 @@ impl Fleet {
         let may_be_slow = row.kind == Kind::Machine && self.own_verdict(id) == Verdict::Progressing;
         if may_be_slow && self.judgement(id).is_some_and(|judgement| judgement.slow.is_some()) {
             tags.push(Tag::Slow);
+        }
+        if self.is_held(id, row) {
+            tags.push(Tag::Held);
+        }
+        if self.index.is_flapping(id) {
+            tags.push(Tag::Flapping);
         }
         tags.sort_unstable();
         tags
@@ -210,6 +220,19 @@ impl Fleet {
     pub fn wanted_version(&self, cluster: RowId) -> Option<Arc<str>> {
         let own = self.row(cluster).map(|row| row.version.clone()).filter(|version| !version.is_empty());
         own.or_else(|| self.control_plane_version(cluster))
+    }
+
+    /// Does something wait that a person holds back?
+    fn is_held(&self, id: RowId, row: &Row) -> bool {
+        let waits = || match row.kind {
+            Kind::Cluster => self.members(id, Kind::MachineDeployment).iter().any(|deployment| {
+                self.row(*deployment).is_some_and(|row| self.index.is_held(row) && pending(row) > 0)
+            }),
+            Kind::MachineDeployment | Kind::Machine => pending(row) > 0,
+            _ => false,
+        };
+        let is_deferred = |c: &Condition| c.status == Status::False && c.reason.ends_with("UpgradeDeferred");
+        row.condition("TopologyReconciled").is_some_and(is_deferred) || (self.index.is_held(row) && waits())
     }
 
     /// The versions that run in a cluster or under a set, with how many replicas each; by version.

@@ -19,6 +19,7 @@ mod judge;
 mod line;
 mod mention;
 mod order;
+mod pending;
 mod rollout;
 mod row;
 mod shown;
@@ -51,8 +52,8 @@ pub use rollout::{
     short_name,
 };
 pub use row::{
-    ClusterFacts, Condition, ConditionText, Counters, Facts, GroupKind, Host, Kind, Labels, MachineFacts,
-    Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid, VersionCount, moment,
+    ClusterFacts, Condition, ConditionText, Counters, DeletionStages, Facts, GroupKind, Host, Kind, Labels,
+    MachineFacts, Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid, VersionCount, moment,
 };
 pub use timeline::{Flip, Happened, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};
@@ -60,6 +61,9 @@ pub use usual::Step;
 
 use index::Index;
 use timeline::Timeline;
+
+/// What was seen last of a source is believed for so long without contact, seconds.
+const LOST_S: u32 = 30;
 
 /// Everything known about all clusters of all sources.
 #[derive(Default)]
@@ -87,8 +91,12 @@ pub struct SourceInfo {
 pub struct Changes {
     /// Clusters in which something changed; ids of removed clusters are not in it.
     pub clusters: Vec<RowId>,
-    /// The list of clusters, or a feed's state, or a notice changed.
+    /// A Cluster came or went, or a feed's state, a name or a notice changed.
     pub overview: bool,
+    /// A Cluster itself changed, not only what is below one.
+    pub cluster_rows: bool,
+    /// A verdict that is shown may have turned.
+    pub verdicts: bool,
     /// Rows added, changed or removed.
     pub rows: usize,
     /// A server's history was replaced: what is shown is read again.
@@ -124,12 +132,17 @@ impl Fleet {
         for delta in deltas {
             self.apply_one(delta, &mut touched);
         }
-        touched.clusters.extend(self.index.settle());
+        let turned = self.index.settle();
+        touched.verdicts |= !turned.is_empty();
+        touched.clusters.extend(turned);
+        touched.overview |= self.settle_contact();
         self.index.is_live =
             !self.feeds.is_empty() && self.feeds.values().all(|f| f.listed || f.is_refused());
         let changes = Changes {
             clusters: touched.clusters.into_iter().filter(|id| self.row(*id).is_some()).collect(),
             overview: touched.overview,
+            cluster_rows: touched.cluster_rows,
+            verdicts: touched.verdicts,
             rows: touched.rows,
             is_replaced: touched.is_replaced,
         };
@@ -171,7 +184,10 @@ impl Fleet {
         }
         let (now_s, is_live) = (self.index.now_s(), self.index.is_live);
         self.timeline.record(known.map(Arc::as_ref), &row, now_s, is_live);
-        touched.overview |= row.kind == Kind::Cluster;
+        let is_cluster = row.kind == Kind::Cluster;
+        touched.cluster_rows |= is_cluster;
+        touched.overview |= is_cluster && known.is_none();
+        touched.verdicts |= known.is_some_and(|old| old.cluster != row.cluster);
         touched.rows += 1;
         let upserted = self.index.upsert(row);
         touched.clusters.extend(upserted.clusters.into_iter().flatten());
@@ -180,6 +196,7 @@ impl Fleet {
     fn remove(&mut self, id: RowId, touched: &mut Touched) {
         let Some(row) = self.row(id).cloned() else { return };
         touched.overview |= row.kind == Kind::Cluster;
+        touched.verdicts |= self.own_verdict(id) != Verdict::Ok;
         touched.rows += 1;
         touched.clusters.extend(self.index.cluster_of(&row));
         self.timeline.record_gone(&row, self.index.now_s());
@@ -225,7 +242,9 @@ impl Fleet {
     /// Costs what is due, see [`Fleet::next_due_s`].
     pub fn advance(&mut self, now: crate::time::Timestamp) -> Changes {
         let touched = self.index.advance(seconds(now));
-        let changes = Changes { rows: touched.len(), clusters: touched, ..Changes::default() };
+        let overview = self.settle_contact();
+        let (rows, verdicts) = (touched.len(), !touched.is_empty());
+        let changes = Changes { rows, clusters: touched, verdicts, overview, ..Changes::default() };
         if !changes.is_empty() {
             self.revision += 1;
         }
@@ -235,7 +254,21 @@ impl Fleet {
     /// The next moment at which a verdict may turn by itself, seconds since the epoch.
     #[must_use]
     pub fn next_due_s(&self) -> Option<u32> {
-        self.index.next_due_s()
+        let now_s = self.now_s();
+        let lost = self.feeds.values().filter_map(Feed::lost_s).map(|at_s| at_s.saturating_add(LOST_S));
+        self.index.next_due_s().into_iter().chain(lost.filter(|at_s| *at_s > now_s)).min()
+    }
+
+    /// Notes which sources have had no contact for too long. Answers whether that changed.
+    fn settle_contact(&mut self) -> bool {
+        let now_s = self.now_s();
+        let is_over = |feed: &Feed| feed.lost_s().is_some_and(|at_s| at_s.saturating_add(LOST_S) <= now_s);
+        let mut lost: Vec<SourceId> =
+            self.feeds.iter().filter(|(_, feed)| is_over(feed)).map(|(key, _)| key.source).collect();
+        lost.dedup();
+        let is_changed = lost != self.index.lost;
+        self.index.lost = lost;
+        is_changed
     }
 
     /// How the object taken alone is judged now; what is shown follows when that held.
@@ -359,6 +392,8 @@ fn seconds(at: crate::time::Timestamp) -> u32 {
 struct Touched {
     clusters: std::collections::BTreeSet<RowId>,
     overview: bool,
+    cluster_rows: bool,
+    verdicts: bool,
     rows: usize,
     is_replaced: bool,
 }

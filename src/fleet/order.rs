@@ -69,7 +69,7 @@ impl Default for Floor {
 pub struct Candidate {
     pub id: RowId,
     pub row: Arc<Row>,
-    /// With everything under it.
+    /// With everything under it, by what was seen last: rows do not move because a connection is lost.
     pub verdict: Verdict,
 }
 
@@ -86,8 +86,9 @@ impl Fleet {
             Kind::Cluster => clusters.to_vec(),
             _ => clusters.iter().flat_map(|c| self.members(*c, kind)).copied().collect(),
         };
-        let candidate =
-            |id: RowId| self.row(id).map(|row| Candidate { id, row: row.clone(), verdict: self.verdict(id) });
+        let candidate = |id: RowId| {
+            self.row(id).map(|row| Candidate { id, row: row.clone(), verdict: self.index.last_verdict(id) })
+        };
         Candidates(ids.into_iter().filter_map(candidate).collect())
     }
 

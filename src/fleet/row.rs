@@ -221,6 +221,15 @@ pub struct Host {
     pub os_image: Option<Arc<str>>,
 }
 
+/// When the stages of a Machine's deletion began, seconds since the epoch; 0: not yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeletionStages {
+    pub pre_drain_s: u32,
+    pub drain_s: u32,
+    pub detach_s: u32,
+    pub pre_terminate_s: u32,
+}
+
 /// What only a Machine has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineFacts {
@@ -233,6 +242,9 @@ pub struct MachineFacts {
     pub control_plane: bool,
     /// `spec.deletion.nodeDrainTimeoutSeconds`; 0: a drain is never forced.
     pub drain_timeout_s: u32,
+    /// `spec.deletion.nodeVolumeDetachTimeoutSeconds`; 0: volumes are waited for without an end.
+    pub detach_timeout_s: u32,
+    pub stages: Option<Box<DeletionStages>>,
 }
 
 /// The part of a row that depends on its kind.

@@ -9,14 +9,23 @@ const AFTER_FAULT_S: u32 = 15;
 const AFTER_UNKNOWN_S: u32 = 10;
 const AFTER_PROGRESS_S: u32 = 5;
 
+/// So many turns between calm and not calm within the window are flapping, which ends after a quiet time.
+const TURNS: usize = 3;
+const WINDOW_S: u32 = 15 * 60;
+const QUIET_S: u32 = 10 * 60;
+
 /// The memory of one object, a few bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Shown {
     /// What is shown; `None` before the first judgement.
     shown: Option<Verdict>,
     judged: Verdict,
     /// Since when it is judged so.
     judged_s: u32,
+    /// How long it has to last.
+    delay_s: u32,
+    /// When it turned between calm and not calm, the last times; nothing for almost all objects.
+    turns_s: Option<Box<[u32; TURNS]>>,
 }
 
 impl Shown {
@@ -37,13 +46,40 @@ impl Shown {
             return self.first(judgement, now_s);
         };
         if verdict != self.judged {
+            self.count_turn(verdict, now_s);
             (self.judged, self.judged_s) = (verdict, now_s);
+        } else if judgement.delay_s < self.delay_s {
+            // Another reason, which has not lasted yet.
+            self.judged_s = now_s;
         }
+        self.delay_s = judgement.delay_s;
         if verdict == shown {
             return 0;
         }
-        let wait_s = if verdict > shown { judgement.delay_s } else { lasting_s(shown) };
+        let is_worse = verdict > shown;
+        let wait_s = match (is_worse, self.is_flapping(now_s)) {
+            // It came and went: the worst is shown until it stayed away.
+            (true, true) => 0,
+            (false, true) => QUIET_S,
+            (true, false) => judgement.delay_s,
+            (false, false) => lasting_s(shown),
+        };
         self.show_at(self.judged_s.saturating_add(wait_s), now_s)
+    }
+
+    /// It turned more than twice in a quarter of an hour, and has not been quiet since.
+    pub(super) fn is_flapping(&self, now_s: u32) -> bool {
+        let Some([first, .., last]) = self.turns_s.as_deref() else { return false };
+        *first != 0 && last - first <= WINDOW_S && now_s < last.saturating_add(QUIET_S)
+    }
+
+    fn count_turn(&mut self, verdict: Verdict, now_s: u32) {
+        let is_calm = |verdict: Verdict| verdict <= Verdict::Progressing;
+        if is_calm(verdict) != is_calm(self.judged) {
+            let turns = self.turns_s.get_or_insert_default();
+            turns.rotate_left(1);
+            turns[TURNS - 1] = now_s;
+        }
     }
 
     fn first(&mut self, judgement: &Judgement, now_s: u32) -> u32 {
@@ -108,8 +144,13 @@ mod tests {
             (&[(0, Ok, 0), (10, Degraded, 0), (20, Ok, 0), (30, Degraded, 0)], &[(0, Ok), (10, Degraded)]),
             (&[(0, Ok, 0), (10, Progressing, 2), (20, Ok, 0)], &[(0, Ok), (12, Progressing), (25, Ok)]),
             (&[(0, Ok, 0), (10, Unknown, 0), (20, Ok, 0)], &[(0, Ok), (10, Unknown), (30, Ok)]),
+            // Too short for its delay each time, and yet it keeps coming back.
+            (
+                &[(0, Ok, 0), (10, Degraded, 15), (20, Ok, 0), (30, Degraded, 15), (40, Ok, 0)],
+                &[(0, Ok), (30, Degraded), (640, Ok)],
+            ),
         ] {
-            assert_eq!(play(judgements, 60), expected, "{judgements:?}");
+            assert_eq!(play(judgements, 700), expected, "{judgements:?}");
         }
     }
 

@@ -38,6 +38,7 @@ mod kubectl;
 mod layouts;
 mod lease;
 mod lives;
+mod lives_of_faults;
 mod oneshot;
 mod past;
 mod plan;

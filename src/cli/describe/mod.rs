@@ -24,8 +24,8 @@ use crate::client::catalog::{Catalog, Missing};
 use crate::client::read::{get_value, list_values};
 use crate::client::{Connection, explain};
 use crate::fleet::decode::{Decoder, Slim};
-use crate::fleet::{Delta, Fleet, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict};
-use crate::time::Timestamp;
+use crate::fleet::{Cause, Delta, Fleet, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict};
+use crate::time::{Timestamp, rfc3339};
 
 pub use layout::Options;
 
@@ -224,9 +224,27 @@ fn as_json(snapshot: &Snapshot) -> Value {
         "verdict": fleet.verdict(cluster).word(),
         "summary": fleet.what_is_wrong(cluster),
         "cause": cause,
+        "causes": causes_json(fleet, cluster),
         "tree": if tree.nodes.is_empty() { Value::Null } else { node_json(fleet, &tree, 0) },
         "notRead": snapshot.gaps,
     })
+}
+
+/// Everything that explains the verdict, worst first, with plain words where there are any.
+fn causes_json(fleet: &Fleet, cluster: RowId) -> Vec<Value> {
+    let one = |cause: Cause| {
+        let row = fleet.row(cause.leaf)?;
+        let mut value = json!({
+            "verdict": cause.verdict.word(), "summary": cause.words, "kind": row.gvk.kind, "name": row.name,
+            "count": cause.count, "since": cause.since.map(rfc3339),
+        });
+        if let Some(words) = fleet.explanation(cause.leaf) {
+            (value["means"], value["usual"], value["check"]) =
+                (json!(words.means), json!(words.usual), json!(words.check));
+        }
+        Some(value)
+    };
+    fleet.causes(cluster).into_iter().filter_map(one).collect()
 }
 
 fn node_json(fleet: &Fleet, tree: &crate::fleet::Tree, at: usize) -> Value {

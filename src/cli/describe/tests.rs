@@ -196,6 +196,12 @@ fn scripts_get_verdict_cause_and_tree() {
     let value = as_json(&snapshot_of(values, "a"));
     assert_eq!(value["verdict"], "degraded");
     assert_eq!(value["cause"][1]["name"], "m");
-    assert_eq!(value["summary"], "m: NodeHealthy: Node.Ready: down");
+    assert_eq!(value["summary"], "m: NodeHealthy: Node.Ready: down (+1 more)", "the Cluster has no status");
+    let cause = &value["causes"][0];
+    assert_eq!(
+        (&cause["kind"], &cause["name"], &cause["count"]),
+        (&json!("Machine"), &json!("m"), &json!(1))
+    );
+    assert!(cause["check"].as_str().is_some_and(|words| words.contains("kubelet")), "{cause}");
     assert_eq!(value["tree"]["children"][0]["children"][0]["children"][0]["name"], "m");
 }

@@ -282,7 +282,20 @@ impl Builder<'_> {
             bootstrap_ref: self.reference(&spec.bootstrap.config_ref),
             control_plane: self.o.metadata.labels.get(label::CONTROL_PLANE).is_some(),
             drain_timeout_s: spec.deletion.node_drain_timeout_seconds.unwrap_or(0),
+            detach_timeout_s: spec.deletion.node_volume_detach_timeout_seconds.unwrap_or(0),
+            stages: self.stages(),
         }
+    }
+
+    fn stages(&self) -> Option<Box<row::DeletionStages>> {
+        let stages = &self.o.status.deletion;
+        let stages = row::DeletionStages {
+            pre_drain_s: seconds(&stages.wait_for_pre_drain_hook_start_time),
+            drain_s: seconds(&stages.node_drain_start_time),
+            detach_s: seconds(&stages.wait_for_node_volume_detach_start_time),
+            pre_terminate_s: seconds(&stages.wait_for_pre_terminate_hook_start_time),
+        };
+        (stages != row::DeletionStages::default()).then(|| Box::new(stages))
     }
 
     fn host(&mut self) -> Option<Box<row::Host>> {

@@ -58,7 +58,12 @@ lenient! {
     TemplateSpec { version: String, infrastructure_ref: Ref, bootstrap: Bootstrap }
     Rollout { after: String, strategy: Strategy }
     Strategy { r#type: String }
-    Deletion { node_drain_timeout_seconds: Option<u32> }
+    Deletion { node_drain_timeout_seconds: Option<u32>, node_volume_detach_timeout_seconds: Option<u32> }
+    /// `status.deletion` of a Machine.
+    Stages {
+        node_drain_start_time: String, wait_for_node_volume_detach_start_time: String,
+        wait_for_pre_drain_hook_start_time: String, wait_for_pre_terminate_hook_start_time: String,
+    }
     Status {
         observed_generation: Option<u32>, phase: String, version: String, failure_domain: String, node_ref: Ref,
         addresses: Vec<Address>, node_info: NodeInfo,
@@ -66,7 +71,7 @@ lenient! {
         up_to_date_replicas: Option<u32>, updated_replicas: Option<u32>,
         control_plane: Counts, workers: Counts, versions: Vec<VersionCount>,
         initialization: Initialization, initialized: bool, infrastructure_ready: bool, control_plane_ready: bool,
-        conditions: Vec<Condition>, v1beta2: Newer, deprecated: Deprecated,
+        conditions: Vec<Condition>, v1beta2: Newer, deprecated: Deprecated, deletion: Stages,
     }
     Address { r#type: String, address: String }
     NodeInfo { os_image: String }

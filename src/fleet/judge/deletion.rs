@@ -39,20 +39,51 @@ impl Rules<'_> {
         } else {
             Rank::Acting
         };
+        let stage_s = self.stage_s(reason).unwrap_or(start_s);
         let (limit_s, after) = self.patience(reason);
-        self.until(start_s, limit_s, why, rank, after);
-        if self.found.verdict == Verdict::Progressing && self.has_passed(start_s, SLOW_S) {
-            self.found.slow = Some(Slow { since_s: start_s, low_s: 0, high_s: SLOW_S });
+        self.until(stage_s, limit_s, why, rank, after);
+        if !self.is_forced(reason) {
+            // Whatever the stage: a deletion as a whole is never calm for longer.
+            self.until(start_s, DELETION_S, why, rank, Verdict::Degraded);
+        }
+        if self.found.verdict == Verdict::Progressing && self.has_passed(stage_s, SLOW_S) {
+            self.found.slow = Some(Slow { since_s: stage_s, low_s: 0, high_s: SLOW_S });
         }
         self.overdue();
     }
 
-    /// How long the step may take since the deletion began, and what it is then.
-    fn patience(&self, reason: &str) -> (u32, Verdict) {
-        let drain_timeout_s = self.row.machine().map_or(0, |m| m.drain_timeout_s);
+    /// When the stage of a Machine's deletion began, where the Machine keeps it.
+    fn stage_s(&self, reason: &str) -> Option<u32> {
+        let stages = self.row.machine()?.stages.as_ref()?;
+        let at_s = match reason {
+            "WaitingForPreDrainHook" => stages.pre_drain_s,
+            "DrainingNode" => stages.drain_s,
+            "WaitingForVolumeDetach" => stages.detach_s,
+            "WaitingForPreTerminateHook" => stages.pre_terminate_s,
+            _ => 0,
+        };
+        Some(at_s).filter(|at_s| *at_s != 0)
+    }
+
+    /// The time after which the stage ends whatever happens; 0: it has none.
+    fn timeout_s(&self, reason: &str) -> u32 {
+        let Some(machine) = self.row.machine() else { return 0 };
         match reason {
-            "DrainingNode" if drain_timeout_s > 0 => {
-                (drain_timeout_s.saturating_add(FORCED_S), Verdict::Degraded)
+            "DrainingNode" => machine.drain_timeout_s,
+            "WaitingForVolumeDetach" => machine.detach_timeout_s,
+            _ => 0,
+        }
+    }
+
+    fn is_forced(&self, reason: &str) -> bool {
+        self.timeout_s(reason) > 0
+    }
+
+    /// How long the stage may take, and what it is then.
+    fn patience(&self, reason: &str) -> (u32, Verdict) {
+        match reason {
+            _ if self.is_forced(reason) => {
+                (self.timeout_s(reason).saturating_add(FORCED_S), Verdict::Degraded)
             }
             "DrainingNode" if self.is_held_by_budget() => (SLOW_S, Verdict::Blocked),
             "WaitingForPreDrainHook" | "WaitingForPreTerminateHook" | "WaitingForBeforeDeleteHook" => {

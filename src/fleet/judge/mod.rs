@@ -18,6 +18,7 @@ mod owner;
 
 pub use machine::Starts;
 
+use super::pending::pending;
 use super::row::{Condition, Kind, Row};
 use super::usual::Limits;
 use crate::api::condition::Status;
@@ -55,6 +56,8 @@ pub enum Basis {
     /// Counters differ from what is wanted.
     Counters,
     Phase,
+    /// Paused before everything was there.
+    Pending,
 }
 
 /// How much a judgement explains: the greater, the rather it is the cause of what is above.
@@ -133,6 +136,8 @@ pub struct Context {
     pub is_held: bool,
     /// Since when the object gives no date for what it waits for; 0 when it does.
     pub undated_s: u32,
+    /// When a status of an object of this kind was seen to change last, seconds since the epoch; 0: never.
+    pub written_s: u32,
     /// Of the steps in [`super::usual::Step::ALL`].
     pub limits: [Option<Limits>; 4],
 }
@@ -150,6 +155,7 @@ impl Default for Context {
             control_plane: Verdict::Unknown,
             is_held: false,
             undated_s: 0,
+            written_s: 0,
             limits: [None; 4],
         }
     }
@@ -191,6 +197,7 @@ impl<'a> Rules<'a> {
             Kind::Other => self.part("Ready", Verdict::Degraded, SOFT_S),
         }
         self.counters();
+        self.pending();
         self.behind();
     }
 
@@ -318,7 +325,7 @@ impl<'a> Rules<'a> {
             _ => self.context.is_initialized,
         };
         if self.context.below != Verdict::Ok || !can_begin {
-            return self.progress(why, Rank::Echo);
+            return self.repeat(why);
         }
         let start_s = self.idle_since_s(at);
         self.until(start_s, limit_s, why, Rank::Echo, Verdict::Degraded);
@@ -346,17 +353,38 @@ impl<'a> Rules<'a> {
             let start_s = if self.context.undated_s == 0 { 0 } else { start_s };
             self.until(start_s, IDLE_S, Basis::Counters, Rank::Echo, Verdict::Degraded);
         } else {
-            self.progress(Basis::Counters, Rank::Echo);
+            self.repeat(Basis::Counters);
         }
     }
 
-    /// A status that stays behind its spec. Under a pause that proves nothing.
+    /// What repeats a fault below is not shown before that is, or a fault that passes would be seen as a move.
+    fn repeat(&mut self, why: Basis) {
+        self.progress(why, Rank::Echo);
+        if self.context.below > Verdict::Progressing && (self.found.why, self.found.rank) == (why, Rank::Echo)
+        {
+            self.found.delay_s = RETRIED_S + HARD_S;
+        }
+    }
+
+    /// Under a pause nobody counts any more: what the spec asks for waits. Machines wait with what owns them, and a
+    /// Cluster with its parts.
+    fn pending(&mut self) {
+        let is_owner = self.row.replica_facts().is_some();
+        if is_owner && self.is_paused() && pending(self.row) > 0 {
+            self.progress(Basis::Pending, Rank::Hold);
+        }
+    }
+
+    /// A status that stays behind its spec. Under a pause that proves nothing. A controller that writes other
+    /// objects meanwhile fails at this one; one that writes nothing may be gone.
     fn behind(&mut self) {
         if !self.row.status_is_behind() || self.is_paused() {
             return;
         }
         if self.context.undated_s != 0 && self.has_passed(self.context.undated_s, IDLE_S) {
-            let (verdict, why, rank) = (Verdict::Unknown, Basis::Behind, Rank::Broken);
+            let is_at_work = self.context.written_s > self.context.undated_s;
+            let verdict = if is_at_work { Verdict::Degraded } else { Verdict::Unknown };
+            let (why, rank) = (Basis::Behind, Rank::Broken);
             return self.claim(Judgement { verdict, why, rank, ..Judgement::WELL });
         }
         let claim = Judgement {

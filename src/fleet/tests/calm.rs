@@ -28,7 +28,11 @@ fn shown(fleet: &mut Fleet, arrivals: &[(i64, Value)], end_s: i64) -> Vec<(i64, 
 }
 
 fn worker() -> Builder {
-    machine("a", ("MachineSet", "a-md-1"), "a-md-1-0")
+    worker_named("a-md-1-0")
+}
+
+fn worker_named(name: &str) -> Builder {
+    machine("a", ("MachineSet", "a-md-1"), name)
 }
 
 fn sick(reason: &str) -> Value {
@@ -95,4 +99,109 @@ fn every_order_of_arrival_ends_in_the_same_verdicts() {
     let forward = of(&objects);
     objects.reverse();
     assert_eq!(of(&objects), forward);
+}
+
+#[test]
+fn a_status_that_stays_behind_is_a_fault_of_a_controller_at_work_only() {
+    let behind = || deployment("a", "a-md", 2).set("/metadata/generation", json!(2)).0;
+    let mut fleet = live(&small_cluster("a"));
+    assert_eq!(shown(&mut fleet, &[(10, behind())], 400).last(), Some(&(311, Verdict::Unknown)));
+
+    let mut fleet = live(&small_cluster("a"));
+    let other = deployment("b", "b-md", 2).condition("RollingOut", "False", "NotRollingOut", "again").0;
+    fleet.apply(vec![Delta::Upsert(row_of(&deployment("b", "b-md", 2).0))]);
+    let turns = shown(&mut fleet, &[(10, behind()), (60, other)], 400);
+    assert_eq!(turns.last(), Some(&(311, Verdict::Degraded)));
+}
+
+#[test]
+fn without_contact_nothing_is_claimed() {
+    let mut fleet = live(&small_cluster("a"));
+    let feed = FeedKey { source: SourceId(0), group: CORE_GROUP.into(), kind: "Cluster".into() };
+    let lost = FeedState::Lost { error: "connection refused".into() };
+    fleet.apply(vec![Delta::Feed { feed: feed.clone(), state: lost, at: now() }]);
+    assert_eq!(fleet.next_due_s(), Some(seconds(now()) + 30));
+    assert_eq!(shown(&mut fleet, &[], 60), [(0, Verdict::Ok), (30, Verdict::Unknown)]);
+    let cluster = fleet.clusters()[0];
+    assert_eq!(fleet.what_is_wrong(cluster), "was ok");
+    let again = Delta::Feed { feed, state: FeedState::Live, at: now() + chrono::Duration::seconds(60) };
+    assert!(fleet.apply(vec![again]).overview);
+    assert_eq!(fleet.verdict(cluster), Verdict::Ok);
+}
+
+#[test]
+fn stages_of_a_deletion_have_their_own_clocks() {
+    let leaving = |stage: &str, began: &str| {
+        worker()
+            .set("/metadata/deletionTimestamp", json!("2026-11-20T09:50:00Z"))
+            .set(stage, json!(began))
+            .condition(
+                "Deleting",
+                "True",
+                "DrainingNode",
+                "cannot evict pod as it would violate the pod's disruption budget.",
+            )
+    };
+    let of =
+        |built: Builder| judge(&row_of(&built.0), &Context { now_s: seconds(now()), ..Context::default() });
+    let stage = "/status/deletion/nodeDrainStartTime";
+    assert_eq!(
+        of(leaving(stage, "2026-11-20T09:58:00Z")).verdict,
+        Verdict::Progressing,
+        "it drains for two minutes"
+    );
+    assert_eq!(of(leaving(stage, "2026-11-20T09:52:00Z")).verdict, Verdict::Blocked);
+    let other = "/status/deletion/waitForPreDrainHookStartTime";
+    assert_eq!(
+        of(leaving(other, "2026-11-20T09:58:00Z")).verdict,
+        Verdict::Blocked,
+        "counted from the deletion"
+    );
+    let forced =
+        leaving(stage, "2026-11-20T09:52:00Z").set("/spec/deletion/nodeDrainTimeoutSeconds", json!(600));
+    assert_eq!(of(forced).verdict, Verdict::Progressing, "it ends by force in two minutes");
+}
+
+#[test]
+fn what_a_person_holds_back_is_said() {
+    let old = |name: &str| {
+        worker_named(name).condition("UpToDate", "False", "NotUpToDate", "* Version v1, v2 required").0
+    };
+    let mut objects = small_cluster("a");
+    objects[2] = deployment("a", "a-md", 2)
+        .set("/spec/rollout", json!({"strategy": {"type": "OnDelete"}}))
+        .set("/status/upToDateReplicas", json!(0))
+        .0;
+    objects.extend([old("a-md-1-0"), old("a-md-1-1")]);
+    let text = picture(&fleet_of(&objects), &TreeOptions::default());
+    assert!(text.contains("Cluster a Provisioned [held]"), "{text}");
+    assert!(text.contains("ok MachineDeployment a-md v1.36.2 2/2/2/2/0 [held]"), "{text}");
+
+    let mut objects = small_cluster("a");
+    let versions = json!([{"version": "v1.35.0", "replicas": 3}]);
+    objects[1] =
+        control_plane("a", 3).set("/status/versions", versions).condition("Paused", "True", "Paused", "").0;
+    let fleet = fleet_of(&objects);
+    assert_eq!(fleet.verdict(fleet.clusters()[0]), Verdict::Progressing);
+    assert_eq!(fleet.what_is_wrong(fleet.clusters()[0]), "a-cp: paused, 3 pending");
+}
+
+#[test]
+fn many_slow_machines_are_one_line() {
+    let mut objects = small_cluster("a");
+    for at in 0..4 {
+        let boots = worker_named(&format!("a-md-1-x{at}"))
+            .set("/metadata/creationTimestamp", json!("2026-11-20T09:59:30Z"))
+            .condition("InfrastructureReady", "False", "NotReady", "VM is starting")
+            .condition("Ready", "False", "NotReady", "")
+            .condition("Available", "False", "NotReady", "")
+            .condition("Deleting", "False", "NotDeleting", "")
+            .since("Available", "2026-11-20T09:59:30Z")
+            .since("Deleting", "2026-11-20T09:59:30Z");
+        objects.push(boots.0);
+    }
+    let fleet = fleet_of(&objects);
+    let wrong = fleet.what_is_wrong(fleet.clusters()[0]);
+    assert!(wrong.starts_with("4 Machines: InfrastructureReady: VM is starting, 30 s"), "{wrong}");
+    assert!(wrong.ends_with("(4 of 4 longer than usual: quota, image or network?)"), "{wrong}");
 }

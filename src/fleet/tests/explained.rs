@@ -9,7 +9,7 @@ use crate::fleet::explanation::ANY;
 use crate::status::tests::reasons::reported;
 
 /// Evidence that is not a condition, as `evidence` names it.
-const STATUS: [&str; 4] = ["NotReported", "Behind", "CountersDiffer", "Phase"];
+const STATUS: [&str; 5] = ["NotReported", "Behind", "CountersDiffer", "Phase", "Pending"];
 
 #[test]
 fn every_entry_is_complete_and_can_be_reached() {
@@ -25,10 +25,7 @@ fn every_entry_is_complete_and_can_be_reached() {
         let is_reachable = is_known && (is_reported(type_, reason) || is_first_step);
         assert!(is_reachable || (type_ == "Status" && STATUS.contains(&reason)), "{type_} {reason}");
         for words in [&words.means, &words.usual, &words.check] {
-            assert!(
-                words.ends_with(['.', '?']),
-                "{type_} {reason}: a sentence, not `{words}`"
-            );
+            assert!(words.ends_with(['.', '?']), "{type_} {reason}: a sentence, not `{words}`");
         }
     }
 }

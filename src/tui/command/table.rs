@@ -104,12 +104,7 @@ const SCREENS: &[Command] = &[
     ),
     command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
     also(
-        command(
-            "why",
-            Scope::Go,
-            |m, _| go::why(m),
-            "To what explains the selected object's state; again: the next cause.",
-        ),
+        command("why", Scope::Go, |m, _| go::why(m), "To what explains its state; again: to the next cause."),
         &["cause"],
     ),
     command("notices", Scope::Go, |m, _| go::notices(m), "What could not be read, and why, in full."),

@@ -31,7 +31,12 @@ pub fn lines(
     }
     let mut lines = vec![heading];
     let chain = fleet.chain(of, cause.leaf);
-    lines.extend(chain.iter().filter_map(|hop| hop_line(fleet, hop, paint, width)));
+    let end = chain.last().map_or("", |hop| hop.words.as_str());
+    for (at, hop) in chain.iter().enumerate() {
+        // An object that only repeats the end of the chain is a name on the way to it.
+        let words = if at + 1 < chain.len() && hop.words == end { "" } else { &hop.words };
+        lines.extend(hop_line(fleet, hop, words, paint, width));
+    }
     if cause.count > 1 {
         lines.push(Line::from(paint.span(Scope::Text, paint.cut(&format!("  {}", cause.words), width))));
     }
@@ -42,10 +47,10 @@ pub fn lines(
 }
 
 /// One object of the chain: its verdict, name, evidence and the age of that.
-fn hop_line(fleet: &Fleet, hop: &Hop, paint: &Paint<'_>, width: usize) -> Option<Line<'static>> {
+fn hop_line(fleet: &Fleet, hop: &Hop, words: &str, paint: &Paint<'_>, width: usize) -> Option<Line<'static>> {
     let row = fleet.row(hop.id)?;
-    let age = hop.since.filter(|_| !hop.words.is_empty()).map(|at| paint.age(at)).unwrap_or_default();
-    let words: String = hop.words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let age = hop.since.filter(|_| !words.is_empty()).map(|at| paint.age(at)).unwrap_or_default();
+    let words: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let (kind, name) = (format!("{} ", row.gvk.kind), row.name.to_string());
     let taken = 2 + text::width(&kind) + text::width(&name) + 2 + 6;
     let words = paint.cut(&words, width.saturating_sub(taken).max(width / 3));
