@@ -5,7 +5,6 @@ use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use super::conditions::conditions_of;
-use super::evidence::words;
 use super::mention::mentions;
 use super::row::{Condition, Counters, Kind, Row, RowId, Severity};
 use super::tree::{Item, Relative};
@@ -141,19 +140,12 @@ impl Fleet {
             row,
             verdict: self.verdict(id),
             own_verdict: self.own_verdict(id),
-            why: self.why(id),
+            why: self.own_words(id),
             cause: self.cause(id),
             counters: row.counters(),
             conditions: row.conditions.iter().map(ConditionLine::of_row).collect(),
             links: self.links(id, row),
         })
-    }
-
-    /// Why the object alone is judged as it is, in a few words; empty when it is well.
-    #[must_use]
-    pub fn why(&self, id: RowId) -> String {
-        let of = self.row(id).zip(self.judgement(id));
-        of.map_or_else(String::new, |(row, judgement)| words(row, judgement, self.now_s()))
     }
 
     fn links<'a>(&'a self, id: RowId, row: &'a Row) -> Vec<Link<'a>> {

@@ -1,6 +1,6 @@
-//! The loop: waits, drains, draws. One frame per change at most, at most one per 16 ms, none when
-//! nothing changed, none while the last one has not left. Owns pacing; must not know what messages
-//! mean.
+//! The loop: waits, drains, draws. A frame at once after a key, news of the fleet at most ten times a second and in a
+//! small part of the time; none when nothing on the screen changed, none while the last one has not left. Owns pacing;
+//! must not know what messages mean.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -21,8 +21,11 @@ use super::view::view;
 use crate::fleet::{Delta, SourceId};
 use crate::time::Clock;
 
-/// Shortest time between two frames.
-const FRAME_MS: u64 = 16;
+/// Shortest time between two frames that nobody asked for.
+const FRAME_MIN_MS: u64 = 100;
+/// Longest time between them: slow frames come less often, so that news cost at most this part of the time.
+const FRAME_MAX_MS: u64 = 500;
+const FRAME_PART: u32 = 50;
 /// Longest time spent on messages before a frame is drawn.
 const DRAIN_MS: u64 = 50;
 /// Longest sleep: ages in days need no alarm clock.
@@ -78,15 +81,16 @@ pub async fn run(
     let mut inbox = Inbox { inputs, written, outcomes, signals, deltas };
     let (width, height) = Terminal::size();
     update(&mut model, Msg::Resize { width, height });
-    let mut pace = Pace { dirty: true, drawn_at: None, change_at: None };
+    let mut pace = Pace::default();
     loop {
-        if pace.is_due() && screen.is_ready() {
+        if pace.is_due(model.needs_frame) && screen.is_ready() {
             draw(&mut model, &clock, &mut screen, &mut pace);
         }
+        pace.wake(model.wakes_in_s());
         let first = tokio::select! {
             biased;
             next = inbox.next() => next,
-            () = pace.wait(screen.is_ready()) => Next::Msg(Msg::Tick),
+            () = pace.wait(model.needs_frame, screen.is_ready()) => Next::Msg(Msg::Tick),
         };
         let until = Instant::now() + Duration::from_millis(DRAIN_MS);
         let mut next = Some(first);
@@ -100,10 +104,14 @@ pub async fn run(
                 }
                 Next::Written(Written::Failed(_)) | Next::Hangup => Msg::Signal(Signal::Hangup),
             };
-            if let Some(exit) = handle(&mut model, msg, &clock, &mut screen, &mut runner, &mut pace)? {
+            let is_asked = !matches!(msg, Msg::Fleet(_) | Msg::Tick);
+            if let Some(exit) = handle(&mut model, msg, &clock, &mut screen, &mut runner)? {
                 return Ok(exit);
             }
-            next = if Instant::now() < until { inbox.try_next() } else { None };
+            pace.is_asked |= is_asked;
+            model.needs_frame |= pace.is_age_over();
+            // What a person did is drawn before anything else is looked at.
+            next = if is_asked || Instant::now() >= until { None } else { inbox.try_next() };
         }
     }
 }
@@ -115,7 +123,6 @@ fn handle(
     clock: &Clock,
     screen: &mut Terminal,
     runner: &mut Runner,
-    pace: &mut Pace,
 ) -> Result<Option<Exit>, TerminalError> {
     let exit = match &msg {
         Msg::Signal(Signal::Terminate(number)) => Exit::Signal(*number),
@@ -123,7 +130,6 @@ fn handle(
         _ => Exit::Quit,
     };
     model.now = clock.now();
-    pace.dirty = true;
     for effect in update(model, msg) {
         match effect {
             Effect::Quit => return Ok(Some(exit)),
@@ -157,6 +163,7 @@ fn resized(model: &mut Model) {
 }
 
 fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace) {
+    let began = Instant::now();
     model.now = clock.now();
     model.refresh();
     let mut next_change_s = None;
@@ -166,46 +173,69 @@ fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace
         drawn.cursor
     });
     model.was_drawn();
-    // A verdict may turn by itself, even when no age on screen changes.
-    let turns_s = model.fleet.next_due_s().map(|due_s| i64::from(due_s) - model.now.timestamp());
-    pace.drawn([next_change_s, turns_s].into_iter().flatten().min());
+    pace.drawn(began, next_change_s);
 }
 
 /// When the next frame may or must be drawn.
+#[derive(Default)]
 struct Pace {
-    dirty: bool,
+    /// The next frame shows what a person did, or the answer to that.
+    is_asked: bool,
     drawn_at: Option<Instant>,
+    /// How long the last frame took.
+    cost: Duration,
     /// When an age on screen reads differently.
-    change_at: Option<Instant>,
+    age_at: Option<Instant>,
+    /// When something changes by itself.
+    wake_at: Option<Instant>,
 }
 
 impl Pace {
-    fn drawn(&mut self, next_change_s: Option<i64>) {
+    fn drawn(&mut self, began: Instant, next_change_s: Option<i64>) {
         let now = Instant::now();
-        self.dirty = false;
+        self.is_asked = false;
         self.drawn_at = Some(now);
-        let seconds = next_change_s.map(|s| u64::try_from(s).unwrap_or(1).clamp(1, SLEEP_MAX_S));
-        self.change_at = seconds.map(|s| now + Duration::from_secs(s));
+        self.cost = now - began;
+        self.age_at = after(now, next_change_s);
     }
 
-    fn is_due(&self) -> bool {
-        let spaced = self.drawn_at.is_none_or(|at| at.elapsed() >= Duration::from_millis(FRAME_MS));
-        self.dirty && spaced
+    fn wake(&mut self, wakes_in_s: Option<i64>) {
+        self.wake_at = after(Instant::now(), wakes_in_s);
     }
 
-    /// Until a frame is due or an age changes; for ever when the terminal has not taken the last one,
-    /// or nothing will change by itself.
-    async fn wait(&self, ready: bool) {
-        let at = match (self.dirty, ready) {
-            (true, true) => self.drawn_at.map(|at| at + Duration::from_millis(FRAME_MS)),
+    fn is_age_over(&self) -> bool {
+        self.age_at.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// When a frame may be drawn; `None`: at once.
+    fn next_at(&self) -> Option<Instant> {
+        let (shortest, longest) = (Duration::from_millis(FRAME_MIN_MS), Duration::from_millis(FRAME_MAX_MS));
+        let rest = (self.cost * FRAME_PART).clamp(shortest, longest);
+        self.drawn_at.filter(|_| !self.is_asked).map(|at| at + rest)
+    }
+
+    fn is_due(&self, needs_frame: bool) -> bool {
+        needs_frame && self.next_at().is_none_or(|at| at <= Instant::now())
+    }
+
+    /// Until a frame is due, an age changes or something turns by itself; for ever when the terminal has not taken the
+    /// last frame, or nothing will change by itself.
+    async fn wait(&self, needs_frame: bool, is_ready: bool) {
+        let at = match (needs_frame, is_ready) {
+            (true, true) => Some(self.next_at().unwrap_or_else(Instant::now)),
             (true, false) => None,
-            (false, _) => self.change_at,
+            (false, _) => [self.age_at, self.wake_at].into_iter().flatten().min(),
         };
         match at {
             Some(at) => tokio::time::sleep_until(at).await,
             None => std::future::pending().await,
         }
     }
+}
+
+fn after(now: Instant, seconds: Option<i64>) -> Option<Instant> {
+    let seconds = seconds.map(|s| u64::try_from(s).unwrap_or(1).clamp(1, SLEEP_MAX_S));
+    seconds.map(|s| now + Duration::from_secs(s))
 }
 
 impl Inbox {
@@ -287,4 +317,32 @@ fn listen() -> std::io::Result<mpsc::Receiver<Signal>> {
         });
     }
     Ok(signals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(cost_ms: u64, ago_ms: u64, is_asked: bool) -> Pace {
+        let drawn_at = Instant::now().checked_sub(Duration::from_millis(ago_ms));
+        Pace { is_asked, drawn_at, cost: Duration::from_millis(cost_ms), ..Pace::default() }
+    }
+
+    #[test]
+    fn a_key_is_answered_at_once_and_news_wait() {
+        for (cost_ms, ago_ms, is_asked, is_due) in [
+            (1, 0, true, true),
+            (1, 20, false, false),
+            (1, 101, false, true),
+            // Slow frames come less often.
+            (5, 150, false, false),
+            (5, 251, false, true),
+            (80, 501, false, true),
+        ] {
+            let pace = drawn(cost_ms, ago_ms, is_asked);
+            assert_eq!(pace.is_due(true), is_due, "{cost_ms} ms, {ago_ms} ms ago, asked {is_asked}");
+            assert!(!pace.is_due(false), "nothing to show");
+        }
+        assert!(Pace::default().is_due(true), "the first frame");
+    }
 }

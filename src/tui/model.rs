@@ -20,6 +20,9 @@ use crate::fleet::{Changes, Explanations, Fleet, Item, RowId, SourceId, Target, 
 use crate::time::Timestamp;
 use crate::toml_file::FileError;
 
+/// Rows keep their places for so long after a key or a click, seconds.
+const HELD_S: i64 = 3;
+
 /// How it looks, which keys do what and how reasons are explained, with what is needed to load another.
 pub struct Look {
     pub theme: Theme,
@@ -86,6 +89,10 @@ pub struct Model {
     pub wide: bool,
     /// What was opened and closed in the trees of clusters.
     pub folds: FxHashMap<(SourceId, Uid), Folds>,
+    /// What is drawn is no longer what there is to show.
+    pub needs_frame: bool,
+    /// When somebody was at the keys last.
+    pub touched_at: Option<Timestamp>,
     /// Grows with every preview that is asked for, so that a late answer belongs to no open dialog.
     pub ticket: u64,
 }
@@ -108,6 +115,8 @@ impl Model {
             mouse: false,
             wide: false,
             folds: FxHashMap::default(),
+            needs_frame: true,
+            touched_at: None,
             ticket: 0,
         }
     }
@@ -140,6 +149,7 @@ impl Model {
             keymap: &self.look.keymap,
             is_read_only: self.session.read_only,
             wide: self.wide,
+            is_held: self.held_s().is_some(),
         };
         let last = self.screens.len() - 1;
         act(&mut self.screens[last], &context)
@@ -150,7 +160,29 @@ impl Model {
         if !changes.is_empty() {
             self.screens.iter_mut().for_each(|screen| screen.note(&self.fleet, changes));
             self.plans.note(&self.fleet, changes);
+            let is_seen = !self.overlays.is_empty() || self.screen().shows(changes, self.area);
+            self.needs_frame |= is_seen || changes.is_replaced;
         }
+    }
+
+    /// For so many seconds more rows keep their places, because somebody was at the keys; `None`: they move.
+    fn held_s(&self) -> Option<i64> {
+        let passed_s = (self.now - self.touched_at?).num_seconds();
+        Some(HELD_S - passed_s).filter(|left_s| *left_s > 0)
+    }
+
+    /// Time passed: rows that waited for a person may take their places now.
+    pub fn tick(&mut self) {
+        self.needs_frame |= self.screen().is_waiting() && self.held_s().is_none();
+    }
+
+    /// Seconds until something changes by itself: a verdict that is due, or rows that wait for a person; `None`: nothing
+    /// does.
+    #[must_use]
+    pub fn wakes_in_s(&self) -> Option<i64> {
+        let verdicts_s = self.fleet.next_due_s().map(|due_s| i64::from(due_s) - self.now.timestamp());
+        let rows_s = self.held_s().filter(|_| self.screen().is_waiting());
+        [verdicts_s, rows_s].into_iter().flatten().min()
     }
 
     /// Which bindings hold now.
@@ -185,6 +217,7 @@ impl Model {
 
     /// The picture was drawn as it is: what a person may say yes to was on the screen.
     pub fn was_drawn(&mut self) {
+        self.needs_frame = false;
         if let Some(Overlay::Preview(preview)) = self.overlays.last_mut() {
             preview.was_drawn(self.area);
         }

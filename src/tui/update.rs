@@ -21,6 +21,11 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
 }
 
 fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
+    // What a person does and what was asked for is drawn in any case, news of the fleet where they are seen.
+    model.needs_frame |= !matches!(msg, Msg::Fleet(_) | Msg::Tick);
+    if matches!(msg, Msg::Key(_) | Msg::Mouse(_)) {
+        model.touched_at = Some(model.now);
+    }
     match msg {
         Msg::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
         Msg::Key(event) => {
@@ -50,6 +55,7 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Done(outcome) => on_outcome(model, outcome),
         Msg::Tick => {
             judge_again(model);
+            model.tick();
             Vec::new()
         }
         Msg::Signal(signal) => match signal {

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use capstan::fleet::FeedState;
 use capstan::fleet::watch::Subject;
+use capstan::fleet::{Delta, FeedState, Kind, Uid};
 use capstan::forecast::{Forecast, Held, NextStep, ObjectPlan, Seen, State};
 use capstan::tui::Tier;
 use capstan::tui::command;
@@ -46,7 +47,7 @@ const WIDE: Eyes = Eyes { width: 120, height: 40, ..PLAIN };
 const SMALL: Eyes = Eyes { width: 40, height: 8, ..PLAIN };
 const LARGE: Eyes = Eyes { width: 200, height: 50, ..PLAIN };
 
-fn model(eyes: Eyes, deltas: Vec<capstan::fleet::Delta>) -> Model {
+fn model(eyes: Eyes, deltas: Vec<Delta>) -> Model {
     let look = Look::load(eyes.theme, eyes.keymap, eyes.tier, eyes.ascii, None, command::check)
         .expect("shipped files load");
     let session =
@@ -674,12 +675,68 @@ fn figures_of_large_fleets() {
 }
 
 /// The first row of a batch with another resource version.
-fn touched(deltas: &[capstan::fleet::Delta], version: u64) -> capstan::fleet::Delta {
+fn touched(deltas: &[Delta], version: u64) -> Delta {
     let row = deltas.iter().find_map(|d| match d {
-        capstan::fleet::Delta::Upsert(row) => Some(row),
+        Delta::Upsert(row) => Some(row),
         _ => None,
     });
     let mut row = row.expect("a row").as_ref().clone();
     row.resource_version = 1_000_000 + version;
-    capstan::fleet::Delta::Upsert(std::sync::Arc::new(row))
+    Delta::Upsert(Arc::new(row))
+}
+
+/// Frames cost most of what news cost: those that nobody sees are not drawn.
+#[test]
+fn news_of_what_is_not_on_the_screen_draws_nothing() {
+    let fleet = fixture::large(100, 2);
+    let news = |cluster: &str, at: u64| {
+        let of_cluster = |delta: &Delta| match delta {
+            Delta::Upsert(row) if row.cluster.as_ref() == cluster && row.kind == Kind::Machine => {
+                let mut row = (**row).clone();
+                row.resource_version += at;
+                Some(Delta::Upsert(Arc::new(row)))
+            }
+            _ => None,
+        };
+        Msg::Fleet(fleet.iter().filter_map(of_cluster).collect())
+    };
+    let mut model = model(PLAIN, fleet.clone());
+    text(&mut model);
+    model.was_drawn();
+    for at in 1..50 {
+        update(&mut model, news("bulk-0099", at));
+        assert!(!model.needs_frame, "change {at}");
+    }
+    update(&mut model, news("bulk-0001", 1));
+    assert!(model.needs_frame, "this one is on the screen");
+    keys(&mut model, "end");
+    text(&mut model);
+    model.was_drawn();
+    update(&mut model, news("bulk-0099", 50));
+    assert!(model.needs_frame, "and so is that one now");
+}
+
+#[test]
+fn rows_stay_where_they_are_while_somebody_is_at_the_keys() {
+    let mut model = sample(PLAIN);
+    text(&mut model);
+    let broken = model.fleet.rows().find(|(_, row)| row.name.as_ref() == "edge-7").expect("there").1.clone();
+    let mut new = (*broken).clone();
+    (new.name, new.cluster) = ("zz-new".into(), "zz-new".into());
+    new.uid = Uid::parse("zz-new");
+    let place = |model: &mut Model| {
+        text(model)
+            .lines()
+            .filter(|line| line.contains(" edge-7") || line.contains("prod") || line.contains(" zz-new"))
+            .position(|line| line.contains("zz-new"))
+    };
+    keys(&mut model, "down");
+    update(&mut model, Msg::Fleet(vec![Delta::Upsert(Arc::new(new))]));
+    assert!(place(&mut model).is_some_and(|at| at >= 3), "it stands last\n{}", text(&mut model));
+    assert!(model.wakes_in_s().is_some_and(|s| s <= 3));
+    model.was_drawn();
+    model.now += chrono::TimeDelta::seconds(4);
+    update(&mut model, Msg::Tick);
+    assert!(model.needs_frame, "now it may move");
+    assert_eq!(place(&mut model), Some(1), "\n{}", text(&mut model));
 }

@@ -7,11 +7,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::columns::{Columns, Id, List, mark_verdict, since, verdict};
+use super::order::Order;
 use super::parts::{counter, counters_of};
 use super::{Context, foot};
 use crate::api::columns::Column;
 use crate::fleet::{
-    By, Feed, FeedState, Fleet, Item, Kind, Match, Query, Row, RowId, Sort, SourceId, Tag, Uid,
+    By, Changes, Feed, FeedState, Fleet, Item, Kind, Match, Query, Row, RowId, Sort, SourceId, Tag, Uid,
 };
 use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Cursor, Motion};
@@ -29,12 +30,10 @@ const MORE_LINES_MAX: usize = 2;
 pub struct FleetScreen {
     query: Query,
     cursor: Cursor<(SourceId, Uid)>,
-    order: Vec<RowId>,
+    order: Order,
     columns: Columns,
     /// More than one namespace or source: names need their place.
     places: bool,
-    /// Fleet revision that `order` was made from; `None` after a change of the query.
-    seen: Option<u64>,
 }
 
 impl Default for FleetScreen {
@@ -43,10 +42,9 @@ impl Default for FleetScreen {
         Self {
             query: Query { matching: Match::Substring, sort, ..Query::default() },
             cursor: Cursor::default(),
-            order: Vec::new(),
+            order: Order::default(),
             columns: Columns::new(List::Fleet, false),
             places: false,
-            seen: None,
         }
     }
 }
@@ -59,7 +57,7 @@ impl FleetScreen {
 
     pub fn set_filter(&mut self, text: &str) {
         text.clone_into(&mut self.query.text);
-        self.seen = None;
+        self.order.ask();
     }
 
     #[must_use]
@@ -69,14 +67,14 @@ impl FleetScreen {
 
     pub fn set_sort(&mut self, sort: Sort) {
         self.query.sort = sort;
-        self.seen = None;
+        self.order.ask();
     }
 
     /// Shows everything, or only what is not well. Answers which.
     pub fn toggle_faults(&mut self) -> bool {
         let only = self.query.at_least.0 == Verdict::Ok;
         self.query.at_least.0 = if only { Verdict::Unknown } else { Verdict::Ok };
-        self.seen = None;
+        self.order.ask();
         only
     }
 
@@ -108,17 +106,34 @@ impl FleetScreen {
         layout(area).map_or(1, |parts| page(self.arrange(parts).body))
     }
 
+    /// The fleet changed.
+    pub fn note(&mut self, changes: &Changes) {
+        self.order.note(changes, &self.query);
+    }
+
+    /// Does a change touch what is on the screen? The header counts verdicts.
+    #[must_use]
+    pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
+        let on_screen = self.order.iter().skip(self.cursor.offset).take(self.page(area));
+        let mut touched = on_screen.filter(|id| changes.clusters.binary_search(id).is_ok());
+        changes.overview || changes.verdicts || self.order.is_waiting() || touched.next().is_some()
+    }
+
+    /// Rows have other places as soon as nobody is at the keys.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.order.is_waiting()
+    }
+
     pub fn refresh(&mut self, context: &Context<'_>) {
         let fleet = context.fleet;
         if self.columns.is_wide() != context.wide {
             self.columns = Columns::new(List::Fleet, context.wide);
         }
-        if self.seen != Some(fleet.revision()) {
-            self.order = fleet.select(Kind::Cluster, None, &self.query);
+        if self.order.refresh(fleet, &self.query, context.is_held) {
             let mut places = fleet.clusters().iter().filter_map(|id| fleet.row(*id)).map(place);
             let first = places.next();
             self.places = places.any(|place| Some(place) != first);
-            self.seen = Some(fleet.revision());
         }
         let page = self.page(context.area);
         let Self { cursor, order, .. } = self;

@@ -7,6 +7,7 @@ pub mod details_text;
 pub mod fleet;
 pub mod foot;
 pub mod header;
+pub mod order;
 pub mod pane;
 pub mod parts;
 pub mod plan_text;
@@ -43,6 +44,8 @@ pub struct Context<'a> {
     pub is_read_only: bool,
     /// Wide columns too.
     pub wide: bool,
+    /// Somebody is at the keys: rows keep their places.
+    pub is_held: bool,
 }
 
 /// One open screen.
@@ -68,11 +71,28 @@ impl Screen {
     /// The fleet changed.
     pub fn note(&mut self, fleet: &Fleet, changes: &Changes) {
         match self {
+            Self::Fleet(s) => s.note(changes),
             Self::Tree(s) => s.note(fleet, changes),
             Self::Rollout(s) => s.note(fleet, changes),
             Self::Rollouts(s) => s.note(changes),
-            Self::Fleet(_) | Self::Details(_) => {}
+            Self::Details(_) => {}
         }
+    }
+
+    /// Does a change of the fleet touch what is on the screen? Where that is not known it does.
+    #[must_use]
+    pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
+        match self {
+            Self::Fleet(s) => s.shows(changes, area),
+            Self::Tree(s) => changes.overview || changes.verdicts || s.is_stale(),
+            _ => true,
+        }
+    }
+
+    /// Rows have other places as soon as nobody is at the keys.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        if let Self::Fleet(s) = self { s.is_waiting() } else { false }
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {

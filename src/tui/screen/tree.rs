@@ -133,6 +133,12 @@ impl TreeScreen {
         self.stale |= changes.overview || cluster.is_none_or(|id| changes.clusters.contains(&id));
     }
 
+    /// It is no longer what the fleet has.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.stale
+    }
+
     /// Infrastructure and bootstrap under every Machine, or not. Answers which.
     pub fn toggle_references(&mut self) -> bool {
         self.options.references = !self.options.references;
