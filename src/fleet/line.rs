@@ -188,7 +188,9 @@ impl Fleet {
         let counters = |row: &Row| row.counters();
         match row.kind {
             Kind::ControlPlane | Kind::MachineDeployment => {
-                let counters = counters(row).filter(|_| !row.is_deleting())?;
+                // More than wanted is also what a scale-down begins with.
+                let is_rolling = row.condition("RollingOut").is_some_and(|c| c.status == Status::True);
+                let counters = counters(row).filter(|_| is_rolling && !row.is_deleting())?;
                 (counters.current? > counters.desired?).then_some(Tag::Surging)
             }
             Kind::MachineSet if self.is_old_set(id) => Some(Tag::OutOfDate),
