@@ -304,16 +304,18 @@ fn mirrored(row: &Row, which: Relative) -> Option<&Condition> {
 
 fn tags(row: &Row) -> Vec<Tag> {
     let is = |type_: &str, status| row.condition(type_).is_some_and(|c| c.status == status);
+    let is_paused = row.paused || is("Paused", Status::True);
     [
         (Tag::Deleting, row.is_deleting()),
-        (Tag::Paused, row.paused || is("Paused", Status::True)),
+        (Tag::Paused, is_paused),
         (Tag::Remediating, is("Remediating", Status::True) || is("OwnerRemediated", Status::False)),
         (Tag::Updating, is("Updating", Status::True)),
         (Tag::RollingOut, is("RollingOut", Status::True)),
         (Tag::ScalingUp, is("ScalingUp", Status::True)),
         (Tag::ScalingDown, is("ScalingDown", Status::True)),
         (Tag::OutOfDate, is("UpToDate", Status::False)),
-        (Tag::Behind, row.status_is_behind()),
+        // Under a pause no controller looks at a new generation.
+        (Tag::Behind, row.status_is_behind() && !is_paused),
         (Tag::Legacy, row.legacy),
     ]
     .into_iter()

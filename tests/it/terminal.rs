@@ -199,7 +199,7 @@ fn the_dashboard_opens_moves_and_leaves_no_trace() {
     s.shows("prod-eu-1");
     assert!(s.screen.screen().alternate_screen() && s.screen.screen().hide_cursor());
     s.press(":tree edge-7\r");
-    s.shows("ma/edge-7-md-0-qq2lk-x8f4z");
+    s.shows("OBJECT");
     s.press("q");
     s.shows("by status");
     s.press("q");
@@ -325,7 +325,7 @@ fn a_resize_is_drawn_at_the_new_size() {
         s.screen.screen_mut().set_size(rows, cols);
         s.pair.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).expect("a new size");
     }
-    s.shows("PHASE");
+    s.shows("WORKERS");
     s.press("q");
     s.shows("left by quit");
 }
