@@ -76,7 +76,7 @@ fn of_owner(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<String> {
         (_, false) => all.push(format!("the same for {}", listed(&names))),
         (1, true) => all.push("and 1 more step".to_owned()),
         (more, true) => {
-            all.push(format!("and {more} more steps until {} of {} are new", owner.want, owner.want))
+            all.push(format!("and {more} more steps until {} of {} are new", owner.want, owner.want));
         }
     }
     all
