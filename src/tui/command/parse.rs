@@ -28,8 +28,10 @@ pub fn parse(line: &str) -> Result<Call<'_>, String> {
     let Some((_, command, argument)) = found else { return Err(unknown(line)) };
     match command.argument {
         Argument::None if !argument.is_empty() => {
-            let names = TABLE.iter().map(|c| c.name).filter(|name| name.contains(' '));
-            let hint = did_you_mean(line, names);
+            // `rollout` is a screen, and the first word of actions.
+            let longer =
+                |name: &&str| name.strip_prefix(command.name).is_some_and(|rest| rest.starts_with(' '));
+            let hint = did_you_mean(line, TABLE.iter().map(|c| c.name).filter(longer));
             Err(format!("`{}` takes no argument, but `{argument}` follows{hint}", command.name))
         }
         Argument::Required(_) if argument.is_empty() => {
