@@ -14,6 +14,8 @@ use crate::status::verdict::Verdict;
 use crate::text;
 use crate::time::Timestamp;
 
+const MINUTE_S: i64 = 60;
+
 /// One frame's brush.
 pub struct Paint<'a> {
     pub theme: &'a Theme,
@@ -48,6 +50,17 @@ impl<'a> Paint<'a> {
         let (text, change_s) = short_age(seconds);
         self.changes_in(change_s);
         text
+    }
+
+    /// The same where many stand below each other: nothing finer than a minute, so that fresh rows do not redraw by the
+    /// second.
+    pub fn age_in_list(&self, then: Timestamp) -> String {
+        let seconds = (self.now - then).num_seconds();
+        if seconds >= MINUTE_S {
+            return self.age(then);
+        }
+        self.changes_in(MINUTE_S - seconds.max(0));
+        "<1m".to_owned()
     }
 
     /// How long it is until then: by the second below a minute, by the minute below a day. Remembers when it will
@@ -213,6 +226,16 @@ mod tests {
             (172_800, "2d", 86_400),
         ] {
             assert_eq!(short_age(seconds), (text.to_owned(), change), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_fresh_row_of_a_list_is_drawn_again_after_a_minute() {
+        let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
+        for (seconds, text, change) in [(-5, "<1m", 60), (0, "<1m", 60), (48, "<1m", 12), (60, "1m", 60)] {
+            let paint = Paint::new(&theme, Timestamp::default() + chrono::TimeDelta::seconds(seconds));
+            assert_eq!(paint.age_in_list(Timestamp::default()), text, "{seconds}");
+            assert_eq!(paint.next_change_s(), Some(change), "{seconds}");
         }
     }
 

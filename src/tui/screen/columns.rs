@@ -246,7 +246,7 @@ pub fn mark_verdict(sorted: Option<(Id, bool)>, body: Rect, y: u16, paint: &Pain
 /// Since when, as an age.
 #[must_use]
 pub fn since(at: Option<Timestamp>, paint: &Paint<'_>) -> Line<'static> {
-    Line::from(paint.span(Scope::Muted, at.map(|at| paint.age(at)).unwrap_or_default()))
+    Line::from(paint.span(Scope::Muted, at.map(|at| paint.age_in_list(at)).unwrap_or_default()))
 }
 
 /// One value, as text and in its colour.
