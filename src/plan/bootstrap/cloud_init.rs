@@ -103,6 +103,7 @@ pub fn render(
         "0640",
         "This file makes sure that the folder exists before kubeadm reports success in it.",
     ));
+    files.iter_mut().for_each(|file| end_with_newline(&mut file.content));
     let mut commands = spec.pre_kubeadm_commands.clone();
     commands.push(phase.command(spec.verbosity));
     commands.extend(spec.post_kubeadm_commands.iter().cloned());
@@ -123,6 +124,13 @@ pub fn render(
     let text = serde_saphyr::to_string_with_options(&config, options)
         .map_err(|error| format!("the user data cannot be written as YAML: {error}"))?;
     Ok(format!("## template: jinja\n#cloud-config\n\n{text}"))
+}
+
+/// As upstream, whose block of text always ends so; with `append` the next line begins after it.
+fn end_with_newline(content: &mut String) {
+    if !content.is_empty() && !content.ends_with('\n') {
+        content.push('\n');
+    }
 }
 
 fn users(spec: &KubeadmConfigSpec, passwords: &BTreeMap<String, String>) -> Vec<Value> {
@@ -154,7 +162,7 @@ fn disks(spec: &KubeadmConfigSpec) -> BTreeMap<String, Value> {
                 json!(p.layout)
             } else {
                 let slice = |s: &crate::api::bootstrap::PartitionSpec| match &s.partition_type {
-                    Some(kind) => json!([s.percentage, kind]),
+                    Some(kind) => json!([s.percentage, partition_code(kind)]),
                     None => json!(s.percentage),
                 };
                 p.disk_layout.iter().map(slice).collect()
@@ -166,6 +174,20 @@ fn disks(spec: &KubeadmConfigSpec) -> BTreeMap<String, Value> {
             )
         })
         .collect()
+}
+
+/// The code that cloud-init hands to the partitioning tool. Whatever has no name here is one already.
+fn partition_code(kind: &str) -> &str {
+    match kind {
+        "Linux" => "83",
+        "LinuxSwap" => "82",
+        "LinuxRAID" => "fd",
+        "LVM" => "8e",
+        "Fat32" => "0c",
+        "NTFS" => "07",
+        "LinuxExtended" => "85",
+        code => code,
+    }
 }
 
 fn filesystems(spec: &KubeadmConfigSpec) -> Vec<Value> {
@@ -190,6 +212,31 @@ fn without_nulls(mut value: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn partition_types_were_names_that_no_partitioning_tool_knows() {
+        let names = ["Linux", "LinuxSwap", "LinuxRAID", "LVM", "Fat32", "NTFS", "LinuxExtended", "ef00"];
+        let slices: Vec<Value> =
+            names.iter().map(|name| json!({"percentage": 10, "partitionType": name})).collect();
+        let spec: KubeadmConfigSpec = serde_json::from_value(json!({"diskSetup": {"partitions": [
+            {"device": "/dev/sdb", "layout": true, "diskLayout": slices}]}}))
+        .expect("a spec");
+        let text = render(KubeadmPhase::Join, &spec, Vec::new(), &BTreeMap::new()).expect("user data");
+        let read: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let layout = read["disk_setup"]["/dev/sdb"]["layout"].as_array().expect("a list").clone();
+        let codes: Vec<&str> = layout.iter().filter_map(|slice| slice[1].as_str()).collect();
+        assert_eq!(codes, ["83", "82", "fd", "8e", "0c", "07", "85", "ef00"], "{text}");
+    }
+
+    #[test]
+    fn files_ended_without_a_newline_so_that_appended_text_ran_into_the_last_line() {
+        let files = ["a", "a\n", ""].map(|content| File::root("/etc/x", "0644", content));
+        let spec = KubeadmConfigSpec::default();
+        let text = render(KubeadmPhase::Join, &spec, files.into(), &BTreeMap::new()).expect("user data");
+        let read: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let content = |at: usize| read["write_files"][at]["content"].as_str().unwrap_or_default();
+        assert_eq!([content(0), content(1), content(2)], ["a\n", "a\n", ""]);
+    }
 
     #[test]
     fn user_data_reads_back_in_upstreams_order() {

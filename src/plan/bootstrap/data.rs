@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use k8s_openapi::api::core::v1::{Secret, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
 use super::cloud_init::{File, KubeadmPhase, render};
@@ -188,7 +189,8 @@ pub(super) fn secret_write(o: &Observed, text: &str) -> Write {
     let data = json!({"value": BASE64.encode(text), "format": BASE64.encode("cloud-config")});
     let metadata = json!({
         "labels": {label::CLUSTER_NAME: o.machine.spec.cluster_name},
-        "ownerReferences": [ownership::owner(&o.config, true)],
+        // As upstream: the config may go before its data does.
+        "ownerReferences": [OwnerReference { block_owner_deletion: None, ..ownership::owner(&o.config, true) }],
     });
     if o.data_secret.is_some() {
         return Write::Patch { object, body: json!({"metadata": metadata, "data": data}) };

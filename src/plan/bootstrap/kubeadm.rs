@@ -115,7 +115,8 @@ pub fn init_configuration(form: Form, config: &InitConfiguration) -> Value {
 #[must_use]
 pub fn join_configuration(form: Form, config: &JoinConfiguration) -> Value {
     let mut document = embedded(form, "JoinConfiguration", config);
-    let discovery_s = config.timeouts.as_ref().and_then(|t| t.discovery_seconds);
+    // What v1beta3 calls the timeout of discovery covers the TLS bootstrap as well.
+    let bootstrap_s = config.timeouts.as_ref().and_then(|t| t.tls_bootstrap_seconds);
     timeouts(form, &mut document);
     node_registration(form, &mut document);
     if let Some(discovery) = document.get_mut("discovery").and_then(Value::as_object_mut) {
@@ -123,7 +124,7 @@ pub fn join_configuration(form: Form, config: &JoinConfiguration) -> Value {
         if let Some(file) = discovery.get_mut("file").and_then(Value::as_object_mut) {
             file.remove("kubeConfig");
         }
-        if let (Form::V1Beta3, Some(seconds)) = (form, discovery_s) {
+        if let (Form::V1Beta3, Some(seconds)) = (form, bootstrap_s) {
             discovery.insert("timeout".to_owned(), json!(duration(i64::from(seconds))));
         }
     }
@@ -237,5 +238,17 @@ mod tests {
         let older = join_configuration(Form::V1Beta3, &join);
         assert_eq!(older["nodeRegistration"], json!({"kubeletExtraArgs": {"a": "b"}}));
         assert!(older.get("timeouts").is_none());
+    }
+
+    #[test]
+    fn the_older_form_took_its_discovery_timeout_from_the_wrong_field() {
+        let join: JoinConfiguration = object(json!({
+            "timeouts": {"discoverySeconds": 300, "tlsBootstrapSeconds": 90},
+            "discovery": {"bootstrapToken": {"token": "abcdef.0123456789abcdef"}}}));
+        let older = join_configuration(Form::V1Beta3, &join);
+        assert_eq!(older["discovery"]["timeout"], "1m30s");
+        let newer = join_configuration(Form::V1Beta4, &join);
+        assert_eq!(newer["timeouts"], json!({"discovery": "5m0s", "tlsBootstrap": "1m30s"}));
+        assert!(newer["discovery"].get("timeout").is_none());
     }
 }

@@ -20,7 +20,7 @@ use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-use super::{Plan, WorkloadCall, Write, ownership};
+use super::{Plan, Step, WorkloadCall, Write, ownership};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::status::bootstrap::{Certificates, Failure, Lock, Observed, Stage, Token, stage};
 use crate::status::control_plane::certificates::Purpose;
@@ -168,7 +168,17 @@ fn init(o: &Observed, planned: &mut Planned) {
         });
         plan.step(Write::Create { object, content, manager: None }, Why::TakeLock);
     }
+    plan.steps.extend(keep_endpoint(o).map(|write| Step::new(write, Why::Endpoint)));
     store(o, KubeadmPhase::Init, &text, planned);
+}
+
+/// The endpoint that the data is made with, where the configuration names none.
+fn keep_endpoint(o: &Observed) -> Option<Write> {
+    let given = o.config.spec.cluster_configuration.as_ref();
+    let given = given.and_then(|c| c.control_plane_endpoint.as_deref()).unwrap_or_default();
+    let endpoint = kubeadm::endpoint(&o.cluster).filter(|_| given.is_empty())?;
+    let body = json!({"spec": {"clusterConfiguration": {"controlPlaneEndpoint": endpoint}}});
+    Some(Write::Patch { object: ObjectRef::of(&o.config), body })
 }
 
 fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned) {

@@ -91,9 +91,9 @@ fn file(data: &Value, path: &str) -> String {
 #[test]
 fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
     let mut o = observed(true, false);
-    let data = user_data(&check(&o, &["take-init-lock", "store-bootstrap-data"], &[]));
-    assert_eq!(file(&data, "/etc/kubernetes/pki/ca.key"), "KEY");
-    assert_eq!(file(&data, "/etc/v"), "at v1.34.1");
+    let data = user_data(&check(&o, &["take-init-lock", "keep-endpoint", "store-bootstrap-data"], &[]));
+    assert_eq!(file(&data, "/etc/kubernetes/pki/ca.key"), "KEY\n");
+    assert_eq!(file(&data, "/etc/v"), "at v1.34.1\n");
     let config = file(&data, "/run/kubeadm/kubeadm.yaml");
     for text in
         ["kubeadm.k8s.io/v1beta4", "kind: ClusterConfiguration", "kind: InitConfiguration", "10.0.0.1:6443"]
@@ -101,7 +101,7 @@ fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
         assert!(config.contains(text), "{text} in {config}");
     }
     o.lock = Lock::Mine;
-    check(&o, &["store-bootstrap-data"], &[]);
+    check(&o, &["keep-endpoint", "store-bootstrap-data"], &[]);
     o.lock = Lock::HeldBy { machine: "n".to_owned(), exists: true };
     check(&o, &[], &["init-locked"]);
     o.lock = Lock::HeldBy { machine: "n".to_owned(), exists: false };
@@ -113,6 +113,29 @@ fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
     assert_eq!(plan(&o, now()).failure, Some(failure), "the generation is not observed");
     o.config.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
     assert_eq!(plan(&o, now()), Planned::default(), "on its way out");
+}
+
+#[test]
+fn the_endpoint_was_rendered_and_then_forgotten() {
+    let mut o = observed(true, false);
+    o.lock = Lock::Mine;
+    let steps = check(&o, &["keep-endpoint", "store-bootstrap-data"], &[]);
+    let Write::Patch { body, .. } = &steps[0].writes[0] else { unreachable!("a patch") };
+    assert_eq!(*body, json!({"spec": {"clusterConfiguration": {"controlPlaneEndpoint": "10.0.0.1:6443"}}}));
+    o.config.spec.cluster_configuration = Some(object(json!({"controlPlaneEndpoint": "lb:443"})));
+    let data = user_data(&check(&o, &["store-bootstrap-data"], &[]));
+    assert!(file(&data, "/run/kubeadm/kubeadm.yaml").contains("lb:443"), "the user's own stays");
+}
+
+#[test]
+fn the_data_secret_blocked_the_deletion_of_its_config() {
+    let steps =
+        check(&observed(true, false), &["take-init-lock", "keep-endpoint", "store-bootstrap-data"], &[]);
+    let Some([Write::Create { content, .. }]) = steps.last().map(|step| step.writes.as_slice()) else {
+        unreachable!("a secret")
+    };
+    let owner = &content["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["controller"], owner.get("blockOwnerDeletion")), (&json!(true), None));
 }
 
 #[test]
@@ -195,7 +218,7 @@ fn further_control_plane_machines_release_the_lock_and_join() {
     o.lock = Lock::HeldBy { machine: "first".to_owned(), exists: true };
     let steps =
         check(&o, &["release-init-lock", "make-join-token", "set-discovery", "store-bootstrap-data"], &[]);
-    assert_eq!(file(&user_data(&steps), "/etc/kubernetes/pki/ca.key"), "KEY");
+    assert_eq!(file(&user_data(&steps), "/etc/kubernetes/pki/ca.key"), "KEY\n");
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub(super) enum Why {
     MakeToken,
     RefreshToken,
     Discovery,
+    Endpoint,
     WaitingForInfrastructure,
     WaitingForControlPlane,
     WaitingForEndpoint,
@@ -35,6 +36,7 @@ impl Rule for Why {
             Self::MakeToken => "make-join-token",
             Self::RefreshToken => "refresh-join-token",
             Self::Discovery => "set-discovery",
+            Self::Endpoint => "keep-endpoint",
             Self::WaitingForInfrastructure => "waiting-for-infrastructure",
             Self::WaitingForControlPlane => "waiting-for-control-plane",
             Self::WaitingForEndpoint => "waiting-for-endpoint",
@@ -61,6 +63,7 @@ impl fmt::Display for Why {
             Self::MakeToken => f.write_str("a joining machine needs a token"),
             Self::RefreshToken => f.write_str("the machine has not joined yet and its token runs out"),
             Self::Discovery => f.write_str("the machine must find and trust the API server"),
+            Self::Endpoint => f.write_str("the configuration keeps the endpoint that its data is made with"),
             Self::WaitingForInfrastructure => {
                 f.write_str("the Cluster's infrastructure is not provisioned yet")
             }
