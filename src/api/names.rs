@@ -80,6 +80,12 @@ pub mod finalizer {
     pub const MACHINE_DEPLOYMENT: &str = "cluster.x-k8s.io/machinedeployment";
     pub const MACHINE_SET: &str = "cluster.x-k8s.io/machineset";
     pub const KUBEADM_CONTROL_PLANE: &str = "kubeadm.controlplane.cluster.x-k8s.io";
+    /// Upstream's provider uses the names of its older kinds for the Dev kinds too.
+    pub const DEV_CLUSTER: &str = "dockercluster.infrastructure.cluster.x-k8s.io";
+    pub const DEV_MACHINE: &str = "dockermachine.infrastructure.cluster.x-k8s.io";
+    /// What capstan wrote before it used upstream's names: replaced where they are met.
+    pub const FORMER_DEV_CLUSTER: &str = "devcluster.infrastructure.cluster.x-k8s.io";
+    pub const FORMER_DEV_MACHINE: &str = "devmachine.infrastructure.cluster.x-k8s.io";
 }
 
 /// Condition types that the simulated provider sets or reads. Those of the core controllers stand in the rules of

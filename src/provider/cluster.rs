@@ -10,16 +10,16 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::conditions::{DevCondition, paused, ready, set};
+use super::finalizers::{hold, release};
 use super::world::World;
 use crate::api::cluster::{Cluster, Endpoint};
 use crate::api::dev::{DevCluster, InfrastructureInitialization};
 use crate::api::key::{ObjectKey, refers_to};
-use crate::api::names::{CORE_GROUP, annotation, condition};
+use crate::api::names::{CORE_GROUP, annotation, condition, finalizer};
 use crate::client::{Cache, Mode, Precondition, Writer};
 use crate::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
 use crate::time::Clock;
 
-const FINALIZER: &str = "devcluster.infrastructure.cluster.x-k8s.io";
 const LISTENER: &str = "inmemorycluster.infrastructure.cluster.x-k8s.io/listener";
 const HOST: &str = "127.0.0.1";
 /// Upstream's range of ports for workload cluster listeners.
@@ -73,10 +73,7 @@ impl DevClusters {
         cluster: &Cluster,
     ) -> Result<DevCluster, ReconcileError> {
         let (mut after, now, generation) = (dev.clone(), self.clock.now(), dev.metadata.generation);
-        let finalizers = after.metadata.finalizers.get_or_insert_default();
-        if !finalizers.iter().any(|f| f == FINALIZER) {
-            finalizers.push(FINALIZER.to_owned());
-        }
+        hold(&mut after.metadata, finalizer::DEV_CLUSTER, finalizer::FORMER_DEV_CLUSTER);
         let pause = pause(dev, cluster);
         let status = after.status.get_or_insert_default();
         set(&mut status.conditions, &pause, generation, now);
@@ -111,7 +108,7 @@ impl DevClusters {
         self.world.remove_cluster(&ObjectKey::new(&key.namespace, name));
         self.given.lock().retain(|_, owner| owner != key);
         let mut after = dev.clone();
-        after.metadata.finalizers.get_or_insert_default().retain(|f| f != FINALIZER);
+        release(&mut after.metadata, [finalizer::DEV_CLUSTER, finalizer::FORMER_DEV_CLUSTER]);
         self.writer.patch(dev, &after, &Precondition::unchanged(dev), Mode::Real).await?;
         Ok(Outcome::Done)
     }

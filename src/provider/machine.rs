@@ -10,6 +10,7 @@ use super::boot::{Boot, Delays, Phase};
 use super::cluster::ONLY_IN_MEMORY;
 use super::conditions::{DevCondition, paused, ready, set};
 use super::etcd::Member;
+use super::finalizers::{hold, release};
 use super::sim_cluster::SimMachine;
 use super::tenants::TenantSpec;
 use super::world::World;
@@ -20,15 +21,15 @@ use crate::api::dev::{
 };
 use crate::api::key::{ObjectKey, annotation as annotation_of, refers_to};
 use crate::api::machine::{Machine, MachineAddress};
-use crate::api::names::{CORE_GROUP, annotation, condition, label};
+use crate::api::names::{CORE_GROUP, annotation, condition, finalizer, label};
 use crate::client::{Cache, Mode, Precondition, Writer};
 use crate::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
 use crate::rng::Rng;
 use crate::time::{Clock, Timestamp, from_k8s};
 use crate::workload::Announcement;
 
-const FINALIZER: &str = "devmachine.infrastructure.cluster.x-k8s.io";
-/// All phases are over; upstream skips its delays when it sees this after a restart.
+/// On the Machine, which keeps it when it moves to another management cluster: all phases are over, so the delays are
+/// not waited for again.
 const BOOTSTRAPPED: &str = "machine.inmemory.infrastructure.cluster.x-k8s.io/bootstrapped";
 /// Upstream keeps these on the etcd pod of its fake server; here the DevMachine keeps them, so that
 /// members and leader survive a restart.
@@ -120,7 +121,10 @@ impl DevMachines {
     fn sim_machine(&self, scope: &Scope, spec: &InMemoryMachine) -> SimMachine {
         let uid = scope.dev.metadata.uid.clone().unwrap_or_default();
         let control_plane = is_control_plane(&scope.machine);
-        let delays = Delays::draw(spec, &uid, self.world.rng(), self.world.time_scale());
+        let delays = match is_bootstrapped(&scope.machine) {
+            true => Delays::default(),
+            false => Delays::draw(spec, &uid, self.world.rng(), self.world.time_scale()),
+        };
         let mut boot = Boot::new(self.clock.now(), delays, control_plane);
         boot.hold = held_at(&scope.dev);
         SimMachine {
@@ -139,10 +143,7 @@ impl DevMachines {
     fn desired(&self, scope: &Scope) -> (DevMachine, Outcome) {
         let (mut after, now, generation) =
             ((*scope.dev).clone(), self.clock.now(), scope.dev.metadata.generation);
-        let finalizers = after.metadata.finalizers.get_or_insert_default();
-        if !finalizers.iter().any(|f| f == FINALIZER) {
-            finalizers.push(FINALIZER.to_owned());
-        }
+        hold(&mut after.metadata, finalizer::DEV_MACHINE, finalizer::FORMER_DEV_MACHINE);
         let pause = scope.pause();
         set(&mut after.status.get_or_insert_default().conditions, &pause, generation, now);
         if pause.holds {
@@ -187,9 +188,24 @@ impl DevMachines {
     async fn delete(&self, key: &ObjectKey, dev: &DevMachine) -> Result<Outcome, ReconcileError> {
         self.world.forget_machine(key);
         let mut after = dev.clone();
-        after.metadata.finalizers.get_or_insert_default().retain(|f| f != FINALIZER);
+        release(&mut after.metadata, [finalizer::DEV_MACHINE, finalizer::FORMER_DEV_MACHINE]);
         self.writer.patch(dev, &after, &Precondition::unchanged(dev), Mode::Real).await?;
         Ok(Outcome::Done)
+    }
+
+    /// Notes on the Machine that its host is up.
+    async fn mark(&self, scope: &Scope) -> Result<(), ReconcileError> {
+        let complete = self.look(scope).is_some_and(|seen| seen.boot.complete());
+        if !complete || is_bootstrapped(&scope.machine) || scope.pause().holds {
+            return Ok(());
+        }
+        let mut after = (*scope.machine).clone();
+        after.metadata.annotations.get_or_insert_default().insert(BOOTSTRAPPED.to_owned(), String::new());
+        let same = Precondition { uid: scope.machine.metadata.uid.clone(), resource_version: None };
+        match self.writer.patch(scope.machine.as_ref(), &after, &same, Mode::Real).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Puts the machine into the world as its object's status remembers it; a new one has nothing to
@@ -273,9 +289,6 @@ fn fill(after: &mut DevMachine, scope: &Scope, seen: &Seen) {
 /// What the object must remember for the next process.
 fn notes(seen: &Seen) -> Vec<(String, String)> {
     let mut notes = Vec::new();
-    if seen.boot.complete() {
-        notes.push((BOOTSTRAPPED.to_owned(), String::new()));
-    }
     if let Some(member) = &seen.member {
         notes.push((MEMBER_ID.to_owned(), member.id.to_string()));
         if member.leader_term > 0 {
@@ -286,6 +299,10 @@ fn notes(seen: &Seen) -> Vec<(String, String)> {
         }
     }
     notes
+}
+
+fn is_bootstrapped(machine: &Machine) -> bool {
+    annotation_of(machine, BOOTSTRAPPED).is_some()
 }
 
 fn is_control_plane(machine: &Machine) -> bool {
@@ -402,6 +419,7 @@ impl Controller for DevMachines {
         let Some(scope) = scope else { return Ok(Outcome::Done) };
         let (after, outcome) = self.desired(&scope);
         self.writer.patch(dev.as_ref(), &after, &Precondition::unchanged(dev.as_ref()), Mode::Real).await?;
+        self.mark(&scope).await?;
         Ok(outcome)
     }
 }

@@ -9,6 +9,7 @@ mod cluster;
 mod conditions;
 mod etcd;
 pub mod faults;
+mod finalizers;
 mod kubeadm;
 mod machine;
 mod sim_cluster;

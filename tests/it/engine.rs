@@ -211,6 +211,69 @@ async fn a_dev_machine_boots_phase_by_phase_and_survives_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_machine_that_moved_waited_for_its_host_again() {
+    let clock = paused_clock();
+    let connection = server(&clock).await;
+    let writer = Writer::new(connection.client.clone(), "test");
+    make_cluster(&writer).await;
+    provisioned(&writer).await;
+    make_machine(&writer, "m", "0").await;
+    let running = start(&connection, &clock);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    running.stop().await;
+    let machine: Machine = read(&connection, "m").await;
+    let bootstrapped = "machine.inmemory.infrastructure.cluster.x-k8s.io/bootstrapped";
+    assert!(
+        machine.metadata.annotations.expect("annotations").contains_key(bootstrapped),
+        "not on the Machine"
+    );
+    let dev: DevMachine = read(&connection, "m").await;
+    assert!(!dev.metadata.annotations.clone().unwrap_or_default().contains_key(bootstrapped));
+    assert_eq!(
+        dev.metadata.finalizers,
+        Some(vec!["dockermachine.infrastructure.cluster.x-k8s.io".to_owned()]),
+        "upstream's provider removes no other"
+    );
+
+    // As `clusterctl move` leaves it on the other server: everything but the status, and upstream's provider
+    // keeps none of our annotations on the DevMachine.
+    let other = server(&clock).await;
+    let there = Writer::new(other.client.clone(), "test");
+    make_cluster(&there).await;
+    provisioned(&there).await;
+    make_machine(&there, "m", "0").await;
+    let mark = json!({"metadata": {"annotations": {bootstrapped: ""}}});
+    there.patch_part::<Machine>(&key("m"), Part::Main, &mark, Mode::Real).await.expect("annotated");
+    let running = start(&other, &clock);
+    running.handle.wait_until_idle(STEP).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let up = "Ready APIServerProvisioned EtcdProvisioned NodeProvisioned VMProvisioned Paused:NotPaused";
+    assert_eq!(conditions(&other, "m").await, up);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_of_earlier_versions_was_never_removed() {
+    let clock = paused_clock();
+    let connection = server(&clock).await;
+    let writer = Writer::new(connection.client.clone(), "test");
+    make_cluster(&writer).await;
+    provisioned(&writer).await;
+    make_machine(&writer, "m", "0").await;
+    let body = json!({"metadata": {"finalizers": ["devmachine.infrastructure.cluster.x-k8s.io"]}});
+    writer.patch_part::<DevMachine>(&key("m"), Part::Main, &body, Mode::Real).await.expect("patched");
+    let running = start(&connection, &clock);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let dev: DevMachine = read(&connection, "m").await;
+    let finalizers = dev.metadata.finalizers.unwrap_or_default();
+    assert_eq!(finalizers, ["dockermachine.infrastructure.cluster.x-k8s.io"]);
+    writer.delete::<DevMachine>(&key("m"), &Precondition::default(), Mode::Real).await.expect("deleted");
+    running.handle.wait_until_idle(STEP).await;
+    assert!(get::<DevMachine>(&connection.client, &key("m")).await.expect("an answer").is_none());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_moved_leader_is_remembered() {
     let clock = paused_clock();
     let connection = server(&clock).await;
