@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Resource;
 use super::{config_data, crds, events, scale};
-use crate::api::validation::cause::{Cause, CauseReason};
+use crate::api::validation::cause::Cause;
 use crate::api::validation::naming;
 use crate::apiserver::failure::Failure;
 use crate::apiserver::object::{self, metadata};
@@ -186,7 +186,8 @@ impl Resource {
         match self.strategy {
             Strategy::Secret => config_data::validate_secret(object, old),
             Strategy::ConfigMap => config_data::validate_config_map(object, old),
-            Strategy::Event => validate_event(object),
+            Strategy::Lease => validate_lease(&object["spec"]),
+            Strategy::Event => events::validate(object, old, !self.group.is_empty()),
             Strategy::Definition => crd::check(object, old),
             Strategy::Custom(_) => {
                 self.scale.as_ref().map(|paths| scale::check(paths, object)).unwrap_or_default()
@@ -234,13 +235,39 @@ fn label_namespace(object: &mut Value) {
     object::set(object, "labels", Value::Object(labels));
 }
 
-/// An event lives beside the object it is about.
-fn validate_event(object: &Value) -> Vec<Cause> {
-    let about = object["involvedObject"]["namespace"].as_str().unwrap_or_default();
-    let namespace = object::text(object, "namespace");
-    if about.is_empty() || about == namespace {
-        return Vec::new();
+/// Source: kubernetes `pkg/apis/coordination/validation/validation.go`, v1.35.
+fn validate_lease(spec: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (field, least, detail) in [
+        ("leaseDurationSeconds", 1, "must be greater than 0"),
+        ("leaseTransitions", 0, "must be greater than or equal to 0"),
+    ] {
+        if spec[field].as_i64().is_some_and(|number| number < least) {
+            causes.push(Cause::invalid(format!("spec.{field}"), &spec[field], detail));
+        }
     }
-    let message = format!("Invalid value: \"{about}\": does not match event.namespace");
-    vec![Cause::new(CauseReason::FieldValueInvalid, "involvedObject.namespace", message)]
+    causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_without_a_duration_were_taken() {
+        let complaints =
+            |spec: Value| -> Vec<String> { validate_lease(&spec).iter().map(ToString::to_string).collect() };
+        assert_eq!(
+            complaints(json!({"leaseDurationSeconds": 1, "leaseTransitions": 0})),
+            Vec::<String>::new()
+        );
+        assert_eq!(complaints(json!({})), Vec::<String>::new());
+        assert_eq!(
+            complaints(json!({"leaseDurationSeconds": 0, "leaseTransitions": -1})),
+            [
+                "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+                "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
+            ]
+        );
+    }
 }
