@@ -30,6 +30,8 @@ pub(super) struct MachineDeployments {
 pub(super) struct Facts {
     observed: planned::Observed,
     templates: Templates,
+    /// Something that the plan needs is missing, or it cannot follow the spec.
+    is_blocked: bool,
 }
 
 #[async_trait]
@@ -80,12 +82,12 @@ impl Reconcile for MachineDeployments {
         let owner = ("MachineDeployment", &ObjectKey::of(&deployment));
         let suffix = context.names.parts(owner, &taken, (1, RANDOM_BYTES)).concat();
         let observed = planned::Observed { deployment, sets, missing_templates, suffix };
-        Ok(Some(Facts { observed, templates }))
+        Ok(Some(Facts { observed, templates, is_blocked: false }))
     }
 
     fn plan(&self, facts: Facts, now: Timestamp) -> (Facts, Plan) {
         let plan = planned::plan(&facts.observed, now);
-        (facts, plan)
+        (Facts { is_blocked: !plan.blockers.is_empty(), ..facts }, plan)
     }
 
     async fn report(
@@ -100,7 +102,7 @@ impl Reconcile for MachineDeployments {
         let sets = facts.observed.sets;
         let observed = observe::machine_deployment(&context.caches, &before, sets, &facts.templates);
         let mut status = judged::status(&observed, context.clock.now());
-        if applied.failure.is_none() && judged::is_complete(&observed) {
+        if applied.failure.is_none() && !facts.is_blocked && judged::is_complete(&observed) {
             status.observed_generation = before.metadata.generation;
         }
         let after = MachineDeployment { status: Some(status), ..before.clone() };

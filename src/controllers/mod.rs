@@ -53,6 +53,7 @@ pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
         rng: engine.rng().stream("controllers"),
         names: Names::new(engine.rng().stream("names")),
         unchanged: apply::Unchanged::default(),
+        events: apply::Sent::default(),
     };
     engine.add(Run(cluster::Clusters { context: context.clone() }));
     engine.add(Run(control_plane::ControlPlanes { context: context.clone() }));
@@ -73,6 +74,7 @@ pub struct Context {
     pub rng: Rng,
     pub names: Names,
     pub unchanged: apply::Unchanged,
+    pub events: apply::Sent,
 }
 
 /// The live copies that controllers read. Secrets and ConfigMaps are read past them, by name.

@@ -1,4 +1,4 @@
-//! The shape of every controller's run: begin, observe, plan, apply, report. Owns the order, and what ends a run early;
+//! The shape of every controller's run: begin, observe, plan, apply, report, let go. Owns the order, and what ends a run early;
 //! must not know any kind.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::api::condition::Conditioned;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::client::{Cache, Object};
 use crate::engine::{Controller, Outcome, ReconcileError, Trigger};
-use crate::plan::Plan;
 use crate::plan::begin::{Begin, begin};
+use crate::plan::{Plan, Step};
 use crate::status::conditions::setter;
 use crate::time::Timestamp;
 
@@ -83,11 +83,13 @@ pub(super) struct Ended {
     pub failure: Option<ReconcileError>,
     /// Besides what the plan asks for.
     pub next: Outcome,
+    /// Lets the object go, now that its last status is written.
+    pub release: Option<Step>,
 }
 
 impl Ended {
     pub(super) fn of(applied: Applied) -> Self {
-        Self { failure: applied.failure.map(|failure| failure.error), next: Outcome::Done }
+        Self { failure: applied.failure.map(|failure| failure.error), next: Outcome::Done, release: None }
     }
 
     /// Another run after `delay` at the latest.
@@ -121,16 +123,18 @@ impl<R: Reconcile> Controller for Run<R> {
             return Ok(Outcome::Done);
         }
         let Some(observed) = kind.observe(&object, &cluster).await? else { return Ok(Outcome::Done) };
-        let (judged, plan) = kind.plan(observed, context.clock.now());
+        let (judged, mut plan) = kind.plan(observed, context.clock.now());
+        let release = plan.take_release();
         let about = ObjectRef::of(object.as_ref());
         log_blockers(&about, &plan.blockers);
         kind.announce(&judged).await?;
         let applied = apply::apply(context, &about, &plan.steps).await;
-        if plan.is_last {
-            return applied.into_result().map(|()| Outcome::Done);
-        }
         let ended = kind.report(&object, judged, applied).await?;
-        ended.failure.map_or(Ok(outcome(&plan).and(ended.next)), Err)
+        if let Some(failure) = ended.failure {
+            return Err(failure);
+        }
+        let Some(release) = release.or(ended.release) else { return Ok(outcome(&plan).and(ended.next)) };
+        apply::apply(context, &about, &[release]).await.into_result().map(|()| Outcome::Done)
     }
 
     fn concurrency(&self) -> usize {

@@ -109,18 +109,33 @@ pub async fn open<K: Workers, O: Object>(
     members: Vec<Member<O>>,
 ) -> Result<(K, Vec<Arc<O>>), ReconcileError> {
     let templates: Vec<&Value> = found.bootstrap.iter().chain(&found.infrastructure).collect();
-    let orphans: Vec<Arc<O>> = members.iter().filter_map(Member::orphan).collect();
-    let steps = opening::steps((before, after), cluster, &templates, &orphans);
+    let steps = opening::steps((before, after), cluster, &templates);
     let about = ObjectRef::of(before);
     let applied = apply::apply(context, &about, &steps).await;
     if let Some(gone) = &applied.gone {
         return Err(ReconcileError::failed(format!("{about}: {gone} went away")));
     }
-    let object = applied.latest(&about).unwrap_or_else(|| before.clone());
-    let as_it_is = |member: Member<O>| {
-        let object = member.into_object();
-        applied.latest(&ObjectRef::of(object.as_ref())).map_or(object, Arc::new)
-    };
-    let members = members.into_iter().map(as_it_is).collect();
-    applied.into_result().map(|()| (object, members))
+    let object: K = applied.latest(&about).unwrap_or_else(|| before.clone());
+    applied.into_result()?;
+    let mut mine = Vec::new();
+    for member in members {
+        match member {
+            Member::Controlled(member) => mine.push(member),
+            Member::Orphan(orphan) => mine.extend(adopt(context, &object, orphan.as_ref()).await),
+        }
+    }
+    Ok((object, mine))
+}
+
+/// The orphan as it then is; `None` when it could not be adopted, which an event reports.
+async fn adopt<K: Workers, O: Object>(context: &Context, owner: &K, orphan: &O) -> Option<Arc<O>> {
+    let step = opening::adoption(owner, orphan);
+    let applied = apply::apply(context, &ObjectRef::of(owner), &[step]).await;
+    match &applied.failure {
+        Some(failure) => {
+            tracing::warn!("{}: {}", ObjectRef::of(orphan), failure.error);
+            None
+        }
+        None => applied.latest(&ObjectRef::of(orphan)).map(Arc::new),
+    }
 }

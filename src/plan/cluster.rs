@@ -215,7 +215,7 @@ pub fn milestones(before: &Cluster, after: &Cluster) -> Vec<Step> {
     let provided = after.spec.infrastructure_ref.is_some();
     if provided && reached(old.infrastructure_provisioned, new.infrastructure_provisioned) {
         let why = Why::Reached { what: "the infrastructure is provisioned" };
-        event("InfrastructureReady", format!("Cluster {name} InfrastructureReady is now True"), why);
+        event("InfrastructureReady", format!("Cluster {name} InfrastructureProvisioned is now True"), why);
     }
     if reached(old.control_plane_initialized, new.control_plane_initialized) {
         let why = Why::Reached { what: "the control plane is initialized" };
@@ -255,8 +255,9 @@ fn delete(o: &Observed, plan: &mut Plan) {
                 let name = o.cluster.metadata.name.as_deref().unwrap_or_default();
                 let message = format!("Cluster {name} has been deleted");
                 let about = ObjectRef::of(&o.cluster);
-                plan.step(ownership::remove_finalizer(&o.cluster, finalizer::CLUSTER), Why::Completed);
                 plan.step(Write::Event { about, warning: false, reason: "Deleted", message }, Why::Completed);
+                plan.step(ownership::remove_finalizer(&o.cluster, finalizer::CLUSTER), Why::Completed);
+                plan.is_last = true;
             }
         }
     }
@@ -397,5 +398,22 @@ mod tests {
         check(&o, &["delete-infrastructure"], &["waiting-for-deletion"]);
         o.infrastructure = External::NotFound { kind: "DevCluster".to_owned() };
         check(&o, &["deletion-completed", "deletion-completed"], &[]);
+    }
+
+    #[test]
+    fn the_event_about_the_infrastructure_named_another_condition() {
+        let before = fresh().cluster;
+        let mut after = before.clone();
+        after.status = Some(object(json!({"phase": "Provisioning",
+            "initialization": {"infrastructureProvisioned": true}})));
+        let told: Vec<String> = milestones(&before, &after)
+            .iter()
+            .flat_map(|step| &step.writes)
+            .filter_map(|write| match write {
+                Write::Event { reason, message, .. } => Some(format!("{reason}: {message}")),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(told, ["InfrastructureReady: Cluster c InfrastructureProvisioned is now True"]);
     }
 }

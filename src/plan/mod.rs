@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use evidence::Evidence;
 
-pub use step::{OnFailure, Shown, Step};
+pub use step::{Complaint, OnFailure, Shown, Step};
 pub use write::{WorkloadCall, Write};
 
 /// The next writes for one object, what holds it back, and when to look again if nothing changes.
@@ -46,7 +46,7 @@ pub struct Plan<S = Step> {
     pub recheck: Option<Duration>,
     /// Until this time is over, no change is looked at; the next look is due after it.
     pub hold: Option<Duration>,
-    /// The steps let the object go: when they are done, it has no status to report.
+    /// The last step lets the object go. It is taken after the last status is written, so that watchers see the end.
     pub is_last: bool,
 }
 
@@ -92,6 +92,11 @@ impl<S> Plan<S> {
 }
 
 impl Plan<Step> {
+    /// The step that lets the object go, taken out of the plan; `None` when the object stays.
+    pub fn take_release(&mut self) -> Option<Step> {
+        if self.is_last { self.steps.pop() } else { None }
+    }
+
     pub fn step(&mut self, write: Write, why: impl Rule) {
         self.steps.push(Step::new(write, why));
     }

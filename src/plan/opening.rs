@@ -1,10 +1,10 @@
 //! What comes before the plan of a MachineDeployment or MachineSet: it belongs to its Cluster, so do the templates
-//! that it refers to, and orphans are adopted. Pure; must not know how many Machines are wanted.
+//! that it refers to, and each orphan is adopted. Pure; must not know how many Machines are wanted.
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (the opening of `reconcile`), v1.14.0.
 
 use std::fmt;
-use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::ownership::{add_owner, owner, take_over};
 use super::{Rule, Step, Write, template};
 use crate::api::cluster::Cluster;
-use crate::api::key::{controller_of, label as label_of};
+use crate::api::key::{ObjectRef, controller_of, label as label_of};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
@@ -68,33 +68,40 @@ pub fn followed_set(set: &MachineSet, cluster: &Cluster) -> MachineSet {
     after
 }
 
-/// Makes `after` of `before`, then the Cluster an owner of `templates` (not for an object that goes), then adopts
-/// `orphans`.
+/// Makes `after` of `before`, then the Cluster an owner of `templates` (not for an object that goes).
 #[must_use]
-pub fn steps<K, O>(
-    (before, after): (&K, &K),
-    cluster: &Cluster,
-    templates: &[&Value],
-    orphans: &[Arc<O>],
-) -> Vec<Step>
+pub fn steps<K>((before, after): (&K, &K), cluster: &Cluster, templates: &[&Value]) -> Vec<Step>
 where
     K: Resource<DynamicType = ()> + Serialize,
-    O: Resource<DynamicType = ()>,
 {
-    let name = |meta: &Option<String>| meta.clone().unwrap_or_default();
     let mut steps = Vec::new();
     if let Some(patch) = Write::difference(before, after) {
-        let why = Why::OfCluster { cluster: name(&cluster.metadata.name) };
+        let why = Why::OfCluster { cluster: cluster.metadata.name.clone().unwrap_or_default() };
         steps.push(Step::new(patch.if_unchanged(before.meta()), why));
     }
     if before.meta().deletion_timestamp.is_none() {
         let owned = templates.iter().filter_map(|found| template::own(cluster, found));
         steps.extend(owned.map(|write| Step::new(write, Why::Template)));
     }
-    let owner = format!("{} {}", K::kind(&()), name(&before.meta().name));
-    let adopted = orphans.iter().map(|orphan| take_over(before, orphan.as_ref()));
-    steps.extend(adopted.map(|write| Step::new(write, Why::Orphan { owner: owner.clone() })));
     steps
+}
+
+/// Makes `owner` the controller of `orphan`. One that cannot be adopted holds up nothing else.
+#[must_use]
+pub fn adoption<K, O>(owner: &K, orphan: &O) -> Step
+where
+    K: Resource<DynamicType = ()>,
+    O: Resource<DynamicType = ()>,
+{
+    let name = |meta: &ObjectMeta| meta.name.clone().unwrap_or_default();
+    let what = format!("{} {:?}", O::kind(&()), name(orphan.meta()));
+    let why = Why::Orphan { owner: format!("{} {}", K::kind(&()), name(owner.meta())) };
+    let about = ObjectRef::of(owner);
+    let message = format!("Adopted {what}");
+    let event = Write::Event { about: about.clone(), warning: false, reason: "SuccessfulAdopt", message };
+    let mut step = Step::new(take_over(owner, orphan), why);
+    step.writes.push(event);
+    step.or_complain(about, "FailedAdopt", format!("Failed to adopt {what}"))
 }
 
 #[cfg(test)]
@@ -122,8 +129,8 @@ mod tests {
             "metadata": {"name": "t", "namespace": "ns", "uid": "t", "resourceVersion": "3", "ownerReferences": owners}})
     }
 
-    fn opened(set: &MachineSet, templates: &[&Value], orphans: &[Arc<Machine>]) -> Vec<Step> {
-        steps((set, &followed_set(set, &cluster())), &cluster(), templates, orphans)
+    fn opened(set: &MachineSet, templates: &[&Value]) -> Vec<Step> {
+        steps((set, &followed_set(set, &cluster())), &cluster(), templates)
     }
 
     #[test]
@@ -151,19 +158,16 @@ mod tests {
     }
 
     #[test]
-    fn the_object_comes_first_then_templates_then_orphans_and_each_once() {
+    fn the_object_comes_first_then_templates_and_each_once() {
         let fresh = set(&json!({"name": "s", "namespace": "ns", "uid": "s", "resourceVersion": "1"}));
-        let machine: Machine = of(json!({"metadata": {"name": "m", "namespace": "ns", "uid": "m"}, "spec": {
-            "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}}));
         let unowned = template(&json!([]));
-        let steps = opened(&fresh, &[&unowned], &[Arc::new(machine)]);
+        let steps = opened(&fresh, &[&unowned]);
         let found: Vec<String> = steps.iter().map(ToString::to_string).collect();
         assert_eq!(
             found,
             [
                 "patch MachineSet ns/s: it belongs to Cluster c",
                 "patch XTemplate ns/t: a template moves and goes with its Cluster",
-                "patch Machine ns/m: the selector of MachineSet s matches it and nothing controls it",
             ]
         );
         let Write::Patch { body, .. } = &steps[0].writes[0] else { unreachable!("a patch") };
@@ -171,13 +175,31 @@ mod tests {
         let owned =
             template(&json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c",
             "uid": "c-uid"}]));
-        assert_eq!(opened(&followed_set(&fresh, &cluster()), &[&owned], &[]), []);
+        assert_eq!(opened(&followed_set(&fresh, &cluster()), &[&owned]), []);
     }
 
     #[test]
     fn what_goes_takes_no_template_over() {
         let leaving = json!({"name": "s", "deletionTimestamp": "2026-11-20T10:00:00Z"});
         let leaving = followed_set(&set(&leaving), &cluster());
-        assert_eq!(opened(&leaving, &[&template(&json!([]))], &[]), []);
+        assert_eq!(opened(&leaving, &[&template(&json!([]))]), []);
+    }
+
+    #[test]
+    fn an_adoption_went_without_an_event() {
+        let owner = set(&json!({"name": "s", "namespace": "ns", "uid": "s"}));
+        let machine: Machine = of(json!({"metadata": {"name": "m", "namespace": "ns", "uid": "m"}, "spec": {
+            "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}}));
+        let step = adoption(&owner, &machine);
+        assert_eq!(
+            step.to_string(),
+            "patch Machine ns/m, report SuccessfulAdopt on MachineSet ns/s: the selector of MachineSet s matches it and \
+             nothing controls it"
+        );
+        let complaint = step.on_failure.event.expect("an event");
+        assert_eq!(
+            (complaint.reason, complaint.tried.as_str()),
+            ("FailedAdopt", "Failed to adopt Machine \"m\"")
+        );
     }
 }

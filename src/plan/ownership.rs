@@ -92,10 +92,12 @@ pub fn has_finalizer<K: Resource>(object: &K, finalizer: &str) -> bool {
 pub fn add_finalizer<K: Resource<DynamicType = ()>>(object: &K, finalizer: &str) -> Write {
     let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
     finalizers.push(finalizer.to_owned());
-    finalizers_patch(object, &finalizers)
+    finalizers_patch(object, &finalizers).if_unchanged(object.meta())
 }
 
-/// The patch that takes a finalizer away; the last one lets the object go.
+/// The patch that takes a finalizer away; the last one lets the object go. Not guarded by a version, for the status is
+/// written just before: an object that is being deleted takes no new finalizers, so that no entry of others is lost, and
+/// one that is gone cannot come back.
 #[must_use]
 pub fn remove_finalizer<K: Resource<DynamicType = ()>>(object: &K, finalizer: &str) -> Write {
     let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
@@ -106,7 +108,7 @@ pub fn remove_finalizer<K: Resource<DynamicType = ()>>(object: &K, finalizer: &s
 fn finalizers_patch<K: Resource<DynamicType = ()>>(object: &K, finalizers: &[String]) -> Write {
     let value = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
     let body = json!({"metadata": {"finalizers": value}});
-    Write::Patch { object: ObjectRef::of(object), body }.if_unchanged(object.meta())
+    Write::Patch { object: ObjectRef::of(object), body }
 }
 
 #[cfg(test)]

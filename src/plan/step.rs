@@ -27,10 +27,18 @@ pub struct OnFailure {
     pub is_independent: bool,
     /// What the step created is deleted again.
     pub is_undone: bool,
-    /// A warning event about the object with this reason; its message is the error.
-    pub event: Option<(ObjectRef, &'static str)>,
+    pub event: Option<Complaint>,
     /// Where the status of the planned object shows the failure.
     pub shown: Option<Shown>,
+}
+
+/// A warning event about a failure. Its message is what was tried, and the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    pub about: ObjectRef,
+    pub reason: &'static str,
+    /// Such as `Failed to create MachineSet ns/x`.
+    pub tried: String,
 }
 
 /// A failure that a status shows.
@@ -63,6 +71,13 @@ impl Step {
         step.writes.extend(writes);
         step.is_bookkeeping = step.writes.iter().all(Write::is_of_metadata);
         Some(step)
+    }
+
+    /// The same, with an event when it fails.
+    #[must_use]
+    pub fn or_complain(mut self, about: ObjectRef, reason: &'static str, tried: String) -> Self {
+        self.on_failure.event = Some(Complaint { about, reason, tried });
+        self
     }
 
     /// Does one of its writes create or delete a Machine?

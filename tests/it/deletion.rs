@@ -77,7 +77,7 @@ impl Timeline {
         let mut events: Vec<Event> = sim.list().await;
         events.retain(|event| event.involved_object.name.as_deref() == Some(&self.name));
         // Names are drawn by chance; the reason orders what was told in the same moment.
-        events.sort_by_key(|event| (event.event_time.as_ref().map(|time| time.0), event.reason.clone()));
+        events.sort_by_key(|event| (event.last_timestamp.as_ref().map(|time| time.0), event.reason.clone()));
         let mut told = Vec::new();
         for event in events {
             let text = |part: &Option<String>| part.clone().unwrap_or_default();

@@ -14,8 +14,11 @@ use capstan::api::machine_deployment::MachineDeployment;
 use capstan::api::machine_set::MachineSet;
 use capstan::client::Object;
 use capstan::workload::Workload as _;
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, WatchEvent, WatchParams};
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use super::simulation::{Sim, manifest, settled, worker_names};
 
@@ -88,6 +91,61 @@ async fn a_manifest_comes_up_scales_and_goes() {
     assert!(sim.list::<KubeadmControlPlane>().await.is_empty());
     assert!(sim.list::<MachineDeployment>().await.is_empty());
     assert!(sim.list::<DevCluster>().await.is_empty());
+}
+
+/// What a watch sees of `count` objects of the kind when they go: `Deleting`, and of Machines their bootstrap.
+async fn ends_of<K: Object + Conditioned>(sim: &Sim, count: usize) -> JoinHandle<Vec<String>> {
+    let api: Api<K> = Api::all(sim.connection.client.clone());
+    let watch = api.watch(&WatchParams::default(), "0").await.expect("a watch").boxed();
+    let ends = watch.filter_map(async |event| {
+        let WatchEvent::Deleted(object) = event.expect("an event") else { return None };
+        let said =
+            |type_: &str| find(object.conditions(), type_).map(|c| format!("{} {}", c.reason, c.message));
+        let parts = [said("Deleting"), said("BootstrapConfigReady")];
+        Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" | "))
+    });
+    tokio::spawn(ends.take(count).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_went_without_a_last_status() {
+    let sim = Sim::start(11).await;
+    sim.create(manifest(1, 1)).await;
+    sim.until("1 + 1 machines up", 180, async |s| settled(s, 1, 1, "v1.34.1").await).await;
+    let machines = ends_of::<Machine>(&sim, 2).await;
+    let others = [
+        ends_of::<MachineSet>(&sim, 1).await,
+        ends_of::<MachineDeployment>(&sim, 1).await,
+        ends_of::<KubeadmControlPlane>(&sim, 1).await,
+        ends_of::<Cluster>(&sim, 1).await,
+    ];
+    sim.delete::<Cluster>("harbor").await;
+    sim.until("the Cluster gone", 180, async |s| gone(s).await).await;
+    let end = "DeletionCompleted Deletion completed | ObjectDeleted KubeadmConfig has been deleted";
+    assert_eq!(machines.await.expect("the watch"), [end, end]);
+    for watch in others {
+        let seen = watch.await.expect("the watch").remove(0);
+        assert!(seen.ends_with("Deletion completed"), "{seen}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_generation_was_observed_although_a_template_was_missing() {
+    let sim = Sim::start(12).await;
+    sim.create(manifest(1, 1)).await;
+    sim.until("1 + 1 machines up", 180, async |s| settled(s, 1, 1, "v1.34.1").await).await;
+    let observed = async |s: &Sim| {
+        let deployment: MachineDeployment = s.get("harbor-md-0").await.expect("a MachineDeployment");
+        let status = deployment.status.unwrap_or_default();
+        status.observed_generation == deployment.metadata.generation
+    };
+    let template =
+        |name: &str| json!({"spec": {"template": {"spec": {"infrastructureRef": {"name": name}}}}});
+    sim.patch::<MachineDeployment>("harbor-md-0", template("not-there")).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!observed(&sim).await, "a client that waits for the generation was told that it is carried out");
+    sim.patch::<MachineDeployment>("harbor-md-0", template("harbor-md-0")).await;
+    sim.until("the generation observed", 60, observed).await;
 }
 
 #[tokio::test(start_paused = true)]

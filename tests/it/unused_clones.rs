@@ -116,6 +116,7 @@ fn blind(sim: &Sim) -> Context {
         rng: Rng::seeded(1),
         names: Names::new(Rng::seeded(1)),
         unchanged: Default::default(),
+        events: Default::default(),
     }
 }
 

@@ -5,6 +5,7 @@ mod event;
 mod fields;
 mod workload;
 
+pub use event::Sent;
 pub use fields::Unchanged;
 
 use serde::de::DeserializeOwned;
@@ -96,8 +97,9 @@ pub async fn apply(context: &Context, about: &ObjectRef, steps: &[Step]) -> Appl
                 applied.gone = Some(gone);
             }
             Err(error) => {
-                if let Some((about, reason)) = &step.on_failure.event {
-                    event::send(context, about, true, reason, &error.to_string()).await;
+                if let Some(complaint) = &step.on_failure.event {
+                    let message = format!("{}: {error}", complaint.tried);
+                    event::send(context, &complaint.about, true, complaint.reason, &message).await;
                 }
                 failures.push(Failure { shown: step.on_failure.shown, error });
             }

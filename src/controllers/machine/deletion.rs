@@ -18,11 +18,11 @@ const TURNS_MAX: usize = 6;
 impl Machines {
     /// Goes on with the deletion as far as one run can. What it learned and did stands in `observed`.
     pub(super) async fn leave(&self, observed: &mut Observed) -> Ended {
-        let mut left = Ended { next: Outcome::Done, failure: None };
+        let mut left = Ended { next: Outcome::Done, failure: None, release: None };
         for _ in 0..TURNS_MAX {
             let before = course(observed, self.context.clock.now());
             left = self.turn(observed).await;
-            if left.failure.is_some() {
+            if left.failure.is_some() || left.release.is_some() {
                 break;
             }
             let after = course(observed, self.context.clock.now());
@@ -38,7 +38,8 @@ impl Machines {
 
     /// One plan, performed.
     async fn turn(&self, observed: &mut Observed) -> Ended {
-        let plan = planned::leave(observed, self.context.clock.now());
+        let mut plan = planned::leave(observed, self.context.clock.now());
+        let release = plan.take_release();
         let about = ObjectRef::of(&observed.machine);
         log_blockers(&about, &plan.blockers);
         let stage = course(observed, self.context.clock.now()).stage;
@@ -51,7 +52,7 @@ impl Machines {
             Some(failure) => Some(self.note(&about, observed, failure).await),
             None => planned::error(&stage).map(ReconcileError::failed),
         };
-        Ended { next: outcome(&plan), failure }
+        Ended { next: outcome(&plan), failure, release }
     }
 
     /// Remembers what failed and complains about it.

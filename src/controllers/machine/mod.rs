@@ -83,7 +83,7 @@ impl Reconcile for Machines {
         let mut ended = Ended::of(applied);
         if observed.is_deleting() {
             let left = self.leave(&mut observed).await;
-            ended = Ended { failure: ended.failure.or(left.failure), next: left.next };
+            ended = Ended { failure: ended.failure.or(left.failure), ..left };
         }
         let before = observed.machine.clone();
         let mut status = judged::status(&observed, self.context.clock.now());

@@ -10,7 +10,7 @@ use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::{annotation, finalizer, manager};
 use crate::plan::keys::KeyCall;
 use crate::plan::ownership::{owner, remove_finalizer, take_over};
-use crate::plan::{OnFailure, Step, Write, field_owners, template};
+use crate::plan::{Complaint, OnFailure, Step, Write, field_owners, template};
 
 /// The step that does `act`.
 pub fn step(observed: &Observed, act: &Act, why: Why) -> Step {
@@ -29,22 +29,35 @@ pub fn step(observed: &Observed, act: &Act, why: Why) -> Step {
             // A deletion goes on with the other Machines when one cannot be deleted.
             is_independent: observed.is_deleting(),
             is_undone: matches!(act, Act::CreateMachine(_)),
-            event: failure_event(observed, act)
-                .map(|reason| (ObjectRef::of(&observed.control_plane), reason)),
+            event: complaint(observed, act),
             shown: None,
         },
     }
 }
 
 /// Upstream's events for failed steps.
-fn failure_event(observed: &Observed, act: &Act) -> Option<&'static str> {
-    match act {
-        Act::CreateMachine(new) if new.joins => Some("FailedScaleUp"),
-        Act::CreateMachine(_) => Some("FailedInitialization"),
-        Act::DeleteMachine { .. } if observed.is_deleting() => Some("FailedDelete"),
-        Act::DeleteMachine { .. } => Some("FailedScaleDown"),
-        _ => None,
-    }
+fn complaint(observed: &Observed, act: &Act) -> Option<Complaint> {
+    let cluster = ObjectKey::of(&observed.cluster);
+    let (reason, tried) = match act {
+        Act::CreateMachine(new) if new.joins => (
+            "FailedScaleUp",
+            format!("Failed to create additional control plane Machine for cluster {cluster}"),
+        ),
+        Act::CreateMachine(_) => (
+            "FailedInitialization",
+            format!("Failed to create initial control plane Machine for cluster {cluster} control plane"),
+        ),
+        Act::DeleteMachine { .. } if observed.is_deleting() => (
+            "FailedDelete",
+            format!("Failed to delete control plane Machines for cluster {cluster} control plane"),
+        ),
+        Act::DeleteMachine { machine } => (
+            "FailedScaleDown",
+            format!("Failed to delete control plane Machine {machine} for cluster {cluster} control plane"),
+        ),
+        _ => return None,
+    };
+    Some(Complaint { about: ObjectRef::of(&observed.control_plane), reason, tried })
 }
 
 /// In their order; none for what is not there (any more).

@@ -1,9 +1,11 @@
 //! What must hold before a Machine is added or removed. Must not add or remove any.
 //! Source: KCP-PF; `preflight.go` (`preflightChecks`), v1.14.0.
 
-use super::{Blocked, Flow, Observed, Pending, setup};
+use super::{Blocked, Flow, Observed, Pending, Why, setup};
 use crate::api::condition;
+use crate::api::key::ObjectRef;
 use crate::api::names::annotation;
+use crate::plan::Write;
 use crate::plan::evidence::{Evidence, Subject};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::ETCD_MEMBER;
@@ -38,11 +40,36 @@ pub fn require(p: &mut Pending, intent: Intent<'_>) -> Flow {
     if result.blockers.is_empty() {
         return Flow::Continue(());
     }
+    if let Some(event) = unhealthy_event(&p.observed, &result.blockers) {
+        p.plan.step(event, Why::Unwell);
+    }
     for blocked in result.blockers {
         p.plan.block(blocked);
     }
     p.plan.recheck_within(setup::preflight_retry(p.findings.machine_deleting));
     Flow::Break(())
+}
+
+/// What an operator looks for when a control plane stands still; none while it waits for something else than health.
+fn unhealthy_event(observed: &Observed, blockers: &[Blocked]) -> Option<Write> {
+    let is_unhealthy =
+        |b: &Blocked| matches!(b, Blocked::MachineUnhealthy { .. } | Blocked::AddWouldBreak { .. });
+    let mut failures: Vec<String> = Vec::new();
+    for blocked in blockers.iter().filter(|blocked| is_unhealthy(blocked)) {
+        let text = blocked.to_string();
+        if !failures.contains(&text) {
+            failures.push(text);
+        }
+    }
+    let failures = match failures.as_slice() {
+        [] => return None,
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    };
+    let message =
+        format!("Waiting for control plane to pass preflight checks to continue reconciliation: {failures}");
+    let about = ObjectRef::of(&observed.control_plane);
+    Some(Write::Event { about, warning: true, reason: "ControlPlaneUnhealthy", message })
 }
 
 /// The checks in upstream's order. The first three exclude all others. `fresh` holds the control

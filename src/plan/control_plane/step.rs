@@ -140,6 +140,7 @@ pub enum Why {
     HealthyAgain,
     RemediationStale,
     ReplacementMade,
+    Unwell,
 }
 
 impl Rule for Why {
@@ -171,6 +172,7 @@ impl Rule for Why {
             Self::HealthyAgain => "healthy-again",
             Self::RemediationStale => "remediation-stale",
             Self::ReplacementMade => "replacement-made",
+            Self::Unwell => "control-plane-unhealthy",
         }
     }
 }
@@ -207,6 +209,7 @@ impl fmt::Display for Why {
             Self::HealthyAgain => f.write_str("its health check succeeds again"),
             Self::RemediationStale => f.write_str("a Machine was made since that remediation began"),
             Self::ReplacementMade => f.write_str("the replacement exists"),
+            Self::Unwell => f.write_str("Machines of the control plane are not well"),
         }
     }
 }

@@ -140,5 +140,6 @@ fn delete_node(o: &Observed, now: Timestamp, plan: &mut Plan) {
 fn complete(o: &Observed, plan: &mut Plan) {
     if ownership::has_finalizer(&o.machine, finalizer::MACHINE) {
         plan.step(ownership::remove_finalizer(&o.machine, finalizer::MACHINE), Why::Completed);
+        plan.is_last = true;
     }
 }

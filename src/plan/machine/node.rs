@@ -34,7 +34,12 @@ pub(super) fn rules(o: &Observed, plan: &mut Plan) {
             Some(node) => Why::NodeVanished { name: node.name.clone() },
             None => Why::WaitingForNode { id: id.to_owned() },
         }),
-        NodeReading::Failed(error) => plan.block(external::Why::Unreadable { error: error.clone() }),
+        NodeReading::Failed(error) => {
+            let about = ObjectRef::of(&o.machine);
+            let (reason, message) = ("Failed to retrieve Node by ProviderID", error.clone());
+            plan.step(Write::Event { about, warning: true, reason, message }, Why::Report);
+            plan.block(external::Why::Unreadable { error: error.clone() });
+        }
         NodeReading::NotConnected | NodeReading::NotAsked => {}
     }
 }
@@ -53,8 +58,14 @@ fn met(o: &Observed, node: &Node, first: bool, plan: &mut Plan) {
         );
     }
     if let Some(body) = metadata_patch(o, node) {
-        let call = WorkloadCall::PatchNode { node: name, body };
+        let becomes_interruptible =
+            body["metadata"]["labels"].get(INTERRUPTIBLE).is_some_and(|v| !v.is_null());
+        let call = WorkloadCall::PatchNode { node: name.clone(), body };
         plan.step(Write::Workload { cluster: cluster_key(o), call }, Why::NodeMetadata);
+        if becomes_interruptible {
+            let (about, reason) = (ObjectRef::of(&o.machine), "SuccessfulSetInterruptibleNodeLabel");
+            plan.step(Write::Event { about, warning: false, reason, message: name }, Why::NodeMetadata);
+        }
     }
 }
 

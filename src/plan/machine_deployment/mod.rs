@@ -170,6 +170,15 @@ impl Share {
         self.note(note);
     }
 
+    /// A MachineSet whose template the deployment has again gets a new revision.
+    fn note_return(&mut self) {
+        let Some(live) = &self.live else { return };
+        let (before, after) = (annotation(live.as_ref(), names::annotation::REVISION), &self.desired);
+        if before != annotation(after, names::annotation::REVISION) {
+            self.note("this is now the current MachineSet".to_owned());
+        }
+    }
+
     fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -200,7 +209,10 @@ impl Rollout {
             .collect();
         let current = match &identified.current {
             Some(set) => {
-                Some(Share::of(Some(set.clone()), desired::current_set(deployment, set, &identified.old)))
+                let after = desired::current_set(deployment, set, &identified.old);
+                let mut share = Share::of(Some(set.clone()), after);
+                share.note_return();
+                Some(share)
             }
             None if paused => None,
             None if !observed.missing_templates.is_empty() => {
@@ -246,13 +258,15 @@ fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, 
     let mut after = share.desired.clone();
     after.spec.replicas = Some(share.replicas());
     let about = ObjectRef::of(&observed.deployment);
-    let event = |reason, message| Write::Event { about, warning: false, reason, message };
+    let event = |reason, message| Write::Event { about: about.clone(), warning: false, reason, message };
+    let key = ObjectKey::of(&after);
     let Some(live) = &share.live else {
-        let why = create_reason.unwrap_or("no MachineSet matches the template").to_owned();
-        let message =
-            format!("Created MachineSet {} with {} replicas", ObjectKey::of(&after), share.replicas());
-        plan.step(field_owners::create(&after, manager::MACHINE_DEPLOYMENT), Why::NewSet(why.clone()));
-        plan.step(event("SuccessfulCreate", message), Why::NewSet(why));
+        let why = Why::NewSet(create_reason.unwrap_or("no MachineSet matches the template").to_owned());
+        let step = Step::new(field_owners::create(&after, manager::MACHINE_DEPLOYMENT), why.clone());
+        let tried = format!("Failed to create MachineSet {key}");
+        plan.steps.push(step.or_complain(about.clone(), "FailedCreate", tried));
+        let message = format!("Created MachineSet {key} with {} replicas", share.replicas());
+        plan.step(event("SuccessfulCreate", message), why);
         return;
     };
     if live.metadata.deletion_timestamp.is_some() {
@@ -263,24 +277,28 @@ fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, 
     if is_paused {
         after.spec.replicas = live.spec.replicas;
     }
-    let mut writes = field_owners::keep(live.as_ref(), &after, manager::MACHINE_DEPLOYMENT);
-    if !is_scaled || is_paused {
-        plan.steps.extend(Step::of(std::mem::take(&mut writes), Why::Propagation));
-    }
-    if !is_scaled {
-        return;
-    }
-    if is_paused {
-        // As upstream, which scales by a patch while paused.
-        let body = json!({ "spec": { "replicas": share.replicas() } });
-        writes.push(Write::Patch { object: ObjectRef::of(live.as_ref()), body });
-    }
+    let writes = field_owners::keep(live.as_ref(), &after, manager::MACHINE_DEPLOYMENT);
+    let follows_only = !is_scaled || is_paused;
     let because = Why::Replicas(share.notes.join(", "));
-    let direction = if share.replicas() < share.spec { "down" } else { "up" };
-    let message =
-        format!("Scaled {direction} MachineSet {}: {} -> {}", share.name(), share.spec, share.replicas());
-    plan.steps.extend(Step::of(writes, because.clone()));
-    plan.step(event("SuccessfulScale", message), because);
+    let why = if follows_only { Why::Propagation } else { because.clone() };
+    let failed_update = |step: Step| {
+        step.or_complain(about.clone(), "FailedUpdate", format!("Failed to update MachineSet {key}"))
+    };
+    plan.steps.extend(Step::of(writes, why).map(failed_update));
+    let (from, to) = (share.spec, share.replicas());
+    if is_scaled && is_paused {
+        // As upstream, which scales by a patch while paused.
+        let object = ObjectRef::of(live.as_ref());
+        let step =
+            Step::new(Write::Patch { object, body: json!({ "spec": { "replicas": to } }) }, because.clone());
+        let tried = format!("Failed to scale MachineSet {key}");
+        plan.steps.push(step.or_complain(about.clone(), "FailedScale", tried));
+        plan.step(event("SuccessfulScale", format!("Scaled MachineSet {key}: {from} -> {to}")), because);
+    } else if is_scaled {
+        let direction = if to < from { "down" } else { "up" };
+        let message = format!("Scaled {direction} MachineSet {}: {from} -> {to}", share.name());
+        plan.step(event("SuccessfulScale", message), because);
+    }
 }
 
 /// MD-14: empty old MachineSets go once the rollout is complete.
@@ -303,9 +321,11 @@ fn clean_up(observed: &Observed, rollout: &Rollout, plan: &mut Plan) {
             && live.metadata.deletion_timestamp.is_none()
             && observed_generation >= live.metadata.generation
         {
-            plan.step(Write::Delete { object: ObjectRef::of(live.as_ref()) }, Why::RolledOut);
-            let message = format!("Deleted MachineSet {:?}", share.name());
             let about = ObjectRef::of(deployment);
+            let step = Step::new(Write::Delete { object: ObjectRef::of(live.as_ref()) }, Why::RolledOut);
+            let tried = format!("Failed to delete MachineSet {:?}", share.name());
+            plan.steps.push(step.or_complain(about.clone(), "FailedDelete", tried));
+            let message = format!("Deleted MachineSet {:?}", share.name());
             plan.step(
                 Write::Event { about, warning: false, reason: "SuccessfulDelete", message },
                 Why::RolledOut,

@@ -14,11 +14,11 @@ use crate::time::{parse_rfc3339, to_k8s};
 use chrono::Duration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
 }
 
-fn deployment(replicas: i32, surge: i32, unavailable: i32, version: &str) -> MachineDeployment {
+pub(super) fn deployment(replicas: i32, surge: i32, unavailable: i32, version: &str) -> MachineDeployment {
     let mut md = MachineDeployment::default();
     md.metadata.name = Some("md".into());
     md.metadata.namespace = Some("ns".into());
@@ -267,6 +267,65 @@ fn a_paused_deployment_scales_and_does_not_roll() {
     assert_eq!(world.sets[0].spec.template.spec.version.as_deref(), Some("v1.35.4"));
 }
 
+/// What the plan tells people.
+fn events(plan: &Plan) -> Vec<String> {
+    let events = plan.steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
+        Write::Event { reason, message, .. } => Some(format!("{reason}: {message}")),
+        _ => None,
+    });
+    events.collect()
+}
+
+#[test]
+fn scaling_while_paused_was_reported_like_a_rollout() {
+    let mut world = World::new(deployment(3, 1, 0, "v1.35.4"));
+    world.settle();
+    world.deployment.spec.paused = Some(true);
+    world.deployment.spec.replicas = Some(4);
+    let paused = plan(&world.observed(), world.now);
+    assert_eq!(events(&paused), ["SuccessfulScale: Scaled MachineSet ns/md-aaaa0: 3 -> 4"]);
+    let complaints: Vec<_> = paused.steps.iter().filter_map(|s| s.on_failure.event.as_ref()).collect();
+    let last = complaints.last().expect("a complaint");
+    assert_eq!((last.reason, last.tried.as_str()), ("FailedScale", "Failed to scale MachineSet ns/md-aaaa0"));
+}
+
+#[test]
+fn a_write_that_failed_was_not_reported() {
+    let complaints = |world: &World| -> Vec<String> {
+        let plan = plan(&world.observed(), world.now);
+        let complaints = plan.steps.iter().filter_map(|step| step.on_failure.event.as_ref());
+        complaints.map(|c| format!("{} {}", c.reason, c.tried)).collect()
+    };
+    let mut world = World::new(deployment(2, 1, 0, "v1.35.4"));
+    assert_eq!(complaints(&world), ["FailedCreate Failed to create MachineSet ns/md-aaaa0"]);
+    world.settle();
+    world.deployment.spec.replicas = Some(3);
+    assert_eq!(complaints(&world), ["FailedUpdate Failed to update MachineSet ns/md-aaaa0"]);
+    world.deployment.spec.template.spec.version = Some("v1.36.2".into());
+    for _ in 0..60 {
+        let found = complaints(&world);
+        if found.iter().any(|c| c.starts_with("FailedDelete")) {
+            assert_eq!(found, ["FailedDelete Failed to delete MachineSet \"md-aaaa0\""]);
+            return;
+        }
+        world.step();
+        world.machines_follow();
+    }
+    panic!("the old MachineSet stays");
+}
+
+#[test]
+fn a_machine_set_that_is_current_again_was_scaled_without_saying_so() {
+    let mut world = World::new(deployment(4, 0, 2, "v1.35.4"));
+    world.settle();
+    world.deployment.spec.template.spec.version = Some("v1.36.2".into());
+    world.step();
+    world.machines_follow();
+    world.deployment.spec.template.spec.version = Some("v1.35.4".into());
+    let said = world.settle();
+    assert!(said.contains("apply MachineSet ns/md-aaaa0: this is now the current MachineSet, "), "{said}");
+}
+
 #[test]
 fn missing_templates_block_with_a_reason() {
     let mut observed = World::new(deployment(3, 1, 0, "v1.35.4")).observed();
@@ -274,6 +333,16 @@ fn missing_templates_block_with_a_reason() {
     let plan = plan(&observed, now());
     assert!(plan.steps.is_empty());
     assert_eq!(plan.blockers[0].reason.rule, "templates-missing");
+}
+
+#[test]
+fn an_unknown_strategy_stops_the_plan() {
+    let mut observed = World::new(deployment(3, 1, 0, "v1.35.4")).observed();
+    observed.deployment.spec.rollout.get_or_insert_default().strategy =
+        Some(DeploymentStrategy { type_: "Recreate".into(), rolling_update: None });
+    let plan = plan(&observed, now());
+    assert_eq!(plan.steps, []);
+    assert_eq!(plan.blockers[0].to_string(), "unexpected deployment strategy type: Recreate");
 }
 
 #[test]

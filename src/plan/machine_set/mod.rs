@@ -163,7 +163,8 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
 /// Every Machine goes, and when none is left, the MachineSet.
 fn leave(observed: &Observed, plan: &mut Plan) {
     for machine in observed.machines.iter().filter(|m| m.metadata.deletion_timestamp.is_none()) {
-        delete(observed, machine, Why::Deleting, plan);
+        // Without an event: upstream reports deletions only of a MachineSet that stays.
+        plan.step(Write::Delete { object: ObjectRef::of(machine.as_ref()) }, Why::Deleting);
     }
     if observed.machines.is_empty() {
         let release = ownership::remove_finalizer(&observed.set, names::finalizer::MACHINE_SET);

@@ -170,8 +170,12 @@ fn template_changes_reach_existing_machines() {
 fn a_deleted_set_deletes_its_machines() {
     let mut given = observed(1, vec![machine("a", 1)]);
     given.set.metadata.deletion_timestamp = Some(to_k8s(now()));
-    assert_eq!(writes(&plan(&given, now())), ["delete Machine ns/a"]);
-    assert!(!plan(&given, now()).is_last);
+    let leaving = plan(&given, now());
+    assert_eq!(writes(&leaving), ["delete Machine ns/a"]);
+    assert!(!leaving.is_last);
+    let told =
+        leaving.steps.iter().flat_map(|s| &s.writes).filter(|w| matches!(w, Write::Event { .. })).count();
+    assert_eq!(told, 0, "a MachineSet that goes reported SuccessfulDelete for each Machine");
     given.machines.clear();
     given.set.metadata.finalizers = Some(vec![names::finalizer::MACHINE_SET.to_owned()]);
     let last = plan(&given, now());

@@ -1,6 +1,7 @@
 //! Rules one by one, and whole lives of a control plane played in a small world without a runtime.
 
 mod lowering;
+mod members;
 mod rules;
 mod sequences;
 mod world;

@@ -13,7 +13,7 @@ use crate::status::etcd::{Change, Membership};
 use crate::time::parse_rfc3339;
 
 /// Steps and blockers of a plan, as text and as rule names.
-fn check(observed: &Observed, steps: &[&str], blockers: &[&str]) {
+pub(super) fn check(observed: &Observed, steps: &[&str], blockers: &[&str]) {
     let plan = plan(observed, fixtures::now());
     let acts: Vec<String> = plan.steps.iter().filter_map(|s| s.title.clone()).collect();
     assert_eq!(acts, steps, "blockers: {:?}", plan.blockers);
@@ -29,7 +29,7 @@ fn mark(write: &Write) -> Option<crate::api::condition::Condition> {
     }
 }
 
-fn condition(machine: &mut OwnedMachine, type_: &str, status: &str, reason: &str) {
+pub(super) fn condition(machine: &mut OwnedMachine, type_: &str, status: &str, reason: &str) {
     let list = &mut machine.machine.status.as_mut().unwrap().conditions;
     list.retain(|c| c.type_ != type_);
     let mut new: crate::api::condition::Condition = of(fixtures::condition(type_, status));
@@ -38,7 +38,7 @@ fn condition(machine: &mut OwnedMachine, type_: &str, status: &str, reason: &str
 }
 
 /// The pods of this Machine's Node are gone.
-fn break_pods(observed: &mut Observed, machine: &str) {
+pub(super) fn break_pods(observed: &mut Observed, machine: &str) {
     let Workload::Reached(facts) = &mut observed.workload else { unreachable!("fixtures reach it") };
     facts
         .pods
@@ -208,6 +208,33 @@ fn preflight_wants_every_machine_healthy() {
 }
 
 #[test]
+fn a_control_plane_stood_still_without_an_event() {
+    let told = |o: &Observed| -> Vec<String> {
+        let plan = plan(o, fixtures::now());
+        let events = plan.steps.iter().flat_map(|step| &step.writes).filter_map(|write| match write {
+            Write::Event { about, warning: true, reason, message } => Some((about, reason, message)),
+            _ => None,
+        });
+        events.map(|(about, reason, message)| format!("{} {reason} {message}", about.gvk.kind)).collect()
+    };
+    let mut o = fixtures::three();
+    o.control_plane.spec.replicas = Some(5);
+    assert_eq!(told(&o), Vec::<String>::new(), "all is well");
+    break_pods(&mut o, "m2");
+    let begin = "KubeadmControlPlane ControlPlaneUnhealthy Waiting for control plane to pass preflight checks to \
+                 continue reconciliation: [Machine m2 reports APIServerPodHealthy condition is false (Pod does not \
+                 exist), Machine m2 reports ControllerManagerPodHealthy condition is false (Pod does not exist), ";
+    let events = told(&o);
+    assert!(events.len() == 1 && events[0].starts_with(begin), "{events:?}");
+    o.control_plane.spec.replicas = Some(3);
+    assert_eq!(told(&o), Vec::<String>::new(), "nothing is due");
+    let mut o = fixtures::three();
+    o.control_plane.spec.replicas = Some(5);
+    o.certificates = Certificates::Found(vec![Purpose::Ca]);
+    assert_eq!(told(&o), Vec::<String>::new(), "it waits for something else than health");
+}
+
+#[test]
 fn preflight_knows_nodes_certificates_and_topology() {
     let mut o = fixtures::three();
     o.control_plane.spec.replicas = Some(5);
@@ -251,91 +278,12 @@ fn a_replacement_is_held_without_a_word_while_members_are_unknown() {
 }
 
 #[test]
-fn a_deleting_machine_stops_everything_after_its_hook() {
-    let deleting = |reason: &str| {
-        let mut o = fixtures::three();
-        o.control_plane.spec.replicas = Some(5);
-        let m = &mut o.machines[1];
-        m.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(fixtures::now()));
-        condition(m, "Deleting", "True", reason);
-        o
-    };
-    check(&deleting("DrainingNode"), &[], &["machine-draining"]);
-    check(&deleting("WaitingForPreTerminateHook"), &["remove etcd member node-m2", "let Machine m2 go"], &[]);
-    let mut o = deleting("WaitingForPreTerminateHook");
-    let annotations = o.machines[1].machine.metadata.annotations.as_mut().unwrap();
-    annotations.insert(format!("{}/other", annotation::PRE_TERMINATE_HOOK_PREFIX), String::new());
-    check(&o, &[], &["other-pre-terminate-hooks"]);
-    let annotations = o.machines[1].machine.metadata.annotations.as_mut().unwrap();
-    annotations.remove(annotation::KCP_CLEANUP_HOOK);
-    check(&o, &[], &["machine-deleting"]);
-
-    let mut o = deleting("WaitingForPreTerminateHook");
-    break_pods(&mut o, "m1");
-    break_pods(&mut o, "m3");
-    check(&o, &[], &["components-would-break"]);
-    let mut o = deleting("WaitingForPreTerminateHook");
-    for m in &mut o.machines {
-        m.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(fixtures::now()));
-        condition(m, "Deleting", "True", "WaitingForPreTerminateHook");
-    }
-    assert_eq!(o.membership(), &Membership::NoNodes, "nobody stays who could be asked");
-    check(&o, &[], &["components-would-break"]);
-    let mut o = deleting("WaitingForPreTerminateHook");
-    if let Workload::Reached(facts) = &mut o.workload
-        && let Membership::Known(members) = &mut facts.etcd
-    {
-        members.list[0].alarms.push("NOSPACE".into());
-    }
-    check(&o, &[], &["quorum-would-break"]);
-    let mut o = deleting("WaitingForPreTerminateHook");
-    if let Workload::Reached(facts) = &mut o.workload
-        && let Membership::Known(members) = &mut facts.etcd
-    {
-        members.leader = Some(2);
-    }
-    check(
-        &o,
-        &["move etcd leadership from node-m2 to node-m3", "remove etcd member node-m2", "let Machine m2 go"],
-        &[],
-    );
-}
-
-#[test]
-fn stray_members_go_one_at_a_time_when_quorum_allows() {
-    let stray = |machines: usize, names: &[&str]| {
-        let mut o = fixtures::three();
-        o.machines.truncate(machines);
-        o.control_plane.spec.replicas = Some(i32::try_from(machines).unwrap());
-        if let Workload::Reached(facts) = &mut o.workload
-            && let Membership::Known(members) = &mut facts.etcd
-        {
-            members.list.truncate(machines);
-            for (name, id) in names.iter().zip(10..) {
-                members.list.push(fixtures::member(id, name));
-            }
-        }
-        o
-    };
-    check(&stray(3, &["b", "a"]), &["remove etcd member a"], &[]);
-    check(&stray(3, &[""]), &["remove etcd member 10 (no name yet)"], &[]);
-    let mut o = stray(3, &["a"]);
+fn a_machine_that_is_updated_in_place_is_waited_for() {
+    let mut o = fixtures::three();
     o.control_plane.spec.replicas = Some(5);
-    if let Workload::Reached(facts) = &mut o.workload {
-        facts.nodes = Err("refused".into());
-    }
-    let blockers = plan(&o, fixtures::now()).blockers;
-    assert!(blockers.iter().all(|b| b.reason.rule == "machine-unhealthy"), "members were not asked");
-    let mut o = stray(3, &["a"]);
-    break_pods(&mut o, "m1");
-    check(&o, &["remove etcd member a"], &[]);
-    if let Workload::Reached(facts) = &mut o.workload
-        && let Membership::Known(members) = &mut facts.etcd
-    {
-        members.list[0].alarms.push("NOSPACE".into());
-        members.list[1].alarms.push("NOSPACE".into());
-    }
-    check(&o, &[], &["stray-member-quorum"]);
+    let annotations = o.machines[1].machine.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotation::UPDATE_IN_PROGRESS.to_owned(), String::new());
+    check(&o, &[], &["updating-in-place"]);
 }
 
 #[test]

@@ -102,7 +102,9 @@ impl World {
         let moved = self.advance();
         let decision = self.decide();
         self.note_blockers(&decision);
-        let steps = decision.plan.steps.clone();
+        let mut steps = decision.plan.steps.clone();
+        // What is only told changes nothing.
+        steps.retain(|step| !step.writes.iter().all(|write| matches!(write, Write::Event { .. })));
         for step in &steps {
             self.log.push(format!("{} {step}", self.clock()));
             self.perform(step);
@@ -233,7 +235,7 @@ impl World {
         for write in &step.writes {
             match write {
                 Write::Create { object, content, .. } => self.create(object, content),
-                Write::Handover { .. } => {}
+                Write::Handover { .. } | Write::Event { .. } => {}
                 Write::Delete { object } => {
                     let now = to_k8s(self.now);
                     let owned = self.machine(&object.key.name);
