@@ -115,7 +115,7 @@ async fn count(context: &Context, notice: &Notice, known: Known) -> bool {
         Ok(_) => context.events.0.lock().remember(notice.clone(), known),
         Err(error) if error.is_not_found() => return false,
         Err(error) => {
-            tracing::warn!("event {} about {} was not counted: {error}", notice.reason, notice.about)
+            tracing::warn!("event {} about {} was not counted: {error}", notice.reason, notice.about);
         }
     }
     true
@@ -147,7 +147,7 @@ async fn create(context: &Context, notice: Notice) {
     });
     match context.writer.create_value(&target, &content, Mode::Real).await {
         Ok(_) => {
-            context.events.0.lock().remember(notice, Known { name: target.key.name, count: 1, last: now })
+            context.events.0.lock().remember(notice, Known { name: target.key.name, count: 1, last: now });
         }
         Err(error) => tracing::warn!("event {} about {about} was not stored: {error}", notice.reason),
     }
