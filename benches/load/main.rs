@@ -3,6 +3,8 @@
 //!   cargo bench --bench load                 everything (minutes)
 //!   cargo bench --bench load -- server       only the API server
 //!   cargo bench --bench load -- dashboard    only the dashboard
+//!   cargo bench --bench load -- events       the dashboard while a fleet changes
+//!   cargo bench --bench load -- link         the dashboard over a slow link
 //!   cargo bench --bench load -- engine       only the engine over simulated machines
 //!   cargo bench --bench load -- plan         only `capstan plan`
 //!
@@ -19,6 +21,8 @@
 
 mod dashboard;
 mod engine;
+mod events;
+mod link;
 mod plan;
 mod process;
 mod server;
@@ -48,7 +52,7 @@ struct Sizes {
     repeats: usize,
 }
 
-const PARTS: [&str; 4] = ["server", "dashboard", "engine", "plan"];
+const PARTS: [&str; 6] = ["server", "dashboard", "events", "link", "engine", "plan"];
 
 const FULL: Sizes = Sizes {
     machines: 10_000,
@@ -104,6 +108,12 @@ fn main() {
             dashboard::measure(*machines, &sizes, &mut table);
         }
         dashboard::measure_demo(&sizes, &mut table);
+    }
+    if wanted("events") {
+        events::measure(&runtime, &sizes, &mut table);
+    }
+    if wanted("link") {
+        link::measure(&runtime, &sizes, &mut table);
     }
     table.print();
 }

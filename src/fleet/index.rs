@@ -129,20 +129,15 @@ impl Index {
     }
 
     pub(super) fn upsert(&mut self, row: Arc<Row>) -> Upserted {
-        let id = self.find(row.source, row.uid);
-        let cluster = id.and_then(|id| self.row(id)).and_then(|old| self.cluster_of(old));
-        let before = id.and_then(|id| self.unlink(id));
-        let id = id.unwrap_or_else(|| self.new_id());
-        if self.is_live && before.as_ref().is_some_and(|slot| is_status_written(&slot.row, &row)) {
+        let known = self.find(row.source, row.uid);
+        let before = known.and_then(|id| self.row(id)).cloned();
+        let cluster = before.as_ref().and_then(|old| self.cluster_of(old));
+        if self.is_live && before.as_ref().is_some_and(|old| is_status_written(old, &row)) {
             self.written_s.insert((row.source, row.kind), self.now_s);
         }
-        let turns_all = before.as_ref().is_none_or(|slot| matters_below(&slot.row, &row));
-        let slot = match before {
-            Some(slot) => Slot { row: row.clone(), ..slot },
-            None => self.new_slot(row.clone()),
-        };
-        let is_new = slot.due_s == 0 && slot.shown.is_new();
-        self.link(id, slot);
+        let turns_all = before.as_ref().is_none_or(|old| matters_below(old, &row));
+        let id = self.place(known, before.as_deref(), row.clone());
+        let is_new = self.slot(id).is_some_and(|slot| slot.due_s == 0 && slot.shown.is_new());
         if is_new {
             self.touch(&row);
         }
@@ -154,7 +149,26 @@ impl Index {
         Upserted { clusters: [self.cluster_of(&row), cluster] }
     }
 
-    fn new_slot(&self, row: Arc<Row>) -> Slot {
+    /// Puts a row where its name, owner and cluster say. Most changes leave all three as they are: the row is then
+    /// exchanged where it is.
+    fn place(&mut self, known: Option<RowId>, before: Option<&Row>, row: Arc<Row>) -> RowId {
+        let is_same_place = before.is_some_and(|old| place_of(old) == place_of(&row));
+        if let Some(id) = known.filter(|_| is_same_place)
+            && let Some(slot) = self.slot_mut(id)
+        {
+            slot.row = row;
+            return id;
+        }
+        let slot = match known.and_then(|id| self.unlink(id)) {
+            Some(slot) => Slot { row, ..slot },
+            None => Self::new_slot(row),
+        };
+        let id = known.unwrap_or_else(|| self.new_id());
+        self.link(id, slot);
+        id
+    }
+
+    fn new_slot(row: Arc<Row>) -> Slot {
         let shown = Shown::default();
         let judged = Judgement::WELL;
         Slot { row, shown, judged, effect: Verdict::Ok, undated_s: 0, due_s: 0, is_sampled: false }
@@ -379,6 +393,11 @@ fn is_counted_below(kind: Kind) -> bool {
 
 fn is_status_written(before: &Row, after: &Row) -> bool {
     before.observed_generation != after.observed_generation || before.conditions != after.conditions
+}
+
+/// What decides where a row is listed.
+fn place_of(row: &Row) -> (SourceId, Kind, &str, &str, &str, Option<Uid>) {
+    (row.source, row.kind, &row.namespace, &row.name, &row.cluster, row.owner.as_ref().map(|owner| owner.uid))
 }
 
 /// Did something change by which other rows are judged?

@@ -9,8 +9,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Api;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, Request, WatchEvent, WatchParams};
 use kube::core::Resource;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch as channel;
@@ -21,10 +22,16 @@ use super::history::Epoch;
 use crate::client::pulse::Outage;
 use crate::client::watch::{Backoff, parse_version};
 
-/// Objects per page of a list: a page is held as text and decoded, so it decides the peak of memory.
-const PAGE_SIZE: u32 = 250;
+/// Objects of the first page of a list: few, so that a screen has something soon. Each next page has twice as
+/// many, because on a slow link the pages take as long as their number.
+const PAGE_MIN: u32 = 250;
+/// Two pages are held as text while one of them is decoded, so this decides the peak of memory.
+const PAGE_MAX: u32 = 2_000;
 /// Changes taken together when they arrive together.
 const CHUNK_MAX: usize = 256;
+/// How long a watch rests after changes that came alone: those that come meanwhile are taken together, and
+/// waking up for each would cost more than reading it. No screen shows news more often.
+const REST: Duration = Duration::from_millis(100);
 /// How long a watch lasts before the server ends it.
 const WATCH_TIMEOUT_S: u32 = 290;
 /// A watch that is silent for longer than its timeout is dead: the server did not end it.
@@ -146,22 +153,45 @@ where
         if listener.step(Step::Listing).await.is_none() {
             return End::Closed;
         }
-        let mut params = ListParams::default().limit(PAGE_SIZE);
-        params.field_selector.clone_from(&self.selector);
+        let mut limit = PAGE_MIN;
+        let mut text = match self.page(limit, None).await {
+            Ok(text) => text,
+            Err(trouble) => return End::Failed(trouble, None),
+        };
         loop {
-            let page = match bounded(&mut self.outages, self.api.list(&params)).await {
-                Ok(page) => page,
+            let head = match parse::<Head>(&text) {
+                Ok(head) => head.metadata,
                 Err(trouble) => return End::Failed(trouble, None),
             };
-            if listener.step(Step::Page(page.items)).await.is_none() {
-                return End::Closed;
-            }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params.continue_token = Some(token),
-                None if listener.step(Step::Listed).await.is_none() => return End::Closed,
-                None => return End::Continue(self.listed(page.metadata.resource_version, began_in)),
+            let token = head.continue_.filter(|token| !token.is_empty());
+            limit = (limit * 2).min(PAGE_MAX);
+            // The next page is on its way while this one is decoded.
+            let (next, taken) = tokio::join!(self.next_page(limit, token), take(&text, listener));
+            match (taken, next) {
+                (Err(trouble), _) | (_, Some(Err(trouble))) => return End::Failed(trouble, None),
+                (Ok(None), _) => return End::Closed,
+                (Ok(Some(())), Some(Ok(next))) => text = next,
+                (Ok(Some(())), None) if listener.step(Step::Listed).await.is_none() => return End::Closed,
+                (Ok(Some(())), None) => return End::Continue(self.listed(head.resource_version, began_in)),
             }
         }
+    }
+
+    async fn next_page(&mut self, limit: u32, token: Option<String>) -> Option<Result<String, Trouble>> {
+        match token {
+            Some(token) => Some(self.page(limit, Some(token)).await),
+            None => None,
+        }
+    }
+
+    /// One page of the list as text.
+    async fn page(&mut self, limit: u32, token: Option<String>) -> Result<String, Trouble> {
+        let mut params = ListParams::default().limit(limit);
+        params.field_selector.clone_from(&self.selector);
+        params.continue_token = token;
+        let request = Request::new(self.api.resource_url()).list(&params);
+        let request = request.map_err(|error| Trouble::Request(kube::Error::BuildRequest(error)))?;
+        bounded(&mut self.outages, self.context.client.request_text(request)).await
     }
 
     /// A list is complete: from which version to watch, or `None` when the history changed meanwhile.
@@ -224,17 +254,20 @@ where
                 Ok(Some(chunk)) => chunk,
             };
             heard = true;
+            let is_full = chunk.len() == CHUNK_MAX;
             kube::runtime::utils::Backoff::reset(&mut self.backoff);
             if chunk.iter().any(|event| matches!(event, Ok(WatchEvent::Bookmark(_)))) {
                 silence_max = BOOKMARK_MAX;
             }
             let (changes, end) = self.sift(chunk, &mut version);
+            let rests = !changes.is_empty() && !is_full && end.is_none();
             if !changes.is_empty() && listener.step(Step::Changes(changes)).await.is_none() {
                 return End::Closed;
             }
             match end {
                 Some(Sifted::Error(error)) => return failed(Trouble::Request(error), version),
                 Some(Sifted::WentBack) => return End::Continue(None),
+                None if rests => tokio::time::sleep(REST).await,
                 None => {}
             }
         }
@@ -282,6 +315,34 @@ where
         }
         (changes, None)
     }
+}
+
+/// What a page says about itself.
+#[derive(serde::Deserialize)]
+struct Head {
+    #[serde(default)]
+    metadata: ListMeta,
+}
+
+/// Its objects; a list without any may say `null`.
+#[derive(serde::Deserialize)]
+#[serde(bound = "K: DeserializeOwned")]
+struct Items<K> {
+    items: Option<Vec<K>>,
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Trouble> {
+    serde_json::from_str(text).map_err(|error| Trouble::Request(kube::Error::SerdeError(error)))
+}
+
+/// Hands the objects of a page on. `None`: the listener ends it all.
+async fn take<K, L>(text: &str, listener: &mut L) -> Result<Option<()>, Trouble>
+where
+    K: DeserializeOwned,
+    L: Listener<K>,
+{
+    let page = parse::<Items<K>>(text)?;
+    Ok(listener.step(Step::Page(page.items.unwrap_or_default())).await.map(|_| ()))
 }
 
 /// Why sifting stopped.

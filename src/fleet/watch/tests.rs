@@ -45,6 +45,8 @@ struct State {
     /// Uid of the namespace `kube-system`; empty: no such namespace.
     cluster_uid: &'static str,
     requests: Vec<String>,
+    /// What was listed: the kind, and how many of it in one answer.
+    pages: Vec<(String, usize)>,
     watches: Vec<(String, UnboundedSender<Result<Frame<Bytes>, Infallible>>)>,
 }
 
@@ -153,8 +155,12 @@ impl Script {
                 let items: Vec<&Value> =
                     all.iter().filter(|o| named.is_none_or(|name| o["metadata"]["name"] == name)).collect();
                 let revision = if state.revision == 0 { 7 } else { state.revision }.to_string();
-                let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": revision}, "items": items});
-                answer(StatusCode::OK, &list)
+                let (page, rest) = page(&items, &query);
+                let metadata = json!({"resourceVersion": revision, "continue": rest});
+                let list = json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": page});
+                let (list, listed) = (answer(StatusCode::OK, &list), page.len());
+                state.pages.push(((*plural).to_owned(), listed));
+                list
             }
             [] => refusal(StatusCode::NOT_FOUND, "NotFound"),
         })
@@ -177,6 +183,14 @@ impl Script {
         });
         in_process(service, "scripted", "default", true)
     }
+}
+
+/// The items that a query asks for, and the token of the next page: where it begins.
+fn page<'a, 'v>(items: &'a [&'v Value], query: &str) -> (&'a [&'v Value], String) {
+    let number = |name: &str| query.split('&').find_map(|q| q.strip_prefix(name)?.parse::<usize>().ok());
+    let from = number("continue=").unwrap_or(0);
+    let to = items.len().min(from + number("limit=").unwrap_or(items.len()));
+    (&items[from..to], if to == items.len() { String::new() } else { to.to_string() })
 }
 
 fn groups(version: &str) -> Value {
@@ -238,6 +252,43 @@ async fn the_picture_is_complete_and_then_it_is_quiet() {
     assert_eq!(script.requests(), before, "nothing is polled");
     assert!((13..=16).contains(&script.probes()), "{} probes: one per 15 s of silence", script.probes());
     assert!(batches.try_recv().is_err(), "and nothing is drawn for them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_grow_while_a_long_list_is_read() {
+    let names = (0..1_000).map(|i| machine("a", ("MachineSet", "a-md-1"), &format!("a-md-1-{i}")));
+    let objects: Vec<Value> = small_cluster("a").into_iter().chain(names.map(|m| m.0)).collect();
+    let script = Script::with(&objects);
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 1_005);
+    let pages: Vec<usize> =
+        script.0.lock().pages.iter().filter(|(kind, _)| kind == "machines").map(|(_, n)| *n).collect();
+    assert_eq!(pages, [250, 500, 255]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_follow_each_other_are_taken_together() {
+    let script = Script::with(&small_cluster("a"));
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    let new = |i: u64| {
+        let name = format!("a-md-1-{i}");
+        machine("a", ("MachineSet", "a-md-1"), &name).set("/metadata/resourceVersion", json!(i.to_string())).0
+    };
+    for i in 10..60 {
+        script.tell("ADDED", &new(i));
+        sleep(Duration::from_millis(10)).await;
+    }
+    let mut taken = 0;
+    while let Ok(Some(batch)) = timeout(Duration::from_secs(1), batches.recv()).await {
+        taken += 1;
+        fleet.apply(batch);
+    }
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 55);
+    assert!((5..=7).contains(&taken), "{taken} batches in half a second");
 }
 
 #[tokio::test(start_paused = true)]
