@@ -122,6 +122,10 @@ pub enum Command {
     /// Statuses of objects from files
     #[command(subcommand)]
     Status(StatusCommand),
+    /// The etcd of a cluster, or any other, member by member
+    #[cfg(feature = "etcd")]
+    #[command(subcommand)]
+    Etcd(EtcdCommand),
     /// Print the CustomResourceDefinitions that capstan serves
     Crds,
     /// Print a completion script
@@ -339,6 +343,38 @@ pub struct WaitArgs {
 pub enum StatusCommand {
     /// Compute the status of every object in a dump and print it, or what differs from the stored one
     Compute(StatusComputeArgs),
+}
+
+#[cfg(feature = "etcd")]
+#[derive(Debug, Subcommand)]
+pub enum EtcdCommand {
+    /// Ask every member for itself: leader, member lists, alarms, database, lag, and how many more may be lost
+    ///
+    /// Nothing is changed.
+    Status(EtcdStatusArgs),
+}
+
+#[cfg(feature = "etcd")]
+#[derive(Clone, Debug, Args)]
+pub struct EtcdStatusArgs {
+    /// Addresses of members, such as https://10.0.0.1:2379,https://10.0.0.2:2379; members that these list are
+    /// asked, too
+    #[arg(long, value_name = "URL", value_delimiter = ',', required = true)]
+    pub endpoints: Vec<String>,
+    /// Who signs the members' certificates (PEM); with it connections use TLS
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// Client certificate (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["cacert", "key"])]
+    pub cert: Option<PathBuf>,
+    /// Key of the client certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    #[arg(short, long, default_value = "text")]
+    pub output: PlanOutputArg,
+    /// Exit 0 healthy, 11 degraded, 12 critical, 13 no member answered
+    #[arg(long)]
+    pub exit_status: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,6 +10,8 @@ pub mod dashboard;
 pub mod describe;
 pub mod descriptors;
 mod documents;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod get;
 pub mod listen;
 mod log;
@@ -90,6 +92,8 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Backup(args) => backup(cli, args).await?,
         Command::Restore(args) => backup::restore(args, &Clock::system()).await?,
         Command::Status(StatusCommand::Compute(args)) => return Ok(status_compute(cli, args)),
+        #[cfg(feature = "etcd")]
+        Command::Etcd(args::EtcdCommand::Status(args)) => return etcd_status(cli, args).await,
         Command::Crds => output::print(&crds::render()?)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -118,6 +122,8 @@ fn terminal(command: Option<&Command>) -> Terminal {
             | Command::Crds
             | Command::Completions { .. },
         ) => Terminal::Taken,
+        #[cfg(feature = "etcd")]
+        Some(Command::Etcd(_)) => Terminal::Taken,
     }
 }
 
@@ -208,6 +214,13 @@ async fn plan(cli: &Cli, args: &PlanArgs) -> anyhow::Result<()> {
     output::print(&answer.document)?;
     answer.remarks.iter().for_each(|remark| output::remark(remark));
     Ok(())
+}
+
+#[cfg(feature = "etcd")]
+async fn etcd_status(cli: &Cli, args: &args::EtcdStatusArgs) -> anyhow::Result<ExitCode> {
+    let answer = etcd::status(args, style(cli)).await?;
+    output::print(&answer.document)?;
+    Ok(ExitCode::from(if args.exit_status { answer.exit_code } else { 0 }))
 }
 
 async fn wait(on: OneShot, args: &WaitArgs) -> anyhow::Result<ExitCode> {

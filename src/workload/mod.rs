@@ -13,6 +13,8 @@ use tokio::sync::broadcast;
 use crate::api::key::ObjectKey;
 use crate::time::Timestamp;
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod kube;
 pub mod nodes;
 mod probe;

@@ -26,6 +26,8 @@ mod documents;
 mod engine;
 #[cfg(feature = "etcd")]
 mod etcd_members;
+#[cfg(feature = "etcd")]
+mod etcd_status;
 mod field_owners;
 mod files;
 mod fleet_fixture;

@@ -1,0 +1,163 @@
+//! What the facts of one look at an etcd amount to: members joined with Machines, quorum, how many more may be
+//! lost, what a removal leaves, and findings. Pure: the rules are in `findings`.
+
+use serde::Serialize;
+
+use super::facts::Facts;
+use super::findings::{self, Finding, Grade};
+use super::members::{MemberRow, Role, View};
+use super::{Change, Member, Projection, quorum};
+
+/// How an etcd is as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EtcdState {
+    Healthy,
+    /// It serves, and something needs attention.
+    Degraded,
+    /// It does not serve, or will not for long.
+    Critical,
+    /// No member answered.
+    Unknown,
+}
+
+/// One look at an etcd, judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub state: EtcdState,
+    /// Such as `3 voters, healthy 3, can lose 1 more`.
+    pub summary: String,
+    /// Hexadecimal, as etcd's tools print it; empty when no member answered.
+    pub cluster_id: String,
+    pub voters: usize,
+    pub learners: usize,
+    pub quorum: usize,
+    pub healthy: usize,
+    /// Voters that may still be lost; `None` when quorum is lost or nothing is known.
+    pub can_lose: Option<usize>,
+    /// The leader's name.
+    pub leader: Option<String>,
+    /// The leader first, then by name.
+    pub members: Vec<MemberRow>,
+    /// The gravest first.
+    pub findings: Vec<Finding>,
+    /// What the removal of each voter would leave.
+    pub removals: Vec<Removal>,
+}
+
+/// What is left without one member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Removal {
+    pub name: String,
+    pub voters: usize,
+    pub quorum: usize,
+    pub healthy: usize,
+    /// `None`: quorum would be lost.
+    pub can_lose: Option<usize>,
+    /// The rule by which the control plane's controller allows it.
+    pub is_safe: bool,
+}
+
+impl Report {
+    /// Judges one look. With the look before it, what passes by itself (an election, a member that has not
+    /// heard of a change yet) is a finding only when both show it.
+    #[must_use]
+    pub fn of(facts: &Facts, previous: Option<&Facts>) -> Self {
+        let view = View::of(facts);
+        let members = view.rows();
+        let is_voter = |row: &&MemberRow| matches!(row.role, Role::Leader | Role::Voter);
+        let voters = members.iter().filter(is_voter).count();
+        let healthy = members.iter().filter(|row| row.is_healthy).count();
+        let learners =
+            members.iter().filter(|row| matches!(row.role, Role::Learner | Role::Unstarted)).count();
+        let findings = findings::findings(&view, &members, previous.map(View::of).as_ref());
+        let state = state(&view, &findings);
+        let holds = state != EtcdState::Unknown && !findings.iter().any(|f| f.rule == findings::QUORUM_LOST);
+        let can_lose = if holds { Some(healthy.saturating_sub(quorum(voters))) } else { None };
+        let leader = members.iter().find(|row| row.role == Role::Leader).map(|row| row.name.clone());
+        let removals = removals(&view, &members);
+        let summary = summary(state, voters, healthy, learners, can_lose);
+        Self {
+            state,
+            summary,
+            cluster_id: view.cluster_id().map_or_else(String::new, |id| format!("{id:x}")),
+            voters,
+            learners,
+            quorum: quorum(voters),
+            healthy,
+            can_lose,
+            leader,
+            members,
+            findings,
+            removals,
+        }
+    }
+
+    /// An election, or a member that has not heard of a change yet, may be over a moment later.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        let passes = |f: &Finding| findings::PASSING.contains(&f.rule) || f.rule == findings::QUORUM_LOST;
+        self.findings.iter().any(passes)
+    }
+
+    /// What the removal of this member would leave; `None` when it is no voter.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Option<&Removal> {
+        self.removals.iter().find(|removal| removal.name == name)
+    }
+}
+
+fn state(view: &View<'_>, findings: &[Finding]) -> EtcdState {
+    if view.statuses().next().is_none() {
+        return EtcdState::Unknown;
+    }
+    match findings.iter().map(|f| f.grade).max() {
+        Some(Grade::Critical) => EtcdState::Critical,
+        Some(Grade::High | Grade::Medium) => EtcdState::Degraded,
+        Some(Grade::Low) | None => EtcdState::Healthy,
+    }
+}
+
+fn summary(
+    state: EtcdState,
+    voters: usize,
+    healthy: usize,
+    learners: usize,
+    can_lose: Option<usize>,
+) -> String {
+    if state == EtcdState::Unknown {
+        return "no member answered".to_owned();
+    }
+    let plural = if voters == 1 { "" } else { "s" };
+    let learners = match learners {
+        0 => String::new(),
+        1 => ", 1 learner".to_owned(),
+        n => format!(", {n} learners"),
+    };
+    let rest = match can_lose {
+        Some(n) => format!("can lose {n} more"),
+        None => format!("quorum of {} is lost", quorum(voters)),
+    };
+    format!("{voters} voter{plural}{learners}, healthy {healthy}, {rest}")
+}
+
+fn removals(view: &View<'_>, rows: &[MemberRow]) -> Vec<Removal> {
+    let members: Vec<Member> = view.list.iter().map(|listed| view.member(listed)).collect();
+    let is_healthy = |name: &str| rows.iter().find(|row| row.name == name).map(|row| row.is_healthy);
+    let voters = rows.iter().filter(|row| matches!(row.role, Role::Leader | Role::Voter));
+    let without = |row: &MemberRow| {
+        let after = Projection::after(&members, Change::Remove(&row.name), is_healthy);
+        let healthy = rows.iter().filter(|other| other.is_healthy && other.name != row.name).count();
+        Removal {
+            name: row.name.clone(),
+            voters: after.voters,
+            quorum: quorum(after.voters),
+            healthy,
+            can_lose: healthy.checked_sub(quorum(after.voters)),
+            is_safe: after.is_safe(),
+        }
+    };
+    voters.map(without).collect()
+}
