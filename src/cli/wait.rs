@@ -10,7 +10,7 @@ use super::args::WaitArgs;
 use super::target;
 use crate::client::Connection;
 use crate::fleet::watch::{self, Scope, Source, Subject};
-use crate::fleet::{FeedState, Fleet, SourceId, Target, Verdict, conditions_of};
+use crate::fleet::{FeedState, Fleet, HEALTH_CHECK, SourceId, Target, Verdict, conditions_of};
 use crate::rng::Rng;
 use crate::time::Clock;
 
@@ -210,7 +210,12 @@ fn until_due(fleet: &Fleet, clock: &Clock) -> Duration {
 fn is_complete(fleet: &Fleet, source: &Source) -> bool {
     let mut feeds = fleet.feeds().filter(|(key, _)| key.source == source.id()).peekable();
     feeds.peek().is_some()
-        && feeds.all(|(_, feed)| matches!(feed.state, FeedState::Live | FeedState::NotServed { .. }))
+        && feeds.all(|(key, feed)| match feed.state {
+            FeedState::Live | FeedState::NotServed { .. } => true,
+            // Without it verdicts are only more patient.
+            FeedState::NoAccess { .. } => key.kind.as_ref() == HEALTH_CHECK,
+            _ => false,
+        })
 }
 
 fn verdict(fleet: &Fleet, target: &Target) -> Option<Verdict> {
@@ -228,6 +233,7 @@ fn find_cluster(fleet: &Fleet, target: &Target) -> Option<crate::fleet::RowId> {
 
 fn last_seen(fleet: &Fleet, target: &Target) -> String {
     let trouble = fleet.feeds().find_map(|(key, feed)| match &feed.state {
+        FeedState::NoAccess { .. } if key.kind.as_ref() == HEALTH_CHECK => None,
         FeedState::Lost { error } | FeedState::Silent { error } | FeedState::NoAccess { error } => {
             Some(format!("{key}: {error}"))
         }

@@ -2,14 +2,18 @@
 //! again what a change or the time may have turned. One change costs one walk up; time costs what is due.
 //! Must not know the rules.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use super::evidence::type_and_reason;
 use super::index::{Index, Slot, cluster_key, worst};
-use super::judge::{Basis, Context, Judgement, Rank, Starts, judge};
+use super::judge::{Basis, Context, Cover, Judgement, Rank, Starts, judge};
 use super::row::{Kind, Row, RowId};
+use super::shown::EvidenceKey;
 use super::usual::{Limits, Samples, Step, prior_s};
 use crate::api::condition::Status;
+use crate::status::selector;
 use crate::status::verdict::Verdict;
 
 /// What one change may turn is settled after so many rounds: parts, owners, control plane, cluster.
@@ -82,10 +86,13 @@ impl Index {
             slot.undated_s = 0;
         }
         let slot = self.slot_mut(id)?;
+        let was_s = std::mem::replace(&mut slot.judged_s, now_s);
         slot.judged = judgement;
-        let before = slot.shown.verdict();
-        let shown_due_s = slot.shown.take(&judgement, now_s, is_live);
+        let (before, was_fresh) = (slot.shown.verdict(), slot.shown.is_new_fault(was_s));
+        let shown_due_s = slot.shown.take(&judgement, evidence_key(&slot.row, judgement), now_s, is_live);
         let turned = before != slot.shown.verdict();
+        // It may stand before other causes from now on.
+        let is_settled = was_fresh && !slot.shown.is_new_fault(now_s);
         let effect = if judgement.rank <= Rank::Echo { Verdict::Ok } else { judgement.verdict };
         let was = std::mem::replace(&mut slot.effect, effect);
         let due_s = [judgement.due_s, shown_due_s].into_iter().filter(|s| *s != 0).min().unwrap_or(0);
@@ -104,7 +111,12 @@ impl Index {
             self.mark_above(id, &row);
         }
         self.sample(id, &row);
-        if turned { self.cluster_of(&row) } else { None }
+        if turned || is_settled { self.cluster_of(&row) } else { None }
+    }
+
+    /// The row has explained what it explains only since a moment ago.
+    pub(super) fn is_fresh(&self, id: RowId) -> bool {
+        self.slot(id).is_some_and(|slot| slot.shown.is_fresh(self.now_s()))
     }
 
     /// Notes that what is above `row` may be judged otherwise.
@@ -144,8 +156,12 @@ impl Index {
         };
         let facts = cluster.and_then(|cluster| cluster.cluster_facts());
         let (below, below_s) = self.below(id, row);
+        let cover = self.cover(row);
         Context {
             now_s: self.now_s(),
+            has_contact: cluster
+                .and_then(|cluster| cluster.condition("RemoteConnectionProbe"))
+                .is_none_or(|c| c.status != Status::False),
             is_initialized: facts.is_none_or(|facts| facts.control_plane_initialized),
             initialized_s: true_since("ControlPlaneInitialized"),
             infrastructure_s: true_since("InfrastructureReady"),
@@ -156,7 +172,8 @@ impl Index {
             is_held: self.is_held(row),
             undated_s: slot.undated_s,
             written_s: self.written_s(row.source, row.kind),
-            limits: self.limits(row),
+            cover,
+            limits: self.limits(row, cover),
         }
     }
 
@@ -220,8 +237,32 @@ impl Index {
                 }))
     }
 
+    /// What the MachineHealthChecks of its cluster say of a Machine that is not well. Costs nothing without any.
+    pub(super) fn cover(&self, row: &Row) -> Cover {
+        let mut cover = Cover::default();
+        let is_well = ["Available", "HealthCheckSucceeded"]
+            .iter()
+            .all(|type_| row.condition(type_).is_none_or(|c| c.status == Status::True));
+        if row.kind != Kind::Machine || is_well {
+            return cover;
+        }
+        let mut labels = None;
+        for check in self.members(row, Kind::Other).iter().filter_map(|id| self.row(*id)) {
+            let Some(facts) = check.health_check() else { continue };
+            let pairs = || row.labels.0.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+            let labels: &BTreeMap<_, _> = labels.get_or_insert_with(|| pairs().collect());
+            if selector::matches(&facts.selector, Some(labels)) {
+                cover.add(row, check);
+            }
+        }
+        if row.machine().is_some_and(|machine| machine.node.is_some()) {
+            cover.startup_s = 0;
+        }
+        cover
+    }
+
     /// Limits of the steps of a Machine, from the first group with enough samples: its owner's, its cluster's.
-    pub(super) fn limits(&self, row: &Row) -> [Option<Limits>; 4] {
+    pub(super) fn limits(&self, row: &Row, cover: Cover) -> [Option<Limits>; 4] {
         let Some(machine) = row.machine() else { return [None; 4] };
         if row.condition("Available").is_some_and(|c| c.status == Status::True) {
             return [None; 4];
@@ -232,7 +273,7 @@ impl Index {
         let siblings = owner.and_then(|owned| owned.samples.as_deref());
         let cluster = self.members_of.get(&cluster_key(row));
         let others = cluster.and_then(|m| m.samples[usize::from(machine.control_plane)].as_deref());
-        Step::ALL.map(|step| {
+        let mut limits = Step::ALL.map(|step| {
             let groups = [siblings, others];
             let known = groups.into_iter().flatten().map(|group| &group[step as usize]);
             let known = known.clone().find(|s| s.count() >= 3).or_else(|| known.clone().next());
@@ -242,7 +283,10 @@ impl Index {
                 (None, Step::Total) => Some(Samples::default().limits(prior_s)),
                 _ => None,
             }
-        })
+        });
+        let [_, _, node, total] = limits;
+        limits[Step::Node as usize] = cover.node_limits(node, total);
+        limits
     }
 
     /// Learns from a Machine that is ready for the first time.
@@ -272,4 +316,11 @@ impl Index {
             }
         }
     }
+}
+
+/// Equal for judgements that rest on a condition of the same type.
+fn evidence_key(row: &Row, judgement: Judgement) -> EvidenceKey {
+    let mut hasher = rustc_hash::FxHasher::default();
+    type_and_reason(row, judgement.why).0.hash(&mut hasher);
+    EvidenceKey::try_from(hasher.finish() >> 32).unwrap_or_default()
 }

@@ -100,7 +100,8 @@ impl Fleet {
     }
 
     /// What is as bad as the verdict, and other faults beside a fault: who has to act before what is broken,
-    /// what is broken before what is late, that before what acts. Of equal ones a part before what it is part of,
+    /// what is broken before what is late, that before what acts. What is as bad and new stands behind what is not,
+    /// for a moment. Of equal ones a part before what it is part of,
     /// then the earliest, then the greatest number, then the first in the order of the tree.
     fn groups(&self, id: RowId) -> Vec<Group<'_>> {
         let target = self.index.last_verdict(id);
@@ -142,6 +143,7 @@ impl Fleet {
         let slow = usize::from(judgement.slow.is_some());
         Some(Group {
             verdict,
+            is_fresh: self.index.is_fresh(id),
             rank,
             kind,
             type_,
@@ -222,6 +224,8 @@ impl Fleet {
 /// Objects with the same trouble.
 struct Group<'a> {
     verdict: Verdict,
+    /// All of them are new.
+    is_fresh: bool,
     rank: Rank,
     kind: (Kind, &'a str),
     type_: &'a str,
@@ -246,6 +250,7 @@ impl Group<'_> {
     fn take(&mut self, other: Self) {
         self.count += other.count;
         self.slow += other.slow;
+        self.is_fresh &= other.is_fresh;
         self.is_one_text &= self.text == other.text;
         let is_better =
             (Reverse(other.rank), earliest(other.since_s)) < (Reverse(self.rank), earliest(self.since_s));
@@ -260,7 +265,7 @@ impl Group<'_> {
     }
 
     fn weight(&self) -> impl Ord + use<> {
-        let worst = (Reverse(self.verdict), Reverse(self.rank), Reverse(self.kind.0));
+        let worst = (Reverse(self.verdict), self.is_fresh, Reverse(self.rank), Reverse(self.kind.0));
         (worst, earliest(self.since_s), Reverse(self.count))
     }
 }

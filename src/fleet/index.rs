@@ -43,6 +43,8 @@ pub(super) struct Slot {
     pub(super) shown: Shown,
     /// As it was judged last; time and what is around it make it judged again.
     pub(super) judged: Judgement,
+    /// When that was.
+    pub(super) judged_s: u32,
     /// How the row counts for what is above it: what only repeats or waits its turn counts as well.
     pub(super) effect: Verdict,
     /// Since when the object gives no date for what it waits for; 0 when it does.
@@ -143,7 +145,9 @@ impl Index {
         }
         self.dirty.insert(id);
         self.mark_above(id, &row);
-        if turns_all && matches!(row.kind, Kind::Cluster | Kind::MachineDeployment) {
+        let is_around =
+            matches!(row.kind, Kind::Cluster | Kind::MachineDeployment) || row.health_check().is_some();
+        if turns_all && is_around {
             self.mark_members(&row);
         }
         Upserted { clusters: [self.cluster_of(&row), cluster] }
@@ -171,7 +175,16 @@ impl Index {
     fn new_slot(row: Arc<Row>) -> Slot {
         let shown = Shown::default();
         let judged = Judgement::WELL;
-        Slot { row, shown, judged, effect: Verdict::Ok, undated_s: 0, due_s: 0, is_sampled: false }
+        Slot {
+            row,
+            shown,
+            judged,
+            judged_s: 0,
+            effect: Verdict::Ok,
+            undated_s: 0,
+            due_s: 0,
+            is_sampled: false,
+        }
     }
 
     pub(super) fn remove(&mut self, id: RowId) {
@@ -181,6 +194,9 @@ impl Index {
             self.dirty.remove(&id);
             self.touch(&slot.row);
             self.mark_above(id, &slot.row);
+            if slot.row.health_check().is_some() {
+                self.mark_members(&slot.row);
+            }
             self.free.push(id);
         }
     }
@@ -403,13 +419,16 @@ fn place_of(row: &Row) -> (SourceId, Kind, &str, &str, &str, Option<Uid>) {
 /// Did something change by which other rows are judged?
 fn matters_below(before: &Row, after: &Row) -> bool {
     let clocks = |row: &Row| {
-        ["ControlPlaneInitialized", "InfrastructureReady"]
+        ["ControlPlaneInitialized", "InfrastructureReady", "RemoteConnectionProbe"]
             .map(|type_| row.condition(type_).map(|c| (c.status, c.since_s)))
     };
     let holds = |row: &Row| (row.paused, row.replica_facts().map(|f| (f.on_delete, f.rollout_after_s)));
     match after.kind {
         Kind::Cluster => clocks(before) != clocks(after),
         Kind::MachineDeployment => holds(before) != holds(after),
+        Kind::Other if after.health_check().is_some() => {
+            before.facts != after.facts || before.conditions != after.conditions
+        }
         _ => false,
     }
 }

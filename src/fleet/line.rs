@@ -245,7 +245,7 @@ impl Fleet {
         let (first, second): (&[VersionCount], &[VersionCount]) = match &row.facts {
             Facts::Cluster(c) => (&c.control_plane_versions, &c.worker_versions),
             Facts::Replicas(r) => (&r.versions, &[]),
-            Facts::Machine(_) | Facts::Other => (&[], &[]),
+            Facts::Machine(_) | Facts::HealthCheck(_) | Facts::Other => (&[], &[]),
         };
         let mut all: Vec<VersionCount> = Vec::new();
         for v in first.iter().chain(second) {

@@ -52,8 +52,9 @@ pub use rollout::{
     short_name,
 };
 pub use row::{
-    ClusterFacts, Condition, ConditionText, Counters, DeletionStages, Facts, GroupKind, Host, Kind, Labels,
-    MachineFacts, Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid, VersionCount, moment,
+    ClusterFacts, Condition, ConditionText, Counters, DeletionStages, Facts, GroupKind, HEALTH_CHECK, Host,
+    Kind, Labels, MachineFacts, Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid,
+    VersionCount, moment,
 };
 pub use timeline::{Flip, Happened, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
 use crate::api::condition::Status;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::time::Timestamp;
@@ -247,12 +249,36 @@ pub struct MachineFacts {
     pub stages: Option<Box<DeletionStages>>,
 }
 
+/// The kind that shortens the times which Machines have. A fleet is judged without it as well.
+pub const HEALTH_CHECK: &str = "MachineHealthCheck";
+
+/// A condition of a Machine that a MachineHealthCheck bears for a while only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unhealthy {
+    pub type_: Arc<str>,
+    pub status: Arc<str>,
+    pub timeout_s: u32,
+}
+
+/// What only a MachineHealthCheck has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HealthCheckFacts {
+    pub selector: LabelSelector,
+    /// A Machine has a Node after so long; 0: never looked at.
+    pub startup_timeout_s: u32,
+    pub unhealthy: Box<[Unhealthy]>,
+}
+
+/// Selectors are text, which equals itself.
+impl Eq for HealthCheckFacts {}
+
 /// The part of a row that depends on its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Facts {
     Cluster(Box<ClusterFacts>),
     Replicas(Box<ReplicaFacts>),
     Machine(MachineFacts),
+    HealthCheck(Box<HealthCheckFacts>),
     Other,
 }
 
@@ -327,7 +353,7 @@ impl Row {
     pub fn counters(&self) -> Option<Counters> {
         match &self.facts {
             Facts::Replicas(facts) => Some(facts.counters),
-            Facts::Cluster(_) | Facts::Machine(_) | Facts::Other => None,
+            _ => None,
         }
     }
 
@@ -344,6 +370,11 @@ impl Row {
     #[must_use]
     pub fn replica_facts(&self) -> Option<&ReplicaFacts> {
         if let Facts::Replicas(facts) = &self.facts { Some(facts) } else { None }
+    }
+
+    #[must_use]
+    pub fn health_check(&self) -> Option<&HealthCheckFacts> {
+        if let Facts::HealthCheck(facts) = &self.facts { Some(facts) } else { None }
     }
 
     #[must_use]

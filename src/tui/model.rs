@@ -173,16 +173,17 @@ impl Model {
 
     /// Time passed: rows that waited for a person may take their places now.
     pub fn tick(&mut self) {
-        self.needs_frame |= self.screen().is_waiting() && self.held_s().is_none();
+        self.needs_frame |= self.screen().is_waiting(self.fleet.now_s()) && self.held_s().is_none();
     }
 
     /// Seconds until something changes by itself: a verdict that is due, or rows that wait for a person; `None`: nothing
     /// does.
     #[must_use]
     pub fn wakes_in_s(&self) -> Option<i64> {
-        let verdicts_s = self.fleet.next_due_s().map(|due_s| i64::from(due_s) - self.now.timestamp());
-        let rows_s = self.held_s().filter(|_| self.screen().is_waiting());
-        [verdicts_s, rows_s].into_iter().flatten().min()
+        let from_now = |at_s: u32| i64::from(at_s) - self.now.timestamp();
+        let rows_s = self.held_s().filter(|_| self.screen().is_waiting(self.fleet.now_s()));
+        let kept_s = self.screen().kept_until_s().map(from_now).map(|s| s.max(self.held_s().unwrap_or(0)));
+        [self.fleet.next_due_s().map(from_now), rows_s, kept_s].into_iter().flatten().min()
     }
 
     /// Which bindings hold now.

@@ -91,7 +91,7 @@ async fn a_node_that_comes_and_goes_is_one_fault() {
 
 #[tokio::test(start_paused = true)]
 async fn the_api_of_a_workload_cluster_is_gone_for_a_while() {
-    for (gone_s, word) in [(40, "O"), (180, "OUO")] {
+    for (gone_s, word) in [(40, "O"), (180, "OUO"), (480, "OUDO")] {
         let mut life = Recorder::well(34, 3, 2).await;
         life.sim.world.set_fault(&harbor(), Fault::Unreachable, true);
         life.run(gone_s).await;

@@ -3,16 +3,23 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
 use super::lax::{Lax, Texts};
-use super::slim::{Condition, Counts, Ref, Slim, VersionCount};
+use super::slim::{Condition, Counts, Ref, Requirement, Slim, VersionCount};
 use crate::api::condition::Status;
 use crate::api::key::Gvk;
-use crate::api::names::{annotation, label};
+use crate::api::names::{CORE_GROUP, VERSION, annotation, label};
 use crate::fleet::conditions::{ConditionMarks, Places, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
-use crate::fleet::row::{self, Facts, Kind, Row, SourceId, Uid};
+use crate::fleet::row::{self, Facts, HEALTH_CHECK, Kind, Row, SourceId, Uid};
 use crate::text::{sanitize_block, sanitize_line};
 use crate::time::parse_rfc3339;
+
+/// Upstream's default, which its admission writes as well.
+const NODE_STARTUP_S: u32 = 600;
+/// As many requirements of one MachineHealthCheck are read, and as many conditions: the schema's limit.
+const CHECKS_MAX: usize = 100;
 
 /// Turns the objects of one kind of one source into rows.
 #[derive(Clone)]
@@ -65,7 +72,7 @@ impl Decoder {
 /// What a group and kind is to the model. Anything in a control plane group, or named so, is one.
 #[must_use]
 pub fn kind_of(group: &str, kind: &str) -> Kind {
-    use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
+    use crate::api::names::CONTROL_PLANE_GROUP;
     match (group, kind) {
         (CORE_GROUP, "Cluster") => Kind::Cluster,
         (CORE_GROUP, "MachineDeployment") => Kind::MachineDeployment,
@@ -75,6 +82,10 @@ pub fn kind_of(group: &str, kind: &str) -> Kind {
         (CONTROL_PLANE_GROUP, kind) if kind.ends_with("ControlPlane") => Kind::ControlPlane,
         _ => Kind::Other,
     }
+}
+
+fn is_health_check(gvk: &Gvk) -> bool {
+    gvk.group == CORE_GROUP && gvk.kind == HEALTH_CHECK
 }
 
 fn uid_of(decoder: &Decoder, object: &Slim) -> Uid {
@@ -204,6 +215,9 @@ impl Builder<'_> {
                 Facts::Replicas(Box::new(self.replicas()))
             }
             Kind::Machine => Facts::Machine(self.machine()),
+            Kind::Other if is_health_check(&self.decoder.gvk) => {
+                Facts::HealthCheck(Box::new(self.health_check()))
+            }
             Kind::Other => Facts::Other,
         }
     }
@@ -284,6 +298,37 @@ impl Builder<'_> {
             drain_timeout_s: spec.deletion.node_drain_timeout_seconds.unwrap_or(0),
             detach_timeout_s: spec.deletion.node_volume_detach_timeout_seconds.unwrap_or(0),
             stages: self.stages(),
+        }
+    }
+
+    /// Through an older version its times have another form and are not read.
+    fn health_check(&mut self) -> row::HealthCheckFacts {
+        let (selector, checks) = (&self.o.spec.selector, &self.o.spec.checks);
+        let requirement = |r: &Requirement| LabelSelectorRequirement {
+            key: r.key.0.clone(),
+            operator: r.operator.0.clone(),
+            values: Some(r.values.0.clone()).filter(|values| !values.is_empty()),
+        };
+        let expressions = selector.match_expressions.iter().take(CHECKS_MAX).map(requirement).collect();
+        let startup_s = checks.node_startup_timeout_seconds.unwrap_or(NODE_STARTUP_S);
+        let of_machines = checks.unhealthy_machine_conditions.iter().map(|u| (u, u.r#type.0.as_str()));
+        // Machines repeat this one of their Nodes' conditions, with its time.
+        let of_nodes = checks.unhealthy_node_conditions.iter().filter(|u| u.r#type.0 == "Ready");
+        let unhealthy = of_machines.chain(of_nodes.map(|u| (u, "NodeReady"))).take(CHECKS_MAX);
+        row::HealthCheckFacts {
+            selector: LabelSelector {
+                match_labels: Some(selector.match_labels.0.0.iter().cloned().collect()),
+                match_expressions: Some(expressions),
+            },
+            startup_timeout_s: if self.decoder.gvk.version == VERSION { startup_s } else { 0 },
+            unhealthy: unhealthy
+                .map(|(u, type_)| row::Unhealthy {
+                    type_: self.line(type_),
+                    status: self.line(&u.status),
+                    timeout_s: u.timeout_seconds.unwrap_or(0),
+                })
+                .filter(|u| u.timeout_s > 0)
+                .collect(),
         }
     }
 

@@ -46,7 +46,7 @@ lenient! {
         cluster_name: String, paused: bool, replicas: Option<u32>, version: String, failure_domain: String,
         control_plane_ref: Ref, infrastructure_ref: Ref, bootstrap: Bootstrap, topology: Topology,
         template: Template, machine_template: Template, rollout: Rollout, rollout_after: String,
-        strategy: Strategy, deletion: Deletion,
+        strategy: Strategy, deletion: Deletion, selector: Selector, checks: Checks,
         #[serde(rename = "providerID")] provider_id: String,
     }
     /// Both forms: `apiGroup` of v1beta2, `apiVersion` of v1beta1.
@@ -59,6 +59,14 @@ lenient! {
     Rollout { after: String, strategy: Strategy }
     Strategy { r#type: String }
     Deletion { node_drain_timeout_seconds: Option<u32>, node_volume_detach_timeout_seconds: Option<u32> }
+    Selector { match_labels: Texts, match_expressions: Vec<Requirement> }
+    Requirement { key: String, operator: String, values: Vec<String> }
+    /// Of a MachineHealthCheck.
+    Checks {
+        node_startup_timeout_seconds: Option<u32>, unhealthy_machine_conditions: Vec<Unhealthy>,
+        unhealthy_node_conditions: Vec<Unhealthy>,
+    }
+    Unhealthy { r#type: String, status: String, timeout_seconds: Option<u32> }
     /// `status.deletion` of a Machine.
     Stages {
         node_drain_start_time: String, wait_for_node_volume_detach_start_time: String,

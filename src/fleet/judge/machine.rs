@@ -1,7 +1,7 @@
 //! Rules for a Machine: coming up, it has the usual time of each step; once it was up, what is missing is a
 //! fault.
 
-use super::{Basis, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S, Slow};
+use super::{Basis, Ending, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S, Slow};
 use crate::api::condition::Status;
 use crate::api::condition_types::{CONTROL_PLANE_GATES, MACHINE_READY_PARTS};
 use crate::fleet::row::{Condition, Row};
@@ -76,6 +76,9 @@ impl Rules<'_> {
                 self.late(at, c, starts);
             }
         }
+        if !is_established {
+            self.borne();
+        }
         if self.found.verdict == Verdict::Ok
             && let Some((at, c)) = self.missing("Ready")
         {
@@ -130,6 +133,8 @@ impl Rules<'_> {
         let reason = c.reason.as_ref();
         if BROKEN.contains(&reason) {
             self.fault(Verdict::Degraded, at, HARD_S);
+        } else if c.type_.as_ref() == "HealthCheckSucceeded" && c.status == Status::False {
+            self.unhealthy(at);
         } else if is_updating && c.type_.as_ref() == "NodeHealthy" {
             self.progress(Basis::Condition(at), Rank::Acting);
         } else if c.status == Status::False || KUBELET_SILENT.contains(&reason) {
@@ -152,7 +157,7 @@ impl Rules<'_> {
             return self.fault(Verdict::Degraded, at, HARD_S);
         }
         if c.type_.as_ref() == "HealthCheckSucceeded" && c.status == Status::False {
-            return self.fault(Verdict::Degraded, at, SOFT_S);
+            return self.unhealthy(at);
         }
         if reason == "Failed" && self.has_passed(c.since_s, FAILED_POD_S) {
             return self.fault(Verdict::Degraded, at, 0);
@@ -161,6 +166,22 @@ impl Rules<'_> {
             Some(starts) => self.by_the_clock(at, starts),
             // It waits for the control plane, which has its own clock.
             None => self.progress(Basis::Condition(at), Rank::Queued),
+        }
+    }
+
+    /// A check found it unhealthy. Where too many are, nobody is replaced until a person acts.
+    fn unhealthy(&mut self, at: usize) {
+        if self.context.cover.is_short_circuited {
+            return self.fault(Verdict::Blocked, at, RETRIED_S);
+        }
+        self.fault(Verdict::Degraded, at, SOFT_S);
+    }
+
+    /// A condition that a MachineHealthCheck bears for a while only, on a Machine that is coming up.
+    fn borne(&mut self) {
+        let Some(Ending { at, since_s, timeout_s }) = self.context.cover.ending else { return };
+        if at < self.row.conditions.len() && self.has_passed(since_s, timeout_s) && !self.is_paused() {
+            self.fault(Verdict::Degraded, at, 0);
         }
     }
 

@@ -11,11 +11,13 @@
 //! read.
 
 mod cluster;
+mod cover;
 mod deletion;
 mod legacy;
 mod machine;
 mod owner;
 
+pub use cover::{Cover, Ending};
 pub use machine::Starts;
 
 use super::pending::pending;
@@ -41,6 +43,9 @@ const PROGRESS_MAX_S: u32 = 2 * 3600;
 const HARD_S: u32 = 5;
 const SOFT_S: u32 = 15;
 const RETRIED_S: u32 = 60;
+
+/// What controllers report of a workload cluster that does not answer, before they call it `ConnectionDown`.
+const ECHOES_OF_PROBE: [&str; 2] = ["InternalError", "InspectionFailed"];
 
 /// Why a judgement is what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +124,8 @@ impl Judgement {
 pub struct Context {
     /// Seconds since the epoch; 0 when time is unknown, which then excuses nothing and accuses nothing.
     pub now_s: u32,
+    /// The workload cluster answers its probe, as far as the Cluster says.
+    pub has_contact: bool,
     /// The control plane of the cluster was reached once; since when, 0 when not known.
     pub is_initialized: bool,
     pub initialized_s: u32,
@@ -138,6 +145,8 @@ pub struct Context {
     pub undated_s: u32,
     /// When a status of an object of this kind was seen to change last, seconds since the epoch; 0: never.
     pub written_s: u32,
+    /// What the MachineHealthChecks that cover the object say.
+    pub cover: Cover,
     /// Of the steps in [`super::usual::Step::ALL`].
     pub limits: [Option<Limits>; 4],
 }
@@ -146,6 +155,7 @@ impl Default for Context {
     fn default() -> Self {
         Self {
             now_s: 0,
+            has_contact: true,
             is_initialized: true,
             initialized_s: 0,
             infrastructure_s: 0,
@@ -156,6 +166,7 @@ impl Default for Context {
             is_held: false,
             undated_s: 0,
             written_s: 0,
+            cover: Cover::default(),
             limits: [None; 4],
         }
     }
@@ -179,6 +190,10 @@ struct Rules<'a> {
 impl<'a> Rules<'a> {
     fn run(&mut self) {
         let row = self.row;
+        if row.health_check().is_some() {
+            // What it found stands on the Machines.
+            return;
+        }
         if row.is_deleting() {
             return self.deleting();
         }
@@ -295,7 +310,9 @@ impl<'a> Rules<'a> {
     /// What cannot be seen is unknown after a minute, and a fault when it stays so.
     fn out_of_sight(&mut self, at: usize) {
         let c = &self.row.conditions[at];
-        if c.reason.as_ref() == "ConnectionDown" {
+        let reason = c.reason.as_ref();
+        let is_echo = !self.context.has_contact && ECHOES_OF_PROBE.contains(&reason);
+        if reason == "ConnectionDown" || is_echo {
             // The probe of the Cluster speaks for all of them.
             let (why, since_s) = (Basis::Condition(at), c.since_s);
             let (verdict, rank) = (Verdict::Unknown, Rank::Acting);

@@ -194,7 +194,7 @@ impl Fleet {
         let sets = self.index.children(id).chain(std::iter::once(id));
         for machine in sets.flat_map(|set| self.index.children(set)) {
             let Some(row) = self.row(machine).filter(|row| row.kind == Kind::Machine) else { continue };
-            let limits = self.index.limits(row);
+            let limits = self.index.limits(row, self.index.cover(row));
             machines.push(around(row).machine(machine, row, limits, self.own_verdict(machine)));
         }
         machines

@@ -5,6 +5,7 @@ mod causes;
 mod chaos;
 mod explained;
 mod feeds;
+mod health_checks;
 mod picture;
 mod samples;
 mod verdicts;

@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub use follow::{EventLine, Subject, redact};
 
 use super::decode::Decoder;
-use super::{Delta, FeedKey, FeedState, GroupKind, Interner, SourceId, Target};
+use super::{Delta, FeedKey, FeedState, GroupKind, HEALTH_CHECK, Interner, SourceId, Target};
 use crate::api::key::{Gvk, ObjectRef};
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP, VERSION};
 use crate::client::catalog::{Catalog, Missing};
@@ -193,6 +193,7 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
     for kind in CORE_KINDS {
         start(CORE_GROUP, kind);
     }
+    start(CORE_GROUP, HEALTH_CHECK);
     start(CONTROL_PLANE_GROUP, "KubeadmControlPlane");
     let mut epochs = context.history.subscribe();
     loop {

@@ -116,13 +116,19 @@ impl FleetScreen {
     pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
         let on_screen = self.order.iter().skip(self.cursor.offset).take(self.page(area));
         let mut touched = on_screen.filter(|id| changes.clusters.binary_search(id).is_ok());
-        changes.overview || changes.verdicts || self.order.is_waiting() || touched.next().is_some()
+        changes.overview || changes.verdicts || self.order.is_due() || touched.next().is_some()
     }
 
     /// Rows have other places as soon as nobody is at the keys.
     #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        self.order.is_waiting()
+    pub fn is_waiting(&self, now_s: u32) -> bool {
+        self.order.is_waiting(now_s)
+    }
+
+    /// When a row that improved takes its place, seconds since the epoch.
+    #[must_use]
+    pub fn kept_until_s(&self) -> Option<u32> {
+        self.order.kept_until_s()
     }
 
     pub fn refresh(&mut self, context: &Context<'_>) {

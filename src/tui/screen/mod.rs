@@ -91,8 +91,14 @@ impl Screen {
 
     /// Rows have other places as soon as nobody is at the keys.
     #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        if let Self::Fleet(s) = self { s.is_waiting() } else { false }
+    pub fn is_waiting(&self, now_s: u32) -> bool {
+        if let Self::Fleet(s) = self { s.is_waiting(now_s) } else { false }
+    }
+
+    /// When a row that improved takes its place, seconds since the epoch.
+    #[must_use]
+    pub fn kept_until_s(&self) -> Option<u32> {
+        if let Self::Fleet(s) = self { s.kept_until_s() } else { None }
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {

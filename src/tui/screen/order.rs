@@ -1,21 +1,33 @@
 //! The order of a list that changes under the eyes of a person: made again only after a change by which it is made, and
-//! kept as it is while somebody is at the keys. Owns when; must not know how rows are compared, nor how they are drawn.
+//! kept as it is while somebody is at the keys; a row that improves keeps its place for a moment more. Owns when; must not know how rows are compared, nor how they are drawn.
 
 use std::ops::Deref;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::fleet::{By, Changes, Fleet, Kind, Query, RowId};
+use crate::fleet::{By, Candidate, Changes, Fleet, Kind, Query, RowId};
 use crate::status::verdict::Verdict;
+
+/// A row that improves keeps its place for so long, seconds.
+const IMPROVED_S: u32 = 10;
 
 /// The clusters of a list, in their order.
 #[derive(Default)]
 pub struct Order {
     ids: Vec<RowId>,
+    /// By which verdict each row has its place.
+    places: FxHashMap<RowId, Standing>,
     /// Whether and why it has to be made again.
     due: Due,
     /// How often it was made.
     sorts: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Standing {
+    verdict: Verdict,
+    /// The row is better meanwhile and keeps its place until then, seconds since the epoch; 0: it is not.
+    kept_until_s: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,18 +73,38 @@ impl Order {
 
     /// It will change as soon as nobody is at the keys.
     #[must_use]
-    pub fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self, now_s: u32) -> bool {
+        self.is_due() || self.kept_until_s().is_some_and(|until_s| until_s <= now_s)
+    }
+
+    /// It has to be made again.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
         self.due != Due::Nothing
+    }
+
+    /// When the next row that improved takes its place, seconds since the epoch.
+    #[must_use]
+    pub fn kept_until_s(&self) -> Option<u32> {
+        self.places.values().map(|place| place.kept_until_s).filter(|until_s| *until_s != 0).min()
     }
 
     /// Makes it again where that is due. While `is_held`, rows keep their places: those that went leave, those that
     /// came stand at the end. Answers whether it changed.
     pub fn refresh(&mut self, fleet: &Fleet, query: &Query, is_held: bool) -> bool {
+        if self.due == Due::Nothing && self.is_waiting(fleet.now_s()) {
+            self.due = Due::Places;
+        }
         let is_held = is_held && self.due < Due::Asked;
         if self.due == Due::Nothing || (is_held && self.due == Due::Places) {
             return false;
         }
-        let ids = fleet.select(Kind::Cluster, None, query);
+        if self.due == Due::Asked {
+            self.places.clear();
+        }
+        let mut candidates = fleet.candidates(Kind::Cluster, None);
+        self.places = candidates.0.iter_mut().map(|c| (c.id, self.place(c, fleet.now_s()))).collect();
+        let ids = candidates.select(query);
         self.sorts += 1;
         if is_held {
             self.replace(ids);
@@ -83,6 +115,21 @@ impl Order {
             self.due = Due::Nothing;
         }
         true
+    }
+
+    /// Where a row belongs, which one that just improved counts for as it was.
+    fn place(&self, candidate: &mut Candidate, now_s: u32) -> Standing {
+        let verdict = candidate.verdict;
+        let Some(was) = self.places.get(&candidate.id).filter(|was| was.verdict > verdict) else {
+            return Standing { verdict, kept_until_s: 0 };
+        };
+        let kept_until_s =
+            if was.kept_until_s == 0 { now_s.saturating_add(IMPROVED_S) } else { was.kept_until_s };
+        if now_s >= kept_until_s {
+            return Standing { verdict, kept_until_s: 0 };
+        }
+        candidate.verdict = was.verdict;
+        Standing { verdict: was.verdict, kept_until_s }
     }
 
     fn replace(&mut self, ids: Vec<RowId>) {
@@ -156,6 +203,17 @@ mod tests {
             self.order.note(&changes, &self.query);
         }
 
+        fn is_waiting(&self) -> bool {
+            self.order.is_waiting(self.fleet.now_s())
+        }
+
+        fn pass(&mut self, seconds: i64) {
+            let now = i64::from(self.fleet.now_s()) + seconds;
+            let changes =
+                self.fleet.advance(crate::time::Timestamp::from_timestamp(now, 0).expect("a moment"));
+            self.order.note(&changes, &self.query);
+        }
+
         fn names(&mut self, is_held: bool) -> Vec<String> {
             self.order.refresh(&self.fleet, &self.query, is_held);
             self.order.iter().map(|id| self.fleet.row(*id).expect("there").name.to_string()).collect()
@@ -182,12 +240,31 @@ mod tests {
         let mut list = List::of(&["a", "b", "c"]);
         list.apply(vec![cluster("c", false)]);
         assert_eq!(list.names(true), ["a", "b", "c"], "worse, and where it was");
-        assert!(list.order.is_waiting());
+        assert!(list.is_waiting());
         let uid = list.fleet.row(list.order[0]).expect("there").uid;
         list.apply(vec![cluster("aa", true), Delta::Remove { source: SourceId(0), uid }]);
         assert_eq!(list.names(true), ["b", "c", "aa"], "what went leaves, what came is last");
         assert_eq!(list.names(false), ["c", "aa", "b"]);
-        assert!(!list.order.is_waiting());
+        assert!(!list.is_waiting());
+    }
+
+    #[test]
+    fn a_row_that_improves_keeps_its_place_for_ten_seconds() {
+        let mut list = List::of(&["a", "b", "c"]);
+        list.apply(vec![cluster("c", false)]);
+        assert_eq!(list.names(false), ["c", "a", "b"]);
+        list.apply(vec![cluster("c", true)]);
+        list.pass(15);
+        let id = list.order[0];
+        assert_eq!(list.fleet.verdict(id), Verdict::Ok, "it is well again");
+        assert_eq!(list.names(false), ["c", "a", "b"]);
+        assert!(!list.is_waiting());
+        list.pass(9);
+        assert_eq!(list.names(false), ["c", "a", "b"]);
+        list.pass(1);
+        assert!(list.is_waiting(), "it goes without another change");
+        assert_eq!(list.names(false), ["a", "b", "c"]);
+        assert_eq!(list.order.kept_until_s(), None);
     }
 
     #[test]

@@ -1,0 +1,98 @@
+//! What a MachineHealthCheck changes: how long a Machine may take, and whether anybody replaces it.
+
+use super::*;
+
+const CREATED: &str = "2026-11-20T09:59:00Z";
+
+/// A check of all workers of the cluster `a`.
+fn check(spec: Value) -> Builder {
+    object("MachineHealthCheck", "a-workers")
+        .of("a")
+        .set("/spec/selector", json!({"matchLabels": {"pool": "a"}}))
+        .set("/spec/checks", spec)
+        .condition("RemediationAllowed", "True", "RemediationAllowed", "")
+}
+
+/// A worker that has everything but its Node, since a minute before now.
+fn boots() -> Builder {
+    let built = machine("a", ("MachineSet", "a-md-1"), "a-md-1-9")
+        .set("/metadata/creationTimestamp", json!(CREATED))
+        .set("/metadata/labels/pool", json!("a"))
+        .set("/status/nodeRef", json!({}))
+        .condition("NodeHealthy", "Unknown", "InspectionFailed", "Waiting for a Node with spec.providerID x")
+        .condition("Ready", "Unknown", "ReadyUnknown", "")
+        .condition("Available", "False", "NotReady", "")
+        .condition("Deleting", "False", "NotDeleting", "");
+    let types = ["BootstrapConfigReady", "InfrastructureReady", "NodeHealthy", "Available", "Deleting"];
+    types.into_iter().fold(built, |built, type_| built.since(type_, CREATED))
+}
+
+fn verdict_after(check: Option<Builder>, machine: Builder, seconds_: i64) -> Verdict {
+    let mut objects = small_cluster("a");
+    objects.extend(check.map(|check| check.0));
+    objects.push(machine.0);
+    let mut fleet = fleet_of(&objects);
+    fleet.advance(now() + chrono::Duration::seconds(seconds_));
+    fleet.verdict(fleet.clusters()[0])
+}
+
+#[test]
+fn a_node_has_as_long_as_its_check_gives_it() {
+    let short = || check(json!({"nodeStartupTimeoutSeconds": 90}));
+    let off = check(json!({"nodeStartupTimeoutSeconds": 0}));
+    let others = short().set("/spec/selector", json!({"matchLabels": {"pool": "b"}}));
+    for (check, seconds_, expected) in [
+        (Some(short()), 29, Verdict::Progressing),
+        (Some(short()), 31, Verdict::Degraded),
+        (Some(off), 31, Verdict::Progressing),
+        (Some(others), 31, Verdict::Progressing),
+        (None, 31, Verdict::Progressing),
+    ] {
+        let words = format!("{:?} {seconds_}", check.as_ref().map(|c| c.0["spec"].to_string()));
+        assert_eq!(verdict_after(check, boots(), seconds_), expected, "{words}");
+    }
+}
+
+#[test]
+fn a_condition_lasts_as_long_as_its_check_bears_it() {
+    let bears = |list: &str, type_: &str| {
+        check(json!({list: [{"type": type_, "status": "False", "timeoutSeconds": 70}]}))
+    };
+    let sick = || {
+        boots()
+            .set("/status/nodeRef/name", json!("n"))
+            .condition("NodeReady", "False", "NodeNotReady", "no network")
+            .since("NodeReady", CREATED)
+    };
+    for (list, type_, seconds_, expected) in [
+        ("unhealthyNodeConditions", "Ready", 9, Verdict::Progressing),
+        ("unhealthyNodeConditions", "Ready", 11, Verdict::Degraded),
+        ("unhealthyMachineConditions", "NodeReady", 11, Verdict::Degraded),
+        ("unhealthyNodeConditions", "DiskPressure", 11, Verdict::Progressing),
+    ] {
+        assert_eq!(verdict_after(Some(bears(list, type_)), sick(), seconds_), expected, "{list} {type_}");
+    }
+}
+
+#[test]
+fn an_unhealthy_machine_that_nobody_may_replace_is_blocked() {
+    let sick =
+        || boots().condition("HealthCheckSucceeded", "False", "UnhealthyNode", "not ready for 5 minutes");
+    let closed = check(json!({})).condition("RemediationAllowed", "False", "TooManyUnhealthy", "");
+    assert_eq!(verdict_after(Some(check(json!({}))), sick(), 1), Verdict::Degraded);
+    assert_eq!(verdict_after(Some(closed), sick(), 1), Verdict::Blocked);
+}
+
+#[test]
+fn a_check_that_goes_or_changes_is_judged_by_at_once() {
+    let mut objects = small_cluster("a");
+    objects.extend([check(json!({"nodeStartupTimeoutSeconds": 90})).0, boots().0]);
+    let mut fleet = fleet_of(&objects);
+    let cluster = fleet.clusters()[0];
+    fleet.advance(now() + chrono::Duration::seconds(40));
+    assert_eq!(fleet.verdict(cluster), Verdict::Degraded);
+    fleet.apply(vec![Delta::Upsert(row_of(&check(json!({"nodeStartupTimeoutSeconds": 900})).0))]);
+    fleet.advance(now() + chrono::Duration::seconds(60));
+    assert_eq!(fleet.verdict(cluster), Verdict::Progressing);
+    assert_eq!(fleet.tree(cluster, &TreeOptions::default()).nodes.len(), 14, "it has no place in the tree");
+}
