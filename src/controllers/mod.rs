@@ -10,6 +10,7 @@ use crate::api::key::{ObjectKey, ObjectRef, cluster_label};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_drain_rule::MachineDrainRule;
+use crate::api::machine_health_check::MachineHealthCheck;
 use crate::api::machine_pool::MachinePool;
 use crate::api::machine_set::MachineSet;
 use crate::api::reference::ContractRef;
@@ -36,6 +37,7 @@ mod keys;
 pub mod kubeconfig;
 mod machine;
 mod machine_deployment;
+mod machine_health_check;
 mod machine_set;
 pub mod names;
 mod reconcile;
@@ -60,6 +62,7 @@ pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
     engine.add(Run(machine_deployment::MachineDeployments { context: context.clone() }));
     engine.add(Run(machine_set::MachineSets { context: context.clone() }));
     engine.add(Run(machine::Machines { context: context.clone() }));
+    engine.add(Run(machine_health_check::MachineHealthChecks { context: context.clone() }));
     engine.add(Run(bootstrap::KubeadmConfigs { context }));
 }
 
@@ -87,6 +90,7 @@ pub struct Caches {
     pub machine_pools: Cache<MachinePool>,
     pub machines: Cache<Machine>,
     pub machine_drain_rules: Cache<MachineDrainRule>,
+    pub machine_health_checks: Cache<MachineHealthCheck>,
     pub kubeadm_configs: Cache<KubeadmConfig>,
     /// What the objects above refer to, of whichever kind.
     pub externals: Externals,
@@ -104,6 +108,7 @@ impl Caches {
             machine_pools: engine.cache(),
             machines: engine.cache(),
             machine_drain_rules: engine.cache(),
+            machine_health_checks: engine.cache(),
             kubeadm_configs: engine.cache(),
             externals: Externals::of(engine),
         }

@@ -32,6 +32,8 @@ pub(super) trait Reconcile: Send + Sync + 'static {
     const FINALIZER: Option<&'static str>;
     /// How many keys run at once.
     const CONCURRENCY: usize = 10;
+    /// Two runs of one key start at least this far apart.
+    const INTERVAL: Duration = Duration::from_secs(1);
 
     fn context(&self) -> &Context;
 
@@ -139,6 +141,10 @@ impl<R: Reconcile> Controller for Run<R> {
 
     fn concurrency(&self) -> usize {
         R::CONCURRENCY
+    }
+
+    fn rate_interval(&self) -> Duration {
+        R::INTERVAL
     }
 }
 

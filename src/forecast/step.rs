@@ -60,6 +60,10 @@ fn action(write: &Write, makes_machine: bool, replicas: &dyn Fn(&str) -> Option<
         Write::Patch { object, body } | Write::Apply { object, body, .. } => patched(object, body, replicas),
         Write::PatchStatus { object, .. } => format!("update the status of {}", named(object)),
         Write::MachineCondition { machine, type_, .. } => format!("update {type_} of {}", named(machine)),
+        Write::MachineConditions { read, conditions, .. } => {
+            let types: Vec<&str> = conditions.iter().map(|c| c.type_.as_str()).collect();
+            format!("update {} of {}", types.join(", "), named(&ObjectRef::of(read.as_ref())))
+        }
         Write::Workload { call, .. } => call.to_string(),
         Write::Keys { call, .. } => call.to_string(),
     })

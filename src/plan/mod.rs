@@ -13,6 +13,7 @@ pub mod field_owners;
 pub mod keys;
 pub mod machine;
 pub mod machine_deployment;
+pub mod machine_health_check;
 pub mod machine_set;
 pub mod naming;
 pub mod opening;

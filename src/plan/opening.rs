@@ -1,4 +1,4 @@
-//! What comes before the plan of a MachineDeployment or MachineSet: it belongs to its Cluster, so do the templates
+//! What comes before the plan of a MachineDeployment, MachineSet or MachineHealthCheck: it belongs to its Cluster, so do the templates
 //! that it refers to, and each orphan is adopted. Pure; must not know how many Machines are wanted.
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (the opening of `reconcile`), v1.14.0.
 
@@ -14,6 +14,7 @@ use super::{Rule, Step, Write, template};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectRef, controller_of, label as label_of};
 use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_health_check::MachineHealthCheck;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 
@@ -65,6 +66,16 @@ pub fn followed_set(set: &MachineSet, cluster: &Cluster) -> MachineSet {
     if label_of(set, label::DEPLOYMENT_NAME).is_none() && controller_of(set).is_none() {
         add_owner(&mut after.metadata, owner(cluster, false));
     }
+    after
+}
+
+/// A MachineHealthCheck with the label of its Cluster, and the Cluster as an owner that does not control.
+#[must_use]
+pub fn followed_check(check: &MachineHealthCheck, cluster: &Cluster) -> MachineHealthCheck {
+    let mut after = check.clone();
+    let labels = after.metadata.labels.get_or_insert_default();
+    labels.insert(label::CLUSTER_NAME.to_owned(), check.spec.cluster_name.clone());
+    add_owner(&mut after.metadata, owner(cluster, false));
     after
 }
 

@@ -1,6 +1,7 @@
 //! The writes that steps are made of. Data only; must not know how they are sent.
 
 use std::fmt;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use kube::Resource;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use super::bootstrap;
 use super::keys::KeyCall;
 use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::machine::Machine;
 use crate::api::managed_fields::Handover;
 use crate::api::merge::merge_diff;
 use crate::status::etcd::Member;
@@ -39,6 +41,8 @@ pub enum Write {
     PatchStatus { object: ObjectRef, body: Value },
     /// One condition of a Machine whose other conditions are written by others; `None` takes it away.
     MachineCondition { machine: ObjectRef, type_: String, condition: Option<Box<Condition>> },
+    /// Conditions of a Machine, laid over what others wrote since it was read: only of `owned` types they are overruled.
+    MachineConditions { read: Arc<Machine>, conditions: Vec<Condition>, owned: &'static [&'static str] },
     /// Deletes in the background. One that is gone already is fine.
     Delete { object: ObjectRef },
     /// A Kubernetes event about the object.
@@ -133,6 +137,11 @@ impl fmt::Display for Write {
             }
             Self::MachineCondition { machine, type_, condition: None } => {
                 write!(f, "clear {type_} of {machine}")
+            }
+            Self::MachineConditions { read, conditions, .. } => {
+                let states = conditions.iter().map(|c| format!("{}={}/{}", c.type_, c.status, c.reason));
+                let states: Vec<String> = states.collect();
+                write!(f, "set {} of {}", states.join(", "), ObjectRef::of(read.as_ref()))
             }
             Self::Delete { object } => write!(f, "delete {object}"),
             Self::Event { about, reason, .. } => write!(f, "report {reason} on {about}"),

@@ -32,6 +32,7 @@ mod field_owners;
 mod files;
 mod fleet_fixture;
 mod golang;
+mod health_checks;
 mod hostile;
 mod hung;
 mod k9s;

@@ -170,6 +170,13 @@ async fn send(context: &Context, write: &Write, applied: &mut Applied) -> Result
         Write::MachineCondition { machine, type_, condition } => {
             turn(context, machine, type_, condition.as_deref()).await?;
         }
+        Write::MachineConditions { read, conditions, owned } => {
+            let mut after = read.as_ref().clone();
+            let list = &mut after.status.get_or_insert_default().conditions;
+            let (generation, now) = (read.metadata.generation, context.clock.now());
+            conditions.iter().for_each(|condition| setter::set(list, condition.clone(), generation, now));
+            status::write(context, read.as_ref(), &after, owned).await?;
+        }
         Write::Delete { object } => writer.delete_value(object, &guard(object), Mode::Real).await?,
         Write::Event { about, warning, reason, message } => {
             event::send(context, about, *warning, reason, message).await;

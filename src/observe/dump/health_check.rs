@@ -2,13 +2,16 @@
 //!
 //! A template whose kind was left out counts as existing, and so do the requests that conditions of Machines name.
 
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+
 use super::Dump;
-use crate::api::condition::{Conditioned as _, find, is_true};
+use crate::api::condition::{Conditioned as _, find};
 use crate::api::key::{ObjectKey, group_of};
-use crate::api::machine::Machine;
 use crate::api::machine_health_check::MachineHealthCheck;
-use crate::observe::Objects as _;
-use crate::status::machine_health_check::{ExternalRemediation, Observed, Target, TargetNode, is_target};
+use crate::observe::{self, Objects as _};
+use crate::status::machine_health_check::{ExternalRemediation, Observed, is_target};
 
 impl Dump {
     /// Everything a MachineHealthCheck is judged by; `None` without its Cluster.
@@ -17,25 +20,11 @@ impl Dump {
         let cluster_key = ObjectKey::new(ns, &check.spec.cluster_name);
         let cluster = self.clusters.get(&cluster_key)?;
         let workload = self.workload(&cluster_key);
-        let follows = is_true(cluster.conditions(), "ControlPlaneInitialized");
-        let node = |machine: &Machine| {
-            let name = machine.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.as_str());
-            let (Some(name), Some(workload), true) = (name, workload, follows) else {
-                return TargetNode::None;
-            };
-            workload
-                .nodes
-                .get(name)
-                .map_or(TargetNode::Gone, |node| TargetNode::Found(Box::new((**node).clone())))
-        };
-        let targets = self.machines.select(ns, |m| is_target(check, m));
-        Some(Observed {
-            check: check.clone(),
-            cluster: (**cluster).clone(),
-            targets: targets.into_iter().map(|m| Target { node: node(&m), machine: (*m).clone() }).collect(),
-            connected: workload.is_some(),
-            external: self.remediation(ns, check),
-        })
+        let node = |name: &str| workload.and_then(|workload| workload.nodes.get(name)).cloned();
+        let node: Option<&dyn Fn(&str) -> Option<Arc<Node>>> =
+            if workload.is_some() { Some(&node) } else { None };
+        let external = self.remediation(ns, check);
+        Some(Observed { external, ..observe::machine_health_check(self, check, cluster, node) })
     }
 
     /// What the template reference of a check leads to; `None` without one.

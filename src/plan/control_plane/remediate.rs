@@ -16,7 +16,6 @@ use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::machine::{COMPONENTS, ETCD_MEMBER, LABELS_AND_TAINTS};
 use crate::status::etcd::Change;
 use crate::status::remediation::RemediationData;
-use crate::time::Timestamp;
 
 /// `remediation.minHealthyPeriodSeconds` when unset.
 const MIN_HEALTHY_PERIOD_S: i64 = 3600;
@@ -25,15 +24,21 @@ const MIN_HEALTHY_PERIOD_S: i64 = 3600;
 struct Held {
     reason: &'static str,
     message: String,
+    /// When time alone ends it.
+    ends_in: Option<TimeDelta>,
 }
 
 impl Held {
     fn deferred(message: impl Into<String>) -> Self {
-        Self { reason: "RemediationDeferred", message: message.into() }
+        Self { reason: "RemediationDeferred", message: message.into(), ends_in: None }
     }
 
     fn refused(message: impl Into<String>) -> Self {
-        Self { reason: "CannotBeRemediated", message: message.into() }
+        Self { reason: "CannotBeRemediated", message: message.into(), ends_in: None }
+    }
+
+    fn ending_in(self, left: TimeDelta) -> Self {
+        Self { ends_in: Some(left), ..self }
     }
 }
 
@@ -130,26 +135,25 @@ fn retry_count(p: &Pending, machine: &OwnedMachine) -> Result<i32, Held> {
     };
     let settings = p.observed.control_plane.spec.remediation.clone().unwrap_or_default();
     let healthy_period = settings.min_healthy_period_seconds.map_or(MIN_HEALTHY_PERIOD_S, i64::from);
-    if elapsed(p, last.timestamp) > TimeDelta::seconds(healthy_period) {
+    let (elapsed, healthy_period) = (p.now - last.timestamp, TimeDelta::seconds(healthy_period));
+    if elapsed > healthy_period {
         return Ok(0);
     }
     let retry_period = TimeDelta::seconds(settings.retry_period_seconds.map_or(0, i64::from));
-    if elapsed(p, last.timestamp) < retry_period {
+    if elapsed < retry_period {
         return Err(Held::deferred(format!(
             "KubeadmControlPlane can't remediate this machine because the operation already failed in the latest {} (RetryPeriodSeconds)",
             go_duration(retry_period)
-        )));
+        ))
+        .ending_in(retry_period - elapsed));
     }
     match settings.max_retry {
         Some(max) if last.retry_count >= max => Err(Held::refused(format!(
             "KubeadmControlPlane can't remediate this machine because the operation already failed {max} times (MaxRetry)"
-        ))),
+        ))
+        .ending_in(healthy_period - elapsed)),
         _ => Ok(last.retry_count + 1),
     }
-}
-
-fn elapsed(p: &Pending, since: Timestamp) -> TimeDelta {
-    p.now - since
 }
 
 /// Before initialization there is nothing to lose; afterwards the rest must go on working.
@@ -191,6 +195,10 @@ fn permitted(p: &Pending, machine: &OwnedMachine) -> Result<(), Held> {
 fn hold(p: &mut Pending, machine: &str, held: Held) -> Flow {
     mark(p, machine, held.reason, &held.message);
     p.plan.block(Blocked::RemediationHeld { message: held.message });
+    // One second more: only a period that has passed counts. Upstream looks again with its ten-minute resync.
+    if let Some(left) = held.ends_in.and_then(|left| (left + TimeDelta::seconds(1)).to_std().ok()) {
+        p.plan.recheck_within(left);
+    }
     Flow::Continue(())
 }
 

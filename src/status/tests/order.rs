@@ -135,7 +135,7 @@ proptest! {
     #[test]
     fn of_targets_of_a_health_check((one, other) in shuffled(machine)) {
         let outcome = |machines: Vec<Machine>| {
-            let target = |machine| machine_health_check::Target { machine, node: machine_health_check::TargetNode::None };
+            let target = |machine| machine_health_check::Target { machine: Arc::new(machine), node: machine_health_check::TargetNode::None };
             let observed = machine_health_check::Observed {
                 check: object(json!({"metadata": {"name": "mhc"}, "spec": {"clusterName": "c", "selector": {}}})),
                 cluster: object(json!({"metadata": {"name": "c"}, "spec": {}})),

@@ -235,7 +235,7 @@ impl World {
         for write in &step.writes {
             match write {
                 Write::Create { object, content, .. } => self.create(object, content),
-                Write::Handover { .. } | Write::Event { .. } => {}
+                Write::Handover { .. } | Write::Event { .. } | Write::MachineConditions { .. } => {}
                 Write::Delete { object } => {
                     let now = to_k8s(self.now);
                     let owned = self.machine(&object.key.name);

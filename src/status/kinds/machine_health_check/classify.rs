@@ -63,7 +63,9 @@ struct Findings {
 }
 
 impl Findings {
+    /// One second after the timeout, for only a timeout that has passed counts.
     fn later(&mut self, left: TimeDelta) {
+        let left = left + TimeDelta::seconds(1);
         self.next_check = Some(self.next_check.map_or(left, |known| known.min(left)));
     }
 }
@@ -71,7 +73,7 @@ impl Findings {
 /// Judges one target.
 #[must_use]
 pub fn classify(o: &Observed, target: &Target, now: Timestamp) -> TargetHealth {
-    if annotation_of(&target.machine, annotation::REMEDIATE_MACHINE).is_some() {
+    if annotation_of(target.machine.as_ref(), annotation::REMEDIATE_MACHINE).is_some() {
         let message = format!(
             "Health check failed: marked for remediation via {} annotation",
             annotation::REMEDIATE_MACHINE

@@ -7,6 +7,7 @@ mod classify;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::Node;
@@ -27,7 +28,8 @@ use crate::status::{machines, selector};
 use crate::time::Timestamp;
 
 /// Condition types that the controller owns on the check itself.
-pub const OWNED: [&str; 2] = ["Paused", "RemediationAllowed"];
+pub const OWNED: [&str; 2] = ["Paused", ALLOWED];
+const ALLOWED: &str = "RemediationAllowed";
 /// And on Machines.
 pub const OWNED_ON_MACHINES: [&str; 1] = ["HealthCheckSucceeded"];
 
@@ -48,7 +50,7 @@ pub struct Observed {
 /// A Machine with its Node.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    pub machine: Machine,
+    pub machine: Arc<Machine>,
     pub node: TargetNode,
 }
 
@@ -60,7 +62,7 @@ pub enum TargetNode {
     None,
     /// The reference leads nowhere.
     Gone,
-    Found(Box<Node>),
+    Found(Arc<Node>),
 }
 
 /// Remediation by an external controller, through a request made from a template.
@@ -83,12 +85,23 @@ pub struct Outcome {
     pub status: MachineHealthCheckStatus,
     /// In the order of names.
     pub marks: Vec<Mark>,
-    /// When time alone will change the health of a Machine.
+    /// When time alone can change the health of a Machine.
     pub recheck: Option<TimeDelta>,
     /// Why the pass ended early: no Machine is marked.
     pub failure: Option<String>,
     /// Nothing failed, so that the generation counts as observed.
     pub complete: bool,
+}
+
+impl Outcome {
+    /// May its unhealthy Machines be remediated? The message of the condition when not.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn remediation_allowed(&self) -> Result<(), &str> {
+        let refused = find(&self.status.conditions, ALLOWED).filter(|c| c.status == "False");
+        refused.map_or(Ok(()), |c| Err(c.message.as_str()))
+    }
 }
 
 /// Conditions for one Machine.
@@ -152,6 +165,18 @@ pub fn judge(o: &Observed, now: Timestamp) -> Outcome {
 }
 
 impl Mark {
+    /// The Machine failed its check.
+    #[must_use]
+    pub fn is_unhealthy(&self) -> bool {
+        find(&self.conditions, "HealthCheckSucceeded").is_some_and(|c| c.status == "False")
+    }
+
+    /// A request for remediation is due with it.
+    #[must_use]
+    pub fn makes_request(&self) -> bool {
+        self.persisted && find(&self.conditions, "ExternallyRemediated").is_some()
+    }
+
     /// A request for remediation was due, and could not be made.
     fn has_failed(&self) -> bool {
         let failures = ["RemediationTemplateNotFound", "RemediationRequestCreationFailed"];
@@ -180,11 +205,10 @@ impl Allowance {
     }
 
     fn condition(&self) -> Condition {
-        const TYPE: &str = "RemediationAllowed";
         if self.allowed() {
-            condition(TYPE, Status::True, TYPE, "")
+            condition(ALLOWED, Status::True, ALLOWED, "")
         } else {
-            condition(TYPE, Status::False, "TooManyUnhealthy", self.refusal.clone())
+            condition(ALLOWED, Status::False, "TooManyUnhealthy", self.refusal.clone())
         }
     }
 }

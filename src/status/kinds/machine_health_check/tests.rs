@@ -41,15 +41,19 @@ fn machine(name: &str) -> Machine {
 }
 
 fn node(conditions: Value) -> TargetNode {
-    TargetNode::Found(Box::new(object(json!({"status": {"conditions": conditions}}))))
+    TargetNode::Found(Arc::new(object(json!({"status": {"conditions": conditions}}))))
 }
 
 fn with_node(name: &str) -> Target {
-    Target { machine: machine(name), node: node(json!([])) }
+    Target { machine: machine(name).into(), node: node(json!([])) }
 }
 
 fn annotated(mut target: Target, key: &str) -> Target {
-    target.machine.metadata.annotations.get_or_insert_default().insert(key.to_owned(), String::new());
+    Arc::make_mut(&mut target.machine)
+        .metadata
+        .annotations
+        .get_or_insert_default()
+        .insert(key.to_owned(), String::new());
     target
 }
 
@@ -68,7 +72,7 @@ fn health(o: &Observed) -> String {
 
 fn lasting(since: i64) -> Target {
     let ready = json!([said("Ready", "Unknown", &ago(since))]);
-    Target { machine: machine("a"), node: node(ready) }
+    Target { machine: machine("a").into(), node: node(ready) }
 }
 
 fn node_checks() -> Value {
@@ -79,14 +83,14 @@ fn node_checks() -> Value {
 #[test]
 fn a_node_condition_counts_after_its_timeout() {
     for (since, expected) in [
-        (299, "pending 1"),
-        (300, "pending 0"),
+        (299, "pending 2"),
+        (300, "pending 1"),
         (
             301,
             "UnhealthyNode Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Why \
              for more than 5m0s",
         ),
-        (-60, "pending 360"),
+        (-60, "pending 361"),
     ] {
         assert_eq!(health(&observed(node_checks(), vec![lasting(since)])), expected, "{since}");
     }
@@ -98,15 +102,15 @@ fn machine_conditions_come_first_and_name_the_reason() {
     spec["checks"]["unhealthyMachineConditions"] =
         json!([{"type": "Ready", "status": "False", "timeoutSeconds": 60}]);
     let mut target = lasting(301);
-    *target.machine.conditions_mut() = vec![object(said("Ready", "False", &ago(61)))];
+    *Arc::make_mut(&mut target.machine).conditions_mut() = vec![object(said("Ready", "False", &ago(61)))];
     assert_eq!(
         health(&observed(spec.clone(), vec![target.clone()])),
         "UnhealthyMachine Health check failed:\n  * Condition Ready on Machine is reporting status False with reason Why \
          for more than 1m0s\n  * Condition Ready on Node is reporting status Unknown with reason Why for more than 5m0s"
     );
     target.node = node(json!([]));
-    *target.machine.conditions_mut() = vec![object(said("Ready", "False", &ago(59)))];
-    assert_eq!(health(&observed(spec, vec![target])), "pending 1");
+    *Arc::make_mut(&mut target.machine).conditions_mut() = vec![object(said("Ready", "False", &ago(59)))];
+    assert_eq!(health(&observed(spec, vec![target])), "pending 2");
 }
 
 #[test]
@@ -115,19 +119,22 @@ fn a_machine_without_node_has_ten_minutes_from_the_last_thing_it_waits_for() {
         let mut machine = machine("a");
         machine.status = None;
         *machine.conditions_mut() = vec![object(said("InfrastructureReady", "True", &ago(since)))];
-        health(&observed(json!({ "checks": checks }), vec![Target { machine, node: TargetNode::None }]))
+        health(&observed(
+            json!({ "checks": checks }),
+            vec![Target { machine: machine.into(), node: TargetNode::None }],
+        ))
     };
     let late = "NodeStartupTimeout Health check failed:\n  * Node failed to report startup in";
-    assert_eq!(waiting(600, json!({})), "pending 0");
+    assert_eq!(waiting(600, json!({})), "pending 1");
     assert_eq!(waiting(601, json!({})), format!("{late} 10m0s"));
-    assert_eq!(waiting(601, json!({"nodeStartupTimeoutSeconds": 900})), "pending 299");
+    assert_eq!(waiting(601, json!({"nodeStartupTimeoutSeconds": 900})), "pending 300");
     assert_eq!(waiting(45, json!({"nodeStartupTimeoutSeconds": 30})), format!("{late} 30s"));
     assert_eq!(waiting(90_000, json!({"nodeStartupTimeoutSeconds": 0})), "untouched");
 }
 
 #[test]
 fn special_machines_have_their_own_verdicts() {
-    let gone = Target { machine: machine("a"), node: TargetNode::Gone };
+    let gone = Target { machine: machine("a").into(), node: TargetNode::Gone };
     assert_eq!(
         health(&observed(json!({}), vec![gone])),
         "NodeDeleted Health check failed:\n  * Node node-a has been deleted"
@@ -138,7 +145,7 @@ fn special_machines_have_their_own_verdicts() {
         "HasRemediateAnnotation Health check failed: marked for remediation via cluster.x-k8s.io/remediate-machine annotation"
     );
     let mut leaving = with_node("a");
-    leaving.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+    Arc::make_mut(&mut leaving.machine).metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
     assert_eq!(health(&observed(json!({}), vec![leaving])), "untouched");
     assert_eq!(health(&observed(json!({}), vec![with_node("a")])), "healthy");
 }
@@ -148,10 +155,10 @@ fn nothing_is_checked_before_the_cluster_is_up() {
     let mut o = observed(node_checks(), vec![lasting(1000)]);
     o.cluster.conditions_mut().retain(|c| c.type_ != "InfrastructureReady");
     assert_eq!(health(&o), "healthy", "a Machine with a Node passes unchecked, as upstream has it");
-    let mut o = observed(json!({}), vec![Target { machine: machine("a"), node: TargetNode::None }]);
+    let mut o = observed(json!({}), vec![Target { machine: machine("a").into(), node: TargetNode::None }]);
     o.cluster.conditions_mut().retain(|c| c.type_ != "ControlPlaneInitialized");
     assert_eq!(health(&o), "untouched");
-    let labels = o.targets[0].machine.metadata.labels.get_or_insert_default();
+    let labels = Arc::make_mut(&mut o.targets[0].machine).metadata.labels.get_or_insert_default();
     labels.insert("cluster.x-k8s.io/control-plane".to_owned(), String::new());
     assert!(health(&o).starts_with("NodeStartupTimeout"), "control plane Machines are always checked");
 }
@@ -272,11 +279,13 @@ fn owners_are_asked_when_remediation_is_allowed() {
     let bad = "m1: HealthCheckSucceeded=False/HasRemediateAnnotation";
     let mut o = fleet(json!({}), 1, 1);
     assert_eq!(marked(&o), [good, &format!("{bad} OwnerRemediated=False/WaitingForRemediation")]);
-    *o.targets[1].machine.conditions_mut() = vec![object(said("OwnerRemediated", "False", &ago(5)))];
+    *Arc::make_mut(&mut o.targets[1].machine).conditions_mut() =
+        vec![object(said("OwnerRemediated", "False", &ago(5)))];
     assert_eq!(marked(&o), [good, bad], "the owner is at work");
-    *o.targets[1].machine.conditions_mut() = vec![object(said("OwnerRemediated", "True", &ago(5)))];
+    *Arc::make_mut(&mut o.targets[1].machine).conditions_mut() =
+        vec![object(said("OwnerRemediated", "True", &ago(5)))];
     assert!(marked(&o)[1].ends_with("WaitingForRemediation"));
-    o.targets[1].machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
+    Arc::make_mut(&mut o.targets[1].machine).metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
     assert_eq!(marked(&o), [good, bad], "it is leaving already");
     let too_many = fleet(trigger(json!({"unhealthyLessThanOrEqualTo": 0})), 1, 1);
     assert_eq!(marked(&too_many), [good, bad]);
@@ -338,7 +347,7 @@ fn every_mark_on_a_machine() {
     expect_mark(&fleet(json!({}), 0, 1), 0, CHECKED, ("False", "HasRemediateAnnotation", annotated));
     let asked = ("False", "WaitingForRemediation", "Waiting for remediation");
     expect_mark(&fleet(json!({}), 0, 1), 0, "OwnerRemediated", asked);
-    let gone = Target { machine: machine("a"), node: TargetNode::Gone };
+    let gone = Target { machine: machine("a").into(), node: TargetNode::Gone };
     let message = "Health check failed:\n  * Node node-a has been deleted";
     expect_mark(&observed(json!({}), vec![gone]), 0, CHECKED, ("False", "NodeDeleted", message));
     let message = "Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Why for more than 5m0s";
@@ -351,10 +360,10 @@ fn every_mark_on_a_machine() {
     let mut late = machine("a");
     late.status = None;
     let message = "Health check failed:\n  * Node failed to report startup in 10m0s";
-    let late = Target { machine: late, node: TargetNode::None };
+    let late = Target { machine: late.into(), node: TargetNode::None };
     expect_mark(&observed(json!({}), vec![late]), 0, CHECKED, ("False", "NodeStartupTimeout", message));
     let mut bad = with_node("a");
-    *bad.machine.conditions_mut() = vec![object(said("Ready", "False", &ago(61)))];
+    *Arc::make_mut(&mut bad.machine).conditions_mut() = vec![object(said("Ready", "False", &ago(61)))];
     let checks = json!({"checks": {"unhealthyMachineConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 60}]}});
     let message = "Health check failed:\n  * Condition Ready on Machine is reporting status False with reason Why for more than 1m0s";
     expect_mark(&observed(checks, vec![bad]), 0, CHECKED, ("False", "UnhealthyMachine", message));
@@ -398,11 +407,11 @@ fn targets_are_named_in_order_and_the_next_look_is_the_soonest() {
     let mut o = fleet(node_checks(), 2, 1);
     o.targets.reverse();
     let mut soon = lasting(290);
-    soon.machine.metadata.name = Some("m9".to_owned());
+    Arc::make_mut(&mut soon.machine).metadata.name = Some("m9".to_owned());
     o.targets.push(soon);
     let outcome = judge(&o, now());
     assert_eq!(outcome.status.targets, ["m0", "m1", "m2", "m9"]);
-    assert_eq!(outcome.recheck, Some(TimeDelta::seconds(10)));
+    assert_eq!(outcome.recheck, Some(TimeDelta::seconds(11)));
     let types: Vec<&str> = outcome.status.conditions.iter().map(|c| c.type_.as_str()).collect();
     assert_eq!(types, ["RemediationAllowed", "Paused"]);
 }

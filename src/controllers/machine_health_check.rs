@@ -1,0 +1,235 @@
+//! The MachineHealthCheck controller: reads Nodes, and what remediates outside. Must not decide anything itself.
+//! Source: cluster-api `core/reconcilers/machinehealthcheck`, v1.14.0.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Node;
+
+use super::apply::Applied;
+use super::reconcile::{Ended, Reconcile};
+use super::{Context, keys_of, status};
+use crate::api::cluster::Cluster;
+use crate::api::condition::{Conditioned as _, find};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef, cluster_label};
+use crate::api::machine::Machine;
+use crate::api::machine_health_check::MachineHealthCheck;
+use crate::api::names::label;
+use crate::client::{Cache, read};
+use crate::engine::{Outcome, ReconcileError, Trigger};
+use crate::observe;
+use crate::plan::Plan;
+use crate::plan::machine_health_check::{self as planned, Observed, RemediationRequest, Remediator};
+use crate::status::contract::reference_to;
+use crate::status::{machine_health_check as judged, selector};
+use crate::time::Timestamp;
+use crate::workload::{Announcement, WorkloadError};
+
+pub(super) struct MachineHealthChecks {
+    pub context: Context,
+}
+
+#[async_trait]
+impl Reconcile for MachineHealthChecks {
+    type Object = MachineHealthCheck;
+    type Observed = Observed;
+    type Judged = judged::Outcome;
+
+    const NAME: &'static str = "machine-health-check";
+    const FINALIZER: Option<&'static str> = None;
+    const CONCURRENCY: usize = 50;
+    /// Source: `core/reconcilers/machinehealthcheck` (`SetupWithManager`).
+    const INTERVAL: Duration = Duration::from_secs(15);
+
+    fn context(&self) -> &Context {
+        &self.context
+    }
+
+    fn objects(&self) -> &Cache<MachineHealthCheck> {
+        &self.context.caches.machine_health_checks
+    }
+
+    fn triggers(&self) -> Vec<Trigger> {
+        triggers(&self.context)
+    }
+
+    fn cluster(
+        &self,
+        object: &Arc<MachineHealthCheck>,
+    ) -> Result<Result<Arc<Cluster>, Outcome>, ReconcileError> {
+        let key = ObjectKey::of(object.as_ref());
+        let named = ObjectKey::new(&key.namespace, &object.spec.cluster_name);
+        let missing =
+            || ReconcileError::failed(format!("MachineHealthCheck {key}: there is no Cluster {named}"));
+        self.context.caches.clusters.get(&named).ok_or_else(missing).map(Ok)
+    }
+
+    async fn observe(
+        &self,
+        object: &Arc<MachineHealthCheck>,
+        cluster: &Arc<Cluster>,
+    ) -> Result<Option<Observed>, ReconcileError> {
+        let nodes = self.nodes(cluster).await?;
+        let find = |name: &str| nodes.as_ref().and_then(|nodes| nodes.get(name)).cloned();
+        let find: Option<&dyn Fn(&str) -> Option<Arc<Node>>> =
+            if nodes.is_some() { Some(&find) } else { None };
+        let observed = observe::machine_health_check(&self.context.caches, object, cluster, find);
+        Ok(Some(Observed::new(observed, self.outside(object).await?)))
+    }
+
+    fn plan(&self, observed: Observed, now: Timestamp) -> (judged::Outcome, Plan) {
+        planned::plan(&observed, now)
+    }
+
+    async fn report(
+        &self,
+        object: &Arc<MachineHealthCheck>,
+        outcome: judged::Outcome,
+        applied: Applied,
+    ) -> Result<Ended, ReconcileError> {
+        let about = ObjectRef::of(object.as_ref());
+        let before = applied.latest(&about).unwrap_or_else(|| object.as_ref().clone());
+        let mut after = MachineHealthCheck { status: Some(outcome.status), ..before.clone() };
+        if let (Some(status), true) = (&mut after.status, outcome.complete && applied.failure.is_none()) {
+            status.observed_generation = before.metadata.generation;
+        }
+        status::write(&self.context, &before, &after, &judged::OWNED).await?;
+        Ok(Ended::of(applied))
+    }
+}
+
+impl MachineHealthChecks {
+    /// By name; `None` without a connection, and while Nodes are not looked at.
+    async fn nodes(&self, cluster: &Cluster) -> Result<Option<BTreeMap<String, Arc<Node>>>, ReconcileError> {
+        if !observe::follows_nodes(cluster) {
+            return Ok(None);
+        }
+        let named = |node: Arc<Node>| (node.metadata.name.clone().unwrap_or_default(), node);
+        match self.context.workload.nodes(&ObjectKey::of(cluster)).await {
+            Ok(nodes) => Ok(Some(nodes.into_iter().map(named).collect())),
+            Err(WorkloadError::NotConnected) => Ok(None),
+            Err(error) => Err(ReconcileError::failed(format!("Nodes cannot be read: {error}"))),
+        }
+    }
+
+    /// Read past the live copies: these kinds promise no contract, and few checks have a template.
+    async fn outside(&self, check: &MachineHealthCheck) -> Result<Remediator, ReconcileError> {
+        let Some((template, requests)) = planned::remediation_kinds(check) else {
+            return Ok(Remediator::default());
+        };
+        let client = self.context.writer.client();
+        let unread =
+            |error: kube::Error| ReconcileError::failed(format!("{template} cannot be read: {error}"));
+        let found = read::get_value(client, &template).await.map_err(unread)?;
+        Ok(Remediator { template: found, requests: self.requests(&requests, &template.key.namespace).await? })
+    }
+
+    /// Of a kind that does not exist there are none.
+    async fn requests(
+        &self,
+        gvk: &Gvk,
+        namespace: &str,
+    ) -> Result<BTreeMap<String, RemediationRequest>, ReconcileError> {
+        let listed = match read::list_values(self.context.writer.client(), gvk, namespace, "").await {
+            Ok(listed) => listed,
+            Err(kube::Error::Api(status)) if status.is_not_found() => Vec::new(),
+            Err(error) => {
+                return Err(ReconcileError::failed(format!("{} objects cannot be read: {error}", gvk.kind)));
+            }
+        };
+        let request = |value: &serde_json::Value| {
+            // An item of a list has no kind of its own.
+            let object = ObjectRef { gvk: gvk.clone(), ..reference_to(value) };
+            let is_leaving = value["metadata"]["deletionTimestamp"].is_string();
+            (object.key.name.clone(), RemediationRequest { object, is_leaving })
+        };
+        Ok(listed.iter().map(request).collect())
+    }
+}
+
+/// The check itself, what its Cluster's milestones are, its Machines, and their Nodes.
+/// Source: `machineToMachineHealthCheck`, `nodeToMachineHealthCheck`, `machineIsChangedPredicate`, v1.14.0.
+fn triggers(context: &Context) -> Vec<Trigger> {
+    let caches = &context.caches;
+    let [on_cluster, on_machine, on_news] = std::array::from_fn(|_| caches.machine_health_checks.clone());
+    let machines = caches.machines.clone();
+    vec![
+        Trigger::own(&caches.machine_health_checks),
+        Trigger::on(&caches.clusters, move |old, new| {
+            let turned = old.map(milestones) != new.map(milestones);
+            new.filter(|_| turned).map(|cluster| of(&on_cluster, &ObjectKey::of(cluster))).unwrap_or_default()
+        }),
+        Trigger::on(&caches.machines, move |old, new| {
+            if let (Some(old), Some(new)) = (old, new)
+                && !has_turned(old, new)
+            {
+                return Vec::new();
+            }
+            selecting(&on_machine, old, new)
+        }),
+        Trigger::announced(context.workload.changes(), Announcement::Missed, move |announcement| {
+            match announcement {
+                Announcement::Cluster(cluster) => of(&on_news, cluster),
+                Announcement::Node { cluster, node } => {
+                    let checks = checks_of(&on_news, cluster);
+                    if checks.is_empty() {
+                        return Vec::new();
+                    }
+                    let mine = machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
+                    let found = mine.iter().filter(|machine| node_of(machine) == Some(node.name.as_str()));
+                    found.flat_map(|machine| selecting(&on_news, None, Some(machine))).collect()
+                }
+                Announcement::Missed => keys_of(&on_news.list()),
+            }
+        }),
+    ]
+}
+
+fn checks_of(checks: &Cache<MachineHealthCheck>, cluster: &ObjectKey) -> Vec<Arc<MachineHealthCheck>> {
+    checks.select(&cluster.namespace, |check| check.spec.cluster_name == cluster.name)
+}
+
+fn of(checks: &Cache<MachineHealthCheck>, cluster: &ObjectKey) -> Vec<ObjectKey> {
+    keys_of(&checks_of(checks, cluster))
+}
+
+/// The checks whose selector matches a Machine as it was or as it is.
+fn selecting(
+    checks: &Cache<MachineHealthCheck>,
+    old: Option<&Machine>,
+    new: Option<&Machine>,
+) -> Vec<ObjectKey> {
+    let selects = |check: &MachineHealthCheck, machine: &Machine| {
+        cluster_label(machine) == Some(check.spec.cluster_name.as_str())
+            && selector::matches(&check.spec.selector, machine.metadata.labels.as_ref())
+    };
+    let Some(namespace) = new.or(old).and_then(|machine| machine.metadata.namespace.as_deref()) else {
+        return Vec::new();
+    };
+    let either = |check: &MachineHealthCheck| [old, new].into_iter().flatten().any(|m| selects(check, m));
+    keys_of(&checks.select(namespace, either))
+}
+
+fn node_of(machine: &Machine) -> Option<&str> {
+    Some(machine.status.as_ref()?.node_ref.as_ref()?.name.as_str())
+}
+
+/// What a check reads of a Machine.
+fn has_turned(old: &Machine, new: &Machine) -> bool {
+    node_of(old) != node_of(new)
+        || old.metadata.labels != new.metadata.labels
+        || old.metadata.annotations != new.metadata.annotations
+        || old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        || old.conditions() != new.conditions()
+}
+
+/// What a check reads of its Cluster.
+fn milestones(cluster: &Cluster) -> (bool, [Option<(String, String)>; 2]) {
+    let since = |type_: &str| {
+        let found = find(cluster.conditions(), type_)?;
+        Some((found.status.clone(), found.last_transition_time.0.to_string()))
+    };
+    (cluster.spec.paused == Some(true), ["ControlPlaneInitialized", "InfrastructureReady"].map(since))
+}
