@@ -20,6 +20,8 @@ pub enum Action {
     RolloutAfter {
         at: Timestamp,
     },
+    /// Takes away a `spec.rollout.after` that has not come yet.
+    ClearSchedule,
     /// Kubernetes version with its `v`, for example `v1.36.2`.
     SetVersion {
         version: String,
@@ -92,6 +94,9 @@ macro_rules! table {
 /// Names that begin several actions, each with a sentence about all of them.
 pub const GROUPS: &[(&str, &str)] = &[("rollout", "Replace Machines: now, or from a moment on.")];
 
+/// In place of a moment: none any more.
+const CLEAR: &str = "clear";
+
 const ROLLING: &[&str] = &["KubeadmControlPlane", "MachineDeployment"];
 const PAUSABLE: &[&str] =
     &["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "MachinePool", "Machine"];
@@ -118,6 +123,14 @@ table! {
         aliases: &[],
         help: "Replace all its Machines from a moment on: 2026-11-20T22:00:00Z or +2h.",
         argument: Argument::Moment(|at| Action::RolloutAfter { at }),
+        takers: ROLLING,
+        access_verb: "patch",
+    }
+    Action::ClearSchedule => ROLLOUT_CLEAR {
+        name: "rollout clear",
+        aliases: &[],
+        help: "Take a scheduled rollout away; `rollout after clear` is the same.",
+        argument: Argument::None(Action::ClearSchedule),
         takers: ROLLING,
         access_verb: "patch",
     }
@@ -208,6 +221,7 @@ impl ActionInfo {
                 let replicas = argument.parse().ok().filter(|replicas| *replicas >= 0);
                 replicas.map(action).ok_or_else(|| ArgumentError::Replicas { argument: typed() })
             }
+            Argument::Moment(_) if argument == CLEAR => Ok(Action::ClearSchedule),
             Argument::Moment(action) => {
                 let at = time::parse_moment(argument, now);
                 at.map(action).ok_or_else(|| ArgumentError::Moment { argument: typed() })
@@ -246,6 +260,7 @@ impl Action {
             Self::Scale { replicas } => format!("scaled to {replicas}"),
             Self::Restart => "rollout begun".to_owned(),
             Self::RolloutAfter { at } => format!("rollout scheduled for {}", time::rfc3339(*at)),
+            Self::ClearSchedule => "schedule taken away".to_owned(),
             Self::SetVersion { version } => format!("version set to {version}"),
             Self::Pause => "paused".to_owned(),
             Self::Resume => "resumed".to_owned(),
@@ -260,6 +275,7 @@ impl fmt::Display for Action {
             Self::Scale { replicas } => write!(f, "scale to {replicas}"),
             Self::Restart => f.write_str("restart the rollout"),
             Self::RolloutAfter { at } => write!(f, "roll out after {}", time::rfc3339(*at)),
+            Self::ClearSchedule => f.write_str("take the scheduled rollout away"),
             Self::SetVersion { version } => write!(f, "set version {version}"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
@@ -289,6 +305,8 @@ mod tests {
             (&RESTART, "", Ok(Action::Restart)),
             (&RESTART, "now", Err("`rollout restart` takes no argument, but `now` follows")),
             (&ROLLOUT_AFTER, "+2h", Ok(Action::RolloutAfter { at })),
+            (&ROLLOUT_AFTER, "clear", Ok(Action::ClearSchedule)),
+            (&ROLLOUT_CLEAR, "", Ok(Action::ClearSchedule)),
             (&ROLLOUT_AFTER, "2026-11-20T12:00:00Z", Ok(Action::RolloutAfter { at })),
             (&ROLLOUT_AFTER, "soon", Err("`soon` is not a moment; write 2026-11-20T22:00:00Z or +2h")),
             (&SET_VERSION, "v1.36.2", Ok(version("v1.36.2"))),

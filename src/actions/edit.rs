@@ -28,6 +28,7 @@ pub fn edit(action: &Action, object: &Value, now: Timestamp) -> Result<Edit, Act
         Action::Scale { replicas } => json!({"spec": {"replicas": replicas}}),
         Action::Restart => restart(kind, object, now)?,
         Action::RolloutAfter { at } => json!({"spec": {"rollout": {"after": time::rfc3339(*at)}}}),
+        Action::ClearSchedule => clear_schedule(kind, object, now)?,
         Action::SetVersion { version } => set_version(kind, object, version)?,
         Action::Pause => pause(kind, object)?,
         Action::Resume => resume(kind, object)?,
@@ -46,11 +47,25 @@ fn restart(kind: &str, object: &Value, now: Timestamp) -> Result<Value, ActionEr
     let scheduled = object["spec"]["rollout"]["after"].as_str().and_then(time::parse_rfc3339);
     if let Some(after) = scheduled.filter(|after| *after > now) {
         return Err(refused(format!(
-            "cannot restart the rollout of {kind} {name}: one is scheduled for {}; remove spec.rollout.after first",
+            "cannot restart the rollout of {kind} {name}: one is scheduled for {}; clear that first (rollout clear)",
             time::rfc3339(after)
         )));
     }
     Ok(json!({"spec": {"rollout": {"after": time::rfc3339(now)}}}))
+}
+
+/// A moment that has come has begun a rollout, which goes on without it or not depending on its owner: that is not what
+/// somebody means who clears a schedule.
+fn clear_schedule(kind: &str, object: &Value, now: Timestamp) -> Result<Value, ActionError> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    match object["spec"]["rollout"]["after"].as_str().and_then(time::parse_rfc3339) {
+        Some(after) if after > now => Ok(json!({"spec": {"rollout": {"after": null}}})),
+        Some(after) => Err(refused(format!(
+            "no rollout of {kind} {name} is scheduled: the last one began at {}",
+            time::rfc3339(after)
+        ))),
+        None => Err(refused(format!("no rollout of {kind} {name} is scheduled"))),
+    }
 }
 
 fn set_version(kind: &str, object: &Value, version: &str) -> Result<Value, ActionError> {
@@ -129,6 +144,10 @@ pub fn summary(action: &Action, object: &Value) -> String {
             "Replace every Machine of {kind} {name} that was created before {}, beginning then.",
             time::rfc3339(*at)
         ),
+        Action::ClearSchedule => format!(
+            "Take the rollout of {kind} {name} that is scheduled for {} away; no Machine is replaced for it.",
+            object["spec"]["rollout"]["after"].as_str().unwrap_or("a later moment")
+        ),
         Action::SetVersion { version } => format!(
             "Move {kind} {name} from {} to {version}; its Machines are replaced one by one.",
             version_of(object).unwrap_or("an unstated version")
@@ -179,6 +198,7 @@ mod tests {
         let md = object("MachineDeployment", json!({}));
         let kcp = object("KubeadmControlPlane", json!({}));
         let at = now() + chrono::Duration::hours(2);
+        let scheduled = object("MachineDeployment", json!({"rollout": {"after": "2026-11-20T10:00:01Z"}}));
         for (action, on, expected) in [
             (Action::Scale { replicas: 5 }, &md, json!({"spec": {"replicas": 5}})),
             (Action::Restart, &md, json!({"spec": {"rollout": {"after": "2026-11-20T10:00:00Z"}}})),
@@ -193,6 +213,7 @@ mod tests {
                 &md,
                 json!({"spec": {"template": {"spec": {"version": "v1.36.2"}}}}),
             ),
+            (Action::ClearSchedule, &scheduled, json!({"spec": {"rollout": {"after": null}}})),
             (Action::Pause, &md, json!({"spec": {"paused": true}})),
             (Action::Pause, &kcp, json!({"metadata": {"annotations": {annotation::PAUSED: "true"}}})),
         ] {
@@ -216,7 +237,10 @@ mod tests {
         let scheduled = object("KubeadmControlPlane", json!({"rollout": {"after": "2026-11-20T10:00:01Z"}}));
         let plain = object("Cluster", json!({}));
         assert!(refusal(Action::Restart, &paused).contains("resume it first"));
-        assert!(refusal(Action::Restart, &scheduled).contains("remove spec.rollout.after first"));
+        assert!(refusal(Action::Restart, &scheduled).contains("clear that first"));
+        let begun = object("MachineDeployment", json!({"rollout": {"after": "2026-11-20T10:00:00Z"}}));
+        assert!(refusal(Action::ClearSchedule, &begun).contains("the last one began"));
+        assert!(refusal(Action::ClearSchedule, &paused).contains("is scheduled"));
         assert!(refusal(Action::Pause, &paused).contains("paused already"));
         assert!(refusal(Action::Resume, &plain).contains("not paused"));
         assert!(

@@ -28,7 +28,7 @@ const FIELD_MANAGER: &str = "capstan";
 /// Previews and performs actions on one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Executor {
-    connection: Connection,
+    pub(super) connection: Connection,
     writer: Writer,
     journal: Journal,
     clock: Clock,

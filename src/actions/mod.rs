@@ -3,6 +3,7 @@
 //! actions and the same [`Executor`].
 
 pub mod action;
+pub mod authors;
 pub mod diff;
 pub mod edit;
 pub mod executor;
@@ -10,12 +11,15 @@ pub mod journal;
 pub mod outlook;
 pub mod preflight;
 pub mod related;
+pub mod rights;
 pub mod risk;
 mod rules;
 
 pub use action::{ACTIONS, Action, ActionInfo};
+pub use authors::{Author, authors};
 pub use executor::Executor;
 pub use outlook::{Outlook, PlanChange, Planner};
+pub use rights::{Grant, Right};
 pub use risk::{Confirmation, Risk};
 
 use crate::api::key::ObjectRef;

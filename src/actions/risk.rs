@@ -56,7 +56,7 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
     let current = related.object["spec"]["replicas"].as_i64().unwrap_or(1);
     match action {
         Action::Pause | Action::Resume if related.kind() == "Cluster" => Risk::Medium,
-        Action::Pause | Action::Resume => Risk::Low,
+        Action::Pause | Action::Resume | Action::ClearSchedule => Risk::Low,
         Action::Scale { replicas } if control_plane && i64::from(*replicas) < current => Risk::High,
         Action::Scale { replicas: 0 } => Risk::High,
         Action::Scale { replicas } if i64::from(*replicas) < current || control_plane => Risk::Medium,

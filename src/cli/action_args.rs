@@ -168,6 +168,8 @@ mod tests {
             ("set-version kcp/a --to v1.35.0", "kcp/a", &version),
             ("rollout restart md/a", "md/a", &Action::Restart),
             ("rollout after md/a +2h", "md/a", &Action::RolloutAfter { at }),
+            ("rollout after md/a clear", "md/a", &Action::ClearSchedule),
+            ("rollout clear md/a", "md/a", &Action::ClearSchedule),
             ("rollout after md a --at 2026-11-20T12:00:00Z", "md a", &Action::RolloutAfter { at }),
             ("pause md a", "md a", &Action::Pause),
             ("resume md/a", "md/a", &Action::Resume),

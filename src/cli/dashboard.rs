@@ -47,6 +47,7 @@ pub async fn show(
         ascii: screen.ascii || person::is_locale_plain(|name| std::env::var(name).ok()),
         tier: tier(screen.color),
         config_dir: paths::config_dir().ok(),
+        folds: paths::folds().ok(),
         clock,
     };
     Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)

@@ -24,6 +24,15 @@ pub fn data_dir() -> anyhow::Result<PathBuf> {
 
 /// The journal of actions.
 pub fn journal() -> anyhow::Result<PathBuf> {
+    state_file("journal.jsonl")
+}
+
+/// What was opened and closed in trees.
+pub fn folds() -> anyhow::Result<PathBuf> {
+    state_file("folds.json")
+}
+
+fn state_file(name: &str) -> anyhow::Result<PathBuf> {
     let base = base()?;
-    Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join(NAME).join("journal.jsonl"))
+    Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join(NAME).join(name))
 }

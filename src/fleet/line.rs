@@ -103,13 +103,19 @@ impl Fleet {
                 };
                 Some(Line { name, ..blank(item, Verdict::Ok) })
             }
+            Item::Reference { which: Relative::Node, .. } => Some(Line {
+                kind: "Node",
+                name: row.machine()?.node.as_deref()?,
+                status: row.condition(Relative::Node.mirrored_by()),
+                ..blank(item, self.reference_verdict(item.row(), Relative::Node))
+            }),
             Item::Reference { of, which } => {
                 let reference = self.reference(of, which)?;
                 Some(Line {
                     kind: &reference.kind.kind,
                     namespace: &row.namespace,
                     name: reference.name.as_deref().unwrap_or(&row.name),
-                    status: mirrored(row, which),
+                    status: row.condition(which.mirrored_by()),
                     ..blank(item, self.reference_verdict(of, which))
                 })
             }
@@ -292,14 +298,6 @@ fn status_of(row: &Row) -> Option<&Condition> {
         Kind::Machine | Kind::Other => row.condition("Ready"),
         _ => row.condition("Available").or_else(|| row.condition("Ready")),
     }
-}
-
-fn mirrored(row: &Row, which: Relative) -> Option<&Condition> {
-    row.condition(match which {
-        Relative::ControlPlane => "ControlPlaneAvailable",
-        Relative::Infrastructure => "InfrastructureReady",
-        Relative::Bootstrap => "BootstrapConfigReady",
-    })
 }
 
 fn tags(row: &Row) -> Vec<Tag> {

@@ -57,7 +57,7 @@ pub use row::{
     VersionCount, moment,
 };
 pub use timeline::{Flip, Happened, TimelineEntry};
-pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, Tree, TreeOptions};
+pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, SiblingOrder, Tree, TreeOptions};
 pub use usual::Step;
 
 use index::Index;

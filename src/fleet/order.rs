@@ -11,6 +11,7 @@ use super::row::{Kind, Row, RowId};
 use super::{Cell, Fleet, Reader};
 use crate::api::columns::Column;
 use crate::status::verdict::Verdict;
+use crate::time::Timestamp;
 
 /// Longer queries are cut: nobody types them, and matching is quadratic in them.
 const QUERY_CHARS_MAX: usize = 128;
@@ -33,6 +34,8 @@ pub enum By {
     Name,
     /// Worst first.
     Verdict,
+    /// What changed last first, by [`Fleet::since`]; without a date last.
+    Since,
     /// One of upstream's columns, as [`Cell::order`] has it.
     Column(&'static Column),
 }
@@ -71,6 +74,8 @@ pub struct Candidate {
     pub row: Arc<Row>,
     /// With everything under it, by what was seen last: rows do not move because a connection is lost.
     pub verdict: Verdict,
+    /// Only where rows are ordered by it.
+    since: Option<Timestamp>,
 }
 
 /// Rows to choose from: pointers, safe to move to another thread.
@@ -87,7 +92,12 @@ impl Fleet {
             _ => clusters.iter().flat_map(|c| self.members(*c, kind)).copied().collect(),
         };
         let candidate = |id: RowId| {
-            self.row(id).map(|row| Candidate { id, row: row.clone(), verdict: self.index.last_verdict(id) })
+            self.row(id).map(|row| Candidate {
+                id,
+                row: row.clone(),
+                verdict: self.index.last_verdict(id),
+                since: None,
+            })
         };
         Candidates(ids.into_iter().filter_map(candidate).collect())
     }
@@ -95,7 +105,11 @@ impl Fleet {
     /// Filter and sort at once: right for clusters, and for the members of one.
     #[must_use]
     pub fn select(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Vec<RowId> {
-        self.candidates(kind, cluster).select(query)
+        let mut candidates = self.candidates(kind, cluster);
+        if query.sort.by == By::Since {
+            candidates.0.iter_mut().for_each(|candidate| candidate.since = self.since(candidate.id));
+        }
+        candidates.select(query)
     }
 }
 
@@ -190,6 +204,7 @@ impl Order {
         let first = match self.sort.by {
             By::Name => names(),
             By::Verdict => b.verdict.cmp(&a.verdict),
+            By::Since => b.since.cmp(&a.since),
             By::Column(_) => self.cell(&a.row).order(self.cell(&b.row)),
         };
         (if self.sort.reverse { first.reverse() } else { first }).then_with(names)

@@ -198,20 +198,24 @@ impl Fleet {
     pub fn timeline(&self, id: RowId) -> Vec<TimelineEntry> {
         let Some(row) = self.row(id) else { return Vec::new() };
         let is_cluster = row.kind == Kind::Cluster;
-        let mut all: Vec<TimelineEntry> =
-            self.seen_in_cluster_of(row).filter(|e| is_cluster || e.uid == row.uid).cloned().collect();
+        let seen = self.seen_in_cluster_of(row).filter(|e| is_cluster || e.uid == row.uid).cloned().collect();
         let mut known: Vec<TimelineEntry> = own_account(row).collect();
         if is_cluster {
             known.extend(self.accounts_of_machines(id));
         }
-        let seen: FxHashSet<(Uid, u32, &str)> = all.iter().map(TimelineEntry::key).collect();
-        known.retain(|entry| !seen.contains(&entry.key()));
-        all.append(&mut known);
-        // Of one second the last that was seen comes first.
-        all.reverse();
-        all.sort_by_key(|e| std::cmp::Reverse(e.at_s));
-        all.truncate(READ_MAX);
-        all
+        newest(seen, known, READ_MAX)
+    }
+
+    /// The newest of what is known of the past of an object, without the accounts of what is below it: cheap enough for every
+    /// picture.
+    #[must_use]
+    pub fn latest(&self, id: RowId, most: usize) -> Vec<TimelineEntry> {
+        let Some(row) = self.row(id) else { return Vec::new() };
+        let is_cluster = row.kind == Kind::Cluster;
+        let seen = self.seen_in_cluster_of(row).rev().filter(|e| is_cluster || e.uid == row.uid);
+        let mut seen: Vec<TimelineEntry> = seen.take(most).cloned().collect();
+        seen.reverse();
+        newest(seen, own_account(row).collect(), most)
     }
 
     /// The newest of what the Machines of a cluster say of their own past.
@@ -225,6 +229,18 @@ impl Fleet {
         moments.truncate(READ_MAX);
         moments.into_iter().filter_map(|(at_s, machine, mark)| mark.entry(self.row(machine)?, at_s))
     }
+}
+
+/// What was seen and what objects say of themselves, which counts where it was not seen; newest first.
+fn newest(mut all: Vec<TimelineEntry>, mut known: Vec<TimelineEntry>, most: usize) -> Vec<TimelineEntry> {
+    let seen: FxHashSet<(Uid, u32, &str)> = all.iter().map(TimelineEntry::key).collect();
+    known.retain(|entry| !seen.contains(&entry.key()));
+    all.append(&mut known);
+    // Of one second the last that was seen comes first.
+    all.reverse();
+    all.sort_by_key(|e| std::cmp::Reverse(e.at_s));
+    all.truncate(most);
+    all
 }
 
 /// What an object says of its own past.

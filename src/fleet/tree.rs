@@ -41,6 +41,21 @@ pub enum Relative {
     ControlPlane,
     Infrastructure,
     Bootstrap,
+    /// In the workload cluster: known by its name alone.
+    Node,
+}
+
+impl Relative {
+    /// The condition by which the referring object mirrors the state of the other.
+    #[must_use]
+    pub fn mirrored_by(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "ControlPlaneAvailable",
+            Self::Infrastructure => "InfrastructureReady",
+            Self::Bootstrap => "BootstrapConfigReady",
+            Self::Node => "NodeHealthy",
+        }
+    }
 }
 
 /// What one node of a tree is.
@@ -105,8 +120,20 @@ pub struct TreeOptions {
     pub references: bool,
     /// The same, only under these.
     pub references_of: FxHashSet<Uid>,
+    /// Where there are references: the Node of a Machine too, and the templates of what makes Machines.
+    pub nodes_and_templates: bool,
+    pub order: SiblingOrder,
+}
+
+/// In which order the parts of one object stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SiblingOrder {
+    #[default]
+    Name,
     /// Worse parts first, and Machines that are alike behind one line.
-    pub overview: bool,
+    Worst,
+    /// What changed last first.
+    Latest,
 }
 
 /// So many Machines stand behind one line.
@@ -178,20 +205,25 @@ impl Fleet {
             Relative::Infrastructure => row
                 .machine()
                 .map(|m| m.infrastructure_ref.as_ref())
-                .or_else(|| row.cluster_facts().map(|c| c.infrastructure_ref.as_ref()))?,
-            Relative::Bootstrap => row.machine()?.bootstrap_ref.as_ref(),
+                .or_else(|| row.cluster_facts().map(|c| c.infrastructure_ref.as_ref()))
+                .or_else(|| row.replica_facts().map(|r| r.infrastructure_ref.as_ref()))?,
+            Relative::Bootstrap => row
+                .machine()
+                .map(|m| m.bootstrap_ref.as_ref())
+                .or_else(|| row.replica_facts().map(|r| r.bootstrap_ref.as_ref()))?,
+            Relative::Node => None,
         }
     }
 
     /// Verdict of a referenced object as far as the referring object mirrors it.
     #[must_use]
     pub fn reference_verdict(&self, of: RowId, which: Relative) -> Verdict {
-        let type_ = match which {
-            Relative::ControlPlane => "ControlPlaneAvailable",
-            Relative::Infrastructure => "InfrastructureReady",
-            Relative::Bootstrap => "BootstrapConfigReady",
-        };
+        let type_ = which.mirrored_by();
         let Some(row) = self.row(of) else { return Verdict::Unknown };
+        if row.replica_facts().is_some() {
+            // Templates have no state.
+            return Verdict::Ok;
+        }
         match row.condition(type_).map(|c| c.status) {
             Some(Status::True) => Verdict::Ok,
             Some(Status::False) => self.own_verdict(of).max(Verdict::Progressing).min(Verdict::Degraded),
@@ -268,7 +300,7 @@ impl Builder<'_> {
         let pools = fleet.members(self.cluster, Kind::MachinePool);
         let at = self.open(Item::Group { of: self.cluster, group: Group::Workers }, Some(root), Verdict::Ok);
         let mut owners: Vec<RowId> = deployments.iter().chain(pools).copied().collect();
-        self.worst_first(&mut owners);
+        self.sort(&mut owners);
         for id in owners {
             self.subtree(id, at);
         }
@@ -308,16 +340,18 @@ impl Builder<'_> {
         }
     }
 
-    /// Worse ones first, for an overview; of equal ones those before which came first.
-    fn worst_first(&self, ids: &mut [RowId]) {
-        if self.options.overview {
-            ids.sort_by_key(|id| std::cmp::Reverse(self.fleet.verdict(*id)));
+    /// Of equal ones those before which came first.
+    fn sort(&self, ids: &mut [RowId]) {
+        match self.options.order {
+            SiblingOrder::Name => {}
+            SiblingOrder::Worst => ids.sort_by_key(|id| std::cmp::Reverse(self.fleet.verdict(*id))),
+            SiblingOrder::Latest => ids.sort_by_cached_key(|id| std::cmp::Reverse(self.fleet.since(*id))),
         }
     }
 
-    /// What `owner` owns; for an overview with a line for Machines that are alike.
+    /// What `owner` owns; worst first with a line for Machines that are alike.
     fn all_alike(&mut self, owner: RowId, ids: &[RowId], parent: usize) {
-        if !self.options.overview {
+        if self.options.order != SiblingOrder::Worst {
             return self.all(ids, parent);
         }
         let mut keyed: Vec<(Option<Alike>, RowId)> = ids.iter().map(|id| (self.alike(*id), *id)).collect();
@@ -364,12 +398,15 @@ impl Builder<'_> {
         match row.kind {
             Kind::Machine => {
                 self.machines += 1;
-                self.references(row, at, &[Relative::Infrastructure, Relative::Bootstrap]);
+                self.references(row, at, &[Relative::Infrastructure, Relative::Bootstrap, Relative::Node]);
             }
             kind => {
+                if self.options.nodes_and_templates {
+                    self.references(row, at, &[Relative::Infrastructure, Relative::Bootstrap]);
+                }
                 self.sets += usize::from(kind == Kind::MachineSet);
                 let mut children: Vec<RowId> = fleet.index.children(id).collect();
-                self.worst_first(&mut children);
+                self.sort(&mut children);
                 self.all_alike(id, &children, at);
             }
         }
@@ -382,7 +419,12 @@ impl Builder<'_> {
         }
         let Item::Row(of) = self.nodes[parent].item else { return };
         for which in which {
-            if self.fleet.reference(of, *which).is_some() {
+            let has_node = || row.machine().is_some_and(|machine| machine.node.is_some());
+            let is_known = match which {
+                Relative::Node => self.options.nodes_and_templates && has_node(),
+                _ => self.fleet.reference(of, *which).is_some(),
+            };
+            if is_known {
                 let item = Item::Reference { of, which: *which };
                 let at = self.open(item, Some(parent), self.fleet.reference_verdict(of, *which));
                 // What a reference says is already in its parent's verdict.

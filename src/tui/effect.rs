@@ -3,7 +3,7 @@
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
-use crate::actions::{Preview, Report, Request};
+use crate::actions::{Grant, Preview, Report, Request, Right};
 use crate::fleet::watch::Subject;
 use crate::fleet::{SourceId, Target};
 use crate::toml_file::FileError;
@@ -31,6 +31,11 @@ pub enum Effect {
         cluster: PlannedCluster,
         wait_ms: u64,
     },
+    /// Ask the server what this user may do.
+    Rights {
+        source: SourceId,
+        rights: Vec<Right>,
+    },
     /// Everything a person must see before saying yes.
     Preview {
         ticket: u64,
@@ -52,6 +57,7 @@ pub enum EffectOutcome {
     Keymap(Result<Box<Keymap>, FileError>),
     Followed { target: Target, subject: Subject },
     Planned { cluster: PlannedCluster, reading: Reading },
+    Rights { source: SourceId, answers: Vec<(Right, Grant)> },
     Previewed { ticket: u64, result: Result<Box<Preview>, String> },
     Performed { ticket: u64, result: Result<Report, String> },
 }

@@ -64,7 +64,7 @@ enum Next {
 /// # Errors
 /// When the terminal cannot be used.
 pub async fn run(
-    mut model: Model,
+    model: &mut Model,
     clock: Clock,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
     handles: BTreeMap<SourceId, SourceHandle>,
@@ -80,11 +80,11 @@ pub async fn run(
     let mut runner = Runner::new(handles, loading, tell_outcome);
     let mut inbox = Inbox { inputs, written, outcomes, signals, deltas };
     let (width, height) = Terminal::size();
-    update(&mut model, Msg::Resize { width, height });
+    update(model, Msg::Resize { width, height });
     let mut pace = Pace::default();
     loop {
         if pace.is_due(model.needs_frame) && screen.is_ready() {
-            draw(&mut model, &clock, &mut screen, &mut pace);
+            draw(model, &clock, &mut screen, &mut pace);
         }
         pace.wake(model.wakes_in_s());
         let first = tokio::select! {
@@ -105,7 +105,7 @@ pub async fn run(
                 Next::Written(Written::Failed(_)) | Next::Hangup => Msg::Signal(Signal::Hangup),
             };
             let is_asked = !matches!(msg, Msg::Fleet(_) | Msg::Tick);
-            if let Some(exit) = handle(&mut model, msg, &clock, &mut screen, &mut runner)? {
+            if let Some(exit) = handle(model, msg, &clock, &mut screen, &mut runner)? {
                 return Ok(exit);
             }
             pace.is_asked |= is_asked;

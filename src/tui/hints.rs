@@ -1,6 +1,6 @@
 //! Which keys are worth a word on the last line: what works on this screen, on the selected row, with these rights.
 //! Owns the choice and its order; must not know how it is drawn. Why something does not work is in
-//! [`command::refusal`].
+//! [`command::discouraged`].
 
 use super::command;
 use super::model::Model;
@@ -16,7 +16,7 @@ pub struct Hint {
 /// What is worth knowing here, the most useful first; and what is never left out: help and the way back.
 #[must_use]
 pub fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
-    let works = |line: &str| command::behind(line).is_some_and(|c| command::refusal(model, c).is_none());
+    let works = |line: &str| command::behind(line).is_some_and(|c| command::discouraged(model, c).is_none());
     let of = |(line, word): (&str, &'static str)| {
         let keys = model.look.keymap.keys_for(model.mode(), line).into_iter().next()?;
         works(line).then_some(Hint { keys, word })
@@ -40,7 +40,9 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
         Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
         Screen::Rollout(_) => vec![("details", "details")],
         Screen::Rollouts(_) => vec![("rollout", "rollout")],
-        Screen::Details(_) if model.screen().filter().is_empty() => vec![("next-tab", "next tab")],
+        Screen::Details(_) if model.screen().filter().is_empty() => {
+            vec![("next-tab", "next tab"), ("follow", "related")]
+        }
         Screen::Details(_) => vec![("find-next", "next"), ("find-previous", "previous")],
     };
     let row = model.selected_row();

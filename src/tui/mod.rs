@@ -15,6 +15,7 @@ pub mod overlay;
 pub mod paint;
 pub mod plans;
 pub mod reference;
+pub mod rights;
 pub mod runner;
 pub mod screen;
 pub mod script;
@@ -39,7 +40,8 @@ pub use theme::Tier;
 use crate::fleet::{Delta, SourceId};
 use crate::time::Clock;
 use crate::toml_file::FileError;
-use model::{Look, Model};
+use model::{Look, Model, Tone};
+use screen::folds;
 
 /// What the dashboard needs besides data.
 pub struct Options {
@@ -50,6 +52,8 @@ pub struct Options {
     pub tier: Tier,
     /// Where `themes/`, `keymaps/` and `explanations/` are looked for before those built in.
     pub config_dir: Option<PathBuf>,
+    /// The file that remembers what was opened and closed in trees; nothing is remembered without.
+    pub folds: Option<PathBuf>,
     pub clock: Clock,
 }
 
@@ -80,6 +84,17 @@ pub async fn run(
         options.config_dir,
         command::check,
     )?;
-    let model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
-    Ok(event_loop::run(model, options.clock, deltas, handles).await?)
+    let mut model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
+    let path = options.folds.as_deref();
+    match path.map(folds::load) {
+        Some(Ok(known)) => model.folds = known,
+        Some(Err(why)) => model.say(Tone::Warning, why),
+        None => {}
+    }
+    let before = model.folds.clone();
+    let exit = event_loop::run(&mut model, options.clock, deltas, handles).await?;
+    model.folds.retain(|uid, folds| before.get(uid) != Some(folds));
+    // What cannot be remembered is no reason to say anything to somebody who leaves.
+    let _ = path.filter(|_| !model.folds.is_empty()).map(|path| folds::save(path, &model.folds));
+    Ok(exit)
 }

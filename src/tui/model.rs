@@ -4,24 +4,27 @@
 use std::path::PathBuf;
 
 use ratatui::layout::Rect;
-use rustc_hash::FxHashMap;
 
 use super::cursor::Motion;
 use super::effect::Effect;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
 use super::plans::{Plans, Reread};
+use super::rights::Rights;
 use super::screen::fleet::FleetScreen;
+use super::screen::folds::AllFolds;
 pub use super::screen::header::Session;
-use super::screen::tree::Folds;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
-use crate::fleet::{Changes, Explanations, Fleet, Item, RowId, SourceId, Target, Uid};
+use crate::fleet::{Changes, Explanations, Fleet, Item, RowId, Target};
 use crate::time::Timestamp;
 use crate::toml_file::FileError;
 
 /// Rows keep their places for so long after a key or a click, seconds.
 const HELD_S: i64 = 3;
+
+/// So many screens are kept to go back to.
+const SCREENS_MAX: usize = 32;
 
 /// How it looks, which keys do what and how reasons are explained, with what is needed to load another.
 pub struct Look {
@@ -71,6 +74,7 @@ pub enum Tone {
 pub struct Model {
     pub fleet: Fleet,
     pub plans: Plans,
+    pub rights: Rights,
     pub session: Session,
     pub look: Look,
     /// From the first to the open one; the first is the fleet and stays.
@@ -88,7 +92,7 @@ pub struct Model {
     /// Lists have upstream's wide columns too.
     pub wide: bool,
     /// What was opened and closed in the trees of clusters.
-    pub folds: FxHashMap<(SourceId, Uid), Folds>,
+    pub folds: AllFolds,
     /// What is drawn is no longer what there is to show.
     pub needs_frame: bool,
     /// When somebody was at the keys last.
@@ -103,6 +107,7 @@ impl Model {
         Self {
             fleet: Fleet::explained_by(look.explanations.clone()),
             plans: Plans::default(),
+            rights: Rights::default(),
             session,
             look,
             screens: vec![Screen::Fleet(FleetScreen::default())],
@@ -114,7 +119,7 @@ impl Model {
             now,
             mouse: false,
             wide: false,
-            folds: FxHashMap::default(),
+            folds: AllFolds::default(),
             needs_frame: true,
             touched_at: None,
             ticket: 0,
@@ -252,9 +257,13 @@ impl Model {
         }
     }
 
-    /// Opens a screen on top.
+    /// Opens a screen on top. Of a long way the first steps are forgotten.
     pub fn open(&mut self, screen: Screen) -> Vec<Effect> {
+        if self.screens.len() >= SCREENS_MAX {
+            self.screens.remove(1);
+        }
         self.screens.push(screen);
+        self.rights.forget_refusals();
         self.follow()
     }
 
@@ -291,6 +300,14 @@ impl Model {
         };
         let Reread { cluster, wait_ms } = self.plans.want(wanted)?;
         Some(Effect::Plan { cluster, wait_ms })
+    }
+
+    /// What to ask the server so that hints and help name only what this user may do to what is selected.
+    pub fn ask_for_rights(&mut self) -> Option<Effect> {
+        let row = self.selected_row().filter(|_| !self.session.read_only);
+        let row = self.fleet.row(row?)?;
+        let rights = self.rights.want(row);
+        (!rights.is_empty()).then(|| Effect::Rights { source: row.source, rights })
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

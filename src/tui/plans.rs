@@ -4,6 +4,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::actions::Author;
 use crate::api::key::ObjectKey;
 use crate::fleet::{Changes, Fleet, Kind, Row, RowId, SourceId, Uid};
 use crate::forecast::{Forecast, ObjectPlan};
@@ -43,6 +44,8 @@ impl PlannedCluster {
 #[derive(Debug)]
 pub struct Reading {
     pub plans: Result<Forecast, String>,
+    /// Who asked for what rolls.
+    pub authors: Vec<Author>,
     pub took_ms: u64,
 }
 
@@ -59,6 +62,7 @@ pub struct Reread {
 pub struct Plans {
     of: Option<PlannedCluster>,
     forecast: Option<Forecast>,
+    authors: Vec<Author>,
     /// Places in the forecast, by `KIND/NAME`.
     places: FxHashMap<String, usize>,
     /// Why what is known may be old, or nothing is.
@@ -101,6 +105,7 @@ impl Plans {
         self.rest_ms = reading.took_ms.saturating_mul(REST_FACTOR);
         match reading.plans {
             Ok(forecast) => {
+                self.authors = reading.authors;
                 self.places = forecast.objects.iter().map(ObjectPlan::id).zip(0..).collect();
                 self.forecast = Some(forecast);
                 self.trouble = None;
@@ -118,6 +123,15 @@ impl Plans {
         }
         let place = *self.places.get(&format!("{}/{}", row.gvk.kind, row.name))?;
         self.forecast.as_ref()?.objects.get(place)
+    }
+
+    /// Who asked last for the Machines that an object's spec describes.
+    #[must_use]
+    pub fn author_of(&self, row: &Row) -> Option<&Author> {
+        let of = self.of.as_ref().filter(|of| of.source == row.source)?;
+        let is_here = of.key.namespace == row.namespace.as_ref();
+        let is_of = |author: &&Author| author.kind == row.gvk.kind && author.name == row.name.as_ref();
+        self.authors.iter().filter(|_| is_here).find(is_of)
     }
 
     /// Nothing has changed since, or what changed is being read.

@@ -14,7 +14,7 @@ use super::effect::{Effect, EffectOutcome};
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
-use crate::actions::{Executor, Planner, Preview};
+use crate::actions::{Author, Executor, Planner, Preview, Right, authors};
 use crate::api::key::ObjectKey;
 use crate::fleet::watch::Source;
 use crate::fleet::{SourceId, Target};
@@ -77,6 +77,7 @@ impl Runner {
                     let _ = outcomes.send(EffectOutcome::Previewed { ticket, result }).await;
                 });
             }
+            Effect::Rights { source, rights } => self.rights(source, rights),
             Effect::Plan { cluster, wait_ms } => self.plan(cluster, wait_ms),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
@@ -87,6 +88,16 @@ impl Runner {
             | Effect::Mouse(_)
             | Effect::Copy(_) => {}
         }
+    }
+
+    /// Where there is no server, nothing is known.
+    fn rights(&self, source: SourceId, rights: Vec<Right>) {
+        let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let Ok(executor) = executor_of(handle.as_deref()) else { return };
+            let answers = executor.answers(rights).await;
+            let _ = outcomes.send(EffectOutcome::Rights { source, answers }).await;
+        });
     }
 
     fn perform(&self, ticket: u64, source: SourceId, preview: Box<Preview>) {
@@ -113,10 +124,14 @@ impl Runner {
                 Ok(executor) => plans_of(executor.planner().clone(), cluster.key.clone()).await,
                 Err(why) => Err(why),
             };
-            let plans = plans.map_err(|why| sanitize_line(&why));
+            let (plans, authors) = match plans {
+                Ok((forecast, authors)) => (Ok(forecast), authors),
+                Err(why) => (Err(sanitize_line(&why)), Vec::new()),
+            };
             let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let _ =
-                outcomes.send(EffectOutcome::Planned { cluster, reading: Reading { plans, took_ms } }).await;
+            let _ = outcomes
+                .send(EffectOutcome::Planned { cluster, reading: Reading { plans, authors, took_ms } })
+                .await;
         }));
     }
 
@@ -169,10 +184,12 @@ impl Drop for Runner {
 }
 
 /// Planning is computed aside: the screen goes on.
-async fn plans_of(planner: Planner, cluster: ObjectKey) -> Result<Forecast, String> {
+async fn plans_of(planner: Planner, cluster: ObjectKey) -> Result<(Forecast, Vec<Author>), String> {
     let lists = planner.lists(&cluster).await?;
+    let authors = authors(&lists);
     let planned = tokio::task::spawn_blocking(move || planner.plans(lists, &cluster).sanitized()).await;
-    planned.map_err(|error| format!("the plans could not be computed: {error}"))
+    let planned = planned.map_err(|error| format!("the plans could not be computed: {error}"));
+    Ok((planned?, authors))
 }
 
 fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {

@@ -17,6 +17,7 @@ use super::screen::Screen;
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let mut effects = changed(model, msg);
     effects.extend(model.ask_for_plans());
+    effects.extend(model.ask_for_rights());
     effects
 }
 
@@ -195,6 +196,7 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
             details.for_each(|details| details.take(&subject));
         }
         EffectOutcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
+        EffectOutcome::Rights { source, answers } => model.rights.take(source, answers),
         EffectOutcome::Previewed { ticket, result } => answer_preview(model, ticket, result),
         EffectOutcome::Performed { ticket, result } => answer_perform(model, ticket, result),
     }

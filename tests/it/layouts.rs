@@ -244,9 +244,9 @@ fn a_pane_follows_the_cursor_where_there_is_room() {
     keys(&mut model, "\":tree edge-7\" enter");
     update(&mut model, Msg::Resize { width: 80, height: 24 });
     let screen = text(&mut model);
-    assert!(screen.contains("LAST "), "the lower third: {screen}");
+    assert!(screen.contains("CHECK "), "the lower third: {screen}");
     update(&mut model, Msg::Resize { width: 80, height: 16 });
-    assert!(!text(&mut model).contains("LAST "), "{}", text(&mut model));
+    assert!(!text(&mut model).contains("CHECK "), "{}", text(&mut model));
 }
 
 #[test]
@@ -273,4 +273,44 @@ fn details_stand_side_by_side_where_there_is_room() {
         assert_eq!(line.contains("SPEC") && line.contains("RELATED"), width >= 140, "{screen}");
         golden(name, &screen);
     }
+}
+
+/// `F` and `S` refused to work in a tree.
+#[test]
+fn a_tree_shows_faults_alone_and_in_other_orders() {
+    let mut model = model(120, 40, fixture::sample());
+    keys(&mut model, "\":tree edge-7\" enter");
+    let all = text(&mut model);
+    keys(&mut model, "F");
+    let faults = text(&mut model);
+    assert!(
+        faults.contains("x8f4z") && faults.contains("qq2lk") && faults.contains("faults only"),
+        "{faults}"
+    );
+    assert!(!faults.contains("5kx2w") && !faults.contains("kcp/"), "{faults}");
+    keys(&mut model, "F");
+    assert_eq!(text(&mut model), all);
+    for word in ["by since", "by name"] {
+        keys(&mut model, "S");
+        assert!(text(&mut model).contains(word), "{}", text(&mut model));
+    }
+    keys(&mut model, "S");
+    assert_eq!(text(&mut model), all);
+}
+
+/// Clusters by when they became as they are.
+#[test]
+fn clusters_are_ordered_by_since() {
+    let mut model = model(120, 40, fixture::sample());
+    keys(&mut model, "\":sort since\" enter");
+    let screen = text(&mut model);
+    let at = |name: &str| screen.find(name).unwrap_or_else(|| panic!("{name}: {screen}"));
+    assert!(
+        at("lab-3") < at("prod-us-2") && at("prod-us-2") < at("edge-7") && at("edge-7") < at("prod-eu-1"),
+        "{screen}"
+    );
+    keys(&mut model, "I");
+    let screen = text(&mut model);
+    let at = |name: &str| screen.find(name).unwrap_or_else(|| panic!("{name}: {screen}"));
+    assert!(at("prod-eu-1") < at("lab-3"), "{screen}");
 }

@@ -65,7 +65,11 @@ impl Watched {
             let Effect::Plan { cluster, .. } = effect else { continue };
             let key = ObjectKey::new("default", "harbor");
             let lists = self.planner.lists(&key).await.expect("lists");
-            let reading = Reading { plans: Ok(self.planner.plans(lists, &key).sanitized()), took_ms: 0 };
+            let reading = Reading {
+                plans: Ok(self.planner.plans(lists, &key).sanitized()),
+                authors: Vec::new(),
+                took_ms: 0,
+            };
             self.readings += 1;
             update(&mut self.model, Msg::Done(EffectOutcome::Planned { cluster, reading }));
         }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use capstan::actions::Author;
 use capstan::fleet::{Delta, FeedState, OwnerStage};
 use capstan::forecast::{Forecast, Held, NextStep, ObjectPlan, State};
 use capstan::tui::Tier;
@@ -26,6 +27,8 @@ type Eyes = (u16, u16, bool, bool);
 const SMALL: Eyes = (80, 24, false, false);
 const MIDDLE: Eyes = (120, 40, false, false);
 const LARGE: Eyes = (200, 50, false, false);
+/// When the rollout of the fixture began: after eleven.
+const BEGAN_MINUTE: u32 = 56;
 
 fn model((width, height, ascii, read_only): Eyes, deltas: Vec<Delta>) -> Model {
     let look = Look::load("default", "default", Tier::None, ascii, None, command::check)
@@ -118,13 +121,17 @@ fn plans() -> Forecast {
 
 /// Opens the rollout of the first cluster, and answers the question for its plans, if there is one.
 fn open(model: &mut Model, plans: Result<Forecast, String>) {
+    open_by(model, plans, Vec::new());
+}
+
+fn open_by(model: &mut Model, plans: Result<Forecast, String>, authors: Vec<Author>) {
     let mut effects = keys(model, "2");
     effects.extend(update(model, Msg::Tick));
     let asked = effects
         .into_iter()
         .find_map(|e| if let Effect::Plan { cluster, .. } = e { Some(cluster) } else { None });
     if let Some(cluster) = asked {
-        let outcome = EffectOutcome::Planned { cluster, reading: Reading { plans, took_ms: 90 } };
+        let outcome = EffectOutcome::Planned { cluster, reading: Reading { plans, authors, took_ms: 90 } };
         update(model, Msg::Done(outcome));
     }
 }
@@ -144,6 +151,24 @@ fn a_rollout_looks_as_recorded() {
         let screen = text(&mut model);
         golden(name, &screen);
         assert!(!eyes.2 || screen.is_ascii(), "{screen}");
+    }
+}
+
+/// A spec that somebody wrote long before is not what began it.
+#[test]
+fn who_began_a_rollout_is_named() {
+    for (kind, name, minute, is_named) in [
+        ("KubeadmControlPlane", "rolling-cp", BEGAN_MINUTE, true),
+        ("Cluster", "rolling", BEGAN_MINUTE, true),
+        ("KubeadmControlPlane", "rolling-cp", BEGAN_MINUTE - 10, false),
+        ("MachineDeployment", "other", BEGAN_MINUTE, false),
+    ] {
+        let at = capstan::time::parse_rfc3339(&format!("2026-11-20T11:{minute:02}:30Z")).expect("a moment");
+        let author = Author { kind, name: name.to_owned(), manager: "anna".to_owned(), at };
+        let mut model = model(MIDDLE, fixture::rolling_cluster());
+        open_by(&mut model, Ok(plans()), vec![author]);
+        let screen = text(&mut model);
+        assert_eq!(screen.contains("ago, by anna"), is_named, "{kind} {minute}: {screen}");
     }
 }
 

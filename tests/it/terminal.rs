@@ -54,6 +54,7 @@ fn child() {
             ascii: false,
             tier: Tier::Ansi16,
             config_dir: None,
+            folds: None,
             clock,
         };
         capstan::tui::run(options, vec![deltas], BTreeMap::new()).await

@@ -139,6 +139,7 @@ const STRATA: &[Strata] = &[
             "paint",
             "widget",
             "plans",
+            "rights",
             "effect",
             "msg",
             "screen",

@@ -1,6 +1,6 @@
 //! What a begun command line may become.
 
-use super::{Argument, Command, Kind, TABLE};
+use super::{Argument, Command, Kind, TABLE, discouraged};
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::prompt::Completion;
@@ -28,17 +28,21 @@ pub fn complete(model: &Model, line: &str) -> Vec<Completion> {
         let typed = line.strip_prefix(command.name)?.strip_prefix(' ')?;
         Some(arguments(model, command, typed.trim_start()))
     });
-    with_argument.unwrap_or_else(|| commands(line))
+    with_argument.unwrap_or_else(|| commands(model, line))
 }
 
-fn commands(line: &str) -> Vec<Completion> {
+fn commands(model: &Model, line: &str) -> Vec<Completion> {
     let starts = |name: &&str| name.starts_with(line);
     let matching = |c: &&Command| starts(&c.name) || (!line.is_empty() && c.aliases.iter().any(&starts));
     TABLE
         .iter()
         .filter(|c| c.scope != super::Scope::Dialog && c.scope != super::Scope::Motion)
         .filter(matching)
-        .map(|c| Completion { line: c.name.to_owned(), note: note(c) })
+        .map(|c| {
+            let refusal = discouraged(model, c);
+            let (is_refused, note) = (refusal.is_some(), refusal.unwrap_or_else(|| note(c)));
+            Completion { line: c.name.to_owned(), note, is_refused }
+        })
         .collect()
 }
 
@@ -56,10 +60,14 @@ fn arguments(model: &Model, command: &Command, typed: &str) -> Vec<Completion> {
         .into_iter()
         .filter(|name| name.starts_with(typed))
         .take(NAMES_MAX)
-        .map(|name| Completion { line: format!("{} {name}", command.name), note: String::new() })
+        .map(|name| Completion {
+            line: format!("{} {name}", command.name),
+            note: String::new(),
+            is_refused: false,
+        })
         .collect();
     if found.is_empty() {
-        return vec![Completion { line: command.usage(), note: command.help.to_owned() }];
+        return vec![Completion { line: command.usage(), note: command.help.to_owned(), is_refused: false }];
     }
     found
 }

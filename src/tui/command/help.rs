@@ -1,7 +1,7 @@
 //! The table of commands as help shows it: those that have a key, and why one of them does nothing now. Must not know
 //! how it is drawn.
 
-use super::{Command, Scope, TABLE, refusal};
+use super::{Command, Scope, TABLE, discouraged};
 use crate::tui::keymap::{Keymap, Mode};
 use crate::tui::model::Model;
 use crate::tui::overlay::help::{CommandHelp, HelpGroup, KEYS_WIDTH};
@@ -16,7 +16,7 @@ pub fn groups(model: &Model) -> Vec<HelpGroup> {
             keys,
             usage: command.usage(),
             help: command.help,
-            refusal: refusal(model, command),
+            refusal: discouraged(model, command),
         })
     };
     let group = |scope: Scope| HelpGroup {

@@ -12,7 +12,7 @@ mod table;
 
 pub use complete::{complete, complete_prompt};
 pub use parse::{Call, check, parse};
-pub use refusal::{behind, named, refusal};
+pub use refusal::{behind, discouraged, named, refusal};
 pub use table::TABLE;
 
 use super::effect::Effect;

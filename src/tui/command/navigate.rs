@@ -1,7 +1,7 @@
 //! Commands that move, open, show and hide. None of them leaves this program.
 
 use super::Outcome;
-use crate::fleet::{Item, RowId};
+use crate::fleet::{Item, Relative, RowId};
 use crate::text::did_you_mean;
 use crate::tui::cursor::Motion;
 use crate::tui::effect::Effect;
@@ -13,6 +13,7 @@ use crate::tui::overlay::prompt::Prompt;
 use crate::tui::overlay::refusal::Refusal;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::fleet::sorts;
+use crate::tui::screen::related::{NODE_ELSEWHERE, Way};
 use crate::tui::screen::rollout::RolloutScreen;
 use crate::tui::screen::rollouts::RolloutsScreen;
 use crate::tui::screen::tree::{Fold, TreeScreen};
@@ -34,7 +35,7 @@ pub fn tree(model: &mut Model, name: &str) -> Outcome {
         cluster_named(model, name)?
     };
     let mut screen = TreeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
-    if let Some(folds) = model.folds.get(&screen.cluster()) {
+    if let Some(folds) = model.folds.get(&screen.cluster().1) {
         screen.set_folds(folds.clone());
     }
     if !name.is_empty() {
@@ -97,6 +98,9 @@ pub fn details(model: &mut Model, tab: Tab) -> Outcome {
 }
 
 fn open_details(model: &mut Model, item: Item, tab: Tab) -> Outcome {
+    if matches!(item, Item::Reference { which: Relative::Node, .. }) {
+        return Err(NODE_ELSEWHERE.to_owned());
+    }
     let screen = DetailsScreen::of(&model.fleet, item, tab).ok_or("a heading has no details")?;
     Ok(model.open(Screen::Details(Box::new(screen))))
 }
@@ -108,6 +112,29 @@ pub fn owner(model: &mut Model) -> Outcome {
         Item::Group { of, .. } | Item::Reference { of, .. } => Some(of),
     };
     open_details(model, Item::Row(owner.ok_or("nothing owns this object")?), Tab::Overview)
+}
+
+/// To the next related object, or the one before.
+pub fn link(model: &mut Model, forward: bool) -> Outcome {
+    let is_chosen = model.on_screen(|screen, context| match screen {
+        Screen::Details(open) => open.choose_link(context.fleet, forward),
+        _ => false,
+    });
+    if is_chosen { NOTHING } else { Err("nothing is known that it is related to".to_owned()) }
+}
+
+/// Opens the related object that is chosen; chooses the first one where none is.
+pub fn follow(model: &mut Model) -> Outcome {
+    let chosen = match model.screen() {
+        Screen::Details(open) => open.chosen_link(&model.fleet),
+        _ => None,
+    };
+    let Some(related) = chosen else { return link(model, true) };
+    match related.way {
+        Way::Item(item) => open_details(model, item, Tab::Overview),
+        Way::Object(target) => Ok(model.open(Screen::Details(Box::new(DetailsScreen::of_target(target))))),
+        Way::None(why) => Err(why.to_owned()),
+    }
 }
 
 /// To the object that explains the selected one's state best; where that is open, to the next one.
@@ -214,6 +241,10 @@ pub fn sort(model: &mut Model, column: &str) -> Outcome {
 }
 
 pub fn sort_next(model: &mut Model) -> Outcome {
+    if let Screen::Tree(tree) = model.screen_mut() {
+        tree.sort_next();
+        return NOTHING;
+    }
     let all: Vec<_> = sorts(model.wide).map(|(_, by)| by).collect();
     with_fleet(model, |sort| {
         let next = all.iter().position(|by| *by == sort.by).map_or(0, |at| at + 1);
@@ -249,8 +280,13 @@ pub fn wide(model: &mut Model) -> Outcome {
 }
 
 pub fn faults(model: &mut Model) -> Outcome {
-    let Screen::Fleet(fleet) = model.screen_mut() else { return NOTHING };
-    fleet.toggle_faults();
+    match model.screen_mut() {
+        Screen::Fleet(fleet) => {
+            fleet.toggle_faults();
+        }
+        Screen::Tree(tree) => tree.toggle_faults(),
+        _ => {}
+    }
     NOTHING
 }
 
@@ -261,8 +297,8 @@ fn with_tree(model: &mut Model, change: impl FnOnce(&mut TreeScreen, &Context<'_
         }
     });
     if let Screen::Tree(tree) = model.screen() {
-        let (cluster, folds) = (tree.cluster(), tree.folds().clone());
-        model.folds.insert(cluster, folds);
+        let (cluster, folds) = (tree.cluster().1, tree.folds().clone());
+        model.folds.insert(cluster, folds.touched(model.now.timestamp()));
     }
     NOTHING
 }

@@ -35,3 +35,14 @@ pub fn refusal(model: &Model, command: &Command) -> Option<String> {
         Run::Action(info) => act::refusal(model, info),
     }
 }
+
+/// The same, and what the server said of this user's rights: for what is hinted and what is grey. A key still opens the
+/// preview, which asks about the one object: a right may be given for single names.
+#[must_use]
+pub fn discouraged(model: &Model, command: &Command) -> Option<String> {
+    refusal(model, command).or_else(|| {
+        let Run::Action(info) = command.run else { return None };
+        let row = model.fleet.row(model.selected_row()?)?;
+        model.rights.refusal(row, info.access_verb)
+    })
+}

@@ -143,8 +143,8 @@ const SCREENS: &[Command] = &[
         ),
     ),
     only(
-        ScreenKind::Fleet,
-        command("sort-next", Scope::View, |m, _| go::sort_next(m), "Order by the next column."),
+        ScreenKind::List,
+        command("sort-next", Scope::View, |m, _| go::sort_next(m), "Another order: the next column."),
     ),
     only(
         ScreenKind::Fleet,
@@ -157,13 +157,8 @@ const SCREENS: &[Command] = &[
         "The columns of `-o wide` too, as far as they fit; or not.",
     ),
     only(
-        ScreenKind::Fleet,
-        command(
-            "faults",
-            Scope::View,
-            |m, _| go::faults(m),
-            "Only clusters that are not well, or all again.",
-        ),
+        ScreenKind::List,
+        command("faults", Scope::View, |m, _| go::faults(m), "Only what is not well, or all again."),
     ),
     only(
         ScreenKind::List,
@@ -206,6 +201,18 @@ const SCREENS: &[Command] = &[
             |m, _| go::objects(m),
             "Infrastructure and bootstrap of all Machines, or not.",
         ),
+    ),
+    only(
+        ScreenKind::Details,
+        command("next-link", Scope::View, |m, _| go::link(m, true), "To the next related object."),
+    ),
+    only(
+        ScreenKind::Details,
+        command("previous-link", Scope::View, |m, _| go::link(m, false), "To the related object before."),
+    ),
+    only(
+        ScreenKind::Details,
+        command("follow", Scope::Go, |m, _| go::follow(m), "Open the chosen related object."),
     ),
     only(
         ScreenKind::Details,

@@ -1,5 +1,5 @@
 //! Help: the command table with the keys of the loaded keymap, so that it is never stale. What does nothing on this
-//! screen, on this object or under `--read-only` is grey, with the reason; rights on the server are not known here.
+//! screen, on this object, for this user or under `--read-only` is grey, with the reason.
 //! Owns in how many columns; must not know what a command does.
 
 use ratatui::buffer::Buffer;

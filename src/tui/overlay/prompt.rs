@@ -24,7 +24,9 @@ const LINE_CHARS_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
     pub line: String,
+    /// Or why it does nothing here.
     pub note: String,
+    pub is_refused: bool,
 }
 
 /// What the line is for.
@@ -184,7 +186,10 @@ impl Prompt {
         let rows = self.completions.iter().enumerate().skip(skip);
         for (y, (at, completion)) in (block.y..block.bottom()).zip(rows) {
             let line = Line::from(vec![
-                paint.span(Scope::Suggestion, format!("  {:<LINE_WIDTH$} ", completion.line)),
+                paint.span(
+                    if completion.is_refused { Scope::Muted } else { Scope::Suggestion },
+                    format!("  {:<LINE_WIDTH$} ", completion.line),
+                ),
                 paint.span(Scope::Muted, completion.note.clone()),
             ]);
             put(buffer, area.x, y, &line, area.width);

@@ -5,7 +5,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::details_text::{self, Full};
+use super::details_text::{self, Full, Links};
+use super::related::{Related, related};
 use super::search::Search;
 use super::{Context, foot, plan_text, timeline_text, why};
 use crate::fleet::watch::Subject;
@@ -45,7 +46,8 @@ impl Tab {
 /// What the screen keeps.
 pub struct DetailsScreen {
     pub target: Target,
-    key: ItemKey,
+    /// `None`: an object that no row of the fleet is, or refers to.
+    key: Option<ItemKey>,
     /// The object's place while it is in the fleet.
     item: Option<Item>,
     tab: Tab,
@@ -54,6 +56,15 @@ pub struct DetailsScreen {
     search: Search,
     full: Full,
     explains: Option<Explains>,
+    /// Which related object is chosen, and whether it is still to be brought on the screen.
+    link: Option<usize>,
+    is_link_sought: bool,
+}
+
+/// What a tab shows, and the line of the related object that is chosen.
+struct Page {
+    lines: Vec<Line<'static>>,
+    chosen: Option<usize>,
 }
 
 /// The object is one of the causes of the state of another.
@@ -69,16 +80,52 @@ impl DetailsScreen {
     #[must_use]
     pub fn of(fleet: &Fleet, item: Item, tab: Tab) -> Option<Self> {
         let (target, key) = (fleet.target(item)?, fleet.item_key(item)?);
-        Some(Self {
+        Some(Self { key: Some(key), item: Some(item), tab, ..Self::of_target(target) })
+    }
+
+    /// Details of an object that the fleet does not have: what is shown is read.
+    #[must_use]
+    pub fn of_target(target: Target) -> Self {
+        Self {
             target,
-            key,
-            item: Some(item),
-            tab,
+            key: None,
+            item: None,
+            tab: Tab::default(),
             scrolls: [Scroll::default(); Tab::ALL.len()],
             search: Search::default(),
             full: Full::default(),
             explains: None,
-        })
+            link: None,
+            is_link_sought: false,
+        }
+    }
+
+    fn related(&self, fleet: &Fleet) -> Vec<Related> {
+        related(fleet, self.item, &self.target, self.full.object())
+    }
+
+    /// Chooses the next related object, or the one before, round at the ends; opens the tab that has them. False when
+    /// there is none.
+    pub fn choose_link(&mut self, fleet: &Fleet, forward: bool) -> bool {
+        let count = self.related(fleet).len();
+        if count == 0 {
+            return false;
+        }
+        self.tab = Tab::Overview;
+        self.link = Some(match self.link {
+            Some(at) if forward => (at + 1) % count,
+            Some(at) => (at.min(count) + count - 1) % count,
+            None if forward => 0,
+            None => count - 1,
+        });
+        self.is_link_sought = true;
+        true
+    }
+
+    /// The related object that is chosen.
+    #[must_use]
+    pub fn chosen_link(&self, fleet: &Fleet) -> Option<Related> {
+        self.related(fleet).into_iter().nth(self.link.filter(|_| self.tab == Tab::Overview)?)
     }
 
     /// Details of the object that stands for the cause number `at` of the state of `of`; `None` when it has not
@@ -144,12 +191,16 @@ impl DetailsScreen {
 
     pub fn refresh(&mut self, context: &Context<'_>) {
         self.find_place(context.fleet);
-        if self.search.words().is_empty() {
+        if self.search.words().is_empty() && !self.is_link_sought {
             return;
         }
         let Some(parts) = layout(context.area) else { return };
         let paint = Paint::new(context.theme, context.now);
-        let lines = self.lines(context.fleet, context.plans, &paint, usize::from(parts.body.width));
+        let Page { lines, chosen } =
+            self.page(context.fleet, context.plans, &paint, usize::from(parts.body.width));
+        if let Some(line) = chosen.filter(|_| std::mem::take(&mut self.is_link_sought)) {
+            self.scrolls[self.tab as usize].show(line, lines.len(), usize::from(parts.body.height));
+        }
         if let Some(line) = self.search.settle(lines.iter().map(ToString::to_string)) {
             self.scrolls[self.tab as usize].show(line, lines.len(), usize::from(parts.body.height));
         }
@@ -157,11 +208,12 @@ impl DetailsScreen {
 
     /// Rows come and go: the place of the object is looked up again when it is not there any more.
     fn find_place(&mut self, fleet: &Fleet) {
-        if self.item.is_some_and(|item| fleet.item_key(item) == Some(self.key)) {
+        let Some(key) = self.key else { return };
+        if self.item.is_some_and(|item| fleet.item_key(item) == Some(key)) {
             return;
         }
-        let row = fleet.find(self.target.source, self.key.uid);
-        self.item = row.map(|id| match self.key.part {
+        let row = fleet.find(self.target.source, key.uid);
+        self.item = row.map(|id| match key.part {
             Part::Itself => Item::Row(id),
             Part::Group(group) => Item::Group { of: id, group },
             Part::Reference(which) => Item::Reference { of: id, which },
@@ -185,7 +237,8 @@ impl DetailsScreen {
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
         let Some(parts) = layout(context.area) else { return };
         let paint = Paint::new(context.theme, context.now);
-        let lines = self.lines(context.fleet, context.plans, &paint, usize::from(parts.body.width)).len();
+        let lines =
+            self.page(context.fleet, context.plans, &paint, usize::from(parts.body.width)).lines.len();
         self.scrolls[self.tab as usize].step(motion, lines, usize::from(parts.body.height));
     }
 
@@ -213,12 +266,16 @@ impl DetailsScreen {
     ) {
         paint.rule(layout.rule, buffer);
         let body = layout.body;
-        let lines = self.lines(fleet, plans, paint, usize::from(body.width));
+        let Page { lines, chosen } = self.page(fleet, plans, paint, usize::from(body.width));
         let scroll = self.scrolls[self.tab as usize];
         let first = scroll.clamped(lines.len(), usize::from(body.height));
         for (y, (at, line)) in (body.y..body.bottom()).zip(lines.iter().enumerate().skip(first)) {
             put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
             self.view_found(at, line, Rect { y, height: 1, ..body }, paint, buffer);
+            if chosen == Some(at) {
+                let glyph = Line::from(paint.span(Scope::Match, paint.glyphs().cursor));
+                put(buffer, body.x, y, &glyph, 1);
+            }
         }
         foot::view(self.item, false, None, fleet, paint, layout, buffer);
         foot::position(first, usize::from(body.height), lines.len(), paint, layout, buffer);
@@ -239,22 +296,28 @@ impl DetailsScreen {
         }
     }
 
-    fn lines(&self, fleet: &Fleet, plans: &Plans, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    fn page(&self, fleet: &Fleet, plans: &Plans, paint: &Paint<'_>, width: usize) -> Page {
         let width = width.saturating_sub(3);
-        match self.tab {
-            Tab::Overview => {
-                let mut lines = why::lines(fleet, self.row(), self.explains(fleet), paint, width);
-                let rest = details_text::overview(fleet, self.item, &self.full, paint, width);
-                if !lines.is_empty() && !rest.is_empty() {
-                    lines.push(Line::default());
-                }
-                lines.extend(rest);
-                lines
-            }
+        let lines = match self.tab {
+            Tab::Overview => return self.overview(fleet, paint, width),
             Tab::Yaml => details_text::yaml(&self.full, paint),
             Tab::Events => details_text::events(&self.full, paint, width),
             Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),
             Tab::Timeline => timeline_text::timeline(fleet, self.item, paint, width),
+        };
+        Page { lines, chosen: None }
+    }
+
+    fn overview(&self, fleet: &Fleet, paint: &Paint<'_>, width: usize) -> Page {
+        let mut lines = why::lines(fleet, self.row(), self.explains(fleet), paint, width);
+        let related = self.related(fleet);
+        let links = Links { all: &related, chosen: self.link };
+        let (rest, chosen) = details_text::overview(fleet, self.item, &self.full, links, paint, width);
+        if !lines.is_empty() && !rest.is_empty() {
+            lines.push(Line::default());
         }
+        let chosen = chosen.map(|line| lines.len() + line);
+        lines.extend(rest);
+        Page { lines, chosen }
     }
 }

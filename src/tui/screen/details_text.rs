@@ -3,12 +3,11 @@
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-use super::spec_text;
+use super::related::{Related, Way};
+use super::{spec_text, timeline_text};
 use crate::api::columns::{Column, Type};
 use crate::fleet::watch::{EventLine, Subject};
-use crate::fleet::{
-    Cell, ConditionLine, Details, Fleet, Item, Link, Reader, Relation, Row, Severity, Tone, condition_lines,
-};
+use crate::fleet::{Cell, ConditionLine, Details, Fleet, Item, Reader, Row, Severity, Tone, condition_lines};
 use crate::text;
 use crate::time::Timestamp;
 use crate::tui::paint::Paint;
@@ -46,6 +45,11 @@ impl Full {
     }
 
     #[must_use]
+    pub fn object(&self) -> Option<&Value> {
+        self.object.as_deref()
+    }
+
+    #[must_use]
     pub fn yaml(&self) -> Option<&[String]> {
         self.yaml.as_deref()
     }
@@ -58,15 +62,24 @@ fn to_yaml(object: &Value) -> String {
         .unwrap_or_else(|error| format!("# not printable as YAML: {error}"))
 }
 
-/// Conditions, spec beside status, counters and relations: below each other, or side by side where there is room.
+/// Related objects, and which of them is chosen.
+#[derive(Clone, Copy)]
+pub struct Links<'a> {
+    pub all: &'a [Related],
+    pub chosen: Option<usize>,
+}
+
+/// Conditions, spec beside status, counters and relations: below each other, or side by side where there is room; and
+/// the line of the chosen relation.
 #[must_use]
 pub fn overview(
     fleet: &Fleet,
     item: Option<Item>,
     full: &Full,
+    links: Links<'_>,
     paint: &Paint<'_>,
     width: usize,
-) -> Vec<Line<'static>> {
+) -> (Vec<Line<'static>>, Option<usize>) {
     let details = item.and_then(|item| if let Item::Row(id) = item { fleet.details(id) } else { None });
     let mut lines = trouble(full, paint, width);
     let (mut all, legacy) = match &details {
@@ -82,7 +95,7 @@ pub fn overview(
     });
     if details.is_none() && full.object.is_none() {
         lines.push(Line::from(paint.span(Scope::Muted, "reading the object")));
-        return lines;
+        return (lines, None);
     }
     let is_wide = width >= SIDE_BY_SIDE_MIN;
     let [left, middle, right] = if is_wide { shares(width) } else { [width; 3] };
@@ -91,15 +104,26 @@ pub fn overview(
     if let Some(object) = &full.object {
         second = spec_text::spec_beside_status(object, paint, middle);
     }
-    if let Some(details) = details {
+    if let Some(details) = &details {
         replicas(details.row, paint, &mut second);
-        relations(&details.links, paint, right, &mut third);
+    }
+    let mut chosen = relations(links, paint, right, &mut third);
+    if let Some(details) = details {
         let about = if is_wide { &mut second } else { &mut third };
         facts(&details, paint, middle, about);
+        if let Some(Item::Row(id)) = item.filter(|_| is_wide) {
+            third.push(Line::default());
+            third.extend(timeline_text::latest(fleet, id, paint, right));
+        }
     }
+    if !is_wide {
+        let before = [&first, &second].map(|column| if column.is_empty() { 0 } else { column.len() + 1 });
+        chosen = chosen.map(|line| before[0] + before[1] + line);
+    }
+    let chosen = chosen.map(|line| lines.len() + line);
     let columns = [(first, left), (second, middle), (third, right)];
     lines.extend(if is_wide { side_by_side(columns, paint) } else { below_each_other(columns) });
-    lines
+    (lines, chosen)
 }
 
 /// Cells of three columns, with what stands between them left over.
@@ -253,31 +277,38 @@ fn printed(row: &Row) -> Vec<(String, String)> {
     row.kind.columns().iter().filter_map(one).collect()
 }
 
-fn relations(links: &[Link<'_>], paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
-    if links.is_empty() {
-        return;
+/// Each related object under a heading. Answers the line of the chosen one.
+fn relations(
+    links: Links<'_>,
+    paint: &Paint<'_>,
+    width: usize,
+    lines: &mut Vec<Line<'static>>,
+) -> Option<usize> {
+    if links.all.is_empty() {
+        return None;
     }
     heading("Related", paint, lines);
-    for link in links {
-        let word = match link.relation {
-            Relation::Cluster => "cluster",
-            Relation::Owner => "owner",
-            Relation::ControlPlane => "control plane",
-            Relation::Infrastructure => "infrastructure",
-            Relation::Bootstrap => "bootstrap",
-            Relation::Node => "node",
-            Relation::Mentioned => "mentioned",
+    let mut chosen = None;
+    for (at, link) in links.all.iter().enumerate() {
+        if links.chosen == Some(at) {
+            chosen = Some(lines.len());
+        }
+        let scope = match (links.chosen == Some(at), &link.way) {
+            (true, _) => Scope::Match,
+            (false, Way::None(_)) => Scope::Muted,
+            (false, _) => Scope::Text,
         };
-        let label = paint.span(Scope::Muted, format!("{word:<16}"));
+        let label = paint.span(Scope::Muted, format!("{:<16}", link.word));
         let kind = paint.span(Scope::Muted, format!("{} ", link.kind));
-        if label.width() + kind.width() + text::width(link.name) <= width {
-            lines.push(Line::from(vec![label, kind, paint.span(Scope::Text, link.name.to_owned())]));
+        if label.width() + kind.width() + text::width(&link.name) <= width {
+            lines.push(Line::from(vec![label, kind, paint.span(scope, link.name.clone())]));
         } else {
             lines.push(Line::from(vec![label, kind]));
-            let name = paint.cut_name(link.name, width.saturating_sub(2));
-            lines.push(Line::from(paint.span(Scope::Text, format!("  {name}"))));
+            let name = paint.cut_name(&link.name, width.saturating_sub(2));
+            lines.push(Line::from(vec![Span::raw("  "), paint.span(scope, name)]));
         }
     }
+    chosen
 }
 
 /// What else the row knows, as far as it knows it.

@@ -253,6 +253,7 @@ impl FleetScreen {
         let id = match self.query.sort.by {
             By::Name => Id::Name,
             By::Verdict => Id::Verdict,
+            By::Since => Id::Since,
             By::Column(column) => match counter(column) {
                 Some((prefix, _)) if self.columns.is_wide() => Id::Counters(prefix),
                 Some((prefix, _)) => Id::Have(prefix),
@@ -336,7 +337,8 @@ impl FleetScreen {
 /// Words for what clusters can be ordered by, in the order in which `sort-next` goes through them: ours, then upstream's
 /// columns.
 pub fn sorts(wide: bool) -> impl Iterator<Item = (String, By)> {
-    let ours = [("status".to_owned(), By::Verdict), ("name".to_owned(), By::Name)];
+    let ours = [("status", By::Verdict), ("name", By::Name), ("since", By::Since)]
+        .map(|(word, by)| (word.to_owned(), by));
     let word = |column: &Column| column.name.to_lowercase().replace(' ', "-");
     let columns = Kind::Cluster.columns().iter().filter(move |column| wide || !column.wide);
     ours.into_iter().chain(columns.map(move |column| (word(column), By::Column(column))))

@@ -169,7 +169,15 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
             }
             spans.push(paint.span(Scope::Muted, format!("by {word}{order} ")));
         }
-        Screen::Tree(_) | Screen::Rollout(_) | Screen::Rollouts(_) => {}
+        Screen::Tree(tree) => {
+            if tree.shows_faults_only() {
+                spans.push(paint.span(Scope::Match, "faults only  "));
+            }
+            if let Some(word) = tree.order_word() {
+                spans.push(paint.span(Scope::Muted, format!("by {word} ")));
+            }
+        }
+        Screen::Rollout(_) | Screen::Rollouts(_) => {}
         Screen::Details(details) => spans.extend(details.tabs(paint)),
     }
     spans

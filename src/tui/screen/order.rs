@@ -59,8 +59,8 @@ impl Order {
     /// The fleet changed.
     pub fn note(&mut self, changes: &Changes, query: &Query) {
         let is_chosen = !query.text.trim().is_empty() || query.at_least.0 != Verdict::Ok;
-        let by_column = matches!(query.sort.by, By::Column(_));
-        let by_verdict = query.sort.by == By::Verdict;
+        let by_column = matches!(query.sort.by, By::Column(_) | By::Since);
+        let by_verdict = matches!(query.sort.by, By::Verdict | By::Since);
         let due = match (changes.overview || changes.is_replaced, changes.verdicts, changes.cluster_rows) {
             (true, ..) => Due::Rows,
             (_, true, _) | (_, _, true) if is_chosen => Due::Rows,

@@ -1,5 +1,5 @@
-//! The pane that follows the cursor: how the selected object is, why, what holds it, what is next, which keys help, and what
-//! changed last. Everything is read from the fleet and from plans that are known already: nothing is asked for. Must not know
+//! The pane that follows the cursor: how the selected object is, why, what to check, what holds it, what is next, which keys
+//! help, and what changed last. Everything is read from the fleet and from plans that are known already: nothing is asked for. Must not know
 //! where on the screen it stands.
 
 use ratatui::buffer::Buffer;
@@ -61,6 +61,7 @@ impl Page<'_, '_> {
         self.title(item, &line, &chain);
         if let Item::Row(id) = item {
             self.why(&chain);
+            self.advice(&chain);
             self.plan(id);
             self.keys();
             self.last(id);
@@ -122,6 +123,16 @@ impl Page<'_, '_> {
         }
     }
 
+    /// What to check, or else what it means, where that is known.
+    fn advice(&mut self, chain: &[Hop]) {
+        let Some(words) = chain.last().and_then(|leaf| self.pane.fleet.explanation(leaf.id)) else { return };
+        let (label, sentence) =
+            if words.check.is_empty() { ("MEANS", &words.means) } else { ("CHECK", &words.check) };
+        if !sentence.is_empty() {
+            self.limited(label, &sentence.clone(), Scope::Text, EVIDENCE_LINES_MAX);
+        }
+    }
+
     fn plan(&mut self, id: RowId) {
         let plans = self.pane.plans;
         let Some(plan) = self.pane.fleet.row(id).and_then(|row| plans.of_row(row)) else { return };
@@ -169,7 +180,7 @@ impl Page<'_, '_> {
                 Tone::Bad => Scope::ConditionBad,
                 Tone::Unknown => Scope::Unknown,
             };
-            let age = condition.since().map(|at| self.paint.age(at)).unwrap_or_default();
+            let age = condition.since().map(|at| self.paint.age_in_list(at)).unwrap_or_default();
             let what = format!("{} {}", condition.type_, condition.status.as_str());
             let what = self.paint.cut(&what, self.width.saturating_sub(INDENT + 6));
             let line =

@@ -8,10 +8,12 @@ use ratatui::text::Line;
 use rustc_hash::FxHashSet;
 
 use super::columns::{Columns, Id, List, since, verdict};
+use super::folds::Folds;
 use super::tree_line::TreeLine;
 use super::{Context, foot};
 use crate::fleet::{
-    Changes, Fleet, Group, Item, ItemKey, Kind, Node, Query, RowId, SourceId, Tree, TreeOptions, Uid,
+    Changes, Fleet, Group, Item, ItemKey, Kind, Node, Query, RowId, SiblingOrder, SourceId, Tree,
+    TreeOptions, Uid,
 };
 use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Cursor, Motion};
@@ -21,14 +23,6 @@ use crate::tui::plans::{PlannedCluster, Plans};
 use crate::tui::theme::Scope;
 use crate::tui::widget::tree::{Shape, draw};
 use crate::tui::widget::{counters, table};
-
-/// What a person opened and closed, by object.
-#[derive(Clone, Debug, Default)]
-pub struct Folds {
-    /// Nodes that are open although they begin closed, and the other way round.
-    opened: FxHashSet<ItemKey>,
-    closed: FxHashSet<ItemKey>,
-}
 
 /// What the screen keeps.
 pub struct TreeScreen {
@@ -41,19 +35,14 @@ pub struct TreeScreen {
     /// somebody's eyes when it is well again.
     shown: FxHashSet<ItemKey>,
     filter: String,
+    /// Only what is at fault, and what that is part of.
+    is_faults_only: bool,
     cursor: Cursor<ItemKey>,
     tree: Tree,
     visible: Vec<u32>,
     columns: Columns,
     /// `tree` and `visible` are not up to date.
     stale: bool,
-}
-
-impl Folds {
-    fn open(&mut self, key: ItemKey) {
-        self.closed.remove(&key);
-        self.opened.insert(key);
-    }
 }
 
 fn is_alike(item: Item) -> bool {
@@ -76,10 +65,15 @@ impl TreeScreen {
         Some(Self {
             cluster: (row.source, row.uid),
             name: row.name.to_string(),
-            options: TreeOptions { overview: true, ..TreeOptions::default() },
+            options: TreeOptions {
+                order: SiblingOrder::Worst,
+                nodes_and_templates: true,
+                ..TreeOptions::default()
+            },
             folds: Folds::default(),
             shown: FxHashSet::default(),
             filter: String::new(),
+            is_faults_only: false,
             cursor: Cursor::default(),
             tree: Tree::default(),
             visible: Vec::new(),
@@ -125,6 +119,37 @@ impl TreeScreen {
     pub fn set_filter(&mut self, text: &str) {
         text.clone_into(&mut self.filter);
         self.stale = true;
+    }
+
+    /// Shows everything, or only what is at fault.
+    pub fn toggle_faults(&mut self) {
+        self.is_faults_only = !self.is_faults_only;
+        self.stale = true;
+    }
+
+    #[must_use]
+    pub fn shows_faults_only(&self) -> bool {
+        self.is_faults_only
+    }
+
+    /// Worst first, then what changed last first, then by name.
+    pub fn sort_next(&mut self) {
+        self.options.order = match self.options.order {
+            SiblingOrder::Worst => SiblingOrder::Latest,
+            SiblingOrder::Latest => SiblingOrder::Name,
+            SiblingOrder::Name => SiblingOrder::Worst,
+        };
+        self.stale = true;
+    }
+
+    /// The word for the order; none for that in which a tree opens.
+    #[must_use]
+    pub fn order_word(&self) -> Option<&'static str> {
+        match self.options.order {
+            SiblingOrder::Worst => None,
+            SiblingOrder::Latest => Some("since"),
+            SiblingOrder::Name => Some("name"),
+        }
     }
 
     /// The fleet changed: matters when the cluster did, or came or went.
@@ -190,6 +215,14 @@ impl TreeScreen {
             self.visible = self.matching(fleet, id);
             return;
         }
+        if self.is_faults_only {
+            let is_open = |_: usize, node: &Node| !is_alike(node.item) || self.is_open(fleet, node);
+            self.visible = self.tree.visible(is_open);
+            // A verdict is never better than what is under it: what a fault is part of stays too.
+            let nodes = &self.tree.nodes;
+            self.visible.retain(|at| nodes[*at as usize].verdict > Verdict::Progressing || *at == 0);
+            return;
+        }
         self.visible = self.tree.visible(|_, node| self.is_open(fleet, node));
         let unwell = self.visible.iter().filter_map(|at| self.tree.nodes.get(*at as usize));
         let unwell =
@@ -238,10 +271,10 @@ impl TreeScreen {
         let Some(key) = fleet.item_key(node.item).filter(|_| self.filter.trim().is_empty()) else {
             return true;
         };
-        if self.folds.opened.contains(&key) {
-            return true;
+        if let Some(open) = self.folds.is_open(key) {
+            return open;
         }
-        if self.folds.closed.contains(&key) || is_alike(node.item) {
+        if is_alike(node.item) {
             return false;
         }
         let is_always_open = match node.item {
@@ -310,10 +343,7 @@ impl TreeScreen {
             (false, true) if is_machine && !self.options.references => {
                 self.options.references_of.remove(&key.uid);
             }
-            (false, true) => {
-                self.folds.opened.remove(&key);
-                self.folds.closed.insert(key);
-            }
+            (false, true) => self.folds.close(key),
             (false, false) => {
                 let parent = self.visible.iter().position(|at| *at == node.parent);
                 self.go(context, parent.unwrap_or(self.cursor.index));
@@ -324,14 +354,8 @@ impl TreeScreen {
 
     /// Opens or closes everything.
     pub fn fold_all(&mut self, fleet: &Fleet, open: bool) {
-        self.folds = Folds::default();
         let parents = self.tree.nodes.iter().filter(|node| node.size > 1 && (open || node.depth > 0));
-        let keys = parents.filter_map(|node| fleet.item_key(node.item)).collect();
-        if open {
-            self.folds.opened = keys;
-        } else {
-            self.folds.closed = keys;
-        }
+        self.folds = Folds::all(parents.filter_map(|node| fleet.item_key(node.item)).collect(), open);
         self.stale = true;
     }
 

@@ -12,6 +12,7 @@ use crate::fleet::{
     TimelineEntry, Uid, moment, short_name,
 };
 use crate::text;
+use crate::time::Timestamp;
 use crate::tui::keymap::{Keymap, Mode};
 use crate::tui::paint::Paint;
 use crate::tui::plans::Plans;
@@ -31,6 +32,10 @@ const WIDE_FROM: usize = 100;
 const CLOCK_FROM: usize = 70;
 /// Lines of the log that are shown below the rest, whatever the height.
 const LOG_MIN: usize = 4;
+
+/// Who wrote a spec at most so long before or after a rollout began, began it, seconds.
+const AUTHOR_NEAR_S: i64 = 120;
+const AUTHOR_WIDTH: usize = 24;
 
 /// What a line belongs to: the same in later pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +176,11 @@ impl Page<'_, '_, '_> {
             let ago = moment(began).map(|at| self.paint.age(at)).unwrap_or_default();
             let at = words::time_of_day(began, self.paint.now);
             let is_tiny = self.width < CLOCK_FROM;
-            let words = if is_tiny { format!("  {ago}") } else { format!("   began {at}, {ago} ago") };
+            let words = if is_tiny {
+                format!("  {ago}")
+            } else {
+                format!("   began {at}, {ago} ago{}", self.by_whom(began))
+            };
             spans.push(self.paint.span(Scope::Text, words));
         }
         let end = match self.input.outlook.arrival {
@@ -184,6 +193,19 @@ impl Page<'_, '_, '_> {
         };
         spans.push(self.paint.span(Scope::Strong, end));
         spans
+    }
+
+    /// Who wrote the spec shortly before it began, where the server kept that: the Cluster before its parts, whose topology is
+    /// carried out by a controller.
+    fn by_whom(&self, began_s: u32) -> String {
+        let rollout = self.input.rollout;
+        let owners = rollout.owners.iter().filter(|owner| owner.stage.is_under_way()).map(|owner| owner.id);
+        let mut rows = std::iter::once(rollout.cluster).chain(owners).filter_map(|id| self.sources.row(id));
+        let is_near = |at: Timestamp| (i64::from(began_s) - at.timestamp()).abs() <= AUTHOR_NEAR_S;
+        let author = rows.find_map(|row| self.input.plans.author_of(row).filter(|a| is_near(a.at)));
+        author
+            .map(|author| format!(", by {}", self.paint.cut(&author.manager, AUTHOR_WIDTH)))
+            .unwrap_or_default()
     }
 
     fn owners(&mut self) {
@@ -231,7 +253,13 @@ impl Page<'_, '_, '_> {
             OwnerStage::Unread => "its Machines were not read: by its own count".to_owned(),
             OwnerStage::Paused => "paused".to_owned(),
             OwnerStage::OnDelete => format!("{} old, each until it is deleted", owner.old().count()),
-            OwnerStage::Scheduled { at_s, older } => scheduled_words(*at_s, *older, self.paint),
+            OwnerStage::Scheduled { at_s, older } => {
+                let words = scheduled_words(*at_s, *older, self.paint);
+                match self.key_of("rollout clear").filter(|_| self.is_wide()) {
+                    Some(key) => format!("{words}   {key} clears"),
+                    None => words,
+                }
+            }
             OwnerStage::FollowsTopology => "follows the topology's order".to_owned(),
             OwnerStage::Waiting { check, .. } if self.sources.waits_its_turn(owner) => {
                 let check = check.as_ref().filter(|_| self.is_wide());
@@ -241,6 +269,14 @@ impl Page<'_, '_, '_> {
             OwnerStage::Waiting { .. } => "held".to_owned(),
             OwnerStage::Rolling => self.rolling_words(at),
         }
+    }
+
+    /// The key of a command that changes something; none where nothing can be changed.
+    fn key_of(&self, line: &str) -> Option<String> {
+        if self.input.is_read_only {
+            return None;
+        }
+        self.input.keymap.keys_for(Mode::Rollout, line).into_iter().next()
     }
 
     fn rolling_words(&self, at: usize) -> String {
