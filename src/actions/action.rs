@@ -327,7 +327,8 @@ mod tests {
             let found = info.parse(argument, now()).map_err(|error| error.to_string());
             assert_eq!(found, expected.map_err(str::to_owned), "{} {argument}", info.name);
             if let Ok(action) = found {
-                assert_eq!(action.info().name, info.name, "{action}");
+                let is_cleared_by_after = (info.name, &action) == ("rollout after", &Action::ClearSchedule);
+                assert!(is_cleared_by_after || action.info().name == info.name, "{action}");
             }
         }
     }
@@ -348,6 +349,7 @@ mod tests {
             ("scale", ".xxxx..", "KubeadmControlPlane, MachineDeployment, MachineSet and MachinePool"),
             ("rollout restart", ".xx....", "KubeadmControlPlane and MachineDeployment"),
             ("rollout after", ".xx....", "KubeadmControlPlane and MachineDeployment"),
+            ("rollout clear", ".xx....", "KubeadmControlPlane and MachineDeployment"),
             ("set-version", "xxx.x..", "Cluster, KubeadmControlPlane, MachineDeployment and MachinePool"),
             (
                 "pause",

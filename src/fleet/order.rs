@@ -83,9 +83,9 @@ pub struct Candidate {
 pub struct Candidates(pub Vec<Candidate>);
 
 impl Fleet {
-    /// All rows of a kind, of the whole fleet or of one cluster, by name.
+    /// All rows of a kind, of the whole fleet or of one cluster, by name, with what they will be ordered by.
     #[must_use]
-    pub fn candidates(&self, kind: Kind, cluster: Option<RowId>) -> Candidates {
+    pub fn candidates(&self, kind: Kind, cluster: Option<RowId>, by: By) -> Candidates {
         let clusters = cluster.as_ref().map_or_else(|| self.clusters(), std::slice::from_ref);
         let ids: Vec<RowId> = match kind {
             Kind::Cluster => clusters.to_vec(),
@@ -96,7 +96,7 @@ impl Fleet {
                 id,
                 row: row.clone(),
                 verdict: self.index.last_verdict(id),
-                since: None,
+                since: if by == By::Since { self.since(id) } else { None },
             })
         };
         Candidates(ids.into_iter().filter_map(candidate).collect())
@@ -105,11 +105,7 @@ impl Fleet {
     /// Filter and sort at once: right for clusters, and for the members of one.
     #[must_use]
     pub fn select(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Vec<RowId> {
-        let mut candidates = self.candidates(kind, cluster);
-        if query.sort.by == By::Since {
-            candidates.0.iter_mut().for_each(|candidate| candidate.since = self.since(candidate.id));
-        }
-        candidates.select(query)
+        self.candidates(kind, cluster, query.sort.by).select(query)
     }
 }
 

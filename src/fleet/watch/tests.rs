@@ -256,7 +256,7 @@ async fn the_picture_is_complete_and_then_it_is_quiet() {
 
 #[tokio::test(start_paused = true)]
 async fn pages_grow_while_a_long_list_is_read() {
-    let names = (0..1_000).map(|i| machine("a", ("MachineSet", "a-md-1"), &format!("a-md-1-{i}")));
+    let names = (0..1_000).map(|i| machine("a", ("MachineSet", "a-md-1"), &format!("a-md-1-x{i}")));
     let objects: Vec<Value> = small_cluster("a").into_iter().chain(names.map(|m| m.0)).collect();
     let script = Script::with(&objects);
     let (mut batches, _source) = script.spawn();
