@@ -104,6 +104,21 @@ pub mod condition {
     pub const LOAD_BALANCER_AVAILABLE: &str = "LoadBalancerAvailable";
 }
 
+/// Leases of upstream's managers: the namespace that an installation has unless asked otherwise, and the name.
+/// Source: `LeaderElectionID` in `main.go` of each manager, v1.14.0.
+pub mod lease {
+    pub const CORE: (&str, &str) = ("capi-system", "controller-leader-election-capi");
+    pub const KUBEADM_BOOTSTRAP: (&str, &str) =
+        ("capi-kubeadm-bootstrap-system", "kubeadm-bootstrap-manager-leader-election-capi");
+    pub const KUBEADM_CONTROL_PLANE: (&str, &str) =
+        ("capi-kubeadm-control-plane-system", "kubeadm-control-plane-manager-leader-election-capi");
+    /// The provider of the Dev kinds.
+    pub const DEV: (&str, &str) = ("capd-system", "controller-leader-election-capd");
+
+    /// Of those whose objects the engine reconciles.
+    pub const UPSTREAM: [(&str, &str); 3] = [CORE, KUBEADM_BOOTSTRAP, KUBEADM_CONTROL_PLANE];
+}
+
 /// Field managers of what the engine writes. Source: the `ssa` managers of each controller, v1.14.0.
 pub mod manager {
     /// Of the engine's patches, and of everything that earlier versions of capstan wrote.

@@ -246,8 +246,16 @@ pub struct EngineArgs {
     /// Namespace of the Lease that keeps a second engine waiting
     #[arg(long, value_name = "NS", default_value = "default")]
     pub lease_namespace: String,
+    /// Take the Leases of upstream's managers, which then stop, and give them back at the end
+    ///
+    /// Without it the engine waits while one of them leads.
+    #[arg(long)]
+    pub take_over: bool,
+    /// Also play infrastructure provider and workload clusters for DevClusters and DevMachines in memory
+    #[arg(long)]
+    pub simulate_infrastructure: bool,
     /// How much faster than real time the simulated machines start
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive)]
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive, requires = "simulate_infrastructure")]
     pub time_scale: f64,
 }
 

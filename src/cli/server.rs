@@ -11,9 +11,11 @@ use tokio_util::task::AbortOnDropHandle;
 use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
 use super::store::StoreLocation;
 use super::{audit, backup, dashboard, descriptors, listen, output, store};
+use crate::api::names::lease;
 use crate::client::{Connection, in_process};
 use crate::controllers;
 use crate::engine::lease::{LeaseOptions, identity_of};
+use crate::engine::upstream::UpstreamLeases;
 use crate::engine::{Engine, EngineOptions};
 use crate::provider::{self, ProviderOptions};
 use crate::rng::Rng;
@@ -181,7 +183,7 @@ async fn stopped() -> anyhow::Result<Exit> {
     Ok(Exit::Quit)
 }
 
-/// `capstan engine`: controllers and simulated infrastructure against the API server of a kubeconfig.
+/// `capstan engine`: controllers, and when asked simulated infrastructure, against the API server of a kubeconfig.
 ///
 /// # Errors
 /// No connection, or a read-only one.
@@ -189,11 +191,14 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     if cli.connect.read_only {
         bail!("an engine writes; it cannot run with --read-only");
     }
-    let lease = LeaseOptions::new(&args.lease_namespace, "capstan-engine", &holder());
-    let options =
-        EngineOptions { lease: Some(lease), time_scale: args.time_scale, ..EngineOptions::default() };
+    let options = EngineOptions {
+        lease: Some(LeaseOptions::new(&args.lease_namespace, "capstan-engine", &holder())),
+        upstream: Some(upstream_leases(args)),
+        time_scale: args.time_scale,
+        ..EngineOptions::default()
+    };
     let mut engine = Engine::new(connection.client, Clock::system(), Rng::from_entropy(), options);
-    let workload = workloads(&mut engine, args.time_scale);
+    let workload = workloads(&mut engine, args);
     controllers::register(&mut engine, workload);
     let stop = CancellationToken::new();
     let running = tokio::spawn(engine.run(stop.clone()));
@@ -204,12 +209,24 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     Ok(exit)
 }
 
-/// The simulated world answers for in-memory clusters; all others are reached through their kubeconfig Secrets.
-fn workloads(engine: &mut Engine, time_scale: f64) -> Arc<dyn Workload> {
-    let simulated = provider::register(engine, ProviderOptions { time_scale });
-    let is_simulated = by_infrastructure(engine.cache(), engine.cache());
+/// Whose work this engine does.
+fn upstream_leases(args: &EngineArgs) -> UpstreamLeases {
+    let mut leases = lease::UPSTREAM.to_vec();
+    leases.extend(args.simulate_infrastructure.then_some(lease::DEV));
+    UpstreamLeases { leases, take_over: args.take_over }
+}
+
+/// Workload clusters are reached through their kubeconfig Secrets; when asked, the simulated world answers for
+/// in-memory ones.
+fn workloads(engine: &mut Engine, args: &EngineArgs) -> Arc<dyn Workload> {
     let rng = engine.rng().stream("workload");
     let real = KubeWorkloads::new(engine.writer().clone(), engine.clock().clone(), rng, false);
+    if !args.simulate_infrastructure {
+        real.attach(&engine.cache(), Arc::new(|_| false));
+        return Arc::new(real);
+    }
+    let simulated = provider::register(engine, ProviderOptions { time_scale: args.time_scale });
+    let is_simulated = by_infrastructure(engine.cache(), engine.cache());
     real.attach(&engine.cache(), is_simulated.clone());
     Arc::new(Router::new(simulated, Arc::new(real), is_simulated))
 }

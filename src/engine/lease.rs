@@ -39,6 +39,9 @@ pub struct LeaseOptions {
     pub renew_deadline: Duration,
     /// Between attempts.
     pub retry: Duration,
+    /// Take it once from whoever holds it, and lead only when that holder must have stopped. A lease that is lost
+    /// later is waited for like any other.
+    pub seize: bool,
 }
 
 impl LeaseOptions {
@@ -52,6 +55,7 @@ impl LeaseOptions {
             duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry: Duration::from_secs(2),
+            seize: false,
         }
     }
 }
@@ -67,7 +71,7 @@ pub fn identity_of(host: &str, rng: &Rng) -> String {
 
 /// Whether this process may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Right {
+pub(super) enum Right {
     No,
     /// It ends at this moment unless renewed.
     Until(Instant),
@@ -75,6 +79,15 @@ enum Right {
 }
 
 impl Right {
+    /// Both are needed.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No, _) | (_, Self::No) => Self::No,
+            (Self::Always, right) | (right, Self::Always) => right,
+            (Self::Until(a), Self::Until(b)) => Self::Until(a.min(b)),
+        }
+    }
+
     fn holds(self) -> bool {
         match self {
             Self::No => false,
@@ -87,24 +100,31 @@ impl Right {
 /// Who leads, as seen here. Clones watch the same state.
 #[derive(Clone)]
 pub struct Leadership {
-    right: watch::Receiver<Right>,
+    /// All of them are needed.
+    rights: Vec<watch::Receiver<Right>>,
 }
 
 impl Leadership {
     /// May writes leave now? Checked against the clock, so a stuck elector cannot keep the right.
     #[must_use]
     pub fn leads(&self) -> bool {
-        self.right.borrow().holds()
+        self.right().holds()
+    }
+
+    pub(super) fn right(&self) -> Right {
+        self.rights.iter().fold(Right::Always, |all, right| all.and(*right.borrow()))
+    }
+
+    /// Leads only while `right` holds too.
+    pub(super) fn with(mut self, right: watch::Receiver<Right>) -> Self {
+        self.rights.push(right);
+        self
     }
 
     /// Resolves when it may have changed: won, lost, or run out.
     pub async fn changed(&mut self) {
-        let before = *self.right.borrow_and_update();
-        tokio::select! {
-            biased;
-            () = flipped(&mut self.right, before == Right::No) => {}
-            () = ran_out(before) => {}
-        }
+        let each = self.rights.iter_mut().map(|right| Box::pin(turned(right)));
+        futures::future::select_all(each).await;
     }
 
     /// For the writer.
@@ -119,7 +139,16 @@ impl Leadership {
     pub fn alone() -> Self {
         // The sender may go: the last value stays readable.
         let (_, right) = watch::channel(Right::Always);
-        Self { right }
+        Self { rights: vec![right] }
+    }
+}
+
+async fn turned(right: &mut watch::Receiver<Right>) {
+    let before = *right.borrow_and_update();
+    tokio::select! {
+        biased;
+        () = flipped(right, before == Right::No) => {}
+        () = ran_out(before) => {}
     }
 }
 
@@ -137,16 +166,44 @@ async fn ran_out(right: Right) {
     }
 }
 
+/// A record and since when it is the same, by our clock.
+#[derive(Debug, Default)]
+pub(super) struct LastRecord(Option<(Option<LeaseSpec>, Instant)>);
+
+impl LastRecord {
+    /// Notes what a lease says now. Has nobody renewed it for as long as it says, or does nobody hold it?
+    pub(super) fn is_vacant(&mut self, lease: &Lease) -> bool {
+        let since = match &self.0 {
+            Some((spec, since)) if *spec == lease.spec => *since,
+            _ => {
+                let now = Instant::now();
+                self.0 = Some((lease.spec.clone(), now));
+                now
+            }
+        };
+        lease.spec.as_ref().is_none_or(|spec| is_free(spec) || since.elapsed() > stated(spec))
+    }
+}
+
 /// Takes and renews the lease.
 pub struct Elector {
     options: LeaseOptions,
     writer: Writer,
     clock: Clock,
     right: watch::Sender<Right>,
-    /// The record last seen and when it last changed, by our clock.
-    observed: Mutex<Option<(Option<LeaseSpec>, Instant)>>,
+    observed: Mutex<LastRecord>,
     /// The records that were sent: the last one that was stored, then those whose outcome is unknown.
     sent: Mutex<VecDeque<LeaseSpec>>,
+    seizing: Mutex<Seizing>,
+}
+
+/// How far the taking from another holder is.
+#[derive(Debug, Default)]
+struct Seizing {
+    /// It was ours: it is not taken from others again.
+    is_over: bool,
+    /// From then on a holder whose record was replaced must have stopped.
+    former_stops: Option<Instant>,
 }
 
 impl Elector {
@@ -154,8 +211,9 @@ impl Elector {
     #[must_use]
     pub fn new(options: LeaseOptions, writer: Writer, clock: Clock) -> (Self, Leadership) {
         let (sender, right) = watch::channel(Right::No);
-        let (observed, sent) = (Mutex::default(), Mutex::default());
-        (Self { options, writer, clock, right: sender, observed, sent }, Leadership { right })
+        let (observed, sent, seizing) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let elector = Self { options, writer, clock, right: sender, observed, sent, seizing };
+        (elector, Leadership { rights: vec![right] })
     }
 
     /// Competes until cancelled, then gives the lease back.
@@ -173,20 +231,23 @@ impl Elector {
                 () = tokio::time::sleep(self.options.retry) => {}
             }
         }
-        let held = self.right.send_replace(Right::No) != Right::No;
-        if held && let Err(error) = self.release().await {
+        self.right.send_replace(Right::No);
+        // A record that was sent may be stored, whether it led or not.
+        let may_hold = !self.sent.lock().is_empty();
+        if may_hold && let Err(error) = self.release().await {
             tracing::warn!("the lease was not given back, others wait for it to run out: {error}");
         }
     }
 
     fn note(&self, answer: Result<Option<Instant>, String>) {
         match answer {
-            Ok(Some(asked_at)) => {
+            Ok(Some(asked_at)) if !self.has_former_holder() => {
                 let until = Right::Until(asked_at + self.options.renew_deadline);
                 if self.right.send_replace(until) == Right::No {
                     tracing::info!("leading as {}", self.options.identity);
                 }
             }
+            Ok(Some(_)) => {}
             Ok(None) => {
                 if self.right.send_replace(Right::No) != Right::No {
                     tracing::warn!("no longer leading: another engine holds the lease");
@@ -219,7 +280,7 @@ impl Elector {
                 self.writer.create(&ours, Mode::Real).await
             }
             Some(lease) => {
-                if !self.may_take(&lease) {
+                if !self.may_take(&lease) && !self.seizes(&lease) {
                     return Ok(None);
                 }
                 let ours = self.renewed(&lease);
@@ -230,6 +291,7 @@ impl Elector {
         match result {
             Ok(_) => {
                 self.forget_all_but_last();
+                self.seizing.lock().is_over = true;
                 Ok(Some(asked_at))
             }
             Err(error) if error.is_conflict() || error.already_exists() => Ok(None),
@@ -238,18 +300,27 @@ impl Elector {
     }
 
     fn may_take(&self, lease: &Lease) -> bool {
-        let mut observed = self.observed.lock();
-        let since = match &*observed {
-            Some((spec, since)) if *spec == lease.spec => *since,
-            _ => {
-                let now = Instant::now();
-                *observed = Some((lease.spec.clone(), now));
-                now
-            }
+        let vacant = self.observed.lock().is_vacant(lease);
+        vacant || lease.spec.as_ref().is_some_and(|spec| self.is_ours(spec))
+    }
+
+    /// Is it to be taken from its holder? The holder may write until its record would have run out.
+    fn seizes(&self, lease: &Lease) -> bool {
+        let mut seizing = self.seizing.lock();
+        let Some(spec) = lease.spec.as_ref().filter(|_| self.options.seize && !seizing.is_over) else {
+            return false;
         };
-        let Some(spec) = &lease.spec else { return true };
-        let stated = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
-        is_free(spec) || self.is_ours(spec) || since.elapsed() > Duration::from_secs(stated)
+        if seizing.former_stops.is_none() {
+            let (lease, wait_s) = (ObjectKey::of(lease), stated(spec).as_secs());
+            let holder = spec.holder_identity.as_deref().unwrap_or_default();
+            tracing::warn!("taking Lease {lease} from {holder}, which may go on for {wait_s} s");
+        }
+        seizing.former_stops = Some(Instant::now() + stated(spec));
+        true
+    }
+
+    fn has_former_holder(&self) -> bool {
+        self.seizing.lock().former_stops.is_some_and(|stops| Instant::now() < stops)
     }
 
     /// Did this elector write it? The name in it does not decide: another process may have the same.
@@ -317,6 +388,11 @@ impl Elector {
         let sent = self.writer.patch(&lease, &given_back, &Precondition::unchanged(&lease), Mode::Real).await;
         sent.map(|_| ()).map_err(|error| error.to_string())
     }
+}
+
+/// For how long a record is good without a renewal.
+fn stated(spec: &LeaseSpec) -> Duration {
+    Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0))
 }
 
 fn is_free(spec: &LeaseSpec) -> bool {

@@ -15,6 +15,7 @@ pub mod lease;
 pub mod queue;
 pub mod runner;
 pub mod trace;
+pub mod upstream;
 pub mod watches;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ use lease::{Elector, Leadership, LeaseOptions};
 use queue::Pace;
 use runner::{Runner, WorkQueue};
 use trace::Trace;
+use upstream::{Upstream, UpstreamLeases};
 use watches::{Awaited, Installed, Watches};
 
 /// Entries kept in the trace.
@@ -46,13 +48,15 @@ pub struct EngineOptions {
     pub manager: String,
     /// Compete for this lease and write only while holding it. `None`: alone with its server.
     pub lease: Option<LeaseOptions>,
+    /// With a lease: write only while no manager of upstream does.
+    pub upstream: Option<UpstreamLeases>,
     /// Divides the controllers' minimum distance between runs (1.0: as upstream). Infinity: none.
     pub time_scale: f64,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { manager: manager::PATCHES.to_owned(), lease: None, time_scale: 1.0 }
+        Self { manager: manager::PATCHES.to_owned(), lease: None, upstream: None, time_scale: 1.0 }
     }
 }
 
@@ -65,6 +69,7 @@ pub struct Engine {
     options: EngineOptions,
     leadership: Leadership,
     elector: Option<Elector>,
+    upstream: Option<Upstream>,
     caches: BTreeMap<TypeId, Box<dyn Any + Send + Sync>>,
     feeds: Vec<BoxFuture<'static, ()>>,
     awaited: Vec<Awaited>,
@@ -79,13 +84,15 @@ impl Engine {
     #[must_use]
     pub fn new(client: Client, clock: Clock, rng: Rng, options: EngineOptions) -> Self {
         let writer = Writer::new(client.clone(), &options.manager);
-        let (elector, leadership) = match &options.lease {
-            Some(lease) => {
-                let (elector, leadership) = Elector::new(lease.clone(), writer.clone(), clock.clone());
-                (Some(elector), leadership)
+        let (mut elector, mut upstream, mut leadership) = (None, None, Leadership::alone());
+        if let Some(lease) = &options.lease {
+            let (own, right) = Elector::new(lease.clone(), writer.clone(), clock.clone());
+            (elector, leadership) = (Some(own), right);
+            if let Some(leases) = &options.upstream {
+                let (beside, both) = Upstream::new(leases.clone(), lease, &writer, &clock, leadership);
+                (upstream, leadership) = (Some(beside), both);
             }
-            None => (None, Leadership::alone()),
-        };
+        }
         Self {
             writer: writer.with_permit(leadership.permit()),
             client,
@@ -94,6 +101,7 @@ impl Engine {
             options,
             leadership,
             elector,
+            upstream,
             caches: BTreeMap::new(),
             feeds: Vec::new(),
             awaited: Vec::new(),
@@ -205,6 +213,7 @@ impl Engine {
         let mut workers = JoinSet::new();
         let elector_stop = CancellationToken::new();
         let elector = self.elector.map(|elector| tokio::spawn(elector.run(elector_stop.clone())));
+        let upstream = self.upstream.map(|upstream| tokio::spawn(upstream.run(elector_stop.clone())));
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -231,9 +240,9 @@ impl Engine {
         }
         while workers.join_next().await.is_some() {}
         elector_stop.cancel();
-        if let Some(elector) = elector {
+        for electing in [elector, upstream].into_iter().flatten() {
             // A join error means that it panicked; there is nothing left to give back then.
-            let _ = elector.await;
+            let _ = electing.await;
         }
     }
 }

@@ -61,6 +61,7 @@ mod standalone;
 mod status_appendix;
 mod status_bad_input;
 mod status_compute;
+mod takeover;
 mod terminal;
 mod tidy;
 mod tidy_names;

@@ -175,6 +175,11 @@ impl Sim {
         }
     }
 
+    /// Stores objects as they are, over those of the same name.
+    pub async fn import(&self, objects: Vec<Value>) {
+        self.stack.server().import(objects.into_iter()).await.expect("stored");
+    }
+
     pub async fn get<K: Object>(&self, name: &str) -> Option<K> {
         get(&self.connection.client, &ObjectKey::new("default", name)).await.expect("an answer")
     }

@@ -156,7 +156,7 @@ struct Running {
 fn start(site: &Site) -> Running {
     let mut engine = site.engine();
     let yard = Arc::new(Yard::new(site.clock.clone()));
-    // As `capstan engine` does, although nothing is simulated here.
+    // As `capstan engine --simulate-infrastructure` does: its kinds are not served, and it starts without them.
     capstan::provider::register(&mut engine, ProviderOptions::default());
     controllers::register(&mut engine, yard.clone());
     let (handle, stop) = (engine.handle(), CancellationToken::new());
