@@ -4,6 +4,7 @@
 //! Modules are listed from the ground up. Each may import only what the layer matrix in
 //! `tests/it/tidy.rs` allows, and `docs/architecture.md` explains why.
 
+pub mod key_pair;
 pub mod private_file;
 pub mod rng;
 pub mod text;

@@ -2,10 +2,6 @@
 //! Owns their generation and the shape of their secrets. Must not decide when they are needed;
 //! that is `plan::control_plane`.
 //! Source: cluster-api `util/secret/certificates.go`, v1.14.0.
-//!
-//! Intended differences: the crypto library in use cannot generate RSA keys, so `RSA-*` (upstream's
-//! default) yields ECDSA P-256; keys are written as PKCS#8 (`PRIVATE KEY`), the form that the same
-//! library can read back.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +9,10 @@ use chrono::TimeDelta;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose, SerialNumber};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyUsagePurpose, SerialNumber};
 
 use crate::api::names::{SECRET_TYPE, label};
+use crate::key_pair::{self, KeyError};
 use crate::plan::keys::KeySettings;
 use crate::status::control_plane::certificates::Purpose;
 use crate::time::Timestamp;
@@ -29,6 +26,8 @@ const BACKDATE_MINUTES: i64 = 5;
 pub enum CertificateError {
     #[error("cannot generate {what}: {source}; check the system's source of randomness")]
     Generate { what: &'static str, source: rcgen::Error },
+    #[error("{what}: {source}")]
+    Key { what: &'static str, source: KeyError },
     #[error(
         "secret {secret} does not hold a usable {key}: {detail}; restore it from a backup, or delete the secret before the control plane is initialized"
     )]
@@ -55,22 +54,15 @@ pub fn generate(
     now: Timestamp,
 ) -> Result<PemPair, CertificateError> {
     let failed = |source| CertificateError::Generate { what: purpose.name(), source };
-    let key = generate_key(&settings.algorithm).map_err(failed)?;
+    let key = key_pair::generate(&settings.algorithm)
+        .map_err(|source| CertificateError::Key { what: purpose.name(), source })?;
     let certificate = if purpose == Purpose::ServiceAccount {
-        key.public_key_pem()
+        key.pair.public_key_pem()
     } else {
         let days = settings.ca_validity_days.unwrap_or(CA_VALIDITY_DAYS);
-        authority(days, now).self_signed(&key).map_err(failed)?.pem()
+        authority(days, now).self_signed(&key.pair).map_err(failed)?.pem()
     };
-    Ok(PemPair { certificate, key: key.serialize_pem() })
-}
-
-/// A key of the wanted algorithm, or ECDSA P-256 where the library cannot make it (RSA).
-pub fn generate_key(algorithm: &str) -> Result<KeyPair, rcgen::Error> {
-    KeyPair::generate_for(match algorithm {
-        "ECDSA-P384" => &rcgen::PKCS_ECDSA_P384_SHA384,
-        _ => &rcgen::PKCS_ECDSA_P256_SHA256,
-    })
+    Ok(PemPair { certificate, key: key.pem })
 }
 
 fn authority(validity_days: i64, now: Timestamp) -> CertificateParams {
@@ -199,7 +191,7 @@ mod tests {
         let (_, pem) = x509_parser::pem::parse_x509_pem(pair.certificate.as_bytes()).unwrap();
         let certificate = pem.parse_x509().unwrap();
         assert_eq!(certificate.validity().not_after.timestamp(), now().timestamp() + 30 * 86_400);
-        assert_eq!(KeyPair::from_pem(&pair.key).unwrap().algorithm(), &rcgen::PKCS_ECDSA_P384_SHA384);
+        assert_eq!(key_pair::read(&pair.key).unwrap().algorithm(), &rcgen::PKCS_ECDSA_P384_SHA384);
     }
 
     #[test]

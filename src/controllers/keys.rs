@@ -9,6 +9,7 @@ use super::{Context, kubeconfig};
 use crate::api::key::ObjectKey;
 use crate::client::{self, Mode, Precondition};
 use crate::engine::ReconcileError;
+use crate::key_pair;
 use crate::plan::keys::{KeyCall, KeySettings};
 use crate::plan::ownership::add_owner;
 use crate::status::control_plane::certificates::Purpose;
@@ -27,9 +28,11 @@ pub async fn call(
         KeyCall::CreateCertificates { purposes, settings } => {
             create_certificates(context, cluster, owner, purposes, settings).await
         }
-        KeyCall::CreateKubeconfig { server } => create_kubeconfig(context, cluster, owner, server).await,
+        KeyCall::CreateKubeconfig { server, algorithm } => {
+            create_kubeconfig(context, cluster, owner, (server, algorithm)).await
+        }
         KeyCall::AdoptKubeconfig => adopt_kubeconfig(context, cluster, owner).await,
-        KeyCall::RenewKubeconfig => renew_kubeconfig(context, cluster).await,
+        KeyCall::RenewKubeconfig { algorithm } => renew_kubeconfig(context, cluster, algorithm).await,
     }
 }
 
@@ -41,7 +44,9 @@ async fn create_certificates(
     settings: &KeySettings,
 ) -> Result<(), ReconcileError> {
     for purpose in purposes {
-        let pair = certificates::generate(*purpose, settings, context.clock.now()).map_err(failed)?;
+        let (of, settings, now) = (*purpose, settings.clone(), context.clock.now());
+        let slow = key_pair::is_slow(&settings.algorithm);
+        let pair = made(slow, move || certificates::generate(of, &settings, now)).await?;
         let secret = certificates::secret(&cluster.namespace, &cluster.name, *purpose, &pair, owner.clone());
         match context.writer.create(&secret, Mode::Real).await {
             Ok(_) => {}
@@ -56,13 +61,10 @@ async fn create_kubeconfig(
     context: &Context,
     cluster: &ObjectKey,
     owner: &OwnerReference,
-    server: &str,
+    (server, algorithm): (&str, &str),
 ) -> Result<(), ReconcileError> {
-    let authority = authority(context, cluster).await?;
-    let now = context.clock.now();
-    let owner = owner.clone();
-    let secret = kubeconfig::secret(&cluster.namespace, &cluster.name, server, &authority, owner, now)
-        .map_err(failed)?;
+    let text = kubeconfig_text(context, cluster, server, algorithm).await?;
+    let secret = kubeconfig::secret(&cluster.namespace, &cluster.name, text, owner.clone());
     context.writer.create(&secret, Mode::Real).await?;
     Ok(())
 }
@@ -81,7 +83,11 @@ async fn adopt_kubeconfig(
     Ok(())
 }
 
-async fn renew_kubeconfig(context: &Context, cluster: &ObjectKey) -> Result<(), ReconcileError> {
+async fn renew_kubeconfig(
+    context: &Context,
+    cluster: &ObjectKey,
+    algorithm: &str,
+) -> Result<(), ReconcileError> {
     let before = required(context, cluster, kubeconfig::secret_name(&cluster.name)).await?;
     let text = certificates::text_of(&before, "value").map_err(failed)?;
     let stored = kubeconfig::read(&text).ok_or_else(|| {
@@ -89,13 +95,37 @@ async fn renew_kubeconfig(context: &Context, cluster: &ObjectKey) -> Result<(), 
             "the stored kubeconfig cannot be read; delete the secret to have it made again",
         )
     })?;
-    let authority = authority(context, cluster).await?;
-    let now = context.clock.now();
-    let text = kubeconfig::text(&cluster.name, &stored.server, &authority, now).map_err(failed)?;
+    let text = kubeconfig_text(context, cluster, &stored.server, algorithm).await?;
     let mut after = before.clone();
     after.data.get_or_insert_default().insert("value".to_owned(), ByteString(text.into_bytes()));
     context.writer.patch(&before, &after, &Precondition::unchanged(&before), Mode::Real).await?;
     Ok(())
+}
+
+async fn kubeconfig_text(
+    context: &Context,
+    cluster: &ObjectKey,
+    server: &str,
+    algorithm: &str,
+) -> Result<String, ReconcileError> {
+    let authority = authority(context, cluster).await?;
+    let (cluster, server, algorithm) = (cluster.name.clone(), server.to_owned(), algorithm.to_owned());
+    let now = context.clock.now();
+    let slow = key_pair::is_slow(&algorithm);
+    made(slow, move || kubeconfig::text(&cluster, &server, &authority, &algorithm, now)).await
+}
+
+/// What takes its time is made off the runtime: other objects should not wait for it. The rest is made here, where a
+/// run under paused time has one order.
+async fn made<T: Send + 'static>(
+    slow: bool,
+    make: impl FnOnce() -> Result<T, certificates::CertificateError> + Send + 'static,
+) -> Result<T, ReconcileError> {
+    if !slow {
+        return make().map_err(failed);
+    }
+    let made = tokio::task::spawn_blocking(make).await;
+    made.map_err(|error| ReconcileError::failed(error.to_string()))?.map_err(failed)
 }
 
 async fn authority(context: &Context, cluster: &ObjectKey) -> Result<PemPair, ReconcileError> {

@@ -11,9 +11,10 @@ use chrono::TimeDelta;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyUsagePurpose};
 
-use super::certificates::{CertificateError, PemPair, cluster_secret, generate_key, set_validity};
+use super::certificates::{CertificateError, PemPair, cluster_secret, set_validity};
+use crate::key_pair;
 use crate::time::Timestamp;
 
 /// Life of the client certificate.
@@ -26,45 +27,41 @@ pub fn secret_name(cluster: &str) -> String {
 }
 
 /// A new kubeconfig secret: user `CLUSTER-admin`, context `CLUSTER-admin@CLUSTER`.
-/// `server` is a URL such as `https://10.0.0.1:6443`.
-pub fn secret(
-    namespace: &str,
-    cluster: &str,
-    server: &str,
-    authority: &PemPair,
-    owner: OwnerReference,
-    now: Timestamp,
-) -> Result<Secret, CertificateError> {
-    let text = text(cluster, server, authority, now)?;
+/// `text` is the kubeconfig.
+pub fn secret(namespace: &str, cluster: &str, text: String, owner: OwnerReference) -> Secret {
     let data = BTreeMap::from([("value".to_owned(), ByteString(text.into_bytes()))]);
-    Ok(cluster_secret(namespace, cluster, secret_name(cluster), data, owner))
+    cluster_secret(namespace, cluster, secret_name(cluster), data, owner)
 }
 
-/// The kubeconfig itself, with a new client certificate.
+/// The kubeconfig itself, with a new client certificate whose key is of `algorithm`. `server` is a URL such as
+/// `https://10.0.0.1:6443`.
 pub fn text(
     cluster: &str,
     server: &str,
     authority: &PemPair,
+    algorithm: &str,
     now: Timestamp,
 ) -> Result<String, CertificateError> {
-    let client = client_certificate(authority, now)?;
+    let client = client_certificate(authority, algorithm, now)?;
     Ok(render(cluster, server, &authority.certificate, &client))
 }
 
 /// A client certificate for `kubernetes-admin` in `system:masters`, valid for a year, beginning
 /// with its authority.
-pub fn client_certificate(authority: &PemPair, now: Timestamp) -> Result<PemPair, CertificateError> {
-    let failed = |source| CertificateError::Generate { what: "the kubeconfig's client certificate", source };
-    let unusable = |key: &'static str| {
-        move |e: rcgen::Error| CertificateError::Unusable {
-            secret: "of the cluster CA".into(),
-            key,
-            detail: e.to_string(),
-        }
+pub fn client_certificate(
+    authority: &PemPair,
+    algorithm: &str,
+    now: Timestamp,
+) -> Result<PemPair, CertificateError> {
+    let what = "the kubeconfig's client certificate";
+    let unusable = |key: &'static str, detail: String| CertificateError::Unusable {
+        secret: "of the cluster CA".into(),
+        key,
+        detail,
     };
-    let signing_key = KeyPair::from_pem(&authority.key).map_err(unusable("tls.key"))?;
-    let issuer =
-        Issuer::from_ca_cert_pem(&authority.certificate, signing_key).map_err(unusable("tls.crt"))?;
+    let signing_key = key_pair::read(&authority.key).map_err(|e| unusable("tls.key", e.to_string()))?;
+    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, signing_key)
+        .map_err(|e| unusable("tls.crt", e.to_string()))?;
     let not_before = validity(&authority.certificate).map_or(now, |(from, _)| from);
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -73,9 +70,10 @@ pub fn client_certificate(authority: &PemPair, now: Timestamp) -> Result<PemPair
     params.key_usages = vec![KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     set_validity(&mut params, not_before, now + TimeDelta::days(CLIENT_VALIDITY_DAYS));
-    let key = generate_key("").map_err(failed)?;
-    let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
-    Ok(PemPair { certificate: certificate.pem(), key: key.serialize_pem() })
+    let key = key_pair::generate(algorithm).map_err(|source| CertificateError::Key { what, source })?;
+    let certificate =
+        params.signed_by(&key.pair, &issuer).map_err(|source| CertificateError::Generate { what, source })?;
+    Ok(PemPair { certificate: certificate.pem(), key: key.pem })
 }
 
 fn render(cluster: &str, server: &str, authority: &str, client: &PemPair) -> String {
@@ -130,15 +128,14 @@ mod tests {
     use crate::controllers::certificates;
     use crate::plan::keys::KeySettings;
     use crate::status::control_plane::certificates::Purpose;
-    use crate::time::parse_rfc3339;
+    use crate::time::{Clock, parse_rfc3339};
 
     #[test]
     fn the_secret_holds_admin_credentials_signed_by_the_authority() {
         let now = parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
         let authority = certificates::generate(Purpose::Ca, &KeySettings::default(), now).unwrap();
-        let secret =
-            secret("default", "prod", "https://10.0.0.9:6443", &authority, OwnerReference::default(), now)
-                .unwrap();
+        let text = text("prod", "https://10.0.0.9:6443", &authority, "", now).unwrap();
+        let secret = secret("default", "prod", text, OwnerReference::default());
         assert_eq!(secret.metadata.name.as_deref(), Some("prod-kubeconfig"));
         let text = certificates::text_of(&secret, "value").unwrap();
         let stored = read(&text).unwrap();
@@ -151,7 +148,7 @@ mod tests {
     fn the_client_certificate_names_the_admin() {
         let now = parse_rfc3339("2026-11-20T10:00:00Z").unwrap();
         let authority = certificates::generate(Purpose::Ca, &KeySettings::default(), now).unwrap();
-        let client = client_certificate(&authority, now).unwrap();
+        let client = client_certificate(&authority, "", now).unwrap();
         let (_, pem) = x509_parser::pem::parse_x509_pem(client.certificate.as_bytes()).unwrap();
         let certificate = pem.parse_x509().unwrap();
         assert_eq!(certificate.subject().to_string(), "O=system:masters, CN=kubernetes-admin");
@@ -159,10 +156,30 @@ mod tests {
         assert_eq!(validity(&client.certificate).unwrap().0, now - TimeDelta::minutes(5));
     }
 
+    /// As upstream makes them: authority and client with RSA keys in PKCS#1.
+    #[tokio::test]
+    async fn a_kubeconfig_with_rsa_keys_is_read_by_clients() {
+        let now = Clock::system().now();
+        let settings = KeySettings { algorithm: "RSA-2048".into(), ca_validity_days: None };
+        let authority = certificates::generate(Purpose::Ca, &settings, now).unwrap();
+        assert!(authority.key.starts_with("-----BEGIN RSA PRIVATE KEY-----"));
+        let text = text("prod", "https://10.0.0.9:6443", &authority, "RSA-2048", now).unwrap();
+        let kubeconfig = kube::config::Kubeconfig::from_yaml(&text).unwrap();
+        let options = kube::config::KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        assert!(kube::Client::try_from(config).is_ok());
+
+        let client = client_certificate(&authority, "RSA-2048", now).unwrap();
+        let (_, root) = x509_parser::pem::parse_x509_pem(authority.certificate.as_bytes()).unwrap();
+        let (_, leaf) = x509_parser::pem::parse_x509_pem(client.certificate.as_bytes()).unwrap();
+        let root = root.parse_x509().unwrap();
+        assert_eq!(leaf.parse_x509().unwrap().verify_signature(Some(root.public_key())), Ok(()));
+    }
+
     #[test]
     fn a_broken_authority_is_reported_by_key() {
         let broken = PemPair { certificate: "x".into(), key: "y".into() };
-        let error = client_certificate(&broken, Timestamp::default()).unwrap_err().to_string();
+        let error = client_certificate(&broken, "", Timestamp::default()).unwrap_err().to_string();
         assert!(error.contains("tls.key"), "{error}");
         assert_eq!(read("not: a kubeconfig"), None);
     }

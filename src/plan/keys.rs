@@ -9,18 +9,18 @@ use crate::status::control_plane::certificates::Purpose;
 pub enum KeyCall {
     /// New pairs. A Secret that was made in the meantime stays.
     CreateCertificates { purposes: Vec<Purpose>, settings: KeySettings },
-    /// `server` is a URL.
-    CreateKubeconfig { server: String },
+    /// `server` is a URL; `algorithm` as in [`KeySettings`].
+    CreateKubeconfig { server: String, algorithm: String },
     /// The owner becomes its controller.
     AdoptKubeconfig,
     /// A new client certificate; the stored server stays.
-    RenewKubeconfig,
+    RenewKubeconfig { algorithm: String },
 }
 
 /// What `clusterConfiguration` sets about keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeySettings {
-    /// `RSA-2048`, `RSA-3072`, `RSA-4096`, `ECDSA-P256` or `ECDSA-P384`; empty means RSA-2048.
+    /// `RSA-2048`, `RSA-3072`, `RSA-4096`, `ECDSA-P256` or `ECDSA-P384`; empty when none is asked for.
     pub algorithm: String,
     pub ca_validity_days: Option<i64>,
 }
@@ -32,9 +32,9 @@ impl fmt::Display for KeyCall {
                 let names: Vec<&str> = purposes.iter().map(|purpose| purpose.name()).collect();
                 write!(f, "create certificates {}", names.join(", "))
             }
-            Self::CreateKubeconfig { server } => write!(f, "create the kubeconfig secret for {server}"),
+            Self::CreateKubeconfig { server, .. } => write!(f, "create the kubeconfig secret for {server}"),
             Self::AdoptKubeconfig => f.write_str("adopt the kubeconfig secret"),
-            Self::RenewKubeconfig => f.write_str("renew the kubeconfig's client certificate"),
+            Self::RenewKubeconfig { .. } => f.write_str("renew the kubeconfig's client certificate"),
         }
     }
 }

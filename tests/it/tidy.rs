@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Who may import whom, as in docs/architecture.md: a module on the left may name the modules on its right.
-/// `base` is time, rng, text, `private_file` and `toml_file`.
+/// `base` is time, rng, text, `key_pair`, `private_file` and `toml_file`.
 const MATRIX: &[(&str, &[&str])] = &[
     ("base", &["base"]),
     ("api", &["base", "api"]),
@@ -75,7 +75,7 @@ const MATRIX: &[(&str, &[&str])] = &[
 ];
 
 /// The modules of `base`.
-const BASE: &[&str] = &["private_file", "rng", "text", "time", "toml_file"];
+const BASE: &[&str] = &["key_pair", "private_file", "rng", "text", "time", "toml_file"];
 
 /// The strata of a module, from the ground up, as in docs/architecture.md: each may name those before it. What
 /// stands in the folder itself (`mod.rs`, and the files listed as `loose`) is `own`.
