@@ -25,6 +25,7 @@ pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster
         control_plane: object.clone(),
         machines: Vec::new(),
         orphans: Vec::new(),
+        secrets: Vec::new(),
         foreign: Vec::new(),
         worker_machines: Vec::new(),
         machine_pools: pools.iter().filter_map(|p| p.metadata.name.clone()).collect(),

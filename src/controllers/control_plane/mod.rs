@@ -67,7 +67,7 @@ impl Reconcile for ControlPlanes {
         object: &Arc<KubeadmControlPlane>,
         cluster: &Arc<Cluster>,
     ) -> Result<Option<Observed>, ReconcileError> {
-        Ok(Some(observe::observe(&self.context, object, cluster).await))
+        observe::observe(&self.context, object, cluster).await.map(Some)
     }
 
     fn plan(&self, observed: Observed, now: Timestamp) -> (Decision, Plan) {

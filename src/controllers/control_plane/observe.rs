@@ -4,17 +4,19 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::{ObjectKey, controller_of};
+use crate::api::key::{Gvk, ObjectKey, controller_of};
 use crate::api::name_template::RANDOM_BYTES;
 use crate::api::names::{SECRET_TYPE, label};
 use crate::client;
 use crate::controllers::certificates::text_of;
 use crate::controllers::external::Reader;
 use crate::controllers::{Context, kubeconfig};
+use crate::engine::ReconcileError;
 use crate::observe;
 use crate::plan::control_plane::{Kubeconfig, Observed, Workload};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
@@ -28,10 +30,13 @@ pub async fn observe(
     context: &Context,
     object: &Arc<KubeadmControlPlane>,
     cluster: &Arc<Cluster>,
-) -> Observed {
+) -> Result<Observed, ReconcileError> {
     prepare(context, object, cluster).await;
     let mut observed = observe::control_plane(&context.caches, object, cluster);
     observed.name_suffix = name_suffix(context, &observed);
+    if !observed.orphans.is_empty() && !observed.is_deleting() {
+        observed.secrets = secrets(context, &ObjectKey::of(&**cluster)).await?;
+    }
     if observed.infrastructure_is_provisioned() && !observed.is_deleting() {
         observed.certificates = certificates(context, &observed).await;
         observed.kubeconfig = stored_kubeconfig(context, &observed).await;
@@ -39,7 +44,19 @@ pub async fn observe(
     if observed.endpoint().is_some() && !observed.machines.is_empty() {
         observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
     }
-    observed
+    Ok(observed)
+}
+
+/// Metadata of the cluster's Secrets.
+async fn secrets(context: &Context, cluster: &ObjectKey) -> Result<Vec<ObjectMeta>, ReconcileError> {
+    let selector = format!("{}={}", label::CLUSTER_NAME, cluster.name);
+    let client = context.writer.client();
+    let found =
+        client::read::list_values(client, &Gvk::of::<Secret>(), &cluster.namespace, &selector).await?;
+    Ok(found
+        .into_iter()
+        .filter_map(|secret| serde_json::from_value(secret["metadata"].clone()).ok())
+        .collect())
 }
 
 /// The random part of the next Machine's name.

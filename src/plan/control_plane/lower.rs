@@ -2,15 +2,18 @@
 //! done.
 //! Source: `kubeadmcontrolplane_controller.go`, `scale.go`, `helpers.go`, v1.14.0.
 
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
 use super::{Act, NewMachine, Observed, Template, Why, desired};
 use crate::api::condition::Condition;
-use crate::api::key::{ObjectKey, ObjectRef};
-use crate::api::names::{annotation, finalizer, manager};
+use crate::api::key::{ObjectKey, ObjectRef, refers_to};
+use crate::api::names::{BOOTSTRAP_GROUP, annotation, finalizer, manager};
 use crate::plan::keys::KeyCall;
 use crate::plan::ownership::{owner, remove_finalizer, take_over};
 use crate::plan::{Complaint, OnFailure, Step, Write, field_owners, template};
+use crate::status::control_plane::OwnedMachine;
 
 /// The step that does `act`.
 pub fn step(observed: &Observed, act: &Act, why: Why) -> Step {
@@ -67,7 +70,7 @@ fn writes(observed: &Observed, act: &Act) -> Vec<Write> {
         Act::RemoveFinalizer => vec![remove_finalizer(control_plane, finalizer::KUBEADM_CONTROL_PLANE)],
         Act::Adopt { machine } => {
             let orphan = observed.orphans.iter().find(|m| m.name() == machine);
-            orphan.map(|orphan| take_over(control_plane, &orphan.machine)).into_iter().collect()
+            orphan.map(|orphan| adopted(observed, orphan)).unwrap_or_default()
         }
         Act::OwnTemplate => match &observed.template {
             Template::Found(content) => template::own(&observed.cluster, content).into_iter().collect(),
@@ -94,6 +97,27 @@ fn writes(observed: &Observed, act: &Act) -> Vec<Write> {
         }
         Act::UnmarkMachine { machine, condition } => condition_of(observed, machine, condition, None),
     }
+}
+
+/// The Secrets that the Machine's configuration made for the cluster, then the Machine: once it is adopted, its
+/// Secrets are not looked at again.
+fn adopted(observed: &Observed, orphan: &OwnedMachine) -> Vec<Write> {
+    let control_plane = &observed.control_plane;
+    let config = orphan.machine.spec.bootstrap.config_ref.as_ref().map(|r| r.name.as_str());
+    let data = orphan.machine.spec.bootstrap.data_secret_name.as_deref();
+    let is_configs = |owner: &OwnerReference| {
+        refers_to(owner, BOOTSTRAP_GROUP, "KubeadmConfig") && Some(&*owner.name) == config
+    };
+    let secrets = observed.secrets.iter().filter(|secret| secret.name.as_deref() != data);
+    let taken = secrets.filter_map(|secret| {
+        let mut owners = secret.owner_references.clone().unwrap_or_default();
+        let place = owners.iter().position(is_configs)?;
+        owners[place] = owner(control_plane, true);
+        let secret = Secret { metadata: secret.clone(), ..Secret::default() };
+        let body = json!({ "metadata": { "ownerReferences": owners } });
+        Some(Write::Patch { object: ObjectRef::of(&secret), body }.if_unchanged(&secret.metadata))
+    });
+    taken.chain([take_over(control_plane, &orphan.machine)]).collect()
 }
 
 /// Infrastructure, configuration, Machine: a reader that sees the Machine finds what it refers to.

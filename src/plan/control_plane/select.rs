@@ -2,8 +2,8 @@
 //! Source: KCP-11 and KCP-FD1; `scale.go` (`selectMachineForInPlaceUpdateOrScaleDown`),
 //! `controlplane/kubeadm/pkg/control_plane.go`, `util/failuredomains`, v1.14.0.
 //!
-//! Intended difference: where upstream leaves a tie between failure domains to the order of a map,
-//! the first by name wins, so that a plan can be shown before it is carried out.
+//! Where upstream leaves a tie between failure domains to the order of a map, the random part of the next
+//! Machine's name decides: chance that came with the facts, so that a plan is the same until it is carried out.
 
 use super::Observed;
 use crate::api::names::annotation;
@@ -52,7 +52,7 @@ fn fullest_domain<'a>(observed: &Observed, eligible: &[&'a OwnedMachine]) -> Opt
     let in_domain = |name: &str| domains.iter().filter(|d| **d == name).count();
     let overall =
         |name: &str| observed.machines.iter().filter(|m| domain_of(observed, m) == Some(name)).count();
-    domains.iter().copied().max_by_key(|name| (in_domain(name), overall(name), std::cmp::Reverse(*name)))
+    domains.iter().copied().max_by_key(|name| (in_domain(name), overall(name), drawn(observed, name)))
 }
 
 /// The failure domain of a new Machine: fewest up-to-date Machines that stay, then fewest Machines.
@@ -66,6 +66,62 @@ pub fn domain_for_new(observed: &Observed) -> Option<String> {
         .failure_domains()
         .iter()
         .map(|d| d.name.as_str())
-        .min_by_key(|name| (count(name, &staying), count(name, &|_| true), *name))
+        .min_by_key(|name| (count(name, &staying), count(name, &|_| true), drawn(observed, name)))
         .map(str::to_owned)
+}
+
+/// Where a domain stands among its equals.
+fn drawn(observed: &Observed, domain: &str) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(
+        domain.as_bytes(),
+        xxhash_rust::xxh3::xxh3_64(observed.name_suffix.as_bytes()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::rng::Rng;
+    use crate::status::control_plane::fixtures;
+
+    fn drawn_often(pick: impl Fn(&Observed) -> String) -> BTreeMap<String, usize> {
+        let (mut often, rng) = (BTreeMap::new(), Rng::seeded(3));
+        let mut observed = fixtures::three();
+        let domains: Vec<_> = ["a", "b", "c", "d"].map(|n| json!({"name": n, "controlPlane": true})).into();
+        observed.cluster.status.as_mut().expect("a status").failure_domains =
+            serde_json::from_value(json!(domains)).expect("domains");
+        for (machine, domain) in observed.machines.iter_mut().zip(["a", "b", "b"]) {
+            machine.machine.spec.failure_domain = Some(domain.to_owned());
+        }
+        for _ in 0..200 {
+            observed.name_suffix = rng.suffix(10);
+            *often.entry(pick(&observed)).or_default() += 1;
+            assert_eq!(pick(&observed), pick(&observed.clone()), "the same facts, the same domain");
+        }
+        often
+    }
+
+    #[test]
+    fn a_new_machine_goes_to_any_of_the_emptiest_domains() {
+        let often = drawn_often(|o| domain_for_new(o).expect("a domain"));
+        assert_eq!(often.keys().map(String::as_str).collect::<Vec<_>>(), ["c", "d"]);
+        assert!(often.values().all(|times| *times > 60), "{often:?}");
+    }
+
+    #[test]
+    fn a_machine_goes_from_any_of_the_fullest_domains() {
+        let often = drawn_often(|o| {
+            let mut o = o.clone();
+            o.machines[2].machine.spec.failure_domain = Some("c".to_owned());
+            machine_to_go(&o, &[]).expect("a Machine").name().to_owned()
+        });
+        assert_eq!(often.len(), 3, "{often:?}");
+        assert!(often.values().all(|times| *times > 40), "{often:?}");
+        let fullest = drawn_often(|o| machine_to_go(o, &[]).expect("a Machine").name().to_owned());
+        assert_eq!(fullest.keys().map(String::as_str).collect::<Vec<_>>(), ["m2"]);
+    }
 }

@@ -9,9 +9,11 @@ use super::{
     paused_condition,
 };
 use crate::api::condition::Status;
+use crate::api::key::{ObjectKey, ObjectRef};
 use crate::plan::keys::{KeyCall, KeySettings};
 use crate::plan::{Write, template as templates, version};
 use crate::status::conditions::setter::condition;
+use crate::status::control_plane::OwnedMachine;
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 
 /// Half a year: with less left, the kubeconfig's client certificate is renewed.
@@ -44,6 +46,8 @@ pub fn ownership(p: &mut Pending) -> Flow {
         }
         if !version::adoptable(wanted, machine.version()) {
             let refusal = refuse(format!("its version {} is too far from {wanted}", machine.version()));
+            let event = adoption_failed(&p.observed, machine);
+            p.plan.step(event, Why::NotAdoptable);
             return p.wait(refusal, None);
         }
         adopted.push(machine.name().to_owned());
@@ -59,6 +63,18 @@ pub fn ownership(p: &mut Pending) -> Flow {
     }
     let foreign = p.observed.foreign.clone();
     p.fail(Blocked::MixedManagement { foreign })
+}
+
+fn adoption_failed(observed: &Observed, machine: &OwnedMachine) -> Write {
+    let message = format!(
+        "Could not adopt Machine {}: its version (\"{}\") is outside supported +/- one minor version skew from KCP's \
+         (\"{}\")",
+        ObjectKey::of(&machine.machine),
+        machine.version(),
+        observed.control_plane.spec.version
+    );
+    let about = ObjectRef::of(&observed.control_plane);
+    Write::Event { about, warning: true, reason: "AdoptionFailed", message }
 }
 
 pub fn template(p: &mut Pending) -> Flow {
@@ -157,14 +173,18 @@ pub fn kubeconfig(p: &mut Pending) -> Flow {
             }
             if let Some((host, port)) = p.observed.endpoint() {
                 let server = format!("https://{}:{port}", bracketed(&host));
-                p.step(Act::Keys(KeyCall::CreateKubeconfig { server }), Why::NoKubeconfig);
+                let algorithm = key_settings(&p.observed).algorithm;
+                p.step(Act::Keys(KeyCall::CreateKubeconfig { server, algorithm }), Why::NoKubeconfig);
             }
             Flow::Continue(())
         }
         Kubeconfig::Found { ours, controlled, expires } => {
             let renew = expires.is_some_and(|at| at - p.now < TimeDelta::days(RENEW_BEFORE_DAYS));
             match (controlled, ours) {
-                (true, _) if renew => p.step(Act::Keys(KeyCall::RenewKubeconfig), Why::KubeconfigExpires),
+                (true, _) if renew => {
+                    let algorithm = key_settings(&p.observed).algorithm;
+                    p.step(Act::Keys(KeyCall::RenewKubeconfig { algorithm }), Why::KubeconfigExpires);
+                }
                 (false, true) => p.step(Act::Keys(KeyCall::AdoptKubeconfig), Why::KubeconfigNotOurs),
                 _ => {}
             }

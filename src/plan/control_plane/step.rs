@@ -116,6 +116,7 @@ impl fmt::Display for Act {
 pub enum Why {
     DeletionCompleted,
     NoController,
+    NotAdoptable,
     NotOwned,
     NotYetInitialized,
     NoKubeconfig,
@@ -148,6 +149,7 @@ impl Rule for Why {
         match self {
             Self::DeletionCompleted => "deletion-completed",
             Self::NoController => "no-controller",
+            Self::NotAdoptable => "not-adoptable",
             Self::NotOwned => "template-not-owned",
             Self::NotYetInitialized => "not-yet-initialized",
             Self::NoKubeconfig => "no-kubeconfig",
@@ -182,6 +184,7 @@ impl fmt::Display for Why {
         match self {
             Self::DeletionCompleted => f.write_str("no Machine is left"),
             Self::NoController => f.write_str("it belongs to the cluster and has no controller"),
+            Self::NotAdoptable => f.write_str("its Kubernetes version is too far away"),
             Self::NotOwned => f.write_str("a template moves and goes with its Cluster"),
             Self::NotYetInitialized => f.write_str("they are missing and the cluster is not initialized"),
             Self::NoKubeconfig => f.write_str("there is none"),

@@ -58,7 +58,7 @@ fn every_act_has_its_writes() {
         ),
         (Act::RemoveFinalizer, "patch KubeadmControlPlane default/prod-control-plane".to_owned()),
         (
-            Act::Keys(KeyCall::CreateKubeconfig { server: server.clone() }),
+            Act::Keys(KeyCall::CreateKubeconfig { server: server.clone(), algorithm: String::new() }),
             format!("create the kubeconfig secret for {server} of Cluster default/{cluster}"),
         ),
         (
@@ -99,6 +99,39 @@ fn patches_name_only_what_changes() {
         (&json!("9"), &json!(true))
     );
     assert_eq!(adopted["ownerReferences"][0]["kind"], "KubeadmControlPlane");
+}
+
+#[test]
+fn with_a_machine_go_the_secrets_that_its_configuration_made() {
+    let mut o = fixtures::three();
+    let mut orphan = o.machines.remove(0);
+    orphan.machine.metadata.owner_references = None;
+    let config = orphan.machine.spec.bootstrap.config_ref.clone().expect("a configuration").name;
+    let data = orphan.machine.spec.bootstrap.data_secret_name.get_or_insert("data".to_owned()).clone();
+    o.orphans = vec![orphan];
+    let secret = |name: &str, kind: &str, owner: &str| {
+        let api_version = "bootstrap.cluster.x-k8s.io/v1beta2";
+        let owner =
+            json!({"apiVersion": api_version, "kind": kind, "name": owner, "uid": "c", "controller": true});
+        serde_json::from_value(json!({"name": name, "namespace": "default", "ownerReferences": [owner]}))
+            .unwrap()
+    };
+    o.secrets = vec![
+        secret("prod-ca", "KubeadmConfig", &config),
+        secret("prod-sa", "KubeadmConfig", "of-another"),
+        secret("prod-x", "Other", &config),
+        secret(&data, "KubeadmConfig", &config),
+    ];
+    let act = Act::Adopt { machine: "m1".to_owned() };
+    assert_eq!(writes(&o, &act), ["patch Secret default/prod-ca", "patch Machine default/m1"]);
+    let Some(Write::Patch { body, .. }) = lowered(&o, &act).writes.into_iter().next() else {
+        panic!("a patch")
+    };
+    let owners = &body["metadata"]["ownerReferences"];
+    assert_eq!(
+        (owners.as_array().map(Vec::len), &owners[0]["kind"]),
+        (Some(1), &json!("KubeadmControlPlane"))
+    );
 }
 
 #[test]

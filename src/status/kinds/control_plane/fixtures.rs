@@ -209,6 +209,7 @@ pub fn observed(machines: Vec<OwnedMachine>) -> Observed {
         workload: Workload::Reached(Box::new(reached(&machines))),
         machines,
         orphans: Vec::new(),
+        secrets: Vec::new(),
         foreign: Vec::new(),
         worker_machines: Vec::new(),
         machine_pools: Vec::new(),

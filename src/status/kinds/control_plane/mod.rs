@@ -20,7 +20,7 @@ pub(crate) mod fixtures;
 mod tests;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 pub use inspect::{Inspection, inspect};
 pub use machine::OwnedMachine;
@@ -84,6 +84,8 @@ pub struct Observed {
     pub machines: Vec<OwnedMachine>,
     /// Control plane Machines of the cluster without any controller: to be adopted.
     pub orphans: Vec<OwnedMachine>,
+    /// Metadata of the cluster's Secrets; read while there are orphans, whose configurations may own some.
+    pub secrets: Vec<ObjectMeta>,
     /// Names of control plane Machines that another object controls.
     pub foreign: Vec<String>,
     /// Names of the cluster's other Machines and MachinePools: they go before the control plane does.
