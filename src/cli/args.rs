@@ -99,6 +99,8 @@ pub enum Command {
     /// Embedded API server, engine, simulated infrastructure and dashboard; state is kept
     Standalone(StandaloneArgs),
     /// Only the engine, against the API server of a kubeconfig
+    ///
+    /// For all namespaces; with --namespace for the objects of one, which other engines leave alone.
     Engine(EngineArgs),
     /// Print objects, as kubectl would
     Get(GetArgs),
@@ -243,9 +245,9 @@ pub struct RestoreArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct EngineArgs {
-    /// Namespace of the Lease that keeps a second engine waiting
-    #[arg(long, value_name = "NS", default_value = "default")]
-    pub lease_namespace: String,
+    /// Namespace of the Lease that keeps a second engine waiting; without it that of --namespace, else `default`
+    #[arg(long, value_name = "NS")]
+    pub lease_namespace: Option<String>,
     /// Take the Leases of upstream's managers, which then stop, and give them back at the end
     ///
     /// Without it the engine waits while one of them leads.

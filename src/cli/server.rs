@@ -191,9 +191,12 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     if cli.connect.read_only {
         bail!("an engine writes; it cannot run with --read-only");
     }
+    let namespace = cli.connect.namespace.clone().unwrap_or_default();
+    let of_lease = args.lease_namespace.as_deref().or(cli.connect.namespace.as_deref()).unwrap_or("default");
     let options = EngineOptions {
-        lease: Some(LeaseOptions::new(&args.lease_namespace, "capstan-engine", &holder())),
+        lease: Some(LeaseOptions::new(of_lease, "capstan-engine", &holder())),
         upstream: Some(upstream_leases(args)),
+        namespace: namespace.clone(),
         time_scale: args.time_scale,
         ..EngineOptions::default()
     };
@@ -202,7 +205,8 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     controllers::register(&mut engine, workload);
     let stop = CancellationToken::new();
     let running = tokio::spawn(engine.run(stop.clone()));
-    output::print(&format!("capstan engine runs against {}\n", connection.server))?;
+    let only = if namespace.is_empty() { String::new() } else { format!(", only in namespace {namespace}") };
+    output::print(&format!("capstan engine runs against {}{only}\n", connection.server))?;
     let exit = stopped().await?;
     stop.cancel();
     running.await.context("the engine ended with a panic")?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use kube::api::Api;
-use kube::core::DeserializeGuard;
+use kube::core::{DeserializeGuard, DynamicResourceScope, NamespaceResourceScope};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use parking_lot::{Mutex, RwLock};
@@ -224,12 +224,30 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<DynamicType = ()>,
     {
-        self.follow_kind(client, rng, &()).await;
+        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        self.feed(&K::kind(&()), rng, watcher::watcher(api, config())).await;
     }
 
-    /// [`Self::follow`] for a kind that is named at run time.
-    pub async fn follow_kind(self, client: kube::Client, rng: Rng, kind: &K::DynamicType) {
-        let api: Api<DeserializeGuard<K>> = Api::all_with(client, kind);
+    /// [`Self::follow`] of one namespace; of all when it is empty.
+    pub async fn follow_in(self, client: kube::Client, namespace: &str, rng: Rng)
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        let api: Api<DeserializeGuard<K>> =
+            if namespace.is_empty() { Api::all(client) } else { Api::namespaced(client, namespace) };
+        self.feed(&K::kind(&()), rng, watcher::watcher(api, config())).await;
+    }
+
+    /// [`Self::follow_in`] for a kind that is named at run time.
+    pub async fn follow_kind(self, client: kube::Client, namespace: &str, rng: Rng, kind: &K::DynamicType)
+    where
+        K: kube::Resource<Scope = DynamicResourceScope>,
+    {
+        let api: Api<DeserializeGuard<K>> = if namespace.is_empty() {
+            Api::all_with(client, kind)
+        } else {
+            Api::namespaced_with(client, namespace, kind)
+        };
         self.feed(&K::kind(kind), rng, watcher::watcher(api, config())).await;
     }
 

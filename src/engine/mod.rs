@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use kube::core::NamespaceResourceScope;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -50,13 +51,21 @@ pub struct EngineOptions {
     pub lease: Option<LeaseOptions>,
     /// With a lease: write only while no manager of upstream does.
     pub upstream: Option<UpstreamLeases>,
+    /// The only namespace whose objects are read and written; all when it is empty.
+    pub namespace: String,
     /// Divides the controllers' minimum distance between runs (1.0: as upstream). Infinity: none.
     pub time_scale: f64,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { manager: manager::PATCHES.to_owned(), lease: None, upstream: None, time_scale: 1.0 }
+        Self {
+            manager: manager::PATCHES.to_owned(),
+            lease: None,
+            upstream: None,
+            namespace: String::new(),
+            time_scale: 1.0,
+        }
     }
 }
 
@@ -115,16 +124,20 @@ impl Engine {
 
     /// The one shared copy of a kind; the first call starts its watch when the engine runs. A kind of a provider
     /// may be missing on the server: its copy is empty then, and is filled when the provider is installed.
-    pub fn cache<K: Object>(&mut self) -> Cache<K> {
+    pub fn cache<K>(&mut self) -> Cache<K>
+    where
+        K: Object + kube::Resource<Scope = NamespaceResourceScope>,
+    {
         if let Some(cache) = self.shared() {
             return cache;
         }
         let (cache, gvk) = (Cache::<K>::new(), gvk_of::<K>());
         let (client, rng) = (self.client.clone(), self.rng.stream(&format!("watch/{}", gvk.kind)));
         let installed = is_of_provider(&gvk).then(|| Installed::new(self.definitions(), &gvk));
+        let (feed, namespace) = (cache.clone(), self.options.namespace.clone());
         self.feeds.push(match installed.clone() {
-            Some(installed) => Box::pin(installed.follow(cache.clone(), client, rng)),
-            None => Box::pin(cache.clone().follow(client, rng)),
+            Some(installed) => Box::pin(installed.follow(feed, client, namespace, rng)),
+            None => Box::pin(async move { feed.follow_in(client, &namespace, rng).await }),
         });
         self.share(&gvk, &cache, installed);
         cache
@@ -156,7 +169,12 @@ impl Engine {
     /// Starts watches of kinds that are only named while the engine runs.
     #[must_use]
     pub fn watches(&self) -> Watches {
-        Watches { client: self.client.clone(), rng: self.rng.clone(), echoes: self.echoes.clone() }
+        Watches {
+            client: self.client.clone(),
+            namespace: self.options.namespace.clone(),
+            rng: self.rng.clone(),
+            echoes: self.echoes.clone(),
+        }
     }
 
     /// The write path: writes only while leading, and what is written in a run is waited for.

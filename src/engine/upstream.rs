@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::lease::{Elector, Leadership, LeaseOptions, LastRecord, Right};
+use super::lease::{Elector, LastRecord, Leadership, LeaseOptions, Right};
 use crate::api::key::ObjectKey;
 use crate::client::errors::chain;
 use crate::client::{Client, Writer};

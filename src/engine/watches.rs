@@ -1,6 +1,7 @@
 //! Live copies of kinds that are only named while the engine runs, and kinds that may be missing. Owns when a
 //! watch starts and ends; must not know which kinds, nor who reads them.
 
+use kube::core::{DynamicResourceScope, NamespaceResourceScope};
 use tokio::sync::watch::Receiver;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -14,6 +15,8 @@ use crate::rng::Rng;
 #[derive(Clone)]
 pub struct Watches {
     pub(super) client: Client,
+    /// Empty: all.
+    pub(super) namespace: String,
     pub(super) rng: Rng,
     pub(super) echoes: Echoes,
 }
@@ -36,17 +39,19 @@ impl Watches {
         listed: impl FnOnce() + Send + 'static,
     ) -> Watch<K>
     where
+        K: kube::Resource<Scope = DynamicResourceScope>,
         K::DynamicType: Send + Sync + 'static,
     {
         let cache = Cache::<K>::new();
         let rng = self.rng.stream(&format!("watch/{}.{}", gvk.kind, gvk.group));
-        let (feed, client, first) = (cache.clone(), self.client.clone(), cache.clone());
+        let (feed, first) = (cache.clone(), cache.clone());
+        let (client, namespace) = (self.client.clone(), self.namespace.clone());
         let work = async move {
             let report = async {
                 first.ready().await;
                 listed();
             };
-            futures::join!(feed.follow_kind(client, rng, &kind), report);
+            futures::join!(feed.follow_kind(client, &namespace, rng, &kind), report);
         };
         Watch {
             _listening: self.echoes.add(&gvk.group, &gvk.kind, &cache),
@@ -87,11 +92,14 @@ impl Installed {
     }
 
     /// Keeps `cache` up to date whenever the kind is served.
-    pub(super) async fn follow<K: Object>(self, cache: Cache<K>, client: Client, rng: Rng) {
+    pub(super) async fn follow<K>(self, cache: Cache<K>, client: Client, namespace: String, rng: Rng)
+    where
+        K: Object + kube::Resource<Scope = NamespaceResourceScope>,
+    {
         loop {
             self.until(true).await;
             tokio::select! {
-                () = cache.clone().follow(client.clone(), rng.clone()) => {}
+                () = cache.clone().follow_in(client.clone(), &namespace, rng.clone()) => {}
                 () = self.until(false) => {}
             }
         }

@@ -43,6 +43,7 @@ mod lease;
 mod links;
 mod lives;
 mod lives_of_faults;
+mod one_namespace;
 mod oneshot;
 mod past;
 mod plan;

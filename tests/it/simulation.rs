@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 /// 2026-11-20T10:00:00Z plus the runtime's paused time.
-struct Paused(tokio::time::Instant);
+pub struct Paused(pub tokio::time::Instant);
 
 impl TimeSource for Paused {
     fn now(&self) -> Timestamp {
