@@ -32,14 +32,14 @@ impl Watches {
     /// Lists and watches the objects of one kind, on a task of its own. Calls `listed` when the first list is
     /// complete.
     #[must_use]
-    pub fn start<K: Live>(
+    pub fn start<K>(
         &self,
         gvk: &Gvk,
         kind: K::DynamicType,
         listed: impl FnOnce() + Send + 'static,
     ) -> Watch<K>
     where
-        K: kube::Resource<Scope = DynamicResourceScope>,
+        K: Live + kube::Resource<Scope = DynamicResourceScope>,
         K::DynamicType: Send + Sync + 'static,
     {
         let cache = Cache::<K>::new();
