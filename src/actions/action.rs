@@ -28,6 +28,8 @@ pub enum Action {
     },
     Pause,
     Resume,
+    /// Puts back what the last action from here changed.
+    Undo,
     Delete,
 }
 
@@ -158,6 +160,14 @@ table! {
         takers: PAUSABLE,
         access_verb: "patch",
     }
+    Action::Undo => UNDO {
+        name: "undo",
+        aliases: &[],
+        help: "Put back what the last action from here changed on it.",
+        argument: Argument::None(Action::Undo),
+        takers: PAUSABLE,
+        access_verb: "patch",
+    }
     Action::Delete => DELETE {
         name: "delete",
         aliases: &["rm"],
@@ -264,6 +274,7 @@ impl Action {
             Self::SetVersion { version } => format!("version set to {version}"),
             Self::Pause => "paused".to_owned(),
             Self::Resume => "resumed".to_owned(),
+            Self::Undo => "put back".to_owned(),
             Self::Delete => "deletion begun".to_owned(),
         }
     }
@@ -279,6 +290,7 @@ impl fmt::Display for Action {
             Self::SetVersion { version } => write!(f, "set version {version}"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
+            Self::Undo => f.write_str("undo"),
             Self::Delete => f.write_str("delete"),
         }
     }
@@ -358,6 +370,11 @@ mod tests {
             ),
             (
                 "resume",
+                "xxxxxx.",
+                "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
+            ),
+            (
+                "undo",
                 "xxxxxx.",
                 "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
             ),

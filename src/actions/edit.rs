@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 
+use super::journal::Done;
 use super::{Action, ActionError};
 use crate::api::names::annotation;
 use crate::time::{self, Timestamp};
@@ -33,8 +34,52 @@ pub fn edit(action: &Action, object: &Value, now: Timestamp) -> Result<Edit, Act
         Action::Pause => pause(kind, object)?,
         Action::Resume => resume(kind, object)?,
         Action::Delete => return Ok(Edit::Delete),
+        Action::Undo => return Err(refused("what to put back stands in the journal".to_owned())),
     };
     Ok(Edit::Patch(patch))
+}
+
+/// The patch that puts back what `patch` changes in `object`.
+#[must_use]
+pub fn inverse(patch: &Value, object: &Value) -> Value {
+    let Value::Object(fields) = patch else { return object.clone() };
+    let back = |(field, changed): (&String, &Value)| {
+        let now = &object[field];
+        let both = changed.is_object() && now.is_object();
+        (field.clone(), if both { inverse(changed, now) } else { now.clone() })
+    };
+    Value::Object(fields.iter().map(back).collect())
+}
+
+/// Whether everything that `patch` sets is in `object` still.
+fn is_still_there(patch: &Value, object: &Value) -> bool {
+    match patch {
+        Value::Object(fields) => fields.iter().all(|(field, value)| is_still_there(value, &object[field])),
+        other => other == object,
+    }
+}
+
+/// The change that takes back what was done last.
+///
+/// # Errors
+/// `Refused`: nothing is known to have been done, it cannot be taken back, or others have changed the same since.
+pub fn undo(last: Option<Done>, object: &Value) -> Result<Edit, ActionError> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let Some(Done { at, user, action, patch, back, .. }) = last else {
+        return Err(refused(format!("the journal has nothing that was done to {kind} {name} from here")));
+    };
+    let what = format!("`{action}` of {kind} {name} at {at} by {user}");
+    if action == "set-version" {
+        return Err(refused(format!("{what} stays: Kubernetes does not support downgrades")));
+    }
+    match (patch, back) {
+        (Some(patch), Some(_)) if !is_still_there(&patch, object) => {
+            Err(refused(format!("{what} was changed since by somebody else; look at it first")))
+        }
+        (Some(_), Some(back)) => Ok(Edit::Patch(back)),
+        _ => Err(refused(format!("{what} cannot be taken back"))),
+    }
 }
 
 fn restart(kind: &str, object: &Value, now: Timestamp) -> Result<Value, ActionError> {
@@ -157,6 +202,7 @@ pub fn summary(action: &Action, object: &Value) -> String {
         }
         Action::Pause => format!("Pause {kind} {name}: nothing below it is reconciled until it is resumed."),
         Action::Resume => format!("Resume {kind} {name}: what was held back begins at once."),
+        Action::Undo => format!("Put {kind} {name} back to what it was before the last action from here."),
         Action::Delete => {
             format!("Delete {kind} {name}: its node is drained, then its infrastructure is removed.")
         }
@@ -218,6 +264,34 @@ mod tests {
             (Action::Pause, &kcp, json!({"metadata": {"annotations": {annotation::PAUSED: "true"}}})),
         ] {
             assert_eq!(patch(action.clone(), on), expected, "{action}");
+        }
+    }
+
+    #[test]
+    fn the_inverse_puts_back_what_was_there_and_nothing_else() {
+        for (object, patch, back) in [
+            (
+                json!({"spec": {"replicas": 3, "paused": true}}),
+                json!({"spec": {"replicas": 5}}),
+                json!({"spec": {"replicas": 3}}),
+            ),
+            (
+                json!({"spec": {}}),
+                json!({"spec": {"rollout": {"after": "x"}}}),
+                json!({"spec": {"rollout": null}}),
+            ),
+            (
+                json!({"spec": {"rollout": {"strategy": {"type": "OnDelete"}}}}),
+                json!({"spec": {"rollout": {"after": "x"}}}),
+                json!({"spec": {"rollout": {"after": null}}}),
+            ),
+            (
+                json!({"metadata": {"name": "a"}}),
+                json!({"metadata": {"annotations": {"p": "true"}}}),
+                json!({"metadata": {"annotations": null}}),
+            ),
+        ] {
+            assert_eq!(inverse(&patch, &object), back);
         }
     }
 

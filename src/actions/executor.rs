@@ -5,12 +5,12 @@
 use serde_json::{Value, json};
 
 use super::diff::diff;
-use super::edit::{Edit, edit, summary};
+use super::edit::{Edit, edit, inverse, summary, undo};
 use super::journal::{Entry, Journal, stamp};
 use super::preflight;
 use super::related::Related;
 use super::risk::risk;
-use super::{ActionError, Outlook, Planner, Preview, Report, Request, rules};
+use super::{Action, ActionError, Outlook, Planner, Preview, Report, Request, rules};
 use crate::api::key::ObjectKey;
 use crate::client::access::{Attempt, may};
 use crate::client::clusters::{Lists, cluster_named_by};
@@ -68,7 +68,7 @@ impl Executor {
         request.action.info().check_kind(&request.target.gvk.kind)?;
         self.check_access(request).await?;
         let object = self.read(request).await?;
-        let change = edit(&request.action, &object, self.clock.now())?;
+        let change = self.change(&request.action, &object)?;
         let lists = self.lists(&object).await;
         let related = match &lists {
             Ok(lists) => Related::among(object, lists),
@@ -88,6 +88,7 @@ impl Executor {
             request: request.clone(),
             findings,
             outlook: Outlook::NotPlanned,
+            back: if let Edit::Patch(patch) = &change { Some(inverse(patch, object)) } else { None },
             edit: change,
         };
         if preview.is_allowed() {
@@ -99,6 +100,19 @@ impl Executor {
             preview.outlook = self.planner.outlook(lists, object, after);
         }
         Ok(preview)
+    }
+
+    fn change(&self, action: &Action, object: &Value) -> Result<Edit, ActionError> {
+        if *action != Action::Undo {
+            return edit(action, object, self.clock.now());
+        }
+        action.info().check_kind(&text_at(object, "/kind"))?;
+        let last = self.journal.last_done(&self.connection.server, &text_at(object, "/metadata/uid"));
+        let last = last.map_err(|source| ActionError::Journal {
+            path: self.journal.path().display().to_string(),
+            reason: source.to_string(),
+        })?;
+        undo(last, object)
     }
 
     /// The objects of the Cluster that `object` belongs to, or why they are not known.
@@ -236,6 +250,7 @@ impl Executor {
                 Edit::Patch(patch) => Some(patch),
                 Edit::Delete => None,
             },
+            back: preview.back.as_ref(),
             error,
         };
         self.journal.append(&entry).map_err(|source| ActionError::Journal {

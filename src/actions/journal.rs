@@ -2,14 +2,17 @@
 //! a line before its request is sent (`asked`) and one after the answer (`done`, `failed`).
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::time::{self, Timestamp};
+
+/// So much of the end of the journal is looked through.
+const READ_BACK_BYTES: u64 = 256 * 1024;
 
 /// Where lines go. Cloning shares the path, not a handle: each line opens, appends, closes.
 #[derive(Clone, Debug)]
@@ -35,8 +38,26 @@ pub struct Entry<'a> {
     pub seen: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<&'a Value>,
+    /// The merge patch that puts back what `patch` changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub back: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
+}
+
+/// What an earlier line says that was done to an object.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Done {
+    pub at: String,
+    pub user: String,
+    pub action: String,
+    outcome: String,
+    server: String,
+    uid: String,
+    #[serde(default)]
+    pub patch: Option<Value>,
+    #[serde(default)]
+    pub back: Option<Value>,
 }
 
 /// RFC 3339 for [`Entry::at`].
@@ -68,6 +89,28 @@ impl Journal {
         file.sync_data()
     }
 
+    /// The last thing that was done from here to the object with this uid, as far as the end of the journal goes back. Lines
+    /// that cannot be read are passed over.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn last_done(&self, server: &str, uid: &str) -> std::io::Result<Option<Done>> {
+        let mut file = match File::open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let from = file.metadata()?.len().saturating_sub(READ_BACK_BYTES);
+        file.seek(SeekFrom::Start(from))?;
+        let mut end = Vec::new();
+        file.take(READ_BACK_BYTES).read_to_end(&mut end)?;
+        let is_of = |done: &Done| done.outcome == "done" && done.server == server && done.uid == uid;
+        Ok(end
+            .split(|byte| *byte == b'\n')
+            .rev()
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .find(is_of))
+    }
+
     fn open(&self) -> std::io::Result<File> {
         if let Some(folder) = self.path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -97,13 +140,19 @@ mod tests {
             uid: "u",
             seen: "7",
             patch: None,
+            back: None,
             error: None,
         };
+        assert!(journal.last_done("s", "u").expect("no file is no error").is_none());
         journal.append(&entry).expect("a line");
         journal.append(&entry).expect("another");
         let text = std::fs::read_to_string(journal.path()).expect("the file");
         assert_eq!(text.lines().count(), 2);
         assert!(text.lines().all(|l| serde_json::from_str::<Value>(l).is_ok_and(|v| v["name"] == "md")));
+        let done = journal.last_done("s", "u").expect("it is read").expect("there");
+        assert_eq!((done.action.as_str(), done.user.as_str()), ("scale", "ada"));
+        assert!(journal.last_done("s", "other").expect("it is read").is_none());
+        assert!(journal.last_done("other", "u").expect("it is read").is_none());
         let mode = std::fs::metadata(journal.path()).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

@@ -64,6 +64,8 @@ pub struct Preview {
     pub outlook: Outlook,
     /// What will be sent, guarded by the uid and resourceVersion that were read.
     pub(crate) edit: Edit,
+    /// The patch that takes it back, for the journal.
+    pub(crate) back: Option<serde_json::Value>,
     pub(crate) uid: String,
     pub(crate) resource_version: String,
     /// What must not have changed until the write: see `executor`.

@@ -10,6 +10,7 @@
 //! - `cluster-paused`, `paused`, `rollout-running`, `already-scheduled`, `moment-in-the-past`: what the change means
 //!   beside what is stored in the object already. The plan shows the same state without the advice, and there is
 //!   no plan of MachinePools.
+//! - `protected`: a mark that people set for themselves.
 //! - `not-checked`: objects that the others need could not be read.
 //! - `version-goes-back`: admission refuses it of Clusters only.
 //! - `fewer-members`, `quorum-lost`, `last-control-plane-machine`: upstream has no rule about a person who takes
@@ -31,6 +32,7 @@ use crate::time::{self, Timestamp};
 pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Finding> {
     let mut found: Vec<Finding> = [
         object_is_being_deleted(related),
+        cluster_is_protected(related),
         cluster_is_paused(action, related),
         object_is_paused(action, related),
         related_objects_unreadable(related),
@@ -61,6 +63,12 @@ fn object_is_being_deleted(related: &Related) -> Option<Finding> {
         "being-deleted",
         format!("it has been in deletion since {since}; changes have no effect"),
     )
+}
+
+fn cluster_is_protected(related: &Related) -> Option<Finding> {
+    let name = related.cluster.as_ref()?["metadata"]["name"].as_str().unwrap_or_default();
+    let text = format!("Cluster {name} is protected by its label {}", label::PROTECTED);
+    related.is_protected().then(|| finding(Severity::Warning, "protected", text)).flatten()
 }
 
 fn cluster_is_paused(action: &Action, related: &Related) -> Option<Finding> {

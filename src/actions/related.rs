@@ -38,6 +38,15 @@ impl Related {
         Self { cluster: alone.cluster.or(cluster), machines, control_plane, object: alone.object }
     }
 
+    /// Its Cluster is marked as one that nobody changes in passing.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| {
+            let mark = &cluster["metadata"]["labels"][label::PROTECTED];
+            mark.as_str().is_some_and(|value| value != "false")
+        })
+    }
+
     #[must_use]
     pub fn kind(&self) -> &str {
         self.object["kind"].as_str().unwrap_or_default()

@@ -51,6 +51,9 @@ impl Confirmation {
 /// In proportion to what can break.
 #[must_use]
 pub fn risk(action: &Action, related: &Related) -> Risk {
+    if related.is_protected() {
+        return Risk::High;
+    }
     let control_plane =
         matches!(related.kind(), "KubeadmControlPlane" | "Cluster") || related.is_control_plane_machine();
     let current = related.object["spec"]["replicas"].as_i64().unwrap_or(1);
@@ -61,13 +64,16 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
         Action::Scale { replicas: 0 } => Risk::High,
         Action::Scale { replicas } if i64::from(*replicas) < current || control_plane => Risk::Medium,
         Action::Scale { .. } => Risk::Low,
-        Action::Delete | Action::SetVersion { .. } | Action::Restart | Action::RolloutAfter { .. }
-            if control_plane =>
-        {
-            Risk::High
-        }
-        Action::Delete | Action::SetVersion { .. } | Action::Restart | Action::RolloutAfter { .. } => {
-            Risk::Medium
+        Action::Delete
+        | Action::SetVersion { .. }
+        | Action::Restart
+        | Action::RolloutAfter { .. }
+        | Action::Undo => {
+            if control_plane {
+                Risk::High
+            } else {
+                Risk::Medium
+            }
         }
     }
 }
@@ -77,11 +83,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::names::label;
 
     #[test]
     fn the_risk_is_in_proportion_to_what_can_break() {
         let md = Related::alone(json!({"kind": "MachineDeployment", "spec": {"replicas": 3}}));
         let cp = Related::alone(json!({"kind": "KubeadmControlPlane", "spec": {"replicas": 3}}));
+        let marked = json!({"kind": "Cluster", "metadata": {"labels": {label::PROTECTED: "true"}}});
+        let protected = Related { cluster: Some(marked), ..md.clone() };
         for (action, related, expected) in [
             (Action::Scale { replicas: 5 }, &md, Risk::Low),
             (Action::Scale { replicas: 2 }, &md, Risk::Medium),
@@ -91,6 +100,8 @@ mod tests {
             (Action::Restart, &md, Risk::Medium),
             (Action::Restart, &cp, Risk::High),
             (Action::Pause, &cp, Risk::Low),
+            (Action::Pause, &protected, Risk::High),
+            (Action::Scale { replicas: 5 }, &protected, Risk::High),
         ] {
             assert_eq!(risk(&action, related), expected, "{action}");
         }

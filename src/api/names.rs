@@ -24,6 +24,8 @@ pub mod label {
     pub const SET_NAME: &str = "cluster.x-k8s.io/set-name";
     pub const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
     pub const MACHINE_TEMPLATE_HASH: &str = "machine-template-hash";
+    /// Ours, on a Cluster: every action on it and what belongs to it asks for a name.
+    pub const PROTECTED: &str = "capstan.dev/protected";
     pub const TOPOLOGY_OWNED: &str = "topology.cluster.x-k8s.io/owned";
     /// On a CustomResourceDefinition: the versions that fulfil the v1beta2 contract, joined by `_`.
     pub const CONTRACT: &str = "cluster.x-k8s.io/v1beta2";

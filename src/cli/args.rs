@@ -94,6 +94,8 @@ pub struct LogArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// The dashboard: over the kubeconfig's server, as without a command, or over files
+    Dashboard(DashboardArgs),
     /// Dashboard over a small living fleet, all in memory: nothing to install, nothing kept
     Demo(DemoArgs),
     /// Embedded API server, engine, simulated infrastructure and dashboard; state is kept
@@ -135,6 +137,14 @@ pub enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DashboardArgs {
+    /// File or folder instead of a server, such as a support bundle; YAML or JSON, streams and lists. Nothing is asked,
+    /// nothing can be changed
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -272,7 +282,7 @@ pub enum OutputArg {
 
 #[derive(Clone, Debug, Args)]
 pub struct GetArgs {
-    /// clusters, kcp, md, ms, machines, …
+    /// clusters, kcp, md, ms, machines, …; `kubeconfig`: that of a workload cluster, by the name of its Cluster
     pub resource: String,
     /// Only these
     pub names: Vec<String>,

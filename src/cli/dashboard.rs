@@ -1,18 +1,23 @@
-//! The dashboard over one connection: wires watch, actions and terminal. Owns the wiring; must not know
+//! The dashboard over one connection, or over files: wires watch, actions and terminal. Owns the wiring; must not know
 //! where the connection came from.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use tokio::sync::mpsc;
 
 use crate::actions::Executor;
 use crate::actions::journal::Journal;
 use crate::client::Connection;
-use crate::fleet::SourceId;
-use crate::fleet::watch::{self, Scope};
+use crate::fleet::watch::{self, Recording, Scope};
+use crate::fleet::{Delta, SourceId};
 use crate::rng::Rng;
-use crate::time::Clock;
+use crate::time::{Clock, rfc3339};
 use crate::tui::{self, Exit, Options, Session, SourceHandle, Tier};
 
 use super::args::{ColorArg, ConnectArgs, ScreenArgs};
+use super::documents::documents;
 use super::{paths, person};
 
 /// Shows `connection` until the user quits.
@@ -39,8 +44,42 @@ pub async fn show(
     let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
     let executor =
         Executor::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), person::user());
-    let handle = SourceHandle { source: Some(source), executor: Some(executor) };
-    let options = Options {
+    let handle = SourceHandle { source: Some(source), executor: Some(executor), recording: None };
+    let options = options(session, screen, clock);
+    Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
+}
+
+/// Shows the objects of files as they were when they were written down. Nothing is asked, nothing can be changed.
+///
+/// # Errors
+/// What cannot be read or understood; no usable terminal, or a theme or keymap that cannot be used.
+pub async fn browse(files: &[PathBuf], screen: &ScreenArgs) -> anyhow::Result<Exit> {
+    if files.iter().any(|file| file == Path::new("-")) {
+        bail!("- cannot be shown: standard input is where the keys come from; name a file");
+    }
+    let (documents, mut remarks) = documents(files, &[])?;
+    let lacking = documents.iter().filter_map(|d| Some(format!("{}: {}", d.origin, d.lacks()?)));
+    remarks.extend(lacking.collect::<Vec<_>>());
+    let recording = Recording::new(documents.into_iter().filter(|d| d.lacks().is_none()).map(|d| d.value));
+    let at = recording.made_at().unwrap_or_else(|| Clock::system().now());
+    let name = files.iter().filter_map(|file| file.file_name()).map(|name| name.to_string_lossy());
+    let title = crate::text::sanitize_line(&name.collect::<Vec<_>>().join(" "));
+    let id = SourceId(0);
+    let mut batch = recording.deltas(id, &title, at);
+    if let Some(first) = remarks.first() {
+        let text = crate::text::sanitize_line(first).into();
+        batch.push(Delta::Notice { source: id, text: Some(text) });
+    }
+    let (send, deltas) = mpsc::channel(1);
+    send.send(batch).await?;
+    let session = Session { title, scope: format!("as of {}", rfc3339(at)), read_only: true };
+    let handle = SourceHandle { recording: Some(recording), ..SourceHandle::default() };
+    let options = Options { folds: None, ..options(session, screen, Clock::fixed(at)) };
+    Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
+}
+
+fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
+    Options {
         session,
         theme: screen.theme.clone().unwrap_or_else(|| "default".to_owned()),
         keymap: screen.keymap.clone().unwrap_or_else(|| "default".to_owned()),
@@ -49,8 +88,7 @@ pub async fn show(
         config_dir: paths::config_dir().ok(),
         folds: paths::folds().ok(),
         clock,
-    };
-    Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
+    }
 }
 
 /// Every namespace unless one is named: a fleet is looked at as a whole.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, anyhow, bail};
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::args::{GetArgs, OutputArg};
@@ -12,8 +13,11 @@ use super::target::kind_named;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::client::catalog::{Catalog, Missing};
 use crate::client::read::{get_value, list_values, read_table};
-use crate::client::{Connection, explain};
+use crate::client::{self, Connection, explain};
 use crate::fleet::watch::redact;
+
+/// In place of a kind: what a Cluster's Secret has.
+const KUBECONFIG: &str = "kubeconfig";
 
 /// Narrowest column and space behind the widest cell.
 /// Source: kubectl `printers.GetNewTabWriter`, v1.35.
@@ -40,6 +44,9 @@ pub async fn get(
     let (resource, first) =
         args.resource.split_once('/').map_or((args.resource.as_str(), None), |(r, n)| (r, Some(n)));
     let names: Vec<String> = first.map(str::to_owned).into_iter().chain(args.names.iter().cloned()).collect();
+    if resource == KUBECONFIG {
+        return kubeconfig(connection, &names, namespace).await;
+    }
     let gvk = served(connection, kind_named(resource)?.gvk).await?;
     if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
         bail!("objects are named within a namespace: leave out --all-namespaces, or leave out the names");
@@ -64,6 +71,26 @@ pub async fn get(
         }
         OutputArg::Name => query.list_of_names(style).await,
     }
+}
+
+/// The kubeconfig of the named workload cluster, as its Secret has it.
+/// Source: cluster-api `util/kubeconfig` (`FromSecret`), v1.14.0.
+async fn kubeconfig(connection: &Connection, names: &[String], namespace: &str) -> anyhow::Result<Answer> {
+    let [cluster] = names else { bail!("`get {KUBECONFIG}` takes the name of one Cluster") };
+    if namespace.is_empty() {
+        bail!("a Cluster is named within a namespace: leave out --all-namespaces");
+    }
+    let key = ObjectKey::new(namespace, format!("{cluster}-kubeconfig"));
+    let secret: Option<Secret> = client::get(&connection.client, &key)
+        .await
+        .map_err(|e| anyhow!("cannot read Secret {key}: {}", explain(&e, &connection.server)))?;
+    let secret = secret.ok_or_else(|| {
+        anyhow!("there is no Secret {key}: check the name of the Cluster and -n; it is made when the control plane begins")
+    })?;
+    let value = secret.data.and_then(|mut data| data.remove("value"));
+    let document = value.and_then(|bytes| String::from_utf8(bytes.0).ok());
+    let document = document.ok_or_else(|| anyhow!("Secret {key} holds no kubeconfig under `value`"))?;
+    Ok(Answer { document, remark: None })
 }
 
 /// The kind in the version that the server has.

@@ -71,13 +71,10 @@ pub fn main() -> ExitCode {
 
 async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let _log = log::start(&cli.log, terminal(cli.command.as_ref()))?;
-    let Some(command) = &cli.command else {
-        memory::give_back_at_once();
-        let connection = prepare(&options(&cli.connect)).await?;
-        let (clock, rng) = (Clock::system(), Rng::from_entropy());
-        return Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?));
-    };
+    let Some(command) = &cli.command else { return show(cli).await };
     match command {
+        Command::Dashboard(args) if args.files.is_empty() => return show(cli).await,
+        Command::Dashboard(args) => return Ok(after(dashboard::browse(&args.files, &cli.screen).await?)),
         Command::Demo(args) => return Ok(after(server::demo(cli, args).await?)),
         Command::Standalone(args) => return standalone(cli, args).await,
         Command::Engine(args) => {
@@ -104,10 +101,18 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The dashboard over the server of the kubeconfig.
+async fn show(cli: &Cli) -> anyhow::Result<ExitCode> {
+    memory::give_back_at_once();
+    let connection = prepare(&options(&cli.connect)).await?;
+    let (clock, rng) = (Clock::system(), Rng::from_entropy());
+    Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?))
+}
+
 /// Who has the terminal: a dashboard and the output of a one-shot command leave none of it to the log.
 fn terminal(command: Option<&Command>) -> Terminal {
     match command {
-        None | Some(Command::Demo(_)) => Terminal::Taken,
+        None | Some(Command::Demo(_) | Command::Dashboard(_)) => Terminal::Taken,
         Some(Command::Standalone(args)) if !(args.headless || args.check || args.repair) => Terminal::Taken,
         Some(Command::Standalone(_) | Command::Engine(_)) => Terminal::Free,
         Some(

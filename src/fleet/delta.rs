@@ -34,6 +34,8 @@ pub enum FeedState {
     Listing,
     /// Complete, and every change arrives.
     Live,
+    /// Complete, as it was written down; no change will arrive.
+    Recorded,
     /// The identity may not list and watch this kind: not the same as "there are none".
     NoAccess { error: Box<str> },
     /// The server does not know the kind.

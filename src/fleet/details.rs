@@ -131,6 +131,9 @@ pub struct Details<'a> {
     pub links: Vec<Link<'a>>,
 }
 
+/// Owners above an object; a circle ends here.
+const OWNERS_MAX: usize = 8;
+
 impl Fleet {
     /// Details of one object; `None` when it is no longer there.
     #[must_use]
@@ -218,6 +221,19 @@ impl Fleet {
         let mut known = FxHashSet::default();
         found.retain(|at| known.insert(*at));
         found
+    }
+
+    /// Is an object called `name` below this one, or is it made for one that is: infrastructure and bootstrap objects are
+    /// called like their Machines?
+    #[must_use]
+    pub fn has_below(&self, id: RowId, name: &str) -> bool {
+        let Some(cluster) = self.cluster_of(id) else { return false };
+        let named = Kind::ALL.into_iter().flat_map(|kind| self.members_named(cluster, kind, name));
+        let is_below = |at: RowId| {
+            let mut above = std::iter::successors(Some(at), |at| self.owner_of(*at)).take(OWNERS_MAX);
+            id == cluster || above.any(|at| at == id)
+        };
+        named.into_iter().any(is_below)
     }
 
     fn members_named<'a>(

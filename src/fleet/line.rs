@@ -10,6 +10,7 @@ use super::row::{Condition, Counters, Facts, Kind, Row, RowId, VersionCount};
 use super::tree::{Group, Item, Relative};
 use super::{Fleet, moment};
 use crate::api::condition::Status;
+use crate::api::names::label;
 use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 
@@ -37,6 +38,8 @@ pub enum Tag {
     Slow,
     /// Seen through API version v1beta1.
     Legacy,
+    /// A Cluster that asks for a name before anything is done to it.
+    Protected,
 }
 
 impl Tag {
@@ -58,6 +61,7 @@ impl Tag {
             Self::Flapping => "flapping",
             Self::Slow => "slow",
             Self::Legacy => "v1beta1",
+            Self::Protected => "protected",
         }
     }
 }
@@ -300,6 +304,10 @@ fn status_of(row: &Row) -> Option<&Condition> {
     }
 }
 
+fn is_protected(row: &Row) -> bool {
+    row.labels.get(label::PROTECTED).is_some_and(|value| value != "false")
+}
+
 fn tags(row: &Row) -> Vec<Tag> {
     let is = |type_: &str, status| row.condition(type_).is_some_and(|c| c.status == status);
     let is_paused = row.paused || is("Paused", Status::True);
@@ -315,6 +323,7 @@ fn tags(row: &Row) -> Vec<Tag> {
         // Under a pause no controller looks at a new generation.
         (Tag::Behind, row.status_is_behind() && !is_paused),
         (Tag::Legacy, row.legacy),
+        (Tag::Protected, row.kind == Kind::Cluster && is_protected(row)),
     ]
     .into_iter()
     .filter_map(|(tag, applies)| applies.then_some(tag))

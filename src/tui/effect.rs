@@ -1,5 +1,7 @@
 //! What `update` asks the shell to do, and what comes back. Both are plain data.
 
+use std::path::PathBuf;
+
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
@@ -20,8 +22,11 @@ pub enum Effect {
     /// Ask the terminal for its size.
     Resize,
     Mouse(bool),
+    Bell,
     /// To the terminal's clipboard; sanitised.
     Copy(String),
+    /// Write the picture into a new file.
+    Screenshot(PathBuf),
     LoadTheme(String),
     LoadKeymap(String),
     /// Show the full object and its events from now on; `None` stops.

@@ -15,6 +15,7 @@ use super::effect::{Effect, EffectOutcome};
 use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
 use super::runner::{Loading, Runner, SourceHandle};
+use super::script;
 use super::terminal::{self, Input, InputThread, Terminal, TerminalError, Written};
 use super::update::update;
 use super::view::view;
@@ -150,7 +151,12 @@ fn handle(
             }
             Effect::Resize => resized(model),
             Effect::Mouse(on) => screen.set_mouse(on),
+            Effect::Bell => screen.ring(),
             Effect::Copy(text) => screen.copy(&text),
+            Effect::Screenshot(path) => match script::save(model, &path) {
+                Ok(()) => model.say(Tone::Info, format!("the screen was written to {}", path.display())),
+                Err(why) => model.say(Tone::Error, format!("{} was not written: {why}", path.display())),
+            },
             other => runner.start(other),
         }
     }

@@ -17,6 +17,7 @@ pub use super::screen::header::Session;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
 use crate::fleet::{Changes, Explanations, Fleet, Item, RowId, Target};
+use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 use crate::toml_file::FileError;
 
@@ -89,6 +90,8 @@ pub struct Model {
     pub area: Rect,
     pub now: Timestamp,
     pub mouse: bool,
+    /// Whether it rings when a cluster comes to be at fault, and how many were when it was looked last.
+    pub bell: Option<usize>,
     /// Lists have upstream's wide columns too.
     pub wide: bool,
     /// What was opened and closed in the trees of clusters.
@@ -118,6 +121,7 @@ impl Model {
             area,
             now,
             mouse: false,
+            bell: None,
             wide: false,
             folds: AllFolds::default(),
             needs_frame: true,
@@ -168,6 +172,26 @@ impl Model {
             let is_seen = !self.overlays.is_empty() || self.screen().shows(changes, self.area);
             self.needs_frame |= is_seen || changes.is_replaced;
         }
+    }
+
+    /// Clusters at fault; those whose state is not known are not counted.
+    #[must_use]
+    pub fn at_fault(&self) -> usize {
+        let counts = self.fleet.cluster_counts();
+        counts[Verdict::Degraded as usize] + counts[Verdict::Blocked as usize]
+    }
+
+    /// Rings, and says so on the last line, when more clusters are at fault than before.
+    pub fn ring(&mut self, has_turned: bool) -> Option<Effect> {
+        let before = self.bell.filter(|_| has_turned)?;
+        let now = self.at_fault();
+        self.bell = Some(now);
+        if now <= before {
+            return None;
+        }
+        self.say(Tone::Warning, format!("{now} clusters are at fault now, {before} before"));
+        self.needs_frame = true;
+        Some(Effect::Bell)
     }
 
     /// For so many seconds more rows keep their places, because somebody was at the keys; `None`: they move.
@@ -317,5 +341,10 @@ impl Model {
     /// Shows a failure that has more to say than a line.
     pub fn notice(&mut self, title: impl Into<String>, text: impl Into<String>) {
         self.overlays.push(Overlay::Notice(super::overlay::notice::Notice::new(title, text)));
+    }
+
+    /// Shows a text over the screen that is no failure.
+    pub fn overview(&mut self, title: impl Into<String>, text: impl Into<String>) {
+        self.overlays.push(Overlay::Notice(super::overlay::notice::Notice::overview(title, text)));
     }
 }

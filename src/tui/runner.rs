@@ -16,7 +16,7 @@ use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
 use crate::actions::{Author, Executor, Planner, Preview, Right, authors};
 use crate::api::key::ObjectKey;
-use crate::fleet::watch::Source;
+use crate::fleet::watch::{Recording, Source};
 use crate::fleet::{SourceId, Target};
 use crate::forecast::Forecast;
 use crate::text::sanitize_line;
@@ -26,6 +26,8 @@ use crate::text::sanitize_line;
 #[derive(Default)]
 pub struct SourceHandle {
     pub source: Option<Source>,
+    /// In place of a server.
+    pub recording: Option<Recording>,
     pub executor: Option<Executor>,
 }
 
@@ -86,7 +88,9 @@ impl Runner {
             | Effect::Redraw
             | Effect::Resize
             | Effect::Mouse(_)
-            | Effect::Copy(_) => {}
+            | Effect::Bell
+            | Effect::Copy(_)
+            | Effect::Screenshot(_) => {}
         }
     }
 
@@ -164,6 +168,12 @@ impl Runner {
         let Some(handle) = self.handles.get(&target.source).cloned() else { return };
         let outcomes = self.outcomes.clone();
         self.follow = Some(tokio::spawn(async move {
+            for subject in handle.recording.iter().flat_map(|recording| recording.subjects(&target)) {
+                let news = EffectOutcome::Followed { target: target.clone(), subject };
+                if outcomes.send(news).await.is_err() {
+                    return;
+                }
+            }
             let Some(source) = &handle.source else { return };
             let mut news = source.follow(target.clone());
             while let Some(subject) = news.recv().await {

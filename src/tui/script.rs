@@ -2,6 +2,10 @@
 //! documentation, and for whoever wants to see what somebody else saw.
 
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -55,6 +59,17 @@ pub fn text(model: &mut Model) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Writes the picture into a new file that only its owner can read: as SVG where its name ends so, else as text.
+///
+/// # Errors
+/// The file is there already, or cannot be written.
+pub fn save(model: &mut Model, path: &Path) -> std::io::Result<()> {
+    let is_svg = path.extension().is_some_and(|extension| extension == "svg");
+    let picture = if is_svg { svg(model) } else { text(model) };
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
+    file.write_all(picture.as_bytes())
 }
 
 /// Cells line by line with their column, without those hidden behind a wide character.

@@ -45,19 +45,20 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
         Msg::Fleet(deltas) => {
-            judge_again(model);
+            let has_turned = judge_again(model);
             let changes = model.fleet.apply(deltas);
             model.note(&changes);
+            let bell = model.ring(has_turned || changes.verdicts || changes.overview);
             if changes.is_replaced {
                 model.say(Tone::Warning, "the server's history was replaced: everything is read again");
             }
-            Vec::new()
+            bell.into_iter().collect()
         }
         Msg::Done(outcome) => on_outcome(model, outcome),
         Msg::Tick => {
-            judge_again(model);
+            let has_turned = judge_again(model);
             model.tick();
-            Vec::new()
+            model.ring(has_turned).into_iter().collect()
         }
         Msg::Signal(signal) => match signal {
             Signal::Terminate(_) | Signal::Hangup => vec![Effect::Quit],
@@ -69,11 +70,14 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
 }
 
 /// Gives the fleet the time, so that what takes too long turns and what held is shown. Costs what is due.
-fn judge_again(model: &mut Model) {
-    if model.now.timestamp() > i64::from(model.fleet.now_s()) {
-        let changes = model.fleet.advance(model.now);
-        model.note(&changes);
+/// Answers whether a verdict turned.
+fn judge_again(model: &mut Model) -> bool {
+    if model.now.timestamp() <= i64::from(model.fleet.now_s()) {
+        return false;
     }
+    let changes = model.fleet.advance(model.now);
+    model.note(&changes);
+    changes.verdicts
 }
 
 fn on_key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {

@@ -172,6 +172,31 @@ async fn a_scale_is_previewed_exactly_performed_once_and_written_down() {
     assert_eq!(journal[0]["patch"], json!({"spec": {"replicas": 5}}));
 }
 
+/// What was done last is taken back, unless somebody else has changed the same since.
+#[tokio::test]
+async fn the_last_action_is_put_back() {
+    let place = Place::new().await.with_deployment().await;
+    let executor = place.executor(false);
+    let replicas = async || place.deployments().get("md").await.expect("read").spec.replicas;
+    let undo = request(Action::Undo);
+    let refused = async || executor.preview(&undo).await.expect_err("refused").to_string();
+    assert!(refused().await.contains("the journal has nothing that was done to MachineDeployment md"));
+    let preview = executor.preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
+    executor.perform(&preview).await.expect("performed");
+    assert_eq!(place.journal()[0]["back"], json!({"spec": {"replicas": 3}}));
+    for expected in [3, 5, 3] {
+        // The last action is then the one that took another back.
+        let preview = executor.preview(&undo).await.expect("a preview");
+        executor.perform(&preview).await.expect("performed");
+        assert_eq!(replicas().await, Some(expected));
+    }
+    let spec = json!({"spec": {"replicas": 9}});
+    place.deployments().patch("md", &PatchParams::default(), &Patch::Merge(spec)).await.expect("a change");
+    let why = refused().await;
+    assert!(why.contains("`undo` of MachineDeployment md") && why.contains("changed since"), "{why}");
+    assert_eq!(replicas().await, Some(9));
+}
+
 #[tokio::test]
 async fn a_change_underneath_is_refused_but_a_status_is_not_a_change() {
     let place = Place::new().await.with_deployment().await;
@@ -340,8 +365,8 @@ fn every_action_has_the_same_words_in_the_dashboard_and_on_the_command_line() {
             assert!(with_option.is_ok(), "{}: {with_option:?}", info.name);
         }
     }
-    // Two numbers, two moments, two versions, and five actions without an argument.
-    assert_eq!(understood, 11);
+    // Two numbers, two moments, two versions, and six actions without an argument.
+    assert_eq!(understood, 12);
 }
 
 proptest::proptest! {

@@ -572,6 +572,11 @@ impl RollingCluster {
         all
     }
 
+    /// A MachinePool whose Machines are its provider's alone.
+    pub fn pool(&mut self, suffix: &str, state: OwnerState<'_>) {
+        self.owner("MachinePool", suffix, ("Cluster", self.name, self.cluster.clone()), state);
+    }
+
     fn owner(
         &mut self,
         kind: &str,

@@ -290,6 +290,9 @@ fn a_tree_shows_faults_alone_and_in_other_orders() {
     assert!(!faults.contains("5kx2w") && !faults.contains("kcp/"), "{faults}");
     keys(&mut model, "F");
     assert_eq!(text(&mut model), all);
+    keys(&mut model, "\":tree prod-eu-1\" enter F");
+    assert!(text(&mut model).contains("nothing here is at fault"), "{}", text(&mut model));
+    keys(&mut model, "\":tree edge-7\" enter");
     for word in ["by since", "by name"] {
         keys(&mut model, "S");
         assert!(text(&mut model).contains(word), "{}", text(&mut model));

@@ -1,6 +1,6 @@
 //! From one object to those that it is related to, by key.
 
-use capstan::fleet::watch::Subject;
+use capstan::fleet::watch::{EventLine, Subject};
 use capstan::tui::Tier;
 use capstan::tui::command;
 use capstan::tui::effect::{Effect, EffectOutcome};
@@ -84,6 +84,38 @@ fn references_in_a_spec_and_owners_are_followed() {
     }
     assert!(seen.contains(&"DevMachineTemplate prod/t-1".to_owned()), "{seen:?}");
     assert!(seen.contains(&"Fleet prod/all".to_owned()), "{seen:?}");
+}
+
+/// Events of a Machine far below are read where one looks first: at its Cluster.
+#[test]
+fn events_of_what_is_below_are_shown_with_whose_they_are() {
+    let mut model = model(120);
+    keys(&mut model, "\":tree edge-7\" enter e", &json!({}));
+    let target = model.followed().expect("details are open").clone();
+    let event = |kind: &str, name: &str, reason: &str| EventLine {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        last_seen: Some(now()),
+        count: 1,
+        warning: true,
+        reason: reason.to_owned(),
+        from: "kubelet".to_owned(),
+        message: String::new(),
+    };
+    let machine = "edge-7-md-0-qq2lk-x8f4z";
+    let events = vec![
+        event("Cluster", "edge-7", "Own"),
+        event("DevMachine", machine, "Below"),
+        event("Machine", "prod-eu-1-cp-0", "Elsewhere"),
+    ];
+    let news = EffectOutcome::Followed { target, subject: Subject::Events(events) };
+    update(&mut model, Msg::Done(news));
+    let screen = text(&mut model);
+    assert!(
+        screen.contains("Own  kubelet") && screen.contains(&format!("Below  DevMachine {machine}")),
+        "{screen}"
+    );
+    assert!(!screen.contains("Elsewhere"), "{screen}");
 }
 
 /// A circle of related objects does not fill the memory.

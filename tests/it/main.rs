@@ -15,6 +15,7 @@ mod any_provider;
 mod apiserver;
 mod attack;
 mod audit;
+mod browse;
 mod busy;
 mod clusterctl;
 mod columns;

@@ -22,6 +22,8 @@ use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::{Clock, Timestamp, parse_rfc3339};
 use clap::Parser as _;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 
 const CLUSTERS: usize = 3;
@@ -88,6 +90,28 @@ async fn get_prints_what_kubectl_prints() {
     let yaml = got(&server, &format!("get clusters {name} -o yaml"), &namespace).await.expect("YAML");
     assert!(yaml.starts_with("apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\n"), "{yaml}");
     assert!(!yaml.contains("managedFields"));
+}
+
+/// As `clusterctl get kubeconfig` prints it.
+#[tokio::test]
+async fn the_kubeconfig_of_a_workload_cluster_is_printed() {
+    let connection = fleet_server().await;
+    let (namespace, cluster) = first_cluster(&connection).await;
+    let line = format!("get kubeconfig {cluster}");
+    let secrets: Api<Secret> = Api::namespaced(connection.client.clone(), &namespace);
+    let name = format!("{cluster}-kubeconfig");
+    let _ = secrets.delete(&name, &DeleteParams::default()).await;
+    let missing = got(&connection, &line, &namespace).await.expect_err("there is none");
+    assert!(missing.contains("there is no Secret") && missing.contains("check the name"), "{missing}");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+                        "stringData": {}, "data": {"value": "YXBpVmVyc2lvbjogdjEKa2luZDogQ29uZmlnCg=="}});
+    let secret: Secret = serde_json::from_value(secret).expect("a Secret");
+    secrets.create(&PostParams::default(), &secret).await.expect("created");
+    assert_eq!(got(&connection, &line, &namespace).await.as_deref(), Ok("apiVersion: v1\nkind: Config\n"));
+    assert!(got(&connection, &line, "").await.expect_err("refused").contains("--all-namespaces"));
+    assert!(
+        got(&connection, "get kubeconfig", &namespace).await.expect_err("refused").contains("one Cluster")
+    );
 }
 
 #[tokio::test]

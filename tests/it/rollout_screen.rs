@@ -391,6 +391,23 @@ fn parts_that_were_not_read_are_named() {
 }
 
 #[test]
+fn a_machine_pool_is_shown_by_its_own_count() {
+    for (state, words) in [
+        (OwnerState::settled("v1.35.1", 4), "4 of 4   by its own count"),
+        (OwnerState::rolling("v1.35.1", 4, 3), "surging 0"),
+    ] {
+        let mut c = RollingCluster::new("rolling", OwnerState::settled("v1.35.1", 1));
+        c.control_plane_machine("aaaaa", "v1.35.1", &MachineState::New { made_s: 900_000, up_s: 60 });
+        c.pool("np", state);
+        let mut model = model(MIDDLE, c.deltas());
+        open(&mut model, Ok(plans()));
+        let screen = text(&mut model);
+        let line = screen.lines().find(|line| line.trim_start().starts_with("np ")).expect("its line");
+        assert!(line.contains(words), "{screen}");
+    }
+}
+
+#[test]
 fn nothing_is_asked_where_nothing_rolls() {
     let mut model = model(SMALL, fixture::large(1, 3));
     let effects = [keys(&mut model, "2"), update(&mut model, Msg::Tick)].concat();

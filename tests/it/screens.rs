@@ -15,7 +15,7 @@ use capstan::tui::keymap::Keymap;
 use capstan::tui::model::{Look, Model, Session};
 use capstan::tui::msg::Msg;
 use capstan::tui::plans::Reading;
-use capstan::tui::script::{draw, press, svg, text};
+use capstan::tui::script::{draw, press, save, svg, text};
 use capstan::tui::update::update;
 use proptest::prelude::*;
 use ratatui::layout::Rect;
@@ -413,6 +413,73 @@ fn an_action_is_asked_for_shown_and_answered() {
         assert!(keys(&mut model, typed).is_empty(), "{typed}");
         assert!(text(&mut model).contains(said), "{typed}:\n{}", text(&mut model));
     }
+}
+
+/// Only more clusters at fault ring, and only where that was asked for.
+#[test]
+fn the_bell_rings_when_a_cluster_comes_to_be_at_fault() {
+    let is_bell = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::Bell));
+    for (typed, rings) in
+        [("", false), ("\":bell on\" enter", true), ("\":bell on\" enter \":bell off\" enter", false)]
+    {
+        let mut model = model(PLAIN, fixture::older());
+        keys(&mut model, typed);
+        assert!(!is_bell(&told(&mut model, Msg::Fleet(fixture::older()))), "nothing changed");
+        let mut effects = told(&mut model, Msg::Fleet(fixture::sample()));
+        model.now += chrono::Duration::minutes(2);
+        effects.extend(told(&mut model, Msg::Tick));
+        assert_eq!(is_bell(&effects), rings, "{typed}");
+        assert_eq!(text(&mut model).contains("at fault now"), rings, "{}", text(&mut model));
+        assert!(!is_bell(&told(&mut model, Msg::Tick)), "once");
+    }
+}
+
+/// The fleet's own row named a Machine that no search found.
+#[test]
+fn any_object_is_found_by_some_letters() {
+    let mut model = sample(WIDE);
+    keys(&mut model, "ctrl-p \"x8f4\"");
+    let screen = text(&mut model);
+    assert!(
+        screen.contains("find ma/prod/edge-7-md-0-qq2lk-x8f4z") && screen.contains("degraded"),
+        "{screen}"
+    );
+    keys(&mut model, "enter");
+    assert!(text(&mut model).contains("Machine edge-7-md-0-qq2lk-x8f4z"), "{}", text(&mut model));
+    keys(&mut model, "ctrl-p \"edge7cp\" tab enter");
+    assert!(text(&mut model).contains("KubeadmControlPlane edge-7-cp"), "{}", text(&mut model));
+    keys(&mut model, "ctrl-p \"zzzzzz\" enter");
+    assert!(text(&mut model).contains("nothing here is called `zzzzzz`"), "{}", text(&mut model));
+}
+
+#[test]
+fn one_condition_is_shown_across_all_machines() {
+    let mut model = sample(WIDE);
+    keys(&mut model, "\":condition nodehealthy\" enter");
+    golden("condition-fleet-120x40", &text(&mut model));
+    keys(&mut model, "enter \":tree prod-eu-1\" enter \":condition NodeHealthy\" enter");
+    assert!(text(&mut model).contains("6 Machines: 6 True"), "{}", text(&mut model));
+    keys(&mut model, "enter \":condition NodeHealthi\" enter");
+    assert!(text(&mut model).contains("did you mean `NodeHealthy`?"), "{}", text(&mut model));
+}
+
+#[test]
+fn the_screen_is_written_into_a_new_private_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut model = sample(PLAIN);
+    let effects = keys(&mut model, "\":screenshot a.txt\" enter");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Screenshot(path)] if path.ends_with("a.txt")),
+        "{effects:?}"
+    );
+    let [plain, picture] = ["a.txt", "b.svg"].map(|name| dir.path().join(name));
+    save(&mut model, &plain).expect("it is new");
+    assert_eq!(std::fs::read_to_string(&plain).expect("there"), text(&mut model));
+    assert_eq!(std::fs::metadata(&plain).expect("there").permissions().mode() & 0o777, 0o600);
+    assert!(save(&mut model, &plain).is_err(), "what is there stays");
+    save(&mut model, &picture).expect("it is new");
+    assert!(std::fs::read_to_string(&picture).expect("there").starts_with("<svg "));
 }
 
 /// One key of each sort: others of a sort do the same. And every key that changes something.

@@ -213,7 +213,6 @@ const LONG_FILES: &[(&str, &str)] = &[];
 
 /// Items that are public and that only tests name, each with its reason.
 const FOR_TESTS: &[(&str, &str)] = &[
-    ("fixed", "the clock of tests"),
     ("wait_until_idle", "the engine under paused time"),
     ("set_fault", "what simulated machines do wrong on demand"),
 ];

@@ -22,13 +22,16 @@ const NEWS_S: u32 = 3600;
 /// What waits for a control plane looks at it so often, with some room.
 const LOOK_AGAIN_S: u32 = 30;
 
+/// What replaces Machines, in the order in which it is shown.
+const OWNERS: [Kind; 3] = [Kind::ControlPlane, Kind::MachineDeployment, Kind::MachinePool];
+
 /// One cluster: everything in it that may roll.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollout {
     pub cluster: RowId,
     /// The version that the Cluster asks for; empty without a topology.
     pub topology_version: Arc<str>,
-    /// Control planes, then MachineDeployments, by name.
+    /// Control planes, then MachineDeployments, then MachinePools, by name.
     pub owners: Vec<OwnerRollout>,
     /// What is not known because it could not be read, or not yet, in sentences.
     pub unread: Vec<String>,
@@ -102,9 +105,7 @@ impl Fleet {
     #[must_use]
     pub fn rollout(&self, cluster: RowId) -> Option<Rollout> {
         let row = self.row(cluster).filter(|row| row.kind == Kind::Cluster)?;
-        let owners = [Kind::ControlPlane, Kind::MachineDeployment]
-            .into_iter()
-            .flat_map(|kind| self.members(cluster, kind));
+        let owners = OWNERS.into_iter().flat_map(|kind| self.members(cluster, kind));
         Some(Rollout {
             cluster,
             topology_version: row.version.clone(),
@@ -118,9 +119,8 @@ impl Fleet {
     /// are not looked at.
     #[must_use]
     pub fn may_roll(&self, cluster: RowId) -> bool {
-        let kinds = [Kind::ControlPlane, Kind::MachineDeployment];
         let mut owners =
-            kinds.into_iter().flat_map(|kind| self.members(cluster, kind)).filter_map(|id| self.row(*id));
+            OWNERS.into_iter().flat_map(|kind| self.members(cluster, kind)).filter_map(|id| self.row(*id));
         owners.any(|row| owner::may_roll(row, self.now_s()))
     }
 
@@ -142,7 +142,8 @@ impl Fleet {
         }
         if !self.members(cluster, Kind::MachinePool).is_empty() {
             unread.push(
-                "MachinePools replace their Machines by themselves: they are not followed here".to_owned(),
+                "MachinePools replace their Machines by themselves: what is next in them is not known"
+                    .to_owned(),
             );
         }
         unread

@@ -65,7 +65,7 @@ impl OwnerStage {
     }
 }
 
-/// One control plane or MachineDeployment.
+/// One control plane, MachineDeployment or MachinePool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnerRollout {
     pub id: RowId,

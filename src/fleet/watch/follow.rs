@@ -23,8 +23,11 @@ use crate::time::{Timestamp, from_k8s, from_k8s_micro};
 
 /// News that may wait for the screen.
 const NEWS_MAX: usize = 16;
-/// Events kept of one object, newest.
+/// Events kept of one object, newest; and of a namespace, where those of what is below an object are asked for.
 const EVENTS_MAX: usize = 200;
+const NAMESPACE_EVENTS_MAX: usize = 2_000;
+/// Events of a namespace that come within this time are told together.
+const TOGETHER: Duration = Duration::from_millis(300);
 /// What stands for secret data.
 const REDACTED: &str = "(hidden)";
 
@@ -33,7 +36,7 @@ const REDACTED: &str = "(hidden)";
 pub enum Subject {
     /// The object as it is now, without managed fields, secret data hidden.
     Object(Box<Value>),
-    /// All known events about it, oldest first.
+    /// All known events about it, oldest first; of what has other objects below it those of its namespace.
     Events(Vec<EventLine>),
     /// It does not exist (any more).
     Gone,
@@ -44,6 +47,9 @@ pub enum Subject {
 /// One Kubernetes Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLine {
+    /// The object that it is about.
+    pub kind: String,
+    pub name: String,
     pub last_seen: Option<Timestamp>,
     pub count: u32,
     pub warning: bool,
@@ -103,9 +109,21 @@ async fn follow_events(context: &Arc<Context>, target: &Target, news: mpsc::Send
     } else {
         Api::namespaced(context.client.clone(), &target.namespace)
     };
-    let selector = format!("involvedObject.kind={},involvedObject.name={}", target.kind, target.name);
-    let listener = EventListener { server: context.server.clone(), events: BTreeMap::new(), news };
-    listing::run(context, api, Some(selector), backoff(context, "events"), listener).await;
+    let selector = match target.kind.as_str() {
+        // Infrastructure and bootstrap objects are called like their Machine.
+        "Machine" => Some(format!("involvedObject.name={}", target.name)),
+        kind if has_below(kind) => None,
+        kind => Some(format!("involvedObject.kind={kind},involvedObject.name={}", target.name)),
+    };
+    let most = if selector.is_some() { EVENTS_MAX } else { NAMESPACE_EVENTS_MAX };
+    let listener = EventListener { server: context.server.clone(), events: BTreeMap::new(), most, news };
+    listing::run(context, api, selector, backoff(context, "events"), listener).await;
+}
+
+/// Objects of this kind have others below them, whose events matter as much.
+pub(super) fn has_below(kind: &str) -> bool {
+    matches!(kind, "Cluster" | "MachineDeployment" | "MachineSet" | "MachinePool")
+        || kind.ends_with("ControlPlane")
 }
 
 struct ObjectListener {
@@ -148,6 +166,7 @@ impl Listener<DynamicObject> for ObjectListener {
 struct EventListener {
     server: String,
     events: BTreeMap<String, EventLine>,
+    most: usize,
     news: mpsc::Sender<Subject>,
 }
 
@@ -156,12 +175,19 @@ impl EventListener {
         if let Some(uid) = event.meta().uid.clone() {
             self.events.insert(uid, line(event));
         }
+        // Some room, so that not every event costs a search for the oldest.
+        if self.events.len() > 2 * self.most {
+            let mut seen: Vec<Option<Timestamp>> = self.events.values().map(|line| line.last_seen).collect();
+            seen.sort_unstable();
+            let oldest = seen[seen.len() - self.most];
+            self.events.retain(|_, line| line.last_seen >= oldest);
+        }
     }
 
     fn picture(&self) -> Subject {
         let mut lines: Vec<EventLine> = self.events.values().cloned().collect();
         lines.sort_by_key(|l| l.last_seen);
-        let surplus = lines.len().saturating_sub(EVENTS_MAX);
+        let surplus = lines.len().saturating_sub(self.most);
         Subject::Events(lines.split_off(surplus))
     }
 }
@@ -186,6 +212,10 @@ impl Listener<Event> for EventListener {
                         // Events expire after an hour; while they are on the screen they may stay.
                         WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
                     }
+                }
+                if self.most == NAMESPACE_EVENTS_MAX {
+                    // A busy namespace must not draw the screen again for every event.
+                    tokio::time::sleep(TOGETHER).await;
                 }
                 Some(self.picture())
             }
@@ -224,13 +254,16 @@ fn failed(trouble: &Trouble, server: &str) -> Subject {
     })
 }
 
-fn line(event: &Event) -> EventLine {
+pub(super) fn line(event: &Event) -> EventLine {
     let last = event.last_timestamp.as_ref().map(from_k8s);
     let micro = event.event_time.as_ref().map(from_k8s_micro);
     let series = event.series.as_ref();
     let from =
         event.source.as_ref().and_then(|s| s.component.clone()).or_else(|| event.reporting_component.clone());
+    let about = &event.involved_object;
     EventLine {
+        kind: sanitize_line(about.kind.as_deref().unwrap_or_default()),
+        name: sanitize_line(about.name.as_deref().unwrap_or_default()),
         last_seen: series
             .and_then(|s| s.last_observed_time.as_ref())
             .map(from_k8s_micro)
@@ -246,7 +279,7 @@ fn line(event: &Event) -> EventLine {
 }
 
 /// The object as people want to read it.
-fn presentable(mut object: DynamicObject, gvk: &Gvk) -> Value {
+pub(super) fn presentable(mut object: DynamicObject, gvk: &Gvk) -> Value {
     object.metadata.managed_fields = None;
     object.types = Some(kube::core::TypeMeta { api_version: gvk.api_version(), kind: gvk.kind.clone() });
     let mut value = serde_json::to_value(&object).unwrap_or(Value::Null);

@@ -10,6 +10,7 @@ mod feed;
 mod follow;
 mod history;
 mod listing;
+mod recording;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use follow::{EventLine, Subject, redact};
+pub use recording::Recording;
 
 use super::decode::Decoder;
 use super::{Delta, FeedKey, FeedState, GroupKind, HEALTH_CHECK, Interner, SourceId, Target};

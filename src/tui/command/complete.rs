@@ -1,6 +1,6 @@
 //! What a begun command line may become.
 
-use super::{Argument, Command, Kind, TABLE, discouraged};
+use super::{Argument, Command, Kind, TABLE, condition, discouraged, find};
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::prompt::Completion;
@@ -56,6 +56,9 @@ fn note(command: &Command) -> String {
 
 fn arguments(model: &Model, command: &Command, typed: &str) -> Vec<Completion> {
     let (Argument::Optional(kind) | Argument::Required(kind)) = command.argument else { return Vec::new() };
+    if kind == Kind::Object && !typed.is_empty() {
+        return find::completions(model, typed);
+    }
     let found: Vec<Completion> = candidates(model, kind)
         .into_iter()
         .filter(|name| name.starts_with(typed))
@@ -79,10 +82,11 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
             let rows = model.fleet.clusters().iter().filter_map(|id| model.fleet.row(*id));
             rows.map(|row| row.name.to_string()).collect()
         }
+        Kind::Condition => condition::types(model).into_iter().collect(),
         Kind::Column => sorts(true).map(|(word, _)| word).collect(),
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
-        Kind::Text | Kind::OfAction(_) | Kind::CommandLine => Vec::new(),
+        Kind::Text | Kind::File | Kind::Object | Kind::OfAction(_) | Kind::CommandLine => Vec::new(),
     }
 }

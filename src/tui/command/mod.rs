@@ -4,6 +4,8 @@
 
 mod act;
 mod complete;
+mod condition;
+mod find;
 mod help;
 mod navigate;
 mod parse;
@@ -64,6 +66,9 @@ pub enum Kind {
     OfAction(&'static str),
     Theme,
     Keymap,
+    File,
+    Condition,
+    Object,
     CommandLine,
     OnOff,
 }
@@ -79,6 +84,9 @@ impl Kind {
             Self::OfAction(name) => name,
             Self::Theme => "THEME",
             Self::Keymap => "KEYMAP",
+            Self::File => "FILE",
+            Self::Object => "NAME",
+            Self::Condition => "TYPE",
             Self::CommandLine => "COMMAND",
             Self::OnOff => "on|off",
         }

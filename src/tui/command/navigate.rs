@@ -394,16 +394,32 @@ pub fn keymap(_: &mut Model, name: &str) -> Outcome {
     Ok(vec![Effect::LoadKeymap(name.to_owned())])
 }
 
+pub fn bell(model: &mut Model, wanted: &str) -> Outcome {
+    let on = on_or_off(wanted, model.bell.is_some())?;
+    model.bell = on.then(|| model.at_fault());
+    model.say(Tone::Info, if on { "it rings when a cluster comes to be at fault" } else { "no bell" });
+    NOTHING
+}
+
+/// Without a word: the other of the two.
+fn on_or_off(wanted: &str, is_on: bool) -> Result<bool, String> {
+    match wanted {
+        "" => Ok(!is_on),
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(format!("`{other}` is neither on nor off")),
+    }
+}
+
 pub fn mouse(model: &mut Model, wanted: &str) -> Outcome {
-    model.mouse = match wanted {
-        "" => !model.mouse,
-        "on" => true,
-        "off" => false,
-        other => return Err(format!("`{other}` is neither on nor off")),
-    };
+    model.mouse = on_or_off(wanted, model.mouse)?;
     let word = if model.mouse { "mouse on; hold shift to select text" } else { "mouse off" };
     model.say(Tone::Info, word);
     Ok(vec![Effect::Mouse(model.mouse)])
+}
+
+pub fn screenshot(path: &str) -> Outcome {
+    Ok(vec![Effect::Screenshot(path.into())])
 }
 
 pub fn redraw() -> Outcome {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, navigate as go};
+use super::{Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, condition, find, navigate as go};
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::tui::cursor::Motion;
 use crate::tui::model::Model;
@@ -106,6 +106,19 @@ const SCREENS: &[Command] = &[
     also(
         command("why", Scope::Go, |m, _| go::why(m), "To what explains its state; again: to the next cause."),
         &["cause"],
+    ),
+    takes(
+        command("find", Scope::Go, find::find, "Any object by some letters of its name, or by its Node."),
+        Argument::Required(Kind::Object),
+    ),
+    takes(
+        command(
+            "condition",
+            Scope::Go,
+            condition::condition,
+            "How one condition stands on all Machines here.",
+        ),
+        Argument::Required(Kind::Condition),
     ),
     command("notices", Scope::Go, |m, _| go::notices(m), "What could not be read, and why, in full."),
     command("back", Scope::Go, |m, _| go::back(m), "Clear the filter, else the screen before."),
@@ -241,8 +254,21 @@ const PROGRAM: &[Command] = &[
         Argument::Required(Kind::Keymap),
     ),
     takes(
+        command("bell", Scope::Program, go::bell, "Ring when a cluster comes to be at fault."),
+        Argument::Optional(Kind::OnOff),
+    ),
+    takes(
         command("mouse", Scope::Program, go::mouse, "Mouse on: then hold shift to select text."),
         Argument::Optional(Kind::OnOff),
+    ),
+    takes(
+        command(
+            "screenshot",
+            Scope::Program,
+            |_, path| go::screenshot(path),
+            "The screen into a new file: text, or SVG if it ends in .svg.",
+        ),
+        Argument::Required(Kind::File),
     ),
     command("redraw", Scope::Program, |_, _| go::redraw(), "Draw everything again."),
     command("suspend", Scope::Program, |_, _| go::suspend(), "Back to the shell; `fg` returns."),

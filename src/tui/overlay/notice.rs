@@ -1,4 +1,4 @@
-//! Something that needs more than a line: a failure with what to check.
+//! Something that needs more than a line: a failure with what to check, or an overview.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -13,13 +13,21 @@ use crate::tui::theme::Scope;
 pub struct Notice {
     title: String,
     text: String,
+    is_failure: bool,
     scroll: Scroll,
 }
 
 impl Notice {
     #[must_use]
     pub fn new(title: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { title: title.into(), text: text::sanitize_block(&text.into()), scroll: Scroll::default() }
+        Self { is_failure: true, ..Self::overview(title, text.into()) }
+    }
+
+    /// Nothing went wrong.
+    #[must_use]
+    pub fn overview(title: impl Into<String>, text: impl Into<String>) -> Self {
+        let (title, text) = (title.into(), text::sanitize_block(&text.into()));
+        Self { title, text, is_failure: false, scroll: Scroll::default() }
     }
 
     pub fn step(&mut self, motion: Motion, area: Rect) {
@@ -33,7 +41,8 @@ impl Notice {
             .map(|line| Line::from(paint.span(Scope::Overlay, line)))
             .collect();
         let hints = Line::from(vec![paint.span(Scope::Key, " enter "), paint.span(Scope::KeyText, "close ")]);
-        let title = format!("{} {}", paint.glyphs().degraded, self.title);
+        let mark = if self.is_failure { format!("{} ", paint.glyphs().degraded) } else { String::new() };
+        let title = format!("{mark}{}", self.title);
         let inside = frame::open(&title, &hints, lines.len(), frame::WIDTH_MAX, paint, area, buffer);
         frame::scrolled(&lines, self.scroll, inside, buffer);
     }

@@ -409,6 +409,7 @@ mod tests {
                 ],
                 assumptions: vec!["the template is there".to_owned()],
             }),
+            back: None,
             edit: Edit::Delete,
             uid: String::new(),
             resource_version: String::new(),

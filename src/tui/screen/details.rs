@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::details_text::{self, Full, Links};
-use super::related::{Related, related};
+use super::related::{Related, Way, related};
 use super::search::Search;
 use super::{Context, foot, plan_text, timeline_text, why};
 use crate::fleet::watch::Subject;
@@ -266,18 +266,18 @@ impl DetailsScreen {
     ) {
         paint.rule(layout.rule, buffer);
         let body = layout.body;
-        let Page { lines, chosen } = self.page(fleet, plans, paint, usize::from(body.width));
+        let lines = self.page(fleet, plans, paint, usize::from(body.width)).lines;
         let scroll = self.scrolls[self.tab as usize];
         let first = scroll.clamped(lines.len(), usize::from(body.height));
         for (y, (at, line)) in (body.y..body.bottom()).zip(lines.iter().enumerate().skip(first)) {
             put(buffer, body.x + 1, y, line, body.width.saturating_sub(2));
             self.view_found(at, line, Rect { y, height: 1, ..body }, paint, buffer);
-            if chosen == Some(at) {
-                let glyph = Line::from(paint.span(Scope::Match, paint.glyphs().cursor));
-                put(buffer, body.x, y, &glyph, 1);
-            }
         }
-        foot::view(self.item, false, None, fleet, paint, layout, buffer);
+        let chosen = self.chosen_link(fleet).map(|link| match link.way {
+            Way::None(why) => why.to_owned(),
+            _ => format!("enter opens {} {}", link.kind, link.name),
+        });
+        foot::view(self.item, false, chosen, fleet, paint, layout, buffer);
         foot::position(first, usize::from(body.height), lines.len(), paint, layout, buffer);
     }
 
@@ -301,7 +301,7 @@ impl DetailsScreen {
         let lines = match self.tab {
             Tab::Overview => return self.overview(fleet, paint, width),
             Tab::Yaml => details_text::yaml(&self.full, paint),
-            Tab::Events => details_text::events(&self.full, paint, width),
+            Tab::Events => details_text::events(fleet, self.row(), &self.target, &self.full, paint, width),
             Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),
             Tab::Timeline => timeline_text::timeline(fleet, self.item, paint, width),
         };

@@ -7,7 +7,9 @@ use super::related::{Related, Way};
 use super::{spec_text, timeline_text};
 use crate::api::columns::{Column, Type};
 use crate::fleet::watch::{EventLine, Subject};
-use crate::fleet::{Cell, ConditionLine, Details, Fleet, Item, Reader, Row, Severity, Tone, condition_lines};
+use crate::fleet::{
+    Cell, ConditionLine, Details, Fleet, Item, Reader, Row, RowId, Severity, Target, Tone, condition_lines,
+};
 use crate::text;
 use crate::time::Timestamp;
 use crate::tui::paint::Paint;
@@ -17,6 +19,8 @@ use crate::tui::widget::counters;
 
 /// From here on the parts of the overview stand side by side.
 const SIDE_BY_SIDE_MIN: usize = 130;
+/// Events that are shown.
+const EVENTS_SHOWN_MAX: usize = 200;
 /// Cells between two of them.
 const BETWEEN: usize = 3;
 
@@ -298,12 +302,18 @@ fn relations(
             (false, Way::None(_)) => Scope::Muted,
             (false, _) => Scope::Text,
         };
-        let label = paint.span(Scope::Muted, format!("{:<16}", link.word));
+        let mark = if links.chosen == Some(at) { paint.glyphs().cursor } else { "" };
+        let word = format!("{:<width$}", link.word, width = 16 - text::width(mark));
+        let label = [paint.span(Scope::Match, mark), paint.span(Scope::Muted, word)];
         let kind = paint.span(Scope::Muted, format!("{} ", link.kind));
-        if label.width() + kind.width() + text::width(&link.name) <= width {
-            lines.push(Line::from(vec![label, kind, paint.span(scope, link.name.clone())]));
+        let mut spans = Vec::from(label);
+        spans.push(kind);
+        let used: usize = spans.iter().map(Span::width).sum();
+        if used + text::width(&link.name) <= width {
+            spans.push(paint.span(scope, link.name.clone()));
+            lines.push(Line::from(spans));
         } else {
-            lines.push(Line::from(vec![label, kind]));
+            lines.push(Line::from(spans));
             let name = paint.cut_name(&link.name, width.saturating_sub(2));
             lines.push(Line::from(vec![Span::raw("  "), paint.span(scope, name)]));
         }
@@ -366,9 +376,16 @@ fn yaml_line(line: &str, paint: &Paint<'_>) -> Line<'static> {
     }
 }
 
-/// Events about the object, newest first.
+/// Events about the object and what is below it, newest first.
 #[must_use]
-pub fn events(full: &Full, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+pub fn events(
+    fleet: &Fleet,
+    row: Option<RowId>,
+    target: &Target,
+    full: &Full,
+    paint: &Paint<'_>,
+    width: usize,
+) -> Vec<Line<'static>> {
     let mut lines = trouble(full, paint, width);
     let Some(events) = &full.events else {
         if lines.is_empty() {
@@ -376,11 +393,17 @@ pub fn events(full: &Full, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>
         }
         return lines;
     };
+    let is_own = |event: &EventLine| event.name == target.name && event.kind == target.kind;
+    let concerns =
+        |event: &&EventLine| is_own(event) || row.is_some_and(|id| fleet.has_below(id, &event.name));
+    let events: Vec<&EventLine> = events.iter().rev().filter(concerns).take(EVENTS_SHOWN_MAX).collect();
     if events.is_empty() {
-        lines
-            .push(Line::from(paint.span(Scope::Muted, "no events about this object are kept by the server")));
+        lines.push(Line::from(paint.span(
+            Scope::Muted,
+            "no events about this object, or about what is below it, are kept by the server",
+        )));
     }
-    for event in events.iter().rev() {
+    for event in events {
         let (glyph, scope) = if event.warning {
             (paint.glyphs().degraded, Scope::ConditionBad)
         } else {
@@ -392,6 +415,10 @@ pub fn events(full: &Full, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>
             paint.span(scope, format!("{glyph} ")),
             paint.span(Scope::Muted, format!("{age:>4}  ")),
             paint.span(Scope::Strong, event.reason.clone()),
+            paint.span(
+                Scope::Muted,
+                if is_own(event) { String::new() } else { format!("  {} {}", event.kind, event.name) },
+            ),
             paint.span(Scope::Muted, format!("  {}{times}", event.from)),
         ]));
         for line in message_lines(&event.message, width) {

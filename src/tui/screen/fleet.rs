@@ -317,7 +317,7 @@ impl FleetScreen {
             | FeedState::NotServed { error }
             | FeedState::Silent { error }
             | FeedState::Lost { error } => Some(error.as_ref()),
-            FeedState::Connecting | FeedState::Listing | FeedState::Live => None,
+            FeedState::Connecting | FeedState::Listing | FeedState::Live | FeedState::Recorded => None,
         });
         let (scope, text) = match refusal {
             _ if !fleet.clusters().is_empty() => (Scope::Muted, "no cluster matches; esc clears the filter"),
@@ -359,7 +359,11 @@ fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
     let wrong = wrong.strip_prefix(line.name).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&wrong);
     // What is wrong explains the others; a pause stands beside it.
     let tags = line.tags.iter().filter(|tag| wrong.is_empty() || **tag == Tag::Paused);
-    let words = tags.map(|tag| tag.word()).chain(Some(wrong).filter(|wrong| !wrong.is_empty()));
+    let word = |tag: &Tag| match fleet.row(id).and_then(|row| row.condition("Paused")?.since()) {
+        Some(since) if *tag == Tag::Paused => format!("paused {}", paint.age_in_list(since)),
+        _ => tag.word().to_owned(),
+    };
+    let words = tags.map(word).chain(Some(wrong.to_owned()).filter(|wrong| !wrong.is_empty()));
     words.collect::<Vec<_>>().join(&format!(" {} ", paint.glyphs().separator))
 }
 

@@ -86,6 +86,7 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
     let mut silent: Option<Timestamp> = None;
     let mut readable = 0;
     let mut refused = 0;
+    let mut recorded = false;
     let mut starting = fleet.feeds().next().is_none();
     for (_, feed) in fleet.feeds() {
         let since = feed.last_good.unwrap_or(feed.since);
@@ -94,6 +95,7 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
             FeedState::Silent { .. } => silent = Some(silent.map_or(since, |s| s.min(since))),
             FeedState::Connecting | FeedState::Listing => starting = true,
             FeedState::Live => readable += 1,
+            FeedState::Recorded => recorded = true,
             FeedState::NoAccess { .. } => refused += 1,
             FeedState::NotServed { .. } => {}
         }
@@ -104,6 +106,7 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
     match lost {
         Some(since) => paint.span(Scope::Stale, format!("not connected, data {} old", paint.age(since))),
         None if starting => paint.span(Scope::Muted, "loading"),
+        None if recorded => paint.span(Scope::Muted, "recorded"),
         None if readable > 0 => paint.span(Scope::Live, "live"),
         None if refused > 0 => paint.span(Scope::Stale, "no access"),
         None => paint.span(Scope::Stale, "no Cluster API here"),

@@ -220,7 +220,7 @@ impl TreeScreen {
             self.visible = self.tree.visible(is_open);
             // A verdict is never better than what is under it: what a fault is part of stays too.
             let nodes = &self.tree.nodes;
-            self.visible.retain(|at| nodes[*at as usize].verdict > Verdict::Progressing || *at == 0);
+            self.visible.retain(|at| nodes[*at as usize].verdict > Verdict::Progressing);
             return;
         }
         self.visible = self.tree.visible(|_, node| self.is_open(fleet, node));
@@ -409,6 +409,8 @@ impl TreeScreen {
         if self.visible.is_empty() {
             let text = if self.tree.nodes.is_empty() {
                 "this cluster is gone"
+            } else if self.is_faults_only {
+                "nothing here is at fault; :faults shows everything again"
             } else {
                 "nothing matches; esc clears the filter"
             };

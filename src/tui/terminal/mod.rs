@@ -163,6 +163,11 @@ impl Terminal {
         self.out_of_band(format!("\x1b]52;c;{payload}\x07").as_bytes());
     }
 
+    /// Rings the bell; what it does is the terminal's affair.
+    pub fn ring(&mut self) {
+        self.out_of_band(b"\x07");
+    }
+
     fn out_of_band(&mut self, bytes: &[u8]) {
         self.writer.wait(Duration::from_millis(DRAIN_MS));
         // A failure shows at the next frame, where it ends the program.

@@ -250,6 +250,7 @@ impl Page<'_, '_, '_> {
         match &owner.stage {
             OwnerStage::Settled => format!("nothing to replace{}", version_word(owner)),
             OwnerStage::Deleting => "is being deleted".to_owned(),
+            OwnerStage::Unread if self.is_pool(owner.id) => "by its own count".to_owned(),
             OwnerStage::Unread => "its Machines were not read: by its own count".to_owned(),
             OwnerStage::Paused => "paused".to_owned(),
             OwnerStage::OnDelete => format!("{} old, each until it is deleted", owner.old().count()),
@@ -269,6 +270,10 @@ impl Page<'_, '_, '_> {
             OwnerStage::Waiting { .. } => "held".to_owned(),
             OwnerStage::Rolling => self.rolling_words(at),
         }
+    }
+
+    fn is_pool(&self, id: RowId) -> bool {
+        self.sources.row(id).is_some_and(|row| row.kind == Kind::MachinePool)
     }
 
     /// The key of a command that changes something; none where nothing can be changed.
