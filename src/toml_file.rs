@@ -37,6 +37,14 @@ impl Source {
             .map_err(|e| self.error(&e.span().unwrap_or(0..0), format!("not valid TOML: {}", e.message())))
     }
 
+    /// The whole file as a value.
+    ///
+    /// # Errors
+    /// When the text is not TOML, or something in it is not what was expected.
+    pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, FileError> {
+        toml::from_str(&self.text).map_err(|e| self.error(&e.span().unwrap_or(0..0), e.message()))
+    }
+
     #[must_use]
     pub fn error(&self, span: &Range<usize>, message: impl Into<String>) -> FileError {
         FileError { file: self.file.clone(), line: self.line_of(span.start), message: message.into() }

@@ -87,6 +87,7 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
         tier: tier(screen.color),
         config_dir: paths::config_dir().ok(),
         folds: paths::folds().ok(),
+        state_dir: paths::state_dir().ok(),
         clock,
     }
 }

@@ -22,6 +22,12 @@ pub fn data_dir() -> anyhow::Result<PathBuf> {
     Ok(base()?.data_dir().join(NAME))
 }
 
+/// What is kept between two runs: the journal, marks and usual times.
+pub fn state_dir() -> anyhow::Result<PathBuf> {
+    let base = base()?;
+    Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join(NAME))
+}
+
 /// The journal of actions.
 pub fn journal() -> anyhow::Result<PathBuf> {
     state_file("journal.jsonl")
@@ -33,6 +39,5 @@ pub fn folds() -> anyhow::Result<PathBuf> {
 }
 
 fn state_file(name: &str) -> anyhow::Result<PathBuf> {
-    let base = base()?;
-    Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join(NAME).join(name))
+    Ok(state_dir()?.join(name))
 }

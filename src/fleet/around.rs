@@ -11,7 +11,7 @@ use super::index::{Index, Slot, cluster_key, worst};
 use super::judge::{Basis, Context, Cover, Judgement, Rank, Starts, judge};
 use super::row::{Kind, Row, RowId};
 use super::shown::EvidenceKey;
-use super::usual::{Limits, Samples, Step, prior_s};
+use super::usual::{Limits, Samples, Step};
 use crate::api::condition::Status;
 use crate::status::selector;
 use crate::status::verdict::Verdict;
@@ -268,7 +268,7 @@ impl Index {
             return [None; 4];
         }
         let kind = machine.infrastructure_ref.as_ref().map_or("", |r| r.kind.kind.as_ref());
-        let prior_s = prior_s(kind, machine.control_plane);
+        let prior_s = self.usual.prior_s(row.source, kind, machine.control_plane);
         let owner = row.owner.as_ref().and_then(|o| self.owned.get(&(row.source, o.uid)));
         let siblings = owner.and_then(|owned| owned.samples.as_deref());
         let cluster = self.members_of.get(&cluster_key(row));
@@ -305,7 +305,10 @@ impl Index {
             Starts::of(row, context.infrastructure_s, if is_first { 0 } else { context.initialized_s });
         let Some(durations) = starts.durations(ready.since_s) else { return };
         let kind = machine.infrastructure_ref.as_ref().map_or("", |r| r.kind.kind.as_ref());
-        let prior_s = prior_s(kind, machine.control_plane);
+        let prior_s = self.usual.prior_s(row.source, kind, machine.control_plane);
+        if self.is_live {
+            self.usual.add(row.source, kind, machine.control_plane, durations[Step::Total as usize]);
+        }
         let owned = row.owner.as_ref().and_then(|o| self.owned.get_mut(&(row.source, o.uid)));
         let siblings = owned.map(|owned| owned.samples.get_or_insert_default());
         let members = self.members_of.get_mut(&cluster_key(row));

@@ -99,6 +99,12 @@ impl Fleet {
         self.explanations().find(type_, reason)
     }
 
+    /// Kind and condition type of what explains the verdict best; empty when it is well.
+    pub(super) fn first_cause(&self, id: RowId) -> String {
+        let groups = self.groups(id);
+        groups.first().map(|first| format!("{} {}", first.kind.1, first.type_)).unwrap_or_default()
+    }
+
     /// What is as bad as the verdict, and other faults beside a fault: who has to act before what is broken,
     /// what is broken before what is late, that before what acts. What is as bad and new stands behind what is not,
     /// for a moment. Of equal ones a part before what it is part of,

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::judge::Judgement;
 use super::row::{Kind, Row, RowId, SourceId, Uid};
 use super::shown::Shown;
-use super::usual::StepSamples;
+use super::usual::{StepSamples, UsualTimes};
 use crate::status::verdict::Verdict;
 
 /// Rows under one parent, counted by verdict; rank of [`Verdict`] is the position.
@@ -34,6 +34,8 @@ pub(super) struct Index {
     pub(super) dirty: BTreeSet<RowId>,
     /// When time alone may turn which row.
     pub(super) due: BTreeSet<(u32, RowId)>,
+    /// What Machines of a kind took that came up before our eyes.
+    pub(super) usual: UsualTimes,
     /// When a status of a kind was seen to change last, seconds since the epoch.
     written_s: FxHashMap<(SourceId, Kind), u32>,
 }

@@ -36,6 +36,10 @@ pub enum Tag {
     Flapping,
     /// A step takes longer than usual.
     Slow,
+    /// A person has seen what is wrong.
+    Acknowledged,
+    /// A person put what is wrong aside for a while.
+    Shelved,
     /// Seen through API version v1beta1.
     Legacy,
     /// A Cluster that asks for a name before anything is done to it.
@@ -59,6 +63,8 @@ impl Tag {
             Self::Behind => "status behind",
             Self::Held => "held",
             Self::Flapping => "flapping",
+            Self::Acknowledged => "seen",
+            Self::Shelved => "shelved",
             Self::Slow => "slow",
             Self::Legacy => "v1beta1",
             Self::Protected => "protected",
@@ -189,6 +195,7 @@ impl Fleet {
         if self.index.is_flapping(id) {
             tags.push(Tag::Flapping);
         }
+        tags.extend(self.mark(id).map(|mark| if mark.is_shelf() { Tag::Shelved } else { Tag::Acknowledged }));
         tags.sort_unstable();
         tags
     }

@@ -16,7 +16,9 @@ mod explanation;
 mod index;
 mod intern;
 mod judge;
+pub mod kept;
 mod line;
+mod marks;
 mod mention;
 mod order;
 mod pending;
@@ -46,6 +48,7 @@ pub use explanation::{Explanation, Explanations};
 pub use intern::Interner;
 pub use judge::{Basis, Context, Judgement, Rank, Slow, judge};
 pub use line::{Line, Tag};
+pub use marks::Mark;
 pub use order::{By, Candidate, Candidates, Floor, Match, Query, Sort};
 pub use rollout::{
     Arrival, FinishedRollout, MachinePhase, OwnerRollout, OwnerStage, RollingMachine, Rollout, UpTimes,
@@ -58,9 +61,10 @@ pub use row::{
 };
 pub use timeline::{Flip, Happened, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, SiblingOrder, Tree, TreeOptions};
-pub use usual::Step;
+pub use usual::{Step, UsualTime};
 
 use index::Index;
+use marks::Marks;
 use timeline::Timeline;
 
 /// What was seen last of a source is believed for so long without contact, seconds.
@@ -74,6 +78,9 @@ pub struct Fleet {
     sources: BTreeMap<SourceId, SourceInfo>,
     timeline: Timeline,
     revision: u64,
+    marks: Marks,
+    /// Usual times of an earlier run, of sources that were not opened in this one.
+    earlier: Vec<UsualTime>,
     /// `None`: those that are built in.
     explanations: Option<Explanations>,
 }
@@ -139,6 +146,9 @@ impl Fleet {
         touched.overview |= self.settle_contact();
         self.index.is_live =
             !self.feeds.is_empty() && self.feeds.values().all(|f| f.listed || f.is_refused());
+        if touched.verdicts || touched.overview {
+            touched.overview |= self.settle_marks();
+        }
         let changes = Changes {
             clusters: touched.clusters.into_iter().filter(|id| self.row(*id).is_some()).collect(),
             overview: touched.overview,
@@ -172,6 +182,7 @@ impl Fleet {
                 touched.overview = true;
             }
             Delta::Source { source, name } => {
+                self.open_usual_times(source, &name);
                 self.sources.entry(source).or_default().name = name;
                 touched.overview = true;
             }
@@ -243,7 +254,11 @@ impl Fleet {
     /// Costs what is due, see [`Fleet::next_due_s`].
     pub fn advance(&mut self, now: crate::time::Timestamp) -> Changes {
         let touched = self.index.advance(seconds(now));
-        let overview = self.settle_contact();
+        let mut overview = self.settle_contact();
+        let is_due = self.marks.until_s().is_some_and(|until_s| until_s <= self.now_s());
+        if is_due || overview || !touched.is_empty() {
+            overview |= self.settle_marks();
+        }
         let (rows, verdicts) = (touched.len(), !touched.is_empty());
         let changes = Changes { rows, clusters: touched, verdicts, overview, ..Changes::default() };
         if !changes.is_empty() {
@@ -257,7 +272,8 @@ impl Fleet {
     pub fn next_due_s(&self) -> Option<u32> {
         let now_s = self.now_s();
         let lost = self.feeds.values().filter_map(Feed::lost_s).map(|at_s| at_s.saturating_add(LOST_S));
-        self.index.next_due_s().into_iter().chain(lost.filter(|at_s| *at_s > now_s)).min()
+        let later = lost.chain(self.marks.until_s()).filter(|at_s| *at_s > now_s);
+        self.index.next_due_s().into_iter().chain(later).min()
     }
 
     /// Notes which sources have had no contact for too long. Answers whether that changed.
@@ -347,6 +363,30 @@ impl Fleet {
     #[must_use]
     pub fn own_verdict(&self, id: RowId) -> Verdict {
         self.index.own_verdict(id)
+    }
+
+    /// Takes in the usual times of an earlier run. They are used for the source of the same name.
+    pub fn set_usual_times(&mut self, times: Vec<UsualTime>) {
+        self.earlier = times;
+        let named: Vec<_> = self.sources.iter().map(|(id, info)| (*id, info.name.clone())).collect();
+        named.iter().for_each(|(id, name)| self.open_usual_times(*id, name));
+    }
+
+    fn open_usual_times(&mut self, source: SourceId, name: &str) {
+        for time in self.earlier.extract_if(.., |time| time.source.as_ref() == name) {
+            self.index.usual.open(source, time);
+        }
+    }
+
+    /// Usual times of all sources, those of an earlier run included, where a Machine came up since this was asked last.
+    pub fn unsaved_usual_times(&mut self) -> Option<Vec<UsualTime>> {
+        if !self.index.usual.take_changed() {
+            return None;
+        }
+        let name = |source| self.sources.get(&source).map(|info| info.name.clone()).unwrap_or_default();
+        let mut all = self.index.usual.all(name);
+        all.extend(self.earlier.iter().cloned());
+        Some(all)
     }
 
     /// How many clusters have which verdict, in the order of [`Verdict::ALL`].

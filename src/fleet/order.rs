@@ -76,6 +76,8 @@ pub struct Candidate {
     pub verdict: Verdict,
     /// Only where rows are ordered by it.
     since: Option<Timestamp>,
+    /// A person put it aside: below all others where the worst is first.
+    pub is_shelved: bool,
 }
 
 /// Rows to choose from: pointers, safe to move to another thread.
@@ -97,6 +99,7 @@ impl Fleet {
                 row: row.clone(),
                 verdict: self.index.last_verdict(id),
                 since: if by == By::Since { self.since(id) } else { None },
+                is_shelved: self.is_shelved(id),
             })
         };
         Candidates(ids.into_iter().filter_map(candidate).collect())
@@ -199,7 +202,7 @@ impl Order {
         let names = || compare_names(&a.row, &b.row);
         let first = match self.sort.by {
             By::Name => names(),
-            By::Verdict => b.verdict.cmp(&a.verdict),
+            By::Verdict => a.is_shelved.cmp(&b.is_shelved).then_with(|| b.verdict.cmp(&a.verdict)),
             By::Since => b.since.cmp(&a.since),
             By::Column(_) => self.cell(&a.row).order(self.cell(&b.row)),
         };

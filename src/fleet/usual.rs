@@ -4,8 +4,15 @@
 //! The formulas follow the modified z-score (Iglewicz and Hoaglin: 0.6745·|x − M| / MAD > 3.5), with a floor
 //! under the spread, because the median deviation of few samples is often 0.
 
+use std::collections::BTreeMap;
+
+use super::row::SourceId;
+
 /// Samples kept per group, newest first.
 const SAMPLES_MAX: usize = 20;
+
+/// Kinds of infrastructure, of all sources, whose times are kept.
+const GROUPS_MAX: usize = 256;
 
 /// No limit is longer, seconds.
 const STUCK_MAX_S: f64 = 2.0 * 3600.0;
@@ -41,6 +48,78 @@ pub struct Limits {
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     newest_first: Vec<u32>,
+}
+
+/// How long Machines on one kind of infrastructure took from their creation until they were ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsualTime {
+    /// Name of the source, as people know it.
+    pub source: Box<str>,
+    pub infrastructure: Box<str>,
+    pub control_plane: bool,
+    /// Seconds, the last 20.
+    pub newest_first: Vec<u32>,
+}
+
+/// The same of all sources, of Machines that came up before our eyes and of earlier runs.
+#[derive(Debug, Default)]
+pub(super) struct UsualTimes {
+    by: BTreeMap<(SourceId, bool, Box<str>), Samples>,
+    is_changed: bool,
+}
+
+impl UsualTimes {
+    /// The time assumed for a Machine without samples of its own cluster. Samples of others only lengthen it: machine
+    /// sizes differ, and a time that is too short is a false alarm.
+    pub(super) fn prior_s(&self, source: SourceId, infrastructure: &str, control_plane: bool) -> u32 {
+        let assumed_s = prior_s(infrastructure, control_plane);
+        let known = self.by.get(&(source, control_plane, infrastructure.into()));
+        known
+            .filter(|samples| samples.count() >= 3)
+            .map_or(assumed_s, |samples| samples.median().max(assumed_s))
+    }
+
+    pub(super) fn add(
+        &mut self,
+        source: SourceId,
+        infrastructure: &str,
+        control_plane: bool,
+        duration_s: u32,
+    ) {
+        let key = (source, control_plane, infrastructure.into());
+        if self.by.len() >= GROUPS_MAX && !self.by.contains_key(&key) {
+            return;
+        }
+        self.by.entry(key).or_default().add(duration_s, prior_s(infrastructure, control_plane));
+        self.is_changed = true;
+    }
+
+    /// Takes in what was kept, behind what was seen meanwhile.
+    pub(super) fn open(&mut self, source: SourceId, kept: UsualTime) {
+        if self.by.len() < GROUPS_MAX {
+            let key = (source, kept.control_plane, kept.infrastructure);
+            let samples = &mut self.by.entry(key).or_default().newest_first;
+            samples.extend(kept.newest_first);
+            samples.truncate(SAMPLES_MAX);
+        }
+    }
+
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
+    }
+
+    pub(super) fn all(&self, name: impl Fn(SourceId) -> Box<str>) -> Vec<UsualTime> {
+        let time =
+            |((source, control_plane, infrastructure), samples): (&(SourceId, bool, Box<str>), &Samples)| {
+                UsualTime {
+                    source: name(*source),
+                    infrastructure: infrastructure.clone(),
+                    control_plane: *control_plane,
+                    newest_first: samples.newest_first.clone(),
+                }
+            };
+        self.by.iter().map(time).collect()
+    }
 }
 
 /// Durations of one group of Machines, by [`Step`].

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
@@ -27,6 +28,8 @@ pub enum Effect {
     Copy(String),
     /// Write the picture into a new file.
     Screenshot(PathBuf),
+    /// Write what waits for it to the state folder.
+    Keep(Waiting),
     LoadTheme(String),
     LoadKeymap(String),
     /// Show the full object and its events from now on; `None` stops.
@@ -60,6 +63,7 @@ pub enum Effect {
 pub enum EffectOutcome {
     Theme(Result<Box<Theme>, FileError>),
     Keymap(Result<Box<Keymap>, FileError>),
+    Kept(Result<(), String>),
     Followed { target: Target, subject: Subject },
     Planned { cluster: PlannedCluster, reading: Reading },
     Rights { source: SourceId, answers: Vec<(Right, Grant)> },

@@ -7,6 +7,7 @@ pub mod cursor;
 pub mod effect;
 mod event_loop;
 pub mod hints;
+pub mod keeping;
 pub mod keymap;
 pub mod layout;
 pub mod model;
@@ -54,6 +55,8 @@ pub struct Options {
     pub config_dir: Option<PathBuf>,
     /// The file that remembers what was opened and closed in trees; nothing is remembered without.
     pub folds: Option<PathBuf>,
+    /// Where marks and usual times are kept between runs; `None`: nowhere.
+    pub state_dir: Option<PathBuf>,
     pub clock: Clock,
 }
 
@@ -85,6 +88,7 @@ pub async fn run(
         command::check,
     )?;
     let mut model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
+    model.keep_in(options.state_dir.as_deref());
     let path = options.folds.as_deref();
     match path.map(folds::load) {
         Some(Ok(known)) => model.folds = known,
@@ -93,6 +97,7 @@ pub async fn run(
     }
     let before = model.folds.clone();
     let exit = event_loop::run(&mut model, options.clock, deltas, handles).await?;
+    model.keep_last();
     model.folds.retain(|uid, folds| before.get(uid) != Some(folds));
     // What cannot be remembered is no reason to say anything to somebody who leaves.
     let _ = path.filter(|_| !model.folds.is_empty()).map(|path| folds::save(path, &model.folds));

@@ -1,12 +1,13 @@
 //! Everything the program knows and shows. Owns no terminal, no task: `update` changes it, `view`
 //! draws it, and both work the same in a test.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ratatui::layout::Rect;
 
 use super::cursor::Motion;
 use super::effect::Effect;
+use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
 use super::plans::{Plans, Reread};
@@ -102,6 +103,7 @@ pub struct Model {
     pub touched_at: Option<Timestamp>,
     /// Grows with every preview that is asked for, so that a late answer belongs to no open dialog.
     pub ticket: u64,
+    pub keeping: Keeping,
 }
 
 impl Model {
@@ -127,7 +129,30 @@ impl Model {
             needs_frame: true,
             touched_at: None,
             ticket: 0,
+            keeping: Keeping::default(),
         }
+    }
+
+    /// Takes in what an earlier run left in a folder, and leaves there what this one learns.
+    pub fn keep_in(&mut self, folder: Option<&Path>) {
+        let (keeping, troubles) = Keeping::open(folder, &mut self.fleet);
+        self.keeping = keeping;
+        if !troubles.is_empty() {
+            self.notice("A file could not be used", troubles.join("\n\n"));
+        }
+    }
+
+    /// Writes what this run learnt and did not write yet, at its end.
+    pub fn keep_last(&mut self) {
+        self.keeping.collect(&mut self.fleet, true);
+        if let Err(why) = self.keeping.waiting().write() {
+            tracing::warn!(%why, "what was learnt is not kept");
+        }
+    }
+
+    /// What is to be written to the state folder now.
+    pub fn keep(&mut self) -> Option<Effect> {
+        self.keeping.collect(&mut self.fleet, false).then(|| Effect::Keep(self.keeping.waiting()))
     }
 
     /// The open screen.
@@ -162,6 +187,14 @@ impl Model {
         };
         let last = self.screens.len() - 1;
         act(&mut self.screens[last], &context)
+    }
+
+    /// A person changed where clusters belong in their list.
+    pub fn resort(&mut self) {
+        if let Some(Screen::Fleet(fleet)) = self.screens.first_mut() {
+            fleet.resort();
+        }
+        self.needs_frame = true;
     }
 
     /// The fleet changed.

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::effect::{Effect, EffectOutcome};
+use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
@@ -66,6 +67,7 @@ impl Runner {
         match effect {
             Effect::LoadTheme(name) => self.load_theme(name),
             Effect::LoadKeymap(name) => self.load_keymap(name),
+            Effect::Keep(waiting) => self.keep(waiting),
             Effect::Follow(target) => self.follow(target),
             Effect::Preview { ticket, source, request } => {
                 let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
@@ -153,6 +155,13 @@ impl Runner {
         tokio::task::spawn_blocking(move || {
             let keymap = Keymap::load(&name, loading.config_dir.as_deref(), super::command::check);
             let _ = outcomes.blocking_send(EffectOutcome::Keymap(keymap.map(Box::new)));
+        });
+    }
+
+    fn keep(&self, waiting: Waiting) {
+        let outcomes = self.outcomes.clone();
+        tokio::task::spawn_blocking(move || {
+            let _ = outcomes.blocking_send(EffectOutcome::Kept(waiting.write()));
         });
     }
 

@@ -18,6 +18,7 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let mut effects = changed(model, msg);
     effects.extend(model.ask_for_plans());
     effects.extend(model.ask_for_rights());
+    effects.extend(model.keep());
     effects
 }
 
@@ -199,6 +200,8 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
             });
             details.for_each(|details| details.take(&subject));
         }
+        EffectOutcome::Kept(Err(why)) => model.say(Tone::Warning, why),
+        EffectOutcome::Kept(Ok(())) => {}
         EffectOutcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
         EffectOutcome::Rights { source, answers } => model.rights.take(source, answers),
         EffectOutcome::Previewed { ticket, result } => answer_preview(model, ticket, result),

@@ -818,3 +818,26 @@ fn rows_stay_where_they_are_while_somebody_is_at_the_keys() {
     assert!(model.needs_frame, "now it may move");
     assert_eq!(place(&mut model), Some(1), "\n{}", text(&mut model));
 }
+
+#[test]
+fn what_a_person_shelves_is_quiet_and_said() {
+    let mut model = sample(WIDE);
+    text(&mut model);
+    keys(&mut model, "n a");
+    let id = model.selected_row().expect("a cluster");
+    assert!(model.fleet.mark(id).is_some_and(|mark| !mark.is_shelf()));
+    assert!(text(&mut model).contains("seen"), "{}", text(&mut model));
+    keys(&mut model, "a");
+    assert!(model.fleet.mark(id).is_none(), "taken back");
+    keys(&mut model, "A \"8h\" enter");
+    assert!(text(&mut model).contains("a reason is needed"), "{}", text(&mut model));
+    keys(&mut model, "A \"8h new disk\" enter");
+    let picture = text(&mut model);
+    assert!(picture.contains("shelved 8h00m (new disk)") && picture.contains("1 shelved"), "{picture}");
+    keys(&mut model, "n");
+    assert!(
+        text(&mut model).contains("nothing here is at fault"),
+        "it was the only one\n{}",
+        text(&mut model)
+    );
+}

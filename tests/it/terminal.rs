@@ -55,6 +55,7 @@ fn child() {
             tier: Tier::Ansi16,
             config_dir: None,
             folds: None,
+            state_dir: None,
             clock,
         };
         capstan::tui::run(options, vec![deltas], BTreeMap::new()).await

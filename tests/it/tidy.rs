@@ -140,6 +140,7 @@ const STRATA: &[Strata] = &[
             "widget",
             "plans",
             "rights",
+            "keeping",
             "effect",
             "msg",
             "screen",

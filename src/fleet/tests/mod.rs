@@ -6,6 +6,8 @@ mod chaos;
 mod explained;
 mod feeds;
 mod health_checks;
+mod in_place;
+mod marks;
 mod picture;
 mod samples;
 mod verdicts;

@@ -9,6 +9,7 @@ mod find;
 mod help;
 mod navigate;
 mod parse;
+mod quiet;
 mod refusal;
 mod table;
 
@@ -62,6 +63,8 @@ pub enum Kind {
     Cluster,
     Column,
     Text,
+    /// How long, and why.
+    TimeAndReason,
     /// The argument of an action, by its name in help.
     OfAction(&'static str),
     Theme,
@@ -81,6 +84,7 @@ impl Kind {
             Self::Cluster => "CLUSTER",
             Self::Column => "COLUMN",
             Self::Text => "TEXT",
+            Self::TimeAndReason => "TIME REASON",
             Self::OfAction(name) => name,
             Self::Theme => "THEME",
             Self::Keymap => "KEYMAP",

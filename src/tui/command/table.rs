@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::{Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, condition, find, navigate as go};
+use super::{
+    Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, condition, find, navigate as go, quiet,
+};
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::tui::cursor::Motion;
 use crate::tui::model::Model;
@@ -239,6 +241,24 @@ const SCREENS: &[Command] = &[
 
 /// Commands after those that act on an object.
 const PROGRAM: &[Command] = &[
+    also(
+        command(
+            "acknowledge",
+            Scope::Object,
+            |m, _| quiet::acknowledge(m),
+            "Seen: quiet until it is well or worse. Again: not.",
+        ),
+        &["ack"],
+    ),
+    takes(
+        command(
+            "shelve",
+            Scope::Object,
+            quiet::shelve,
+            "Aside for so long, at most 7d, with a reason; or `off`.",
+        ),
+        Argument::Required(Kind::TimeAndReason),
+    ),
     command("copy", Scope::Object, |m, _| go::copy(m), "Its name, or the open YAML, to the clipboard."),
     takes(
         command("prompt", Scope::Program, go::prompt, "The command line, perhaps begun."),

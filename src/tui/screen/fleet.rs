@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 
 use super::columns::{Columns, Id, List, mark_verdict, since, verdict};
 use super::order::Order;
-use super::parts::{counter, counters_of};
+use super::parts::{counter, counters_of, is_mark, mark_words};
 use super::{Context, foot};
 use crate::api::columns::Column;
 use crate::fleet::{
@@ -67,6 +67,11 @@ impl FleetScreen {
 
     pub fn set_sort(&mut self, sort: Sort) {
         self.query.sort = sort;
+        self.order.ask();
+    }
+
+    /// A person changed where clusters belong.
+    pub fn resort(&mut self) {
         self.order.ask();
     }
 
@@ -166,7 +171,8 @@ impl FleetScreen {
         let Self { cursor, order, .. } = self;
         let (here, len) = (cursor.index, order.len());
         let nth = |step: usize| if forward { (here + step) % len } else { (here + len - step) % len };
-        let is_fault = |at: &usize| fleet.verdict(order[*at]) > Verdict::Progressing;
+        let is_fault =
+            |at: &usize| fleet.verdict(order[*at]) > Verdict::Progressing && fleet.mark(order[*at]).is_none();
         let Some(at) = (1..=len).map(nth).find(is_fault) else { return false };
         cursor.go(at, len, page, |at| key_of(fleet, *order.get(at)?));
         true
@@ -359,11 +365,13 @@ fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
     let wrong = wrong.strip_prefix(line.name).and_then(|rest| rest.strip_prefix('-')).unwrap_or(&wrong);
     // What is wrong explains the others; a pause stands beside it.
     let tags = line.tags.iter().filter(|tag| wrong.is_empty() || **tag == Tag::Paused);
+    let quiet = fleet.mark(id).map(|mark| mark_words(mark, paint));
     let word = |tag: &Tag| match fleet.row(id).and_then(|row| row.condition("Paused")?.since()) {
         Some(since) if *tag == Tag::Paused => format!("paused {}", paint.age_in_list(since)),
         _ => tag.word().to_owned(),
     };
-    let words = tags.map(word).chain(Some(wrong.to_owned()).filter(|wrong| !wrong.is_empty()));
+    let tags = tags.filter(|tag| !is_mark(**tag)).map(word);
+    let words = quiet.into_iter().chain(tags).chain(Some(wrong.to_owned()).filter(|wrong| !wrong.is_empty()));
     words.collect::<Vec<_>>().join(&format!(" {} ", paint.glyphs().separator))
 }
 

@@ -71,6 +71,11 @@ fn standing(fleet: &Fleet, session: &Session, paint: &Paint<'_>, room: usize) ->
             spans.push(Span::raw("  "));
         }
     }
+    let shelved = fleet.shelved_clusters();
+    if shelved > 0 {
+        spans.push(paint.span(Scope::Muted, format!("{shelved} shelved")));
+        spans.push(Span::raw("  "));
+    }
     if session.read_only {
         spans.push(paint.span(Scope::ReadOnly, "read-only"));
         spans.push(Span::raw("  "));

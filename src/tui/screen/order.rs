@@ -268,6 +268,17 @@ mod tests {
     }
 
     #[test]
+    fn shelved_rows_stand_below_all_others() {
+        let mut list = List::of(&["a", "b", "c"]);
+        list.apply(vec![cluster("a", false)]);
+        assert_eq!(list.names(false), ["a", "b", "c"]);
+        let id = list.order[0];
+        list.fleet.shelve(id, 3600, "known").expect("it is broken");
+        list.order.ask();
+        assert_eq!(list.names(true), ["b", "c", "a"]);
+    }
+
+    #[test]
     fn what_a_person_asks_for_is_done_at_once() {
         let mut list = List::of(&["a", "b"]);
         list.query.sort.reverse = true;

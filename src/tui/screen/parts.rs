@@ -2,7 +2,8 @@
 //! by side under a letter each, and how a row is read for them. Must not know what is on the screen, nor where.
 
 use crate::api::columns::{Column, Type};
-use crate::fleet::{Cell, Kind, Reader, Row};
+use crate::fleet::{Cell, Kind, Mark, Reader, Row, Tag, moment};
+use crate::tui::paint::Paint;
 
 /// The longest age on the screen.
 pub(super) const AGE_WIDTH: u16 = 4;
@@ -116,6 +117,26 @@ pub fn counters_of(prefix: &'static str) -> &'static str {
         "W" => "workers",
         other => other,
     }
+}
+
+/// What a person noted of an object: seen, or shelved for so long and why.
+#[must_use]
+pub fn mark_words(mark: &Mark, paint: &Paint<'_>) -> String {
+    let word = tag_of(mark).word();
+    match (&mark.reason, moment(mark.until_s)) {
+        (Some(reason), Some(until)) => format!("{word} {} ({reason})", paint.until(until)),
+        _ => word.to_owned(),
+    }
+}
+
+/// Stands for a mark, which says more than its tag.
+#[must_use]
+pub fn is_mark(tag: Tag) -> bool {
+    matches!(tag, Tag::Acknowledged | Tag::Shelved)
+}
+
+fn tag_of(mark: &Mark) -> Tag {
+    if mark.is_shelf() { Tag::Shelved } else { Tag::Acknowledged }
 }
 
 #[cfg(test)]

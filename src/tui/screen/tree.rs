@@ -366,7 +366,8 @@ impl TreeScreen {
         let nodes = &self.tree.nodes;
         let is_fault = |at: usize| {
             let of_parts = || self.tree.children(at).any(|child| nodes[child].verdict > Verdict::Progressing);
-            nodes[at].verdict > Verdict::Progressing && !of_parts()
+            let is_quiet = matches!(nodes[at].item, Item::Row(id) if fleet.mark(id).is_some());
+            nodes[at].verdict > Verdict::Progressing && !is_quiet && !of_parts()
         };
         let here = self.visible.get(self.cursor.index).map_or(0, |at| *at as usize);
         let len = nodes.len();

@@ -3,6 +3,7 @@
 
 use ratatui::text::{Line, Span};
 
+use super::parts::is_mark;
 use crate::fleet::{Alike, Counters, Fleet, Group, Item, Node, Row, RowId, Tag, Tree};
 use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
@@ -174,7 +175,8 @@ fn why(fleet: &Fleet, tree: &Tree, at: usize, line: &crate::fleet::Line<'_>) -> 
         let tags = line.tags.iter().filter(|tag| !is_stage(**tag));
         tags.map(|tag| tag.word()).collect::<Vec<_>>().join(", ")
     } else {
-        own.split_whitespace().collect::<Vec<_>>().join(" ")
+        let quiet = line.tags.iter().filter(|tag| is_mark(**tag)).map(|tag| tag.word());
+        quiet.chain(own.split_whitespace()).collect::<Vec<_>>().join(" ")
     }
 }
 
