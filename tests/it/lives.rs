@@ -12,9 +12,19 @@ use capstan::api::machine_deployment::MachineDeployment;
 use capstan::fleet::watch::{self, Scope};
 use capstan::fleet::{Delta, Fleet, SourceId, Verdict};
 use capstan::rng::Rng;
+use capstan::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::simulation::{Sim, manifest, settled, worker_names};
+
+/// What came in during a life, by when: to be played again without an engine.
+#[derive(Clone)]
+pub struct Recording {
+    pub batches: Vec<(Timestamp, Vec<Delta>)>,
+    /// From when on the life counts.
+    pub begins: Timestamp,
+    pub ends: Timestamp,
+}
 
 /// What the dashboard shows of one life.
 pub struct Recorder {
@@ -24,6 +34,8 @@ pub struct Recorder {
     _source: watch::Source,
     /// Second, verdict and cause, where the verdict changed.
     turns: Vec<(u64, Verdict, String)>,
+    recorded: Vec<(Timestamp, Vec<Delta>)>,
+    begins: Timestamp,
 }
 
 impl Recorder {
@@ -33,7 +45,9 @@ impl Recorder {
         let scope = Scope { namespace: Some("default".to_owned()) };
         let (batches, source) =
             watch::spawn(&sim.connection, SourceId(0), scope, sim.clock.clone(), Rng::seeded(seed));
-        Self { sim, fleet: Fleet::new(), batches, _source: source, turns: Vec::new() }
+        let begins = sim.clock.now();
+        let (fleet, turns, recorded) = (Fleet::new(), Vec::new(), Vec::new());
+        Self { sim, fleet, batches, _source: source, turns, recorded, begins }
     }
 
     /// A well cluster, from which the life counts.
@@ -48,7 +62,13 @@ impl Recorder {
     /// Counts from now on.
     pub async fn begin(&mut self) {
         self.turns.clear();
+        self.begins = self.sim.clock.now();
         self.second().await;
+    }
+
+    /// Everything that came in until now.
+    pub fn recording(&self) -> Recording {
+        Recording { batches: self.recorded.clone(), begins: self.begins, ends: self.sim.clock.now() }
     }
 
     /// How often what is shown changed.
@@ -83,10 +103,12 @@ impl Recorder {
 
     async fn second(&mut self) {
         tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = self.sim.clock.now();
         while let Ok(batch) = self.batches.try_recv() {
+            self.recorded.push((now, batch.clone()));
             self.fleet.apply(batch);
         }
-        self.fleet.advance(self.sim.clock.now());
+        self.fleet.advance(now);
         let Some(cluster) = self.fleet.clusters().first().copied() else { return };
         let verdict = self.fleet.verdict(cluster);
         if self.turns.last().is_none_or(|(_, last, _)| *last != verdict) {
@@ -114,7 +136,7 @@ impl Recorder {
         assert_eq!(self.word(), word, "\n{}", self.story());
     }
 
-    async fn scale(&self, control_plane: Option<u32>, workers: Option<u32>) {
+    pub async fn scale(&self, control_plane: Option<u32>, workers: Option<u32>) {
         if let Some(n) = control_plane {
             self.sim.patch::<KubeadmControlPlane>("harbor-cp", json!({"spec": {"replicas": n}})).await;
         }
@@ -132,7 +154,7 @@ impl Recorder {
         self.sim.patch::<MachineDeployment>("harbor-md-0", body).await;
     }
 
-    async fn pause(&self, paused: bool) {
+    pub async fn pause(&self, paused: bool) {
         self.sim.patch::<Cluster>("harbor", json!({"spec": {"paused": paused}})).await;
     }
 }

@@ -64,6 +64,28 @@ async fn a_node_dies_and_nobody_replaces_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_dies_and_its_health_check_replaces_it() {
+    let mut life = Recorder::start(38).await;
+    let mut objects = manifest(1, 2);
+    objects.push(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+        "metadata": {"name": "workers", "namespace": "default"},
+        "spec": {"clusterName": "harbor",
+            "selector": {"matchLabels": {"cluster.x-k8s.io/deployment-name": "harbor-md-0"}},
+            "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 60}]}}}));
+    life.sim.create(objects).await;
+    life.settle(1, 2, "v1.34.1").await;
+    life.begin().await;
+    let name = worker_names(&life.sim).await.pop().expect("a worker");
+    let began_s = life.sim.elapsed_s();
+    life.sim.world.set_fault(&harbor(), Fault::NodeNotReady(name.clone()), true);
+    life.run(120).await;
+    life.settle(1, 2, "v1.34.1").await;
+    life.expect("ODPO");
+    shown_in_time(&life, "a Node that a check replaces", Verdict::Degraded, began_s, 15);
+    assert!(!worker_names(&life.sim).await.contains(&name), "it was replaced");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kubelet_is_silent() {
     let mut life = Recorder::well(32, 1, 2).await;
     let name = worker_names(&life.sim).await.pop().expect("a worker");

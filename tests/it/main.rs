@@ -44,6 +44,7 @@ mod lease;
 mod links;
 mod lives;
 mod lives_of_faults;
+mod lives_replayed;
 mod one_namespace;
 mod oneshot;
 mod past;

@@ -1,7 +1,9 @@
 //! Rules for a Machine: coming up, it has the usual time of each step; once it was up, what is missing is a
 //! fault.
 
-use super::{Basis, Ending, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S, Slow};
+use super::{
+    Basis, DELETION_S, Ending, HARD_S, Judgement, PROGRESS_MAX_S, RETRIED_S, Rank, Rules, SOFT_S, Slow,
+};
 use crate::api::condition::Status;
 use crate::api::condition_types::{CONTROL_PLANE_GATES, MACHINE_READY_PARTS};
 use crate::fleet::row::{Condition, Row};
@@ -64,6 +66,9 @@ impl Starts {
 
 impl Rules<'_> {
     pub(super) fn machine(&mut self) {
+        if self.is_being_replaced() {
+            return;
+        }
         self.remediation();
         self.updating();
         let starts = self.starts();
@@ -205,11 +210,24 @@ impl Rules<'_> {
         is_slow.then_some(Slow { since_s: start_s, low_s: limits.low_s, high_s: limits.high_s })
     }
 
+    /// Its owner deletes it at this moment: what is wrong with it goes with it.
+    fn is_being_replaced(&mut self) -> bool {
+        let replaced =
+            self.missing("OwnerRemediated").filter(|(_, c)| c.reason.as_ref() == "MachineDeleting");
+        if let Some((at, c)) = replaced {
+            self.until(c.since_s, DELETION_S, Basis::Condition(at), Rank::Acting, Verdict::Degraded);
+        }
+        replaced.is_some()
+    }
+
     fn remediation(&mut self) {
         let Some((at, c)) = self.missing("OwnerRemediated").filter(|(_, c)| c.status == Status::False) else {
             return;
         };
+        let goes_anyway = self.status("UpToDate") == Some(Status::False) && !self.context.is_held;
         match c.reason.as_ref() {
+            // It goes with the rollout.
+            "CannotBeRemediated" if goes_anyway => self.progress(Basis::Condition(at), Rank::Queued),
             "CannotBeRemediated" => self.fault(Verdict::Blocked, at, HARD_S),
             "InternalError" => self.fault(Verdict::Degraded, at, RETRIED_S),
             _ => self.fault(Verdict::Degraded, at, SOFT_S),
