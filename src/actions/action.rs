@@ -30,6 +30,8 @@ pub enum Action {
     Resume,
     /// Puts back what the last action from here changed.
     Undo,
+    /// The annotation for which a MachineHealthCheck counts a Machine as unhealthy.
+    Remediate,
     Delete,
 }
 
@@ -168,6 +170,14 @@ table! {
         takers: PAUSABLE,
         access_verb: "patch",
     }
+    Action::Remediate => REMEDIATE {
+        name: "remediate",
+        aliases: &[],
+        help: "Have a Machine replaced as if its health check had failed.",
+        argument: Argument::None(Action::Remediate),
+        takers: &["Machine"],
+        access_verb: "patch",
+    }
     Action::Delete => DELETE {
         name: "delete",
         aliases: &["rm"],
@@ -275,6 +285,7 @@ impl Action {
             Self::Pause => "paused".to_owned(),
             Self::Resume => "resumed".to_owned(),
             Self::Undo => "put back".to_owned(),
+            Self::Remediate => "marked for remediation".to_owned(),
             Self::Delete => "deletion begun".to_owned(),
         }
     }
@@ -291,6 +302,7 @@ impl fmt::Display for Action {
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Undo => f.write_str("undo"),
+            Self::Remediate => f.write_str("remediate"),
             Self::Delete => f.write_str("delete"),
         }
     }
@@ -333,6 +345,7 @@ mod tests {
             ),
             (&PAUSE, "", Ok(Action::Pause)),
             (&RESUME, "", Ok(Action::Resume)),
+            (&REMEDIATE, "", Ok(Action::Remediate)),
             (&DELETE, "", Ok(Action::Delete)),
             (&DELETE, "it", Err("`delete` takes no argument, but `it` follows")),
         ] {
@@ -378,6 +391,7 @@ mod tests {
                 "xxxxxx.",
                 "Cluster, KubeadmControlPlane, MachineDeployment, MachineSet, MachinePool and Machine",
             ),
+            ("remediate", ".....x.", "Machine"),
             ("delete", ".....x.", "Machine"),
         ];
         assert_eq!(

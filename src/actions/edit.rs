@@ -33,6 +33,7 @@ pub fn edit(action: &Action, object: &Value, now: Timestamp) -> Result<Edit, Act
         Action::SetVersion { version } => set_version(kind, object, version)?,
         Action::Pause => pause(kind, object)?,
         Action::Resume => resume(kind, object)?,
+        Action::Remediate => remediate(object)?,
         Action::Delete => return Ok(Edit::Delete),
         Action::Undo => return Err(refused("what to put back stands in the journal".to_owned())),
     };
@@ -170,6 +171,15 @@ fn resume(kind: &str, object: &Value) -> Result<Value, ActionError> {
     Ok(patch)
 }
 
+/// Only the presence of the annotation counts.
+fn remediate(object: &Value) -> Result<Value, ActionError> {
+    if !object["metadata"]["annotations"][annotation::REMEDIATE_MACHINE].is_null() {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        return Err(refused(format!("Machine {name} is marked for remediation already")));
+    }
+    Ok(json!({"metadata": {"annotations": {annotation::REMEDIATE_MACHINE: ""}}}))
+}
+
 fn refused(text: String) -> ActionError {
     ActionError::Refused(text)
 }
@@ -203,6 +213,11 @@ pub fn summary(action: &Action, object: &Value) -> String {
         Action::Pause => format!("Pause {kind} {name}: nothing below it is reconciled until it is resumed."),
         Action::Resume => format!("Resume {kind} {name}: what was held back begins at once."),
         Action::Undo => format!("Put {kind} {name} back to what it was before the last action from here."),
+        Action::Remediate => {
+            format!(
+                "Mark {kind} {name} for remediation: its health check fails, and its owner replaces it when its rules allow."
+            )
+        }
         Action::Delete => {
             format!("Delete {kind} {name}: its node is drained, then its infrastructure is removed.")
         }
@@ -260,6 +275,11 @@ mod tests {
                 json!({"spec": {"template": {"spec": {"version": "v1.36.2"}}}}),
             ),
             (Action::ClearSchedule, &scheduled, json!({"spec": {"rollout": {"after": null}}})),
+            (
+                Action::Remediate,
+                &object("Machine", json!({})),
+                json!({"metadata": {"annotations": {annotation::REMEDIATE_MACHINE: ""}}}),
+            ),
             (Action::Pause, &md, json!({"spec": {"paused": true}})),
             (Action::Pause, &kcp, json!({"metadata": {"annotations": {annotation::PAUSED: "true"}}})),
         ] {
@@ -320,6 +340,9 @@ mod tests {
         assert!(
             refusal(Action::SetVersion { version: "v1.36.2".into() }, &plain).contains("no spec.topology")
         );
+        let mut marked = object("Machine", json!({}));
+        marked["metadata"]["annotations"] = json!({annotation::REMEDIATE_MACHINE: ""});
+        assert!(refusal(Action::Remediate, &marked).contains("marked for remediation already"));
         assert!(refusal(Action::Delete, &plain).contains("works on Machine"));
     }
 }

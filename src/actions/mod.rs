@@ -11,6 +11,7 @@ pub mod journal;
 pub mod outlook;
 pub mod preflight;
 pub mod related;
+mod remediation;
 pub mod rights;
 pub mod risk;
 mod rules;

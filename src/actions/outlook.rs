@@ -4,9 +4,10 @@
 use serde_json::Value;
 
 use crate::api::key::ObjectKey;
+use crate::api::names::annotation;
 use crate::client::Connection;
 use crate::client::clusters::{Lists, cluster_named_by, list_clusters};
-use crate::forecast::{Forecast, ObjectPlan, State, carry_out, forecast};
+use crate::forecast::{Forecast, ObjectPlan, State, carry_out, forecast, mark_unhealthy};
 use crate::observe::dump::Dump;
 use crate::time::{Clock, Timestamp};
 
@@ -94,22 +95,31 @@ fn compare(lists: Lists, object: &Value, after: Value, now: Timestamp) -> PlanCh
         cluster: cluster_named_by(object).unwrap_or_default(),
     };
     let is_deleted = !after["metadata"]["deletionTimestamp"].is_null();
+    let is_asked_for = [object, &after].map(is_to_be_remediated) == [false, true];
     let mut dump = Dump::of_lists(lists.kinds);
     dump.replace(object.clone());
     let before = forecast(&dump, now);
     dump.replace(after);
     let later = forecast(&dump, now);
-    let end = target.in_the_end(&mut dump, is_deleted, now);
+    let end = target.in_the_end(&mut dump, (is_deleted, is_asked_for), now);
     let around = end.as_ref().unwrap_or(&later);
     let others: Vec<&ObjectPlan> =
         around.objects.iter().filter(|p| target.is_beside(p) && is_changed(p, &before)).collect();
     let own = later.objects.iter().find(|plan| target.is(plan));
-    let when = if is_deleted { "once it is gone, " } else { "" };
+    let when = match (is_deleted, is_asked_for) {
+        (true, _) => "once it is gone, ",
+        (_, true) => "once its health check has marked it, ",
+        _ => "",
+    };
     PlanChange {
         before: before.objects.iter().find(|plan| target.is(plan)).map(ObjectPlan::brief).unwrap_or_default(),
         after: lines(own, &others, when),
         assumptions: assumptions(own.into_iter().chain(others.iter().copied().take(OTHERS_MAX))),
     }
+}
+
+fn is_to_be_remediated(machine: &Value) -> bool {
+    !machine["metadata"]["annotations"][annotation::REMEDIATE_MACHINE].is_null()
 }
 
 /// The object of an action.
@@ -129,11 +139,17 @@ impl Target<'_> {
     }
 
     /// The plans around an object that acts through others, after it did: a MachineDeployment through its
-    /// MachineSets, a deleted Machine through its owner.
-    fn in_the_end(&self, dump: &mut Dump, is_deleted: bool, now: Timestamp) -> Option<Forecast> {
+    /// MachineSets, a deleted Machine through its owner, and so one whose remediation is asked for.
+    fn in_the_end(
+        &self,
+        dump: &mut Dump,
+        (is_deleted, is_asked_for): (bool, bool),
+        now: Timestamp,
+    ) -> Option<Forecast> {
         match self.kind {
             "MachineDeployment" => carry_out(dump, &self.key, now),
             "Machine" if is_deleted => dump.remove_machine(&self.key),
+            "Machine" if is_asked_for => mark_unhealthy(dump, &self.key, now),
             _ => return None,
         }
         Some(forecast(dump, now))

@@ -16,11 +16,13 @@
 //! - `fewer-members`, `quorum-lost`, `last-control-plane-machine`: upstream has no rule about a person who takes
 //!   members away. The arithmetic is `status::etcd`.
 //! - `replacement`: what to do instead of a deletion.
+//! - `no-health-check` and its like (`remediation`): whether anything follows from the mark.
 
 use serde_json::Value;
 
 use super::edit::{is_annotated_paused, is_paused, version_of};
 use super::related::Related;
+use super::remediation;
 use super::{Action, Finding, Severity};
 use crate::api::names::{annotation, label};
 use crate::api::version::parse;
@@ -44,6 +46,7 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         version_goes_back(action, related),
         quorum_lost_by_deletion(action, related),
         replacement_of_machine(action, related),
+        remediation::who_acts(action, related),
     ]
     .into_iter()
     .flatten()
@@ -301,6 +304,7 @@ mod tests {
             cluster: Some(json!({"kind": "Cluster", "spec": {}})),
             machines: Some(vec![]),
             control_plane: None,
+            health_checks: None,
         }
     }
 

@@ -1,5 +1,5 @@
-//! The objects that an action's rules look at: the object itself, its Cluster, the Machines of that Cluster and the
-//! control plane of a Machine. Owns how they are found among what was read; must not judge them.
+//! The objects that an action's rules look at: the object itself, its Cluster, the Machines and MachineHealthChecks of that
+//! Cluster, and the control plane of a Machine. Owns how they are found among what was read; must not judge them.
 
 use serde_json::Value;
 
@@ -17,6 +17,8 @@ pub struct Related {
     pub machines: Option<Vec<Value>>,
     /// The KubeadmControlPlane that controls a Machine.
     pub control_plane: Option<Value>,
+    /// Every MachineHealthCheck of that Cluster.
+    pub health_checks: Option<Vec<Value>>,
 }
 
 impl Related {
@@ -33,9 +35,11 @@ impl Related {
         let beside = |kind, name: Option<&str>| found(lists, &object, kind, name?).cloned();
         let cluster = beside("Cluster", cluster_named_by(&object));
         let control_plane = beside("KubeadmControlPlane", control_plane_name(&object));
-        let machines = of_kind(lists, "Machine").map(<[Value]>::to_vec);
+        let all = |kind| of_kind(lists, kind).map(<[Value]>::to_vec);
+        let (machines, health_checks) = (all("Machine"), all("MachineHealthCheck"));
         let alone = Self::alone(object);
-        Self { cluster: alone.cluster.or(cluster), machines, control_plane, object: alone.object }
+        let cluster = alone.cluster.or(cluster);
+        Self { cluster, machines, control_plane, health_checks, object: alone.object }
     }
 
     /// Its Cluster is marked as one that nobody changes in passing.

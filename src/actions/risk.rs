@@ -65,6 +65,7 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
         Action::Scale { replicas } if i64::from(*replicas) < current || control_plane => Risk::Medium,
         Action::Scale { .. } => Risk::Low,
         Action::Delete
+        | Action::Remediate
         | Action::SetVersion { .. }
         | Action::Restart
         | Action::RolloutAfter { .. }
@@ -91,6 +92,9 @@ mod tests {
         let cp = Related::alone(json!({"kind": "KubeadmControlPlane", "spec": {"replicas": 3}}));
         let marked = json!({"kind": "Cluster", "metadata": {"labels": {label::PROTECTED: "true"}}});
         let protected = Related { cluster: Some(marked), ..md.clone() };
+        let machine = |labels: serde_json::Value| {
+            Related::alone(json!({"kind": "Machine", "metadata": {"labels": labels}}))
+        };
         for (action, related, expected) in [
             (Action::Scale { replicas: 5 }, &md, Risk::Low),
             (Action::Scale { replicas: 2 }, &md, Risk::Medium),
@@ -102,6 +106,8 @@ mod tests {
             (Action::Pause, &cp, Risk::Low),
             (Action::Pause, &protected, Risk::High),
             (Action::Scale { replicas: 5 }, &protected, Risk::High),
+            (Action::Remediate, &machine(json!({})), Risk::Medium),
+            (Action::Remediate, &machine(json!({"cluster.x-k8s.io/control-plane": ""})), Risk::High),
         ] {
             assert_eq!(risk(&action, related), expected, "{action}");
         }

@@ -13,16 +13,17 @@ use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, VERSION, label};
 
 /// Lists for one cluster at most.
-const LISTS_MAX: usize = 12;
+const LISTS_MAX: usize = 13;
 
 /// Kinds that are always read; `true`: its objects carry the label of their cluster.
-const ALWAYS: [(&str, &str, bool); 7] = [
+const ALWAYS: [(&str, &str, bool); 8] = [
     (CORE_GROUP, "Cluster", false),
     (CONTROL_PLANE_GROUP, "KubeadmControlPlane", false),
     (CORE_GROUP, "MachineDeployment", true),
     (CORE_GROUP, "MachineSet", true),
     (CORE_GROUP, "MachinePool", true),
     (CORE_GROUP, "Machine", true),
+    (CORE_GROUP, "MachineHealthCheck", true),
     (BOOTSTRAP_GROUP, "KubeadmConfig", true),
 ];
 
@@ -146,8 +147,8 @@ impl Reader<'_> {
                 return self.failed(kind, &why);
             }
             Ok(gvk) => gvk,
-            // A server without MachinePools has none.
-            Err(Missing::NotServed(_)) if kind == "MachinePool" => return,
+            // A server that does not have the kind has no such objects.
+            Err(Missing::NotServed(_)) if ["MachinePool", "MachineHealthCheck"].contains(&kind) => return,
             Err(Missing::NotServed(why)) => return self.failed(kind, &why),
             Err(Missing::Unreachable(error)) => {
                 return self.failed(kind, &explain(&error, &self.connection.server));

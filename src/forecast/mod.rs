@@ -12,6 +12,7 @@ mod control_plane;
 mod course;
 mod evidence;
 mod half_read;
+mod health_check;
 mod machine;
 mod paused;
 mod step;
@@ -26,6 +27,7 @@ use crate::plan::{Blocker, Wait};
 use crate::time::{Timestamp, rfc3339};
 
 pub use evidence::Seen;
+pub use health_check::mark_unhealthy;
 pub use step::NextStep;
 pub use workers::carry_out;
 
@@ -33,7 +35,8 @@ pub use workers::carry_out;
 pub const API_VERSION: &str = "capstan/v1alpha1";
 
 /// Kinds that have a plan.
-pub const KINDS: [&str; 5] = ["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine"];
+pub const KINDS: [&str; 6] =
+    ["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachineSet", "Machine", "MachineHealthCheck"];
 
 /// The plans of several objects at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -182,7 +185,7 @@ impl Held {
     }
 }
 
-/// The plans of every Cluster, KubeadmControlPlane, MachineDeployment, MachineSet and Machine of a dump.
+/// The plans of every object of a dump whose kind has plans.
 #[must_use]
 pub fn forecast(dump: &Dump, now: Timestamp) -> Forecast {
     let mut objects: Vec<ObjectPlan> = Vec::new();
@@ -192,6 +195,7 @@ pub fn forecast(dump: &Dump, now: Timestamp) -> Forecast {
     objects.extend(dump.machine_deployments.iter().map(|(key, o)| workers::deployment(dump, key, o, now)));
     objects.extend(dump.machine_sets.iter().map(|(key, object)| workers::set(dump, key, object, now)));
     objects.extend(dump.machines.iter().map(|(key, object)| machine::plan(dump, key, object, now)));
+    objects.extend(dump.checks.iter().map(|(key, object)| health_check::plan(dump, key, object, now)));
     objects.sort_by(|a, b| (&a.namespace, &a.cluster).cmp(&(&b.namespace, &b.cluster)));
     let remarks = dump.remarks.iter().cloned().chain(not_planned(dump)).collect();
     Forecast { api_version: API_VERSION, kind: "Plan", at: rfc3339(now), objects, remarks }

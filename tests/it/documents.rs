@@ -1,6 +1,6 @@
 //! Documents that are generated from tables say what the tables say.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use capstan::tui::reference;
 
@@ -41,4 +41,35 @@ fn the_counts_of_features_are_those_of_its_rows() {
     assert_eq!(yes + partly + no, marks.len(), "a mark is yes, partly or no: {marks:?}");
     let head = format!("{} features, of which {yes} yes, {partly} partly, {no} no", marks.len());
     assert!(text.contains(&head), "the head should have: {head}");
+}
+
+fn rust_files(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        if entry.is_dir() {
+            text.push_str(&rust_files(&entry));
+        } else if entry.extension().is_some_and(|end| end == "rs") {
+            text.push_str(&std::fs::read_to_string(&entry).expect("text"));
+        }
+    }
+    text
+}
+
+/// A rule whose test was renamed or went away is found.
+#[test]
+fn the_tests_of_the_control_loops_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table = std::fs::read_to_string(root.join("docs/control-loops.md")).expect("docs/control-loops.md");
+    let code = ["src", "tests"].map(|folder| rust_files(&root.join(folder))).concat();
+    let columns =
+        table.lines().filter(|line| line.starts_with("| ")).filter_map(|line| line.split(" | ").nth(1));
+    let named: Vec<&str> = columns.flat_map(|tests| tests.split('`').skip(1).step_by(2)).collect();
+    assert!(named.len() > 40, "{}", named.len());
+    for name in named {
+        let function = name.rsplit("::").next().unwrap_or(name);
+        assert!(
+            code.contains(&format!("fn {function}(")),
+            "docs/control-loops.md names {name}: there is no such test"
+        );
+    }
 }

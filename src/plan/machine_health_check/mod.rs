@@ -115,6 +115,17 @@ pub fn plan(o: &Observed, now: Timestamp) -> (Outcome, Plan) {
     (outcome, plan)
 }
 
+/// What holds a check by its own account, for readers that cannot ask for Nodes.
+#[must_use]
+pub fn as_reported(check: &MachineHealthCheck) -> Plan {
+    let mut plan = Plan::default();
+    let allowed = find(check.conditions(), "RemediationAllowed");
+    if let Some(refused) = allowed.filter(|condition| condition.status == "False") {
+        plan.block(Why::TooMany { message: refused.message.clone() });
+    }
+    plan
+}
+
 struct Pass<'a> {
     o: &'a Observed,
     now: Timestamp,

@@ -2,6 +2,7 @@
 
 mod lowering;
 mod members;
+mod remediation;
 mod rules;
 mod sequences;
 mod world;
