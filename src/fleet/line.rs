@@ -138,7 +138,7 @@ impl Fleet {
             kind: &row.gvk.kind,
             namespace: &row.namespace,
             name: &row.name,
-            counters: row.counters(),
+            counters: row.shown_counters(),
             control_plane: cluster.map(|c| c.control_plane),
             workers: cluster.map(|c| c.workers),
             version: &row.version,

@@ -267,6 +267,9 @@ pub struct HealthCheckFacts {
     /// A Machine has a Node after so long; 0: never looked at.
     pub startup_timeout_s: u32,
     pub unhealthy: Box<[Unhealthy]>,
+    /// Its Machines, and how many of them are healthy.
+    pub counters: Counters,
+    pub remediations_allowed: Option<u32>,
 }
 
 /// Selectors are text, which equals itself.
@@ -355,6 +358,12 @@ impl Row {
             Facts::Replicas(facts) => Some(facts.counters),
             _ => None,
         }
+    }
+
+    /// The same, and the Machines of a MachineHealthCheck, which nobody asked for by number.
+    #[must_use]
+    pub fn shown_counters(&self) -> Option<Counters> {
+        self.counters().or_else(|| self.health_check().map(|facts| facts.counters))
     }
 
     #[must_use]

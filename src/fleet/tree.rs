@@ -249,6 +249,7 @@ impl Builder<'_> {
         self.references(row, root, &[Relative::Infrastructure]);
         self.control_plane(root);
         self.workers(root);
+        self.health_checks(root);
         self.close(root);
     }
 
@@ -317,6 +318,16 @@ impl Builder<'_> {
             self.nodes.pop();
         } else {
             self.close(at);
+        }
+    }
+
+    /// Last. What they find stands on the Machines, so that they add nothing to what is above.
+    fn health_checks(&mut self, root: usize) {
+        let fleet = self.fleet;
+        for id in fleet.members(self.cluster, Kind::Other) {
+            if fleet.row(*id).is_some_and(|row| row.health_check().is_some()) {
+                self.open(Item::Row(*id), Some(root), fleet.own_verdict(*id));
+            }
         }
     }
 

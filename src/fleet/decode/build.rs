@@ -329,6 +329,13 @@ impl Builder<'_> {
                 })
                 .filter(|u| u.timeout_s > 0)
                 .collect(),
+            counters: row::Counters {
+                desired: self.o.status.expected_machines.0,
+                current: self.o.status.expected_machines.0,
+                available: self.o.status.current_healthy.0,
+                ..row::Counters::default()
+            },
+            remediations_allowed: self.o.status.remediations_allowed.0,
         }
     }
 

@@ -73,6 +73,7 @@ lenient! {
         wait_for_pre_drain_hook_start_time: String, wait_for_pre_terminate_hook_start_time: String,
     }
     Status {
+        expected_machines: Option<u32>, current_healthy: Option<u32>, remediations_allowed: Option<u32>,
         observed_generation: Option<u32>, phase: String, version: String, failure_domain: String, node_ref: Ref,
         addresses: Vec<Address>, node_info: NodeInfo,
         replicas: Option<u32>, ready_replicas: Option<u32>, available_replicas: Option<u32>,

@@ -100,11 +100,16 @@ fn a_check_that_goes_or_changes_is_judged_by_at_once() {
     let cluster = fleet.clusters()[0];
     fleet.advance(now() + chrono::Duration::seconds(40));
     assert_eq!(fleet.verdict(cluster), Verdict::Degraded);
-    fleet.apply(vec![Delta::Upsert(row_of(&check(json!({"nodeStartupTimeoutSeconds": 900})).0))]);
+    let longer = check(json!({"nodeStartupTimeoutSeconds": 900}));
+    let longer = longer.set("/status/expectedMachines", json!(3)).set("/status/currentHealthy", json!(2));
+    fleet.apply(vec![Delta::Upsert(row_of(&longer.0))]);
     fleet.advance(now() + chrono::Duration::seconds(60));
     assert_eq!(fleet.verdict(cluster), Verdict::Progressing);
     let nodes = fleet.tree(cluster, &TreeOptions::default()).nodes;
-    let is_shown =
-        |kind| nodes.iter().any(|node| fleet.row(node.item.row()).is_some_and(|row| row.kind == kind));
-    assert!(is_shown(Kind::Machine) && !is_shown(Kind::Other), "it has no place in the tree");
+    let last = nodes.last().expect("a node");
+    let line = fleet.line(last.item).expect("a line");
+    assert_eq!((line.kind, last.depth, last.verdict), ("MachineHealthCheck", 1, Verdict::Ok));
+    let counters = line.counters.expect("counters");
+    assert_eq!((counters.desired, counters.available), (Some(3), Some(2)));
+    assert_eq!(nodes[0].size as usize, nodes.len(), "it stands below the Cluster");
 }

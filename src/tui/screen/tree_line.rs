@@ -4,6 +4,7 @@
 use ratatui::text::{Line, Span};
 
 use super::parts::is_mark;
+use crate::api::condition::Status;
 use crate::fleet::{Alike, Counters, Fleet, Group, Item, Node, Row, RowId, Tag, Tree};
 use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
@@ -40,7 +41,7 @@ impl<'a> TreeLine<'a> {
         let (row, counters, mut since) = match node.item {
             Item::Row(id) => {
                 let row = of_row(id)?;
-                (Some(row), row.1.counters(), fleet.own_since(id))
+                (Some(row), row.1.shown_counters(), fleet.own_since(id))
             }
             Item::Group { group, .. } => (None, counters_of(fleet, id, group), None),
             Item::Reference { .. } => (None, None, None),
@@ -169,7 +170,8 @@ fn why(fleet: &Fleet, tree: &Tree, at: usize, line: &crate::fleet::Line<'_>) -> 
             words.map(ToString::to_string).unwrap_or_default()
         }
         Item::Group { group: Group::Alike(alike), .. } => return of_all(fleet, tree, at, alike),
-        Item::Row(_) | Item::Reference { .. } | Item::Group { .. } => String::new(),
+        Item::Row(id) => fleet.row(id).map(|row| of_check(row)).unwrap_or_default(),
+        Item::Reference { .. } | Item::Group { .. } => String::new(),
     };
     if own.is_empty() {
         let tags = line.tags.iter().filter(|tag| !is_stage(**tag));
@@ -177,6 +179,17 @@ fn why(fleet: &Fleet, tree: &Tree, at: usize, line: &crate::fleet::Line<'_>) -> 
     } else {
         let quiet = line.tags.iter().filter(|tag| is_mark(**tag)).map(|tag| tag.word());
         quiet.chain(own.split_whitespace()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What a MachineHealthCheck may do; empty for other objects.
+fn of_check(row: &Row) -> String {
+    let Some(check) = row.health_check() else { return String::new() };
+    match (row.condition("RemediationAllowed"), check.remediations_allowed) {
+        (Some(refused), _) if refused.status == Status::False => refused.message.to_string(),
+        (_, Some(1)) => "1 remediation allowed".to_owned(),
+        (_, Some(allowed)) => format!("{allowed} remediations allowed"),
+        (_, None) => String::new(),
     }
 }
 
@@ -206,6 +219,7 @@ pub fn short_kind(kind: &str) -> &str {
         "MachineSet" => "ms",
         "MachinePool" => "mp",
         "Machine" => "ma",
+        "MachineHealthCheck" => "mhc",
         other => other,
     }
 }
