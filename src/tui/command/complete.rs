@@ -87,8 +87,11 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
-        Kind::Text | Kind::TimeAndReason | Kind::File | Kind::Object | Kind::OfAction(_) | Kind::CommandLine => {
-            Vec::new()
-        }
+        Kind::Text
+        | Kind::TimeAndReason
+        | Kind::File
+        | Kind::Object
+        | Kind::OfAction(_)
+        | Kind::CommandLine => Vec::new(),
     }
 }
