@@ -2,6 +2,8 @@
 //! and after. After the confirmation: journal, guarded write, journal. Owns that order; the checks are in
 //! `preflight` and `rules`, the change in `edit`.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::diff::diff;
@@ -10,13 +12,14 @@ use super::journal::{Entry, Journal, stamp};
 use super::preflight;
 use super::related::Related;
 use super::risk::risk;
-use super::{Action, ActionError, Outlook, Planner, Preview, Report, Request, rules};
+use super::{Action, ActionError, EtcdReader, Outlook, Planner, Preview, Report, Request, rules};
 use crate::api::key::ObjectKey;
 use crate::client::access::{Attempt, may};
 use crate::client::clusters::{Lists, cluster_named_by};
 use crate::client::read::get_value;
 use crate::client::write::Part;
 use crate::client::{Connection, Mode, Precondition, WriteError, Writer, explain};
+use crate::status::etcd::report::Report as Etcd;
 use crate::time::Clock;
 
 /// Conflicts with writers of the status that are answered by reading again.
@@ -34,6 +37,7 @@ pub struct Executor {
     clock: Clock,
     user: String,
     planner: Planner,
+    etcd: Option<Arc<dyn EtcdReader>>,
 }
 
 impl Executor {
@@ -42,7 +46,19 @@ impl Executor {
     pub fn new(connection: Connection, journal: Journal, clock: Clock, user: String) -> Self {
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER);
         let planner = Planner::new(connection.clone(), clock.clone());
-        Self { connection, writer, journal, clock, user, planner }
+        Self { connection, writer, journal, clock, user, planner, etcd: None }
+    }
+
+    /// Previews of what takes a member ask etcd, too.
+    #[must_use]
+    pub fn with_etcd(self, reader: impl EtcdReader) -> Self {
+        Self { etcd: Some(Arc::new(reader)), ..self }
+    }
+
+    /// What asks the etcd of the clusters of this server.
+    #[must_use]
+    pub fn etcd(&self) -> Option<&dyn EtcdReader> {
+        self.etcd.as_deref()
     }
 
     /// The plans of the clusters of this server.
@@ -70,10 +86,11 @@ impl Executor {
         let object = self.read(request).await?;
         let change = self.change(&request.action, &object)?;
         let lists = self.lists(&object).await;
-        let related = match &lists {
+        let mut related = match &lists {
             Ok(lists) => Related::among(object, lists),
             Err(_) => Related::alone(object),
         };
+        related.etcd = self.look_at_etcd(request, &related).await;
         let object = &related.object;
         let mut findings = rules::findings(&self.connection, &request.target.gvk, object, &change).await;
         findings.extend(preflight::findings(&request.action, &related, self.clock.now()));
@@ -113,6 +130,14 @@ impl Executor {
             reason: source.to_string(),
         })?;
         undo(last, object)
+    }
+
+    /// The etcd, where the action may cost it a member.
+    async fn look_at_etcd(&self, request: &Request, related: &Related) -> Option<Result<Etcd, String>> {
+        let reader = self.etcd().filter(|_| preflight::takes_member(&request.action, related))?;
+        let cluster = cluster_named_by(&related.object)?;
+        let key = ObjectKey::new(text_at(&related.object, "/metadata/namespace"), cluster);
+        Some(reader.look(&key).await.map(|facts| Etcd::of(&facts, None)))
     }
 
     /// The objects of the Cluster that `object` belongs to, or why they are not known.

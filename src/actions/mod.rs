@@ -6,6 +6,7 @@ pub mod action;
 pub mod authors;
 pub mod diff;
 pub mod edit;
+mod etcd;
 pub mod executor;
 pub mod journal;
 pub mod outlook;
@@ -18,6 +19,7 @@ mod rules;
 
 pub use action::{ACTIONS, Action, ActionInfo};
 pub use authors::{Author, authors};
+pub use etcd::EtcdReader;
 pub use executor::Executor;
 pub use outlook::{Outlook, PlanChange, Planner};
 pub use rights::{Grant, Right};

@@ -14,7 +14,8 @@
 //! - `not-checked`: objects that the others need could not be read.
 //! - `version-goes-back`: admission refuses it of Clusters only.
 //! - `fewer-members`, `quorum-lost`, `last-control-plane-machine`: upstream has no rule about a person who takes
-//!   members away. The arithmetic is `status::etcd`.
+//!   members away. The arithmetic is `status::etcd`; the members' own answers count, and the Machines' conditions.
+//! - `etcd-not-asked`: the members did not answer, so that only the conditions count.
 //! - `replacement`: what to do instead of a deletion.
 //! - `no-health-check` and its like (`remediation`): whether anything follows from the mark.
 
@@ -26,6 +27,7 @@ use super::remediation;
 use super::{Action, Finding, Severity};
 use crate::api::names::{annotation, label};
 use crate::api::version::parse;
+use crate::status::etcd::report::Removal;
 use crate::status::etcd::{Change, Member, Projection, quorum, tolerated_failures};
 use crate::time::{self, Timestamp};
 
@@ -45,6 +47,7 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         quorum_lost_by_scaling_down(action, related),
         version_goes_back(action, related),
         quorum_lost_by_deletion(action, related),
+        etcd_not_asked(action, related),
         replacement_of_machine(action, related),
         remediation::who_acts(action, related),
     ]
@@ -192,11 +195,20 @@ fn quorum_lost_by_scaling_down(action: &Action, related: &Related) -> Option<Fin
         Severity::Warning,
         "fewer-members",
         format!(
-            "from {current} to {target} control plane Machines: afterwards etcd survives {} (now {})",
+            "from {current} to {target} control plane Machines: afterwards etcd survives {} (now {}){}",
             losses(target),
-            losses(current)
+            losses(current),
+            etcd_now(related)
         ),
     )
+}
+
+/// What etcd answers of itself.
+fn etcd_now(related: &Related) -> String {
+    match &related.etcd {
+        Some(Ok(report)) => format!("; etcd has {}", report.summary),
+        _ => String::new(),
+    }
 }
 
 /// What a cluster of this many members survives.
@@ -264,7 +276,37 @@ fn quorum_lost_by_deletion(action: &Action, related: &Related) -> Option<Finding
     if !after.is_safe() {
         return finding(Severity::Blocker, "quorum-lost", format!("{text}: etcd would lose quorum"));
     }
-    finding(Severity::Note, "quorum-kept", text)
+    match removal_of_member(related) {
+        Some((removal, now)) if removal.is_safe => {
+            finding(Severity::Note, "quorum-kept", format!("etcd has {now}; {}", removal.words()))
+        }
+        Some((removal, now)) => {
+            let text = format!("etcd has {now}; {}: it is not safe to take it", removal.words());
+            finding(Severity::Blocker, "quorum-lost", text)
+        }
+        None => finding(Severity::Note, "quorum-kept", text),
+    }
+}
+
+/// Does the action take a member of a stacked etcd, or several?
+pub fn takes_member(action: &Action, related: &Related) -> bool {
+    let is_member = related.is_control_plane_machine() && *action == Action::Delete;
+    let is_control_plane = related.kind() == "KubeadmControlPlane" && matches!(action, Action::Scale { .. });
+    (is_member || is_control_plane) && related.has_stacked_etcd()
+}
+
+/// What etcd itself leaves without the Machine's member, and what it has now. `None` when it does not answer or has no
+/// such voter.
+fn removal_of_member(related: &Related) -> Option<(&Removal, &str)> {
+    let report = related.etcd.as_ref()?.as_ref().ok()?;
+    let node = related.object["status"]["nodeRef"]["name"].as_str()?;
+    Some((report.without(node)?, report.summary.as_str()))
+}
+
+/// The members' answers are the better evidence: without them the Machines' conditions have to do.
+fn etcd_not_asked(action: &Action, related: &Related) -> Option<Finding> {
+    let Some(Err(why)) = related.etcd.as_ref().filter(|_| takes_member(action, related)) else { return None };
+    finding(Severity::Note, "etcd-not-asked", format!("judged by the Machines' conditions: {why}"))
 }
 
 fn replacement_of_machine(action: &Action, related: &Related) -> Option<Finding> {
@@ -292,6 +334,8 @@ fn replacement_of_machine(action: &Action, related: &Related) -> Option<Finding>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::etcd::facts::{Asked, Class, Facts, Listed, MemberStatus, Trouble};
+    use crate::status::etcd::report::Report;
     use serde_json::json;
 
     fn now() -> Timestamp {
@@ -303,8 +347,7 @@ mod tests {
             object,
             cluster: Some(json!({"kind": "Cluster", "spec": {}})),
             machines: Some(vec![]),
-            control_plane: None,
-            health_checks: None,
+            ..Related::default()
         }
     }
 
@@ -324,6 +367,62 @@ mod tests {
 
     fn rules(action: &Action, related: &Related) -> Vec<(Severity, &'static str)> {
         findings(action, related, now()).into_iter().map(|f| (f.severity, f.rule)).collect()
+    }
+
+    fn etcd(members: u64, dead: u64) -> Report {
+        let listed = |id: u64| Listed { id, name: format!("node-{id}"), ..Listed::default() };
+        let status = |id: u64| MemberStatus {
+            cluster_id: 1,
+            member_id: id,
+            version: String::new(),
+            leader: Some(1),
+            is_learner: false,
+            raft: None,
+            database: None,
+            errors: Vec::new(),
+            took_ms: Some(1),
+            list: Ok((1..=members).map(listed).collect()),
+        };
+        let asked = |id: u64| Asked {
+            from: format!("node-{id}"),
+            node: Some(format!("node-{id}")),
+            outcome: if id > members - dead {
+                Err(Trouble { class: Class::Refused, text: String::new() })
+            } else {
+                Ok(status(id))
+            },
+        };
+        let facts = Facts { answers: (1..=members).map(asked).collect(), ..Facts::default() };
+        Report::of(&facts, None)
+    }
+
+    /// The conditions and the members' own answers must both allow it.
+    #[test]
+    fn deleting_a_machine_asks_its_member() {
+        let mut object = machine("a", true);
+        object["status"]["nodeRef"] = json!({"name": "node-1"});
+        let machines = vec![object.clone(), machine("b", true), machine("c", true)];
+        let with = |etcd| Related { machines: Some(machines.clone()), etcd, ..related(object.clone()) };
+        let quorum = |related: &Related| {
+            let found = findings(&Action::Delete, related, now());
+            let it = found.iter().find(|f| f.rule.starts_with("quorum")).expect("a finding");
+            (it.severity, it.rule, it.text.clone())
+        };
+        let (severity, rule, text) = quorum(&with(Some(Ok(etcd(3, 0)))));
+        assert_eq!((severity, rule), (Severity::Note, "quorum-kept"));
+        assert_eq!(
+            text,
+            "etcd has 3 voters, healthy 3, can lose 1 more; without node-1: 2 voters, healthy 2, can lose 0 more"
+        );
+        let (severity, rule, text) = quorum(&with(Some(Ok(etcd(3, 1)))));
+        assert_eq!((severity, rule), (Severity::Blocker, "quorum-lost"));
+        assert!(text.ends_with("quorum of 2 would be lost: it is not safe to take it"), "{text}");
+        let unread = with(Some(Err("no way".to_owned())));
+        assert!(rules(&Action::Delete, &unread).contains(&(Severity::Note, "etcd-not-asked")));
+        assert_eq!(quorum(&unread).0, Severity::Note);
+        let mut sick = with(Some(Ok(etcd(3, 0))));
+        sick.machines = Some(vec![object.clone(), machine("b", false), machine("c", true)]);
+        assert_eq!(quorum(&sick).0, Severity::Blocker);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::api::names::label;
 use crate::client::clusters::{Lists, cluster_named_by};
+use crate::status::etcd::report::Report;
 
 /// An object and those around it. `None` means that it could not be read or does not exist.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ pub struct Related {
     pub control_plane: Option<Value>,
     /// Every MachineHealthCheck of that Cluster.
     pub health_checks: Option<Vec<Value>>,
+    /// The etcd, or why it could not be asked. `None`: the action does not concern it.
+    pub etcd: Option<Result<Report, String>>,
 }
 
 impl Related {
@@ -38,8 +41,7 @@ impl Related {
         let all = |kind| of_kind(lists, kind).map(<[Value]>::to_vec);
         let (machines, health_checks) = (all("Machine"), all("MachineHealthCheck"));
         let alone = Self::alone(object);
-        let cluster = alone.cluster.or(cluster);
-        Self { cluster, machines, control_plane, health_checks, object: alone.object }
+        Self { cluster: alone.cluster.or(cluster), machines, control_plane, health_checks, ..alone }
     }
 
     /// Its Cluster is marked as one that nobody changes in passing.

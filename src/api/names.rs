@@ -72,6 +72,11 @@ pub mod annotation {
     pub const TOPOLOGY_UPGRADE_CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
     pub const UNSAFE_CLASS_NAME: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check";
     pub const UNSAFE_VERSION: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check";
+    /// Upstream keeps these on the etcd pod of its fake server; here the DevMachine keeps them, so that members and
+    /// leader survive a restart.
+    pub const SIMULATED_MEMBER_ID: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/member-id";
+    pub const SIMULATED_LEADER_FROM: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/leader-from";
+    pub const SIMULATED_MEMBER_REMOVED: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/member-removed";
     pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 }
 

@@ -377,12 +377,15 @@ pub enum EtcdCommand {
 #[cfg(feature = "etcd")]
 #[derive(Clone, Debug, Args)]
 pub struct EtcdStatusArgs {
-    /// Addresses of members, such as https://10.0.0.1:2379,https://10.0.0.2:2379; members that these list are
-    /// asked, too
-    #[arg(long, value_name = "URL", value_delimiter = ',', required = true)]
+    /// The etcd of this Cluster, by way of its Secrets and its API
+    #[arg(required_unless_present = "endpoints", conflicts_with = "endpoints")]
+    pub cluster: Option<String>,
+    /// Any etcd: addresses of members, such as https://10.0.0.1:2379,https://10.0.0.2:2379; members that these
+    /// list are asked, too
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub endpoints: Vec<String>,
     /// Who signs the members' certificates (PEM); with it connections use TLS
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "endpoints")]
     pub cacert: Option<PathBuf>,
     /// Client certificate (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["cacert", "key"])]

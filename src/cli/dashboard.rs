@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use tokio::sync::mpsc;
 
-use crate::actions::Executor;
-use crate::actions::journal::Journal;
 use crate::client::Connection;
 use crate::fleet::watch::{self, Recording, Scope};
 use crate::fleet::{Delta, SourceId};
@@ -42,8 +40,7 @@ pub async fn show(
     };
     let id = SourceId(0);
     let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
-    let executor =
-        Executor::new(connection.clone(), Journal::at(paths::journal()?), clock.clone(), person::user());
+    let executor = super::executor(connection.clone(), clock.clone())?;
     let handle = SourceHandle { source: Some(source), executor: Some(executor), recording: None };
     let options = options(session, screen, clock);
     Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)

@@ -34,6 +34,8 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::actions::journal::Journal;
 use crate::actions::{Executor, Request};
+#[cfg(feature = "etcd")]
+use crate::api::key::ObjectKey;
 use crate::client::connect::prepare;
 use crate::client::{ConnectOptions, Connection, connect};
 use crate::rng::Rng;
@@ -223,7 +225,14 @@ async fn plan(cli: &Cli, args: &PlanArgs) -> anyhow::Result<()> {
 
 #[cfg(feature = "etcd")]
 async fn etcd_status(cli: &Cli, args: &args::EtcdStatusArgs) -> anyhow::Result<ExitCode> {
-    let answer = etcd::status(args, style(cli)).await?;
+    let answer = match &args.cluster {
+        Some(name) => {
+            let OneShot { connection, namespace, style, clock } = OneShot::open(cli).await?;
+            let etcd = etcd::ClusterEtcd { connection, clock };
+            etcd::of_cluster(&etcd, &ObjectKey::new(namespace, name), args, style).await?
+        }
+        None => etcd::of_addresses(args, style(cli)).await?,
+    };
     output::print(&answer.document)?;
     Ok(ExitCode::from(if args.exit_status { answer.exit_code } else { 0 }))
 }
@@ -251,10 +260,19 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
     };
     let connection = connect(&options(&cli.connect)).await?;
     let request = Request { target: target::parse(&args.target, &connection.namespace)?, action };
-    let executor = Executor::new(connection, Journal::at(paths::journal()?), clock, person::user());
+    let executor = executor(connection, clock)?;
     let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
     act::act(&executor, request, &args.confirm, &mut out, &mut answers).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What previews and performs actions on the server of `connection`.
+fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
+    let journal = Journal::at(paths::journal()?);
+    let executor = Executor::new(connection.clone(), journal, clock.clone(), person::user());
+    #[cfg(feature = "etcd")]
+    let executor = executor.with_etcd(etcd::ClusterEtcd { connection, clock });
+    Ok(executor)
 }
 
 fn options(args: &ConnectArgs) -> ConnectOptions {

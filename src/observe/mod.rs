@@ -8,6 +8,7 @@
 mod cluster;
 mod control_plane;
 pub mod dump;
+mod etcd;
 mod machine;
 mod machine_deployment;
 mod machine_health_check;
@@ -18,6 +19,7 @@ mod templates;
 
 pub use cluster::cluster;
 pub use control_plane::{assumed_members, control_plane};
+pub use etcd::{hosts, simulated_members};
 pub use machine::{NamedNode, machine, named_node, node_with};
 pub use machine_deployment::machine_deployment;
 pub use machine_health_check::{follows_nodes, machine_health_check};

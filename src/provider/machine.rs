@@ -31,12 +31,6 @@ use crate::workload::Announcement;
 /// On the Machine, which keeps it when it moves to another management cluster: all phases are over, so the delays are
 /// not waited for again.
 const BOOTSTRAPPED: &str = "machine.inmemory.infrastructure.cluster.x-k8s.io/bootstrapped";
-/// Upstream keeps these on the etcd pod of its fake server; here the DevMachine keeps them, so that
-/// members and leader survive a restart.
-const MEMBER_ID: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/member-id";
-const LEADER_FROM: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/leader-from";
-const MEMBER_REMOVED: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io/member-removed";
-
 /// The controller.
 pub struct DevMachines {
     dev_machines: Cache<DevMachine>,
@@ -290,12 +284,12 @@ fn fill(after: &mut DevMachine, scope: &Scope, seen: &Seen) {
 fn notes(seen: &Seen) -> Vec<(String, String)> {
     let mut notes = Vec::new();
     if let Some(member) = &seen.member {
-        notes.push((MEMBER_ID.to_owned(), member.id.to_string()));
+        notes.push((annotation::SIMULATED_MEMBER_ID.to_owned(), member.id.to_string()));
         if member.leader_term > 0 {
-            notes.push((LEADER_FROM.to_owned(), member.leader_term.to_string()));
+            notes.push((annotation::SIMULATED_LEADER_FROM.to_owned(), member.leader_term.to_string()));
         }
         if member.removed {
-            notes.push((MEMBER_REMOVED.to_owned(), String::new()));
+            notes.push((annotation::SIMULATED_MEMBER_REMOVED.to_owned(), String::new()));
         }
     }
     notes
@@ -345,11 +339,13 @@ fn phases_up(dev: &DevMachine) -> Vec<(Phase, Timestamp)> {
 }
 
 fn remembered_member(dev: &DevMachine, id: u64) -> Option<Member> {
-    annotation_of(dev, MEMBER_ID)?;
+    annotation_of(dev, annotation::SIMULATED_MEMBER_ID)?;
     Some(Member {
         id,
-        leader_term: annotation_of(dev, LEADER_FROM).and_then(|text| text.parse().ok()).unwrap_or(0),
-        removed: annotation_of(dev, MEMBER_REMOVED).is_some(),
+        leader_term: annotation_of(dev, annotation::SIMULATED_LEADER_FROM)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0),
+        removed: annotation_of(dev, annotation::SIMULATED_MEMBER_REMOVED).is_some(),
         alarms: Vec::new(),
     })
 }

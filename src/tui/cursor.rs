@@ -16,7 +16,8 @@ pub enum Motion {
 
 impl Motion {
     /// The position after this motion from `at`, in `0..len`, on pages of `page` lines.
-    fn apply(self, at: usize, len: usize, page: usize) -> usize {
+    #[must_use]
+    pub fn apply(self, at: usize, len: usize, page: usize) -> usize {
         let page = page.max(1);
         let last = len.saturating_sub(1);
         let to = match self {

@@ -9,6 +9,7 @@ use super::theme::Theme;
 use crate::actions::{Grant, Preview, Report, Request, Right};
 use crate::fleet::watch::Subject;
 use crate::fleet::{SourceId, Target};
+use crate::status::etcd::facts::Facts;
 use crate::toml_file::FileError;
 
 /// Something only the shell can do.
@@ -44,6 +45,13 @@ pub enum Effect {
         source: SourceId,
         rights: Vec<Right>,
     },
+    /// Ask the members of a cluster's etcd, after a rest.
+    ReadEtcd {
+        cluster: PlannedCluster,
+        wait_ms: u64,
+    },
+    /// Nothing shows them any more.
+    StopEtcd,
     /// Everything a person must see before saying yes.
     Preview {
         ticket: u64,
@@ -67,6 +75,7 @@ pub enum EffectOutcome {
     Followed { target: Target, subject: Subject },
     Planned { cluster: PlannedCluster, reading: Reading },
     Rights { source: SourceId, answers: Vec<(Right, Grant)> },
+    EtcdRead { cluster: PlannedCluster, look: Result<Facts, String> },
     Previewed { ticket: u64, result: Result<Box<Preview>, String> },
     Performed { ticket: u64, result: Result<Report, String> },
 }

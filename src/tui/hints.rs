@@ -38,7 +38,7 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
     let mut all: Vec<(&str, &str)> = match model.screen() {
         Screen::Fleet(_) => vec![("tree", "tree")],
         Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
-        Screen::Rollout(_) => vec![("details", "details")],
+        Screen::Rollout(_) | Screen::Etcd(_) => vec![("details", "details")],
         Screen::Rollouts(_) => vec![("rollout", "rollout")],
         Screen::Details(_) if model.screen().filter().is_empty() => {
             vec![("next-tab", "next tab"), ("follow", "related")]
@@ -54,7 +54,7 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
         all.push(("rollout", "rollout"));
     }
     let is_text = matches!(model.screen(), Screen::Details(_));
-    if !matches!(model.screen(), Screen::Rollout(_)) {
+    if !matches!(model.screen(), Screen::Rollout(_) | Screen::Etcd(_)) {
         all.push(("filter", if is_text { "search" } else { "filter" }));
     }
     let is_paused = row.and_then(|id| model.fleet.row(id)).is_some_and(|row| row.paused);
@@ -69,7 +69,7 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
         Screen::Fleet(_) => [("details", "details"), ("faults", "faults")],
         Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],
         Screen::Details(_) => [("owner", "owner"), ("copy", "copy")],
-        Screen::Rollout(_) | Screen::Rollouts(_) => [("plan", "plan"), ("tree", "tree")],
+        Screen::Rollout(_) | Screen::Rollouts(_) | Screen::Etcd(_) => [("plan", "plan"), ("tree", "tree")],
     });
     all.push(("prompt", "command"));
     all

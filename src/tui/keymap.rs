@@ -44,13 +44,22 @@ pub enum Mode {
     Details,
     Rollout,
     Rollouts,
+    Etcd,
     /// Help, previews and notices.
     Dialog,
 }
 
 impl Mode {
-    pub const ALL: [Self; 7] =
-        [Self::Global, Self::Fleet, Self::Tree, Self::Details, Self::Rollout, Self::Rollouts, Self::Dialog];
+    pub const ALL: [Self; 8] = [
+        Self::Global,
+        Self::Fleet,
+        Self::Tree,
+        Self::Details,
+        Self::Rollout,
+        Self::Rollouts,
+        Self::Etcd,
+        Self::Dialog,
+    ];
 
     /// As written in keymap files.
     #[must_use]
@@ -62,6 +71,7 @@ impl Mode {
             Self::Details => "details",
             Self::Rollout => "rollout",
             Self::Rollouts => "rollouts",
+            Self::Etcd => "etcd",
             Self::Dialog => "dialog",
         }
     }

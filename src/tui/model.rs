@@ -104,6 +104,8 @@ pub struct Model {
     /// Grows with every preview that is asked for, so that a late answer belongs to no open dialog.
     pub ticket: u64,
     pub keeping: Keeping,
+    /// Etcd is being read for a screen.
+    pub reads_etcd: bool,
 }
 
 impl Model {
@@ -130,6 +132,7 @@ impl Model {
             touched_at: None,
             ticket: 0,
             keeping: Keeping::default(),
+            reads_etcd: false,
         }
     }
 
@@ -263,6 +266,7 @@ impl Model {
             Screen::Details(_) => Mode::Details,
             Screen::Rollout(_) => Mode::Rollout,
             Screen::Rollouts(_) => Mode::Rollouts,
+            Screen::Etcd(_) => Mode::Etcd,
         }
     }
 
@@ -343,14 +347,18 @@ impl Model {
     pub fn followed(&self) -> Option<&Target> {
         match self.screen() {
             Screen::Details(details) => Some(&details.target),
-            Screen::Fleet(_) | Screen::Tree(_) | Screen::Rollout(_) | Screen::Rollouts(_) => None,
+            Screen::Fleet(_)
+            | Screen::Tree(_)
+            | Screen::Rollout(_)
+            | Screen::Rollouts(_)
+            | Screen::Etcd(_) => None,
         }
     }
 
     /// What the shell should read so that the plans on the open screen are known.
     pub fn ask_for_plans(&mut self) -> Option<Effect> {
         let wanted = match self.screen() {
-            Screen::Fleet(_) | Screen::Rollouts(_) => None,
+            Screen::Fleet(_) | Screen::Rollouts(_) | Screen::Etcd(_) => None,
             Screen::Tree(tree) => tree.planned(&self.fleet),
             Screen::Details(details) => details.planned(&self.fleet),
             Screen::Rollout(rollout) => rollout.planned(&self.fleet),
@@ -365,6 +373,24 @@ impl Model {
         let row = self.fleet.row(row?)?;
         let rights = self.rights.want(row);
         (!rights.is_empty()).then(|| Effect::Rights { source: row.source, rights })
+    }
+
+    /// What the shell should read for the etcd screen while that is open; once it is left, nothing any more.
+    pub fn ask_for_etcd(&mut self) -> Option<Effect> {
+        if let Screen::Etcd(etcd) = self.screen_mut() {
+            let (cluster, wait_ms) = etcd.want()?;
+            self.reads_etcd = true;
+            return Some(Effect::ReadEtcd { cluster, wait_ms });
+        }
+        if !std::mem::take(&mut self.reads_etcd) {
+            return None;
+        }
+        for screen in &mut self.screens {
+            if let Screen::Etcd(etcd) = screen {
+                etcd.forget_asked();
+            }
+        }
+        Some(Effect::StopEtcd)
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

@@ -49,6 +49,8 @@ pub struct Runner {
     following: Option<Target>,
     /// The plans that are being read.
     planning: Option<JoinHandle<()>>,
+    /// The etcd that is being read.
+    etcd: Option<JoinHandle<()>>,
 }
 
 impl Runner {
@@ -59,7 +61,7 @@ impl Runner {
         outcomes: mpsc::Sender<EffectOutcome>,
     ) -> Self {
         let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
-        Self { handles, loading, outcomes, follow: None, following: None, planning: None }
+        Self { handles, loading, outcomes, follow: None, following: None, planning: None, etcd: None }
     }
 
     /// Starts one effect. Those that belong to the terminal are the loop's.
@@ -83,6 +85,8 @@ impl Runner {
             }
             Effect::Rights { source, rights } => self.rights(source, rights),
             Effect::Plan { cluster, wait_ms } => self.plan(cluster, wait_ms),
+            Effect::ReadEtcd { cluster, wait_ms } => self.read_etcd(cluster, wait_ms),
+            Effect::StopEtcd => self.stop_etcd(),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
             | Effect::Suspend
@@ -141,6 +145,27 @@ impl Runner {
         }));
     }
 
+    /// One reading at a time: another one ends it.
+    fn read_etcd(&mut self, cluster: PlannedCluster, wait_ms: u64) {
+        self.stop_etcd();
+        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
+        self.etcd = Some(tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            let look = match executor_of(handle.as_deref()).map(Executor::etcd) {
+                Ok(Some(reader)) => reader.look(&cluster.key).await,
+                Ok(None) => Err("this capstan was built without the etcd client".to_owned()),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::EtcdRead { cluster, look }).await;
+        }));
+    }
+
+    fn stop_etcd(&mut self) {
+        if let Some(task) = self.etcd.take() {
+            task.abort();
+        }
+    }
+
     /// Files are read aside: a configuration folder may be on a slow disk.
     fn load_theme(&self, name: String) {
         let (loading, outcomes) = (self.loading.clone(), self.outcomes.clone());
@@ -196,7 +221,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        for task in [self.follow.take(), self.planning.take()].into_iter().flatten() {
+        for task in [self.follow.take(), self.planning.take(), self.etcd.take()].into_iter().flatten() {
             task.abort();
         }
     }

@@ -19,6 +19,7 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     effects.extend(model.ask_for_plans());
     effects.extend(model.ask_for_rights());
     effects.extend(model.keep());
+    effects.extend(model.ask_for_etcd());
     effects
 }
 
@@ -204,6 +205,12 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::Kept(Ok(())) => {}
         EffectOutcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
         EffectOutcome::Rights { source, answers } => model.rights.take(source, answers),
+        EffectOutcome::EtcdRead { cluster, look } => {
+            let now = model.now;
+            if let Screen::Etcd(etcd) = model.screen_mut() {
+                etcd.take(&cluster, look, now);
+            }
+        }
         EffectOutcome::Previewed { ticket, result } => answer_preview(model, ticket, result),
         EffectOutcome::Performed { ticket, result } => answer_perform(model, ticket, result),
     }

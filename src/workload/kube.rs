@@ -1,6 +1,5 @@
 //! Real workload clusters, reached through the kubeconfig Secrets that the control plane provider
-//! writes. Owns these connections; must not know who asks. etcd is not reached yet: questions about
-//! it are answered [`WorkloadError::Unsupported`], which those who ask report as unknown.
+//! writes. Owns these connections; must not know who asks. etcd is reached through them (`etcd::StackedEtcd`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +14,16 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
+#[cfg(feature = "etcd")]
+use super::etcd::{Access, StackedEtcd, access};
 use super::nodes::provider_id;
 use super::probe::{Live, Prober, Slot};
 use super::token;
-use super::{Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+#[cfg(not(feature = "etcd"))]
+use super::without_etcd::StackedEtcd;
+use super::{
+    Addon, Announcement, Connection, EtcdView, Eviction, NodeIdentity, PodScope, Workload, WorkloadError,
+};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectKey;
 use crate::client::write::Part;
@@ -80,6 +85,34 @@ impl KubeWorkloads {
     async fn all<K: crate::client::Object>(&self, cluster: &ObjectKey) -> Result<Vec<K>, WorkloadError> {
         let api: Api<K> = Api::all(self.live(cluster)?.writer.client().clone());
         Ok(api.list(&ListParams::default()).await.map_err(of_read)?.items)
+    }
+
+    /// The etcd on the control plane Nodes.
+    #[cfg(feature = "etcd")]
+    async fn stacked_etcd(&self, cluster: &ObjectKey) -> Result<StackedEtcd, WorkloadError> {
+        let workload = self.live(cluster)?.writer.client().clone();
+        let nodes = self.nodes(cluster).await?;
+        let nodes = nodes.iter().map(|node| NodeIdentity::of(node)).filter(|node| node.is_control_plane);
+        let nodes = nodes.map(|node| node.name).collect();
+        match access(self.0.management.client(), cluster, self.0.clock.now()).await {
+            Ok(Access::Stacked(tls)) => Ok(StackedEtcd { workload, tls, nodes }),
+            Ok(Access::External(_)) => Err(WorkloadError::Unsupported("external etcd")),
+            Err(words) => Err(WorkloadError::Unreachable(words)),
+        }
+    }
+
+    #[cfg(not(feature = "etcd"))]
+    async fn stacked_etcd(&self, _: &ObjectKey) -> Result<StackedEtcd, WorkloadError> {
+        Ok(StackedEtcd)
+    }
+
+    /// The same, to change it: only a process that leads may.
+    async fn stacked_etcd_to_change(&self, cluster: &ObjectKey) -> Result<StackedEtcd, WorkloadError> {
+        if self.live(cluster)?.writer.permitted() {
+            self.stacked_etcd(cluster).await
+        } else {
+            Err(WorkloadError::Refused("this process does not lead".to_owned()))
+        }
     }
 
     async fn addon(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<AddonObject>, WorkloadError> {
@@ -353,16 +386,16 @@ impl Workload for KubeWorkloads {
         }
     }
 
-    async fn etcd(&self, _: &ObjectKey) -> Result<EtcdView, WorkloadError> {
-        Err(WorkloadError::Unsupported("reading etcd members"))
+    async fn etcd(&self, cluster: &ObjectKey) -> Result<EtcdView, WorkloadError> {
+        self.stacked_etcd(cluster).await?.view().await
     }
 
-    async fn remove_member(&self, _: &ObjectKey, _: u64) -> Result<(), WorkloadError> {
-        Err(WorkloadError::Unsupported("removing an etcd member"))
+    async fn remove_member(&self, cluster: &ObjectKey, member: u64) -> Result<(), WorkloadError> {
+        self.stacked_etcd_to_change(cluster).await?.remove(member).await
     }
 
-    async fn move_leader(&self, _: &ObjectKey, _: u64) -> Result<(), WorkloadError> {
-        Err(WorkloadError::Unsupported("moving etcd leadership"))
+    async fn move_leader(&self, cluster: &ObjectKey, to: u64) -> Result<(), WorkloadError> {
+        self.stacked_etcd_to_change(cluster).await?.move_leader(to).await
     }
 
     async fn kubeadm_config(&self, cluster: &ObjectKey) -> Result<Option<ConfigMap>, WorkloadError> {

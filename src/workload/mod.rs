@@ -20,8 +20,11 @@ pub mod nodes;
 mod probe;
 pub mod router;
 mod token;
+#[cfg(not(feature = "etcd"))]
+mod without_etcd;
 
 pub use nodes::NodeIdentity;
+pub use probe::connect_to;
 pub use router::Router;
 
 /// Everything the controllers ask of workload clusters. `cluster` is the key of the Cluster object.
@@ -215,6 +218,12 @@ pub enum WorkloadError {
     /// etcd has no leader: it answers nothing that needs one.
     #[error("invalid etcd cluster, no leader found")]
     NoEtcdLeader,
+    /// A member answered, but it did not list the members.
+    #[error("etcd members are not known: {0}")]
+    EtcdMembers(String),
+    /// A member listed the members, but not their alarms.
+    #[error("etcd alarms are not known: {0}")]
+    EtcdAlarms(String),
     /// This kind of connection cannot do it; the answer is unknown, not bad.
     #[error("{0} is not supported for this workload cluster yet")]
     Unsupported(&'static str),

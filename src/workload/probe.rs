@@ -79,18 +79,9 @@ impl Prober {
     }
 
     async fn open(&self) -> Result<Client, String> {
-        let name = format!("{}-kubeconfig", self.cluster.name);
-        let key = ObjectKey::new(&self.cluster.namespace, name);
-        let secret: Option<Secret> =
-            get(self.management.client(), &key).await.map_err(|e| explain(&e, "the management cluster"))?;
-        let data = secret.and_then(|s| s.data).and_then(|mut d| d.remove("value"));
-        let text = data.and_then(|bytes| String::from_utf8(bytes.0).ok());
-        let text = text.ok_or_else(|| format!("Secret {key} holds no kubeconfig under `value`"))?;
-        let origin = format!("Secret {key}");
-        let connection =
-            connect::from_secret(&text, &origin, self.read_only).await.map_err(|error| error.to_string())?;
-        probe(&connection.client).await.map_err(|(_, reason)| reason)?;
-        Ok(connection.client)
+        let client = connect_to(self.management.client(), &self.cluster, self.read_only).await?;
+        probe(&client).await.map_err(|(_, reason)| reason)?;
+        Ok(client)
     }
 
     /// Probes until the connection counts as lost.
@@ -165,6 +156,21 @@ impl Prober {
         // It is fine when there is no listener.
         let _ = self.changes.send(Announcement::Cluster(self.cluster.clone()));
     }
+}
+
+/// A client of a workload cluster, from the kubeconfig Secret of its Cluster. Nothing is sent to it yet.
+///
+/// # Errors
+/// A Secret that is missing or cannot be read, or a kubeconfig that cannot be used, in a sentence.
+pub async fn connect_to(management: &Client, cluster: &ObjectKey, read_only: bool) -> Result<Client, String> {
+    let key = ObjectKey::new(&cluster.namespace, format!("{}-kubeconfig", cluster.name));
+    let secret: Option<Secret> =
+        get(management, &key).await.map_err(|e| explain(&e, "the management cluster"))?;
+    let data = secret.and_then(|s| s.data).and_then(|mut d| d.remove("value"));
+    let text = data.and_then(|bytes| String::from_utf8(bytes.0).ok());
+    let text = text.ok_or_else(|| format!("Secret {key} holds no kubeconfig under `value`"))?;
+    let connection = connect::from_secret(&text, &format!("Secret {key}"), read_only).await;
+    connection.map(|connection| connection.client).map_err(|error| error.to_string())
 }
 
 /// The Node that changed. One that loses the label of control planes still counts as one of them.

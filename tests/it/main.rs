@@ -27,8 +27,11 @@ mod documents;
 mod engine;
 #[cfg(feature = "etcd")]
 mod etcd_members;
+mod etcd_screen;
 #[cfg(feature = "etcd")]
 mod etcd_status;
+#[cfg(feature = "etcd")]
+mod etcd_workload;
 mod field_owners;
 mod files;
 mod fleet_fixture;

@@ -43,6 +43,25 @@ async fn assert_steady_state(sim: &Sim) {
     }
 }
 
+/// What `capstan etcd status` and the etcd screen read of a simulated cluster.
+#[cfg(feature = "etcd")]
+async fn assert_etcd_is_shown(sim: &Sim) {
+    use capstan::actions::EtcdReader as _;
+    use capstan::status::etcd::report::Report;
+    let (connection, clock) = (sim.connection.clone(), sim.clock.clone());
+    let reader = capstan::cli::etcd::ClusterEtcd { connection, clock };
+    let facts = reader.look(&ObjectKey::new("default", "harbor")).await.expect("a look");
+    let report = Report::of(&facts, None);
+    assert_eq!(report.summary, "3 voters, healthy 3, can lose 1 more", "{report:#?}");
+    assert!(report.findings.is_empty() && report.members.iter().all(|m| m.machine.is_some()), "{report:#?}");
+    let seen = sim.world.etcd(&ObjectKey::new("default", "harbor")).await.expect("the world's own view");
+    let ids: Vec<String> = seen.members.iter().map(|member| format!("{:x}", member.id)).collect();
+    assert!(report.members.iter().all(|member| ids.contains(&member.id)), "{report:#?}");
+    assert_eq!(Some(&report.members[0].id), seen.leader.map(|id| format!("{id:x}")).as_ref());
+    let missing = reader.look(&ObjectKey::new("default", "nowhere")).await;
+    assert_eq!(missing, Err("there is no Cluster default/nowhere".to_owned()));
+}
+
 async fn quiet<K: Object + Conditioned>(sim: &Sim) {
     let negative =
         ["Deleting", "Updating", "RollingOut", "ScalingUp", "ScalingDown", "Remediating", "Paused"];
@@ -78,6 +97,8 @@ async fn a_manifest_comes_up_scales_and_goes() {
     sim.patch::<MachineDeployment>("harbor-md-0", json!({"spec": {"replicas": 5}})).await;
     sim.until("3 + 5 machines up", 300, async |s| settled(s, 3, 5, "v1.34.1").await).await;
     assert_steady_state(&sim).await;
+    #[cfg(feature = "etcd")]
+    assert_etcd_is_shown(&sim).await;
 
     sim.patch::<MachineDeployment>("harbor-md-0", json!({"spec": {"replicas": 1}})).await;
     sim.patch::<KubeadmControlPlane>("harbor-cp", json!({"spec": {"replicas": 1}})).await;

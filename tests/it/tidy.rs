@@ -168,7 +168,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("crossterm::", &["tui/"]),
     ("tui_tree_widget::", &["tui/"]),
     ("hyper::", &["apiserver/serve/"]),
-    ("hyper_util::", &["apiserver/serve/"]),
+    ("hyper_util::", &["apiserver/serve/", "workload/etcd/"]),
     ("redb::", &["store/"]),
     ("etcd_client::", &["store/", "workload/etcd/"]),
     ("tonic::", &["workload/etcd/"]),

@@ -1,6 +1,7 @@
-//! `capstan etcd status`: one look at an etcd. Owns what is read for it and the exit code; must not know how
+//! `capstan etcd status`: one look at an etcd, of a Cluster or at given addresses. Owns what is read for it and the exit code; must not know how
 //! members are asked.
 
+mod cluster;
 mod text;
 
 use std::path::Path;
@@ -10,8 +11,13 @@ use anyhow::Context as _;
 
 use super::args::{EtcdStatusArgs, PlanOutputArg};
 use super::output::{self, Style};
+use crate::actions::EtcdReader;
+use crate::api::key::ObjectKey;
+use crate::status::etcd::facts::Facts;
 use crate::status::etcd::report::{EtcdState, Report};
 use crate::workload::etcd::{Tls, look};
+
+pub use cluster::ClusterEtcd;
 
 /// How long an election, or news of a change, may take before it counts.
 const SECOND_LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -27,17 +33,42 @@ pub struct Printed {
 ///
 /// # Errors
 /// A certificate file that cannot be read, in a sentence. Members that do not answer are no error.
-pub async fn status(args: &EtcdStatusArgs, style: Style) -> anyhow::Result<Printed> {
+pub async fn of_addresses(args: &EtcdStatusArgs, style: Style) -> anyhow::Result<Printed> {
     let tls = tls(args)?;
-    let first = look(&args.endpoints, tls.as_ref()).await;
-    let mut report = Report::of(&first, None);
-    if report.may_pass() {
-        tokio::time::sleep(SECOND_LOOK_AFTER).await;
-        report = Report::of(&look(&args.endpoints, tls.as_ref()).await, Some(&first));
+    let report = judged(async || Ok(look(&args.endpoints, tls.as_ref()).await)).await?;
+    printed(&report, args, style)
+}
+
+/// Asks the members of a Cluster's etcd.
+///
+/// # Errors
+/// Why no member could be asked, in a sentence.
+pub async fn of_cluster(
+    etcd: &ClusterEtcd,
+    cluster: &ObjectKey,
+    args: &EtcdStatusArgs,
+    style: Style,
+) -> anyhow::Result<Printed> {
+    let report = judged(async || etcd.look(cluster).await).await?;
+    printed(&report, args, style)
+}
+
+/// One look, or two where the first shows what may pass by itself.
+async fn judged(look: impl AsyncFn() -> Result<Facts, String>) -> anyhow::Result<Report> {
+    let look = async || look().await.map_err(anyhow::Error::msg);
+    let first = look().await?;
+    let report = Report::of(&first, None);
+    if !report.may_pass() {
+        return Ok(report);
     }
+    tokio::time::sleep(SECOND_LOOK_AFTER).await;
+    Ok(Report::of(&look().await?, Some(&first)))
+}
+
+fn printed(report: &Report, args: &EtcdStatusArgs, style: Style) -> anyhow::Result<Printed> {
     let document = match args.output {
-        PlanOutputArg::Json => output::json(&report)?,
-        PlanOutputArg::Text => text::text(&report),
+        PlanOutputArg::Json => output::json(report)?,
+        PlanOutputArg::Text => text::text(report),
     };
     Ok(Printed { document: style.block(document), exit_code: exit_code(report.state) })
 }

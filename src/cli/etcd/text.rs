@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::status::etcd::findings::Grade;
-use crate::status::etcd::members::{MemberRow, Role};
-use crate::status::etcd::report::{Removal, Report};
+use crate::status::etcd::members::MemberRow;
+use crate::status::etcd::report::Report;
 use crate::text;
 
 const HEADINGS: [&str; 11] = [
@@ -33,85 +32,31 @@ pub fn text(report: &Report) -> String {
     if !report.findings.is_empty() {
         out.push('\n');
         for finding in &report.findings {
-            let _ = writeln!(out, "{:<8}  {}: {}", grade(finding.grade), finding.rule, finding.text);
+            let _ = writeln!(out, "{:<8}  {}: {}", finding.grade.word(), finding.rule, finding.text);
         }
     }
     if !report.removals.is_empty() {
         out.push('\n');
-        report.removals.iter().for_each(|removal| out.push_str(&(left(removal) + "\n")));
+        report.removals.iter().for_each(|removal| out.push_str(&(removal.words() + "\n")));
     }
     out
 }
 
-/// What is left without one member.
-fn left(removal: &Removal) -> String {
-    let rest = match removal.can_lose {
-        Some(n) => format!("can lose {n} more"),
-        None => format!("quorum of {} would be lost", removal.quorum),
-    };
-    let plural = if removal.voters == 1 { "" } else { "s" };
-    format!("without {}: {} voter{plural}, healthy {}, {rest}", removal.name, removal.voters, removal.healthy)
-}
-
-fn grade(grade: Grade) -> &'static str {
-    match grade {
-        Grade::Low => "low",
-        Grade::Medium => "medium",
-        Grade::High => "high",
-        Grade::Critical => "critical",
-    }
-}
-
 fn cells(row: &MemberRow) -> Vec<String> {
     let stated = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let name = if row.name.is_empty() { row.asked.clone().unwrap_or_default() } else { row.name.clone() };
-    let answer = match (&row.trouble, row.took_ms) {
-        (Some(failed), _) => failed.class.words().to_owned(),
-        (None, Some(ms)) => format!("{ms} ms"),
-        (None, None) => "not asked".to_owned(),
-    };
     vec![
-        if name.is_empty() { "-".to_owned() } else { name },
+        stated(Some(row.shown_name().to_owned()).filter(|name| !name.is_empty())),
         stated(row.machine.clone()),
         if row.id.is_empty() { "-".to_owned() } else { row.id.clone() },
-        role(row.role).to_owned(),
-        answer,
+        row.role.word().to_owned(),
+        row.answer(),
         stated(row.version.clone()),
-        stated(space(row)),
+        stated(row.space()),
         stated(row.raft.map(|raft| raft.term.to_string())),
         stated(row.raft.map(|raft| raft.index.to_string())),
         stated(row.behind.map(|behind| behind.to_string())),
         if row.alarms.is_empty() { "-".to_owned() } else { row.alarms.join(",") },
     ]
-}
-
-fn role(role: Role) -> &'static str {
-    match role {
-        Role::Leader => "leader",
-        Role::Voter => "voter",
-        Role::Learner => "learner",
-        Role::Unstarted => "not started",
-        Role::NotListed => "not listed",
-        Role::Unknown => "unknown",
-    }
-}
-
-/// Size, quota (`~`: assumed) and how much of it is used.
-fn space(row: &MemberRow) -> Option<String> {
-    let (database, quota) = (row.database?, row.quota?);
-    let used = database.size_bytes.saturating_mul(100) / quota.bytes.max(1);
-    let about = if quota.is_assumed { "~" } else { "" };
-    Some(format!("{} / {about}{} ({used} %)", size(database.size_bytes), size(quota.bytes)))
-}
-
-/// In the largest unit that keeps it at one or more.
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes >> 10),
-        1_048_576..1_073_741_824 => format!("{} MiB", bytes >> 20),
-        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
-    }
 }
 
 /// Columns, padded to their widest cell.

@@ -171,6 +171,8 @@ fn membership(nodes: &[Node], answer: Result<EtcdView, WorkloadError>) -> Member
         }),
         Err(_) if nodes.is_empty() => Membership::NoNodes,
         Err(WorkloadError::NoEtcdLeader) => Membership::NoLeader,
+        Err(WorkloadError::EtcdMembers(cause)) => Membership::ListFailed(cause),
+        Err(WorkloadError::EtcdAlarms(cause)) => Membership::AlarmsFailed(cause),
         Err(error) => Membership::NoClient(error.to_string()),
     }
 }

@@ -38,7 +38,8 @@ pub struct MemberStatus {
     pub database: Option<Database>,
     /// For people; alarms are the interface for programs.
     pub errors: Vec<String>,
-    pub took_ms: u64,
+    /// How long the answer took; `None` where nothing was sent.
+    pub took_ms: Option<u64>,
     /// A learner lists nothing.
     pub list: Result<Vec<Listed>, Trouble>,
 }

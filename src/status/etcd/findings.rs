@@ -17,6 +17,18 @@ pub enum Grade {
     Critical,
 }
 
+impl Grade {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+}
+
 /// Something worth attention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -70,15 +82,6 @@ fn now(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
 
 fn finding(rule: &'static str, grade: Grade, text: impl Into<String>) -> Finding {
     Finding { rule, grade, text: text.into() }
-}
-
-/// The member as people call it.
-fn name_of(row: &MemberRow) -> &str {
-    match (&row.name, &row.asked) {
-        (name, _) if !name.is_empty() => name,
-        (_, Some(asked)) => asked,
-        _ => &row.id,
-    }
 }
 
 fn is_voter(row: &&MemberRow) -> bool {
@@ -145,7 +148,7 @@ fn identity(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
         }
     }
     for row in rows.iter().filter(|row| row.role == Role::NotListed) {
-        let text = format!("{} answers, but the others do not list it: it was removed", name_of(row));
+        let text = format!("{} answers, but the others do not list it: it was removed", row.shown_name());
         found.push(finding("not-listed", Grade::Medium, text));
     }
     for row in rows {
@@ -155,7 +158,7 @@ fn identity(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
                 found.push(finding("member-unstarted", Grade::High, text));
             }
             Role::Learner => {
-                let text = format!("{} is a learner: it has no vote until it is promoted", name_of(row));
+                let text = format!("{} is a learner: it has no vote until it is promoted", row.shown_name());
                 found.push(finding("learner", Grade::Medium, text));
             }
             _ => {}
@@ -203,7 +206,11 @@ fn alarms(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
                 "CORRUPT" => ("alarm-corrupt", "its data differs from the others'"),
                 _ => ("alarm", "an alarm that is not known here"),
             };
-            found.push(finding(rule, Grade::Critical, format!("{} raised {alarm}: {what}", name_of(row))));
+            found.push(finding(
+                rule,
+                Grade::Critical,
+                format!("{} raised {alarm}: {what}", row.shown_name()),
+            ));
         }
     }
     if let Some(Err(trouble)) = &view.facts.alarms
@@ -218,7 +225,7 @@ fn alarms(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
 /// Lag and space of one member.
 fn amounts(row: &MemberRow) -> Vec<Finding> {
     let mut found = Vec::new();
-    let name = name_of(row);
+    let name = row.shown_name();
     if let Some(raft) = row.raft {
         let lag = raft.index.saturating_sub(raft.applied);
         if let Some(grade) = graded(lag, APPLY_LAG_MAX, [Grade::Medium, Grade::High]) {
@@ -251,12 +258,12 @@ fn graded(amount: u64, limits: [u64; 2], grades: [Grade; 2]) -> Option<Grade> {
 fn unreachable(rows: &[MemberRow]) -> Vec<Finding> {
     let trouble = |row: &MemberRow| {
         let failed = row.trouble.as_ref()?;
-        let text = format!("{}: {}: {}", name_of(row), failed.class.words(), failed.text);
+        let text = format!("{}: {}: {}", row.shown_name(), failed.class.words(), failed.text);
         Some(finding("unreachable", Grade::High, text))
     };
     let unasked = |row: &MemberRow| {
         (row.asked.is_none() && row.role != Role::Unstarted)
-            .then(|| finding("not-asked", Grade::High, format!("{}: nothing leads to it", name_of(row))))
+            .then(|| finding("not-asked", Grade::High, format!("{}: nothing leads to it", row.shown_name())))
     };
     rows.iter().filter_map(|row| trouble(row).or_else(|| unasked(row))).collect()
 }

@@ -25,6 +25,20 @@ pub enum Role {
     Unknown,
 }
 
+impl Role {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Leader => "leader",
+            Self::Voter => "voter",
+            Self::Learner => "learner",
+            Self::Unstarted => "not started",
+            Self::NotListed => "not listed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A member, joined with its Machine and its own answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,6 +65,48 @@ pub struct MemberRow {
     /// Does its own member list equal the one that is shown? `None` when it gave none.
     pub list_agrees: Option<bool>,
     pub errors: Vec<String>,
+}
+
+impl MemberRow {
+    /// Its name, else who was asked for it, else its id.
+    #[must_use]
+    pub fn shown_name(&self) -> &str {
+        match (&self.name, &self.asked) {
+            (name, _) if !name.is_empty() => name,
+            (_, Some(asked)) => asked,
+            _ => &self.id,
+        }
+    }
+
+    /// How long its answer took, or why there is none.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        match (&self.trouble, self.took_ms) {
+            (Some(failed), _) => failed.class.words().to_owned(),
+            (None, Some(ms)) => format!("{ms} ms"),
+            (None, None) if self.asked.is_none() => "not asked".to_owned(),
+            (None, None) => "-".to_owned(),
+        }
+    }
+
+    /// Size of the database, quota (`~`: assumed) and how much of it is used.
+    #[must_use]
+    pub fn space(&self) -> Option<String> {
+        let (database, quota) = (self.database?, self.quota?);
+        let used = database.size_bytes.saturating_mul(100) / quota.bytes.max(1);
+        let about = if quota.is_assumed { "~" } else { "" };
+        Some(format!("{} / {about}{} ({used} %)", size(database.size_bytes), size(quota.bytes)))
+    }
+}
+
+/// In the largest unit that keeps it at one or more.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        1_048_576..1_073_741_824 => format!("{} MiB", bytes >> 20),
+        _ => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
 }
 
 /// Why a member gave no answer.
@@ -231,7 +287,7 @@ fn row_of(asked: Option<&Asked>, role: Role) -> MemberRow {
         role,
         is_healthy: false,
         trouble: trouble.map(failed),
-        took_ms: status.map(|status| status.took_ms),
+        took_ms: status.and_then(|status| status.took_ms),
         version: status.map(|status| status.version.clone()).filter(|version| !version.is_empty()),
         database,
         quota: database.as_ref().map(Quota::of),

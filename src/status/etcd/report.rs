@@ -28,7 +28,7 @@ pub struct Report {
     pub state: EtcdState,
     /// Such as `3 voters, healthy 3, can lose 1 more`.
     pub summary: String,
-    /// Hexadecimal, as etcd's tools print it; empty when no member answered.
+    /// Hexadecimal, as etcd's tools print it; empty when no member states it.
     pub cluster_id: String,
     pub voters: usize,
     pub learners: usize,
@@ -60,6 +60,22 @@ pub struct Removal {
     pub is_safe: bool,
 }
 
+impl Removal {
+    /// Such as `without cp-1: 2 voters, healthy 2, can lose 0 more`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        if self.voters == 0 {
+            return format!("without {}: no voter is left", self.name);
+        }
+        let rest = match self.can_lose {
+            Some(n) => format!("can lose {n} more"),
+            None => format!("quorum of {} would be lost", self.quorum),
+        };
+        let plural = if self.voters == 1 { "" } else { "s" };
+        format!("without {}: {} voter{plural}, healthy {}, {rest}", self.name, self.voters, self.healthy)
+    }
+}
+
 impl Report {
     /// Judges one look. With the look before it, what passes by itself (an election, a member that has not
     /// heard of a change yet) is a finding only when both show it.
@@ -77,12 +93,13 @@ impl Report {
         let holds = state != EtcdState::Unknown && !findings.iter().any(|f| f.rule == findings::QUORUM_LOST);
         let can_lose = if holds { Some(healthy.saturating_sub(quorum(voters))) } else { None };
         let leader = members.iter().find(|row| row.role == Role::Leader).map(|row| row.name.clone());
+        let cluster_id = view.cluster_id().filter(|id| *id != 0);
         let removals = removals(&view, &members);
         let summary = summary(state, voters, healthy, learners, can_lose);
         Self {
             state,
             summary,
-            cluster_id: view.cluster_id().map_or_else(String::new, |id| format!("{id:x}")),
+            cluster_id: cluster_id.map_or_else(String::new, |id| format!("{id:x}")),
             voters,
             learners,
             quorum: quorum(voters),

@@ -12,6 +12,7 @@ use crate::tui::overlay::help::Help;
 use crate::tui::overlay::prompt::Prompt;
 use crate::tui::overlay::refusal::Refusal;
 use crate::tui::screen::details::{DetailsScreen, Tab};
+use crate::tui::screen::etcd::EtcdScreen;
 use crate::tui::screen::fleet::sorts;
 use crate::tui::screen::related::{NODE_ELSEWHERE, Way};
 use crate::tui::screen::rollout::RolloutScreen;
@@ -28,12 +29,7 @@ pub fn clusters(model: &mut Model) -> Outcome {
 
 /// The named cluster, or the one that the selected object belongs to.
 pub fn tree(model: &mut Model, name: &str) -> Outcome {
-    let cluster = if name.is_empty() {
-        let id = model.selected().ok_or("no cluster is selected")?.row();
-        model.fleet.cluster_of(id).ok_or("the object belongs to no cluster that is known")?
-    } else {
-        cluster_named(model, name)?
-    };
+    let cluster = cluster_meant(model, name)?;
     let mut screen = TreeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
     if let Some(folds) = model.folds.get(&screen.cluster().1) {
         screen.set_folds(folds.clone());
@@ -55,6 +51,28 @@ pub fn rollout(model: &mut Model) -> Outcome {
     let effects = model.open(Screen::Rollout(Box::new(screen)));
     model.refresh();
     Ok(effects)
+}
+
+/// The etcd of the named cluster, or of the one that the selected object belongs to.
+pub fn etcd(model: &mut Model, name: &str) -> Outcome {
+    if matches!(model.screen(), Screen::Etcd(_)) && name.is_empty() {
+        return NOTHING;
+    }
+    let cluster = cluster_meant(model, name)?;
+    let screen = EtcdScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    if !name.is_empty() {
+        model.screens.truncate(1);
+    }
+    Ok(model.open(Screen::Etcd(Box::new(screen))))
+}
+
+/// The named cluster, or the one that the selected object belongs to.
+fn cluster_meant(model: &Model, name: &str) -> Result<RowId, String> {
+    if !name.is_empty() {
+        return cluster_named(model, name);
+    }
+    let id = model.selected().ok_or("no cluster is selected")?.row();
+    model.fleet.cluster_of(id).ok_or_else(|| "the object belongs to no cluster that is known".to_owned())
 }
 
 /// Every cluster that rolls.
@@ -271,7 +289,7 @@ pub fn wide(model: &mut Model) -> Outcome {
     let shown = layout(model.area).is_none_or(|parts| match model.screen() {
         Screen::Fleet(fleet) => fleet.shows_wide(parts.body),
         Screen::Tree(tree) => tree.shows_wide(parts.body),
-        Screen::Details(_) | Screen::Rollout(_) | Screen::Rollouts(_) => false,
+        Screen::Details(_) | Screen::Rollout(_) | Screen::Rollouts(_) | Screen::Etcd(_) => false,
     });
     if model.wide && !shown {
         model.say(Tone::Info, "there is no room for more columns here; the details have them all");
@@ -338,7 +356,9 @@ pub fn turn(model: &mut Model, step: isize) -> Outcome {
 pub fn copy(model: &mut Model) -> Outcome {
     let yaml = match model.screen() {
         Screen::Details(details) => details.open_yaml(),
-        Screen::Fleet(_) | Screen::Tree(_) | Screen::Rollout(_) | Screen::Rollouts(_) => None,
+        Screen::Fleet(_) | Screen::Tree(_) | Screen::Rollout(_) | Screen::Rollouts(_) | Screen::Etcd(_) => {
+            None
+        }
     };
     let (what, text) = match yaml {
         Some(yaml) => ("the YAML".to_owned(), yaml),

@@ -104,6 +104,10 @@ const SCREENS: &[Command] = &[
         |m, _| go::rollouts(m),
         "Every cluster that rolls, is scheduled to, or just did.",
     ),
+    takes(
+        command("etcd", Scope::Go, go::etcd, "The etcd of the cluster: members, alarms, what may be lost."),
+        Argument::Optional(Kind::Cluster),
+    ),
     command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
     also(
         command("why", Scope::Go, |m, _| go::why(m), "To what explains its state; again: to the next cause."),

@@ -145,6 +145,7 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
         Screen::Details(details) => format!("{} {}", details.target.kind, details.target.name),
         Screen::Rollout(rollout) => rollout.title(),
         Screen::Rollouts(rollouts) => rollouts.title(),
+        Screen::Etcd(etcd) => etcd.title(),
     }
 }
 
@@ -185,7 +186,7 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
                 spans.push(paint.span(Scope::Muted, format!("by {word} ")));
             }
         }
-        Screen::Rollout(_) | Screen::Rollouts(_) => {}
+        Screen::Rollout(_) | Screen::Rollouts(_) | Screen::Etcd(_) => {}
         Screen::Details(details) => spans.extend(details.tabs(paint)),
     }
     spans

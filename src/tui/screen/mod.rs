@@ -4,6 +4,7 @@
 pub mod columns;
 pub mod details;
 pub mod details_text;
+pub mod etcd;
 pub mod fleet;
 pub mod folds;
 pub mod foot;
@@ -57,6 +58,7 @@ pub enum Screen {
     Details(Box<details::DetailsScreen>),
     Rollout(Box<rollout::RolloutScreen>),
     Rollouts(rollouts::RolloutsScreen),
+    Etcd(Box<etcd::EtcdScreen>),
 }
 
 impl Screen {
@@ -67,6 +69,7 @@ impl Screen {
             Self::Details(s) => s.refresh(context),
             Self::Rollout(s) => s.refresh(context),
             Self::Rollouts(s) => s.refresh(context),
+            Self::Etcd(s) => s.refresh(),
         }
     }
 
@@ -77,7 +80,7 @@ impl Screen {
             Self::Tree(s) => s.note(fleet, changes),
             Self::Rollout(s) => s.note(fleet, changes),
             Self::Rollouts(s) => s.note(changes),
-            Self::Details(_) => {}
+            Self::Details(_) | Self::Etcd(_) => {}
         }
     }
 
@@ -110,6 +113,7 @@ impl Screen {
             Self::Details(s) => s.step(context, motion),
             Self::Rollout(s) => s.step(context, motion),
             Self::Rollouts(s) => s.step(context, motion),
+            Self::Etcd(s) => s.step(context, motion),
         }
     }
 
@@ -122,6 +126,7 @@ impl Screen {
             Self::Details(s) => s.selected(fleet),
             Self::Rollout(s) => s.selected(fleet),
             Self::Rollouts(s) => s.selected(fleet),
+            Self::Etcd(s) => s.selected(fleet),
         }
     }
 
@@ -132,7 +137,7 @@ impl Screen {
             Self::Fleet(s) => s.filter(),
             Self::Tree(s) => s.filter(),
             Self::Details(s) => s.search().words(),
-            Self::Rollout(_) => "",
+            Self::Rollout(_) | Self::Etcd(_) => "",
             Self::Rollouts(s) => s.filter(),
         }
     }
@@ -142,7 +147,7 @@ impl Screen {
             Self::Fleet(s) => s.set_filter(text),
             Self::Tree(s) => s.set_filter(text),
             Self::Details(s) => s.set_search(text),
-            Self::Rollout(_) => {}
+            Self::Rollout(_) | Self::Etcd(_) => {}
             Self::Rollouts(s) => s.set_filter(text),
         }
     }
@@ -154,7 +159,7 @@ impl Screen {
             Self::Tree(s) => s.choose(),
             Self::Rollout(s) => s.choose(),
             Self::Rollouts(s) => s.choose(),
-            Self::Details(_) => {}
+            Self::Details(_) | Self::Etcd(_) => {}
         }
     }
 
@@ -174,6 +179,7 @@ impl Screen {
             Self::Fleet(s) => s.click(context, line),
             Self::Tree(s) => s.click(context, line),
             Self::Rollouts(s) => s.click(context, line),
+            Self::Etcd(s) => s.click(line),
             Self::Details(_) | Self::Rollout(_) => {}
         }
     }
@@ -192,6 +198,7 @@ impl Screen {
             Self::Details(s) => s.view(fleet, plans, paint, layout, buffer),
             Self::Rollout(s) => s.view(fleet, plans, paint, layout, buffer),
             Self::Rollouts(s) => s.view(fleet, paint, layout, buffer),
+            Self::Etcd(s) => s.view(fleet, paint, layout, buffer),
         }
     }
 }

@@ -8,6 +8,7 @@ use etcd_client::{AlarmAction, AlarmType, Certificate, Channel, Client, Identity
 use tonic::transport::Endpoint;
 
 use super::failure;
+use super::forward::{CLIENT_PORT, connector};
 use crate::status::etcd::facts::{Alarm, Class, Database, Listed, MemberStatus, Raft, Trouble};
 
 /// How long one call may take. etcd itself gives up what needs a quorum after some 7 s.
@@ -39,6 +40,17 @@ impl MemberClient {
     pub async fn direct(address: &str, tls: Option<&Tls>) -> Result<Self, Trouble> {
         let endpoint = endpoint(address, None, tls)?;
         Self::over(endpoint.connect_lazy(), tls.is_some()).await
+    }
+
+    /// To the member on a control plane Node, through the workload cluster's API. The member's certificate must be
+    /// for the Node: that proves that the way led there.
+    ///
+    /// # Errors
+    /// A Node name or certificate that cannot be used.
+    pub async fn forwarded(workload: &kube::Client, node: &str, tls: &Tls) -> Result<Self, Trouble> {
+        let endpoint = endpoint(&format!("https://{node}:{CLIENT_PORT}"), Some(node), Some(tls))?;
+        let channel = endpoint.connect_with_connector_lazy(connector(workload.clone(), node));
+        Self::over(channel, true).await
     }
 
     async fn over(channel: tonic::transport::Channel, is_by_tls: bool) -> Result<Self, Trouble> {
@@ -90,7 +102,7 @@ impl MemberClient {
                 quota_bytes: Some(bytes(status.db_size_quota())).filter(|quota| *quota > 0),
             }),
             errors: status.errors().to_vec(),
-            took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            took_ms: u64::try_from(began.elapsed().as_millis()).ok(),
             list: Err(Trouble { class: Class::Learner, text }),
         })
     }

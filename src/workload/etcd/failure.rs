@@ -4,6 +4,7 @@
 use std::error::Error as _;
 use std::io;
 
+use super::forward::ForwardError;
 use crate::status::etcd::facts::{Class, Trouble};
 
 /// `is_known`: the server has accepted our certificate before, or there is none.
@@ -20,6 +21,7 @@ pub fn trouble(error: &etcd_client::Error, is_by_tls: bool, is_known: bool) -> T
     });
     let all = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(": ");
     let class = match () {
+        () if causes.iter().any(|cause| cause.is::<ForwardError>()) => Class::ForwardFailed,
         () if is_refused => Class::Refused,
         () if all.contains("invalid peer certificate") => certificate(&all),
         // With TLS 1.3 the server looks at our certificate when the handshake is over for us.

@@ -6,12 +6,17 @@
 
 mod authority;
 mod client;
+mod credentials;
 mod failure;
+mod forward;
+mod stacked;
 
 use futures::future::join_all;
 
 pub use authority::{CredentialError, client_certificate};
 pub use client::{DEADLINE, MemberClient, Tls};
+pub use credentials::{Access, access};
+pub use stacked::{StackedEtcd, control_plane_nodes};
 
 use crate::status::etcd::facts::{Alarm, Asked, Class, Facts, Listed, MemberStatus, Trouble};
 

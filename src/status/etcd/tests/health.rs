@@ -28,7 +28,7 @@ fn status(id: u64, voters: u64) -> MemberStatus {
         raft: Some(Raft { term: 2, index: 100, applied: 100 }),
         database: Some(Database { size_bytes: MIB, in_use_bytes: MIB, quota_bytes: None }),
         errors: Vec::new(),
-        took_ms: 1,
+        took_ms: Some(1),
         list: Ok((1..=voters).map(listed).collect()),
     }
 }

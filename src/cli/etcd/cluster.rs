@@ -1,0 +1,102 @@
+//! The etcd of a Cluster of the management cluster, by whatever way leads to it: what its simulated infrastructure
+//! noted, port-forwards to its control plane Nodes, or the addresses of an external one. Owns what is read for
+//! that, which is read anew each time; must not judge it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::actions::EtcdReader;
+use crate::api::cluster::Cluster;
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::dev::{DevCluster, DevMachine};
+use crate::api::key::{Gvk, ObjectKey};
+use crate::api::machine::Machine;
+use crate::api::names::label;
+use crate::client::read::list_values;
+use crate::client::{Connection, Object, explain, get};
+use crate::observe::{hosts, simulated_members};
+use crate::status::etcd::facts::Facts;
+use crate::time::Clock;
+use crate::workload::connect_to;
+use crate::workload::etcd::{Access, StackedEtcd, Tls, access, control_plane_nodes, look};
+
+/// How long all of it may take: members have deadlines of their own.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Reads the etcd of clusters of one server.
+pub struct ClusterEtcd {
+    pub connection: Connection,
+    pub clock: Clock,
+}
+
+#[async_trait]
+impl EtcdReader for ClusterEtcd {
+    async fn look(&self, cluster: &ObjectKey) -> Result<Facts, String> {
+        let late = |_| Err(format!("there was no answer within {} s", LOOK_TIMEOUT.as_secs()));
+        tokio::time::timeout(LOOK_TIMEOUT, self.look_at(cluster)).await.unwrap_or_else(late)
+    }
+}
+
+impl ClusterEtcd {
+    async fn look_at(&self, cluster: &ObjectKey) -> Result<Facts, String> {
+        let object: Cluster =
+            self.get(cluster).await?.ok_or_else(|| format!("there is no Cluster {cluster}"))?;
+        let machines: Vec<Machine> = self.list(cluster).await?;
+        if self.is_simulated(cluster, &object).await? {
+            let dev_machines: Vec<DevMachine> = self.list(cluster).await?;
+            let facts = simulated_members(&dev_machines, &machines);
+            return Ok(Facts { hosts: Some(hosts(&machines, &[], self.clock.now())), ..facts });
+        }
+        let control_plane = object.spec.control_plane_ref.as_ref();
+        let Some(reference) = control_plane.filter(|reference| reference.kind == "KubeadmControlPlane")
+        else {
+            return Err(format!("the etcd of Cluster {cluster} is not known: it has no KubeadmControlPlane"));
+        };
+        let key = ObjectKey::new(&cluster.namespace, &reference.name);
+        match access(&self.connection.client, cluster, self.clock.now()).await? {
+            Access::Stacked(tls) => self.stacked(cluster, tls, &machines).await,
+            Access::External(tls) => {
+                let endpoints = self.get::<KubeadmControlPlane>(&key).await?.map(|kcp| endpoints(&kcp));
+                Ok(look(&endpoints.unwrap_or_default(), Some(&tls)).await)
+            }
+        }
+    }
+
+    async fn stacked(&self, cluster: &ObjectKey, tls: Tls, machines: &[Machine]) -> Result<Facts, String> {
+        let workload = connect_to(&self.connection.client, cluster, self.connection.read_only).await?;
+        let nodes = control_plane_nodes(&workload).await?;
+        let names = nodes.iter().filter_map(|node| node.metadata.name.clone()).collect();
+        let facts = StackedEtcd { workload, tls, nodes: names }.look().await;
+        Ok(Facts { hosts: Some(hosts(machines, &nodes, self.clock.now())), ..facts })
+    }
+
+    /// Its infrastructure is a DevCluster with the in-memory backend.
+    async fn is_simulated(&self, key: &ObjectKey, cluster: &Cluster) -> Result<bool, String> {
+        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|r| r.kind == "DevCluster");
+        let Some(reference) = reference else { return Ok(false) };
+        let dev: Option<DevCluster> = self.get(&ObjectKey::new(&key.namespace, &reference.name)).await?;
+        Ok(dev.is_some_and(|dev| dev.spec.backend.in_memory.is_some()))
+    }
+
+    async fn get<K: Object>(&self, key: &ObjectKey) -> Result<Option<K>, String> {
+        get(&self.connection.client, key).await.map_err(|error| explain(&error, &self.connection.server))
+    }
+
+    /// The objects of a kind that belong to the cluster and to its control plane.
+    async fn list<K: Object>(&self, cluster: &ObjectKey) -> Result<Vec<K>, String> {
+        let selector = format!("{}={},{}", label::CLUSTER_NAME, cluster.name, label::CONTROL_PLANE);
+        let listed =
+            list_values(&self.connection.client, &Gvk::of::<K>(), &cluster.namespace, &selector).await;
+        let listed = listed.map_err(|error| explain(&error, &self.connection.server))?;
+        let typed = listed.into_iter().map(serde_json::from_value::<K>).collect::<Result<_, _>>();
+        typed.map_err(|error| format!("a {} of Cluster {cluster} cannot be read: {error}", K::kind(&())))
+    }
+}
+
+fn endpoints(control_plane: &KubeadmControlPlane) -> Vec<String> {
+    let kubeadm = control_plane.spec.kubeadm_config_spec.as_ref();
+    let configuration = kubeadm.and_then(|kubeadm| kubeadm.cluster_configuration.as_ref());
+    let external = configuration.and_then(|c| c.etcd.as_ref()).and_then(|etcd| etcd.external.as_ref());
+    external.map(|external| external.endpoints.clone()).unwrap_or_default()
+}

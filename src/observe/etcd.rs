@@ -1,0 +1,175 @@
+//! What an etcd is judged by besides the answers of its members: the Machines that should host them, and the members
+//! that a simulated cluster has. Must not judge either.
+
+use chrono::TimeDelta;
+use k8s_openapi::api::core::v1::Node;
+
+use crate::api::dev::DevMachine;
+use crate::api::key::annotation;
+use crate::api::machine::Machine;
+use crate::api::names::annotation::{SIMULATED_LEADER_FROM, SIMULATED_MEMBER_ID, SIMULATED_MEMBER_REMOVED};
+use crate::status::etcd::facts::{Asked, Facts, Host, Listed, MemberStatus};
+use crate::status::machines::is_control_plane;
+use crate::time::{Timestamp, from_k8s};
+
+/// A Node has its object before its member has joined.
+/// Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster_conditions.go`
+/// (`compareMachinesAndMembers`), v1.14.0.
+const JOINING_MINUTES: i64 = 2;
+
+/// The control plane Machines among `machines`. Without the Nodes no member counts as joining.
+#[must_use]
+pub fn hosts(machines: &[Machine], nodes: &[Node], now: Timestamp) -> Vec<Host> {
+    let is_joining = |name: &str| {
+        let node = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
+        let created = node.and_then(|node| node.metadata.creation_timestamp.as_ref());
+        created.is_some_and(|at| now - from_k8s(at) < TimeDelta::minutes(JOINING_MINUTES))
+    };
+    let host = |machine: &Machine| {
+        let node = node_of(machine).map(str::to_owned);
+        Host {
+            machine: machine.metadata.name.clone().unwrap_or_default(),
+            is_deleting: machine.metadata.deletion_timestamp.is_some(),
+            is_joining: node.as_deref().is_some_and(is_joining),
+            node,
+        }
+    };
+    machines.iter().filter(|machine| is_control_plane(machine)).map(host).collect()
+}
+
+fn node_of(machine: &Machine) -> Option<&str> {
+    Some(machine.status.as_ref()?.node_ref.as_ref()?.name.as_str())
+}
+
+/// The members that the simulated infrastructure noted on its DevMachines. It states neither alarms nor sizes, and
+/// its leader is the one that was made leader last.
+#[must_use]
+pub fn simulated_members(dev_machines: &[DevMachine], machines: &[Machine]) -> Facts {
+    let noted: Vec<Noted> = dev_machines.iter().filter_map(|dev| noted(dev, machines)).collect();
+    let newest = noted.iter().filter(|member| member.leader_term > 0).max_by_key(|member| member.leader_term);
+    let leader = newest.filter(|member| !member.is_removed).map(|member| member.listed.id);
+    let there: Vec<Listed> =
+        noted.iter().filter(|member| !member.is_removed).map(|member| member.listed.clone()).collect();
+    let asked = |member: &Listed| Asked {
+        from: member.name.clone(),
+        node: Some(member.name.clone()),
+        outcome: Ok(MemberStatus {
+            cluster_id: 0,
+            member_id: member.id,
+            version: String::new(),
+            leader,
+            is_learner: false,
+            raft: None,
+            database: None,
+            errors: Vec::new(),
+            took_ms: None,
+            list: Ok(there.clone()),
+        }),
+    };
+    Facts { answers: there.iter().map(asked).collect(), alarms: None, hosts: None }
+}
+
+struct Noted {
+    listed: Listed,
+    leader_term: u64,
+    is_removed: bool,
+}
+
+fn noted(dev: &DevMachine, machines: &[Machine]) -> Option<Noted> {
+    let number = |name: &str| annotation(dev, name)?.parse::<u64>().ok();
+    let id = number(SIMULATED_MEMBER_ID)?;
+    let own = dev.metadata.name.as_deref().unwrap_or_default();
+    let is_own = |machine: &&Machine| {
+        let reference = &machine.spec.infrastructure_ref;
+        reference.kind == "DevMachine" && reference.name == own
+    };
+    let node = machines.iter().find(is_own).and_then(node_of).unwrap_or(own);
+    Some(Noted {
+        listed: Listed { id, name: node.to_owned(), ..Listed::default() },
+        leader_term: number(SIMULATED_LEADER_FROM).unwrap_or(0),
+        is_removed: annotation(dev, SIMULATED_MEMBER_REMOVED).is_some(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::status::etcd::report::{EtcdState, Report};
+    use crate::time::parse_rfc3339;
+
+    fn typed<K: serde::de::DeserializeOwned>(value: Value) -> K {
+        serde_json::from_value(value).expect("an object")
+    }
+
+    fn machine(name: &str, node: Option<&str>) -> Machine {
+        let labels = json!({"cluster.x-k8s.io/control-plane": ""});
+        let mut machine = json!({
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"clusterName": "c", "bootstrap": {},
+                     "infrastructureRef": {"apiGroup": "x.io", "kind": "DevMachine", "name": format!("{name}-dev")}},
+        });
+        if let Some(node) = node {
+            machine["status"] = json!({"nodeRef": {"name": node}});
+        }
+        typed(machine)
+    }
+
+    fn dev(name: &str, annotations: &[(&str, &str)]) -> DevMachine {
+        let annotations: std::collections::BTreeMap<_, _> = annotations.iter().copied().collect();
+        typed(json!({"metadata": {"name": name, "annotations": annotations}, "spec": {"backend": {}}}))
+    }
+
+    #[test]
+    fn a_member_may_be_joining_for_two_minutes() {
+        let now = parse_rfc3339("2026-11-23T12:00:00Z").expect("a moment");
+        let node = |name: &str, created: &str| {
+            typed::<Node>(json!({"metadata": {"name": name, "creationTimestamp": created}}))
+        };
+        let nodes = [node("a", "2026-11-23T11:58:01Z"), node("b", "2026-11-23T11:58:00Z")];
+        let machines = [
+            machine("m1", Some("a")),
+            machine("m2", Some("b")),
+            machine("m3", None),
+            machine("m4", Some("x")),
+        ];
+        let found: Vec<_> =
+            hosts(&machines, &nodes, now).into_iter().map(|h| (h.machine, h.node, h.is_joining)).collect();
+        let host = |machine: &str, node: Option<&str>, joining| {
+            (machine.to_owned(), node.map(str::to_owned), joining)
+        };
+        assert_eq!(
+            found,
+            [
+                host("m1", Some("a"), true),
+                host("m2", Some("b"), false),
+                host("m3", None, false),
+                host("m4", Some("x"), false)
+            ]
+        );
+    }
+
+    #[test]
+    fn simulated_members_have_the_leader_that_was_made_last() {
+        let machines = [machine("m1", Some("a")), machine("m2", Some("b"))];
+        let of = |first: &[(&str, &str)], second: &[(&str, &str)]| {
+            let facts = simulated_members(&[dev("m1-dev", first), dev("m2-dev", second)], &machines);
+            let report = Report::of(&facts, None);
+            let names: Vec<String> = report.members.iter().map(|row| row.name.clone()).collect();
+            (names, report.leader, report.state)
+        };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (id, from) = (SIMULATED_MEMBER_ID, SIMULATED_LEADER_FROM);
+        assert_eq!(
+            of(&[(id, "7"), (from, "1")], &[(id, "8"), (from, "2")]),
+            (names(&["b", "a"]), Some("b".to_owned()), EtcdState::Degraded)
+        );
+        // The leader was removed, and there is no election.
+        assert_eq!(
+            of(&[(id, "7"), (from, "1")], &[(id, "8"), (from, "2"), (SIMULATED_MEMBER_REMOVED, "")]),
+            (names(&["a"]), None, EtcdState::Critical)
+        );
+        assert_eq!(of(&[], &[(id, "x")]), (names(&[]), None, EtcdState::Unknown));
+    }
+}
