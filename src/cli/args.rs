@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use regex::Regex;
 
 use super::action_args::ActionArgs;
 use crate::apiserver::serve::Address;
@@ -263,6 +264,12 @@ pub struct EngineArgs {
     /// Without it the engine waits while one of them leads.
     #[arg(long)]
     pub take_over: bool,
+    /// Labels of Machines that their Nodes get too, by regular expression; may be repeated
+    #[arg(long, value_name = "REGEX")]
+    pub additional_sync_machine_labels: Vec<Regex>,
+    /// Annotations of Machines that their Nodes get too
+    #[arg(long, value_name = "REGEX")]
+    pub additional_sync_machine_annotations: Vec<Regex>,
     /// Also play infrastructure provider and workload clusters for DevClusters and DevMachines in memory
     #[arg(long)]
     pub simulate_infrastructure: bool,

@@ -13,7 +13,7 @@ use super::store::StoreLocation;
 use super::{audit, backup, dashboard, descriptors, listen, output, store};
 use crate::api::names::lease;
 use crate::client::{Connection, in_process};
-use crate::controllers;
+use crate::controllers::{self, SyncedKeys};
 use crate::engine::lease::{LeaseOptions, identity_of};
 use crate::engine::upstream::UpstreamLeases;
 use crate::engine::{Engine, EngineOptions};
@@ -202,7 +202,11 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     };
     let mut engine = Engine::new(connection.client, Clock::system(), Rng::from_entropy(), options);
     let workload = workloads(&mut engine, args);
-    controllers::register(&mut engine, workload);
+    let synced_keys = SyncedKeys {
+        labels: args.additional_sync_machine_labels.clone(),
+        annotations: args.additional_sync_machine_annotations.clone(),
+    };
+    controllers::register(&mut engine, workload, synced_keys);
     let stop = CancellationToken::new();
     let running = tokio::spawn(engine.run(stop.clone()));
     let only = if namespace.is_empty() { String::new() } else { format!(", only in namespace {namespace}") };

@@ -20,6 +20,7 @@ use crate::observe::{Objects, Source};
 use crate::plan::Blocker;
 use crate::rng::Rng;
 use crate::status::contract::External;
+pub use crate::status::machine::SyncedKeys;
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
 use crate::time::Clock;
 use crate::workload::Workload;
@@ -46,7 +47,7 @@ pub mod sweep;
 mod workers;
 
 /// Adds every controller to the engine.
-pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
+pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>, synced_keys: SyncedKeys) {
     let context = Context {
         caches: Caches::of(engine),
         writer: engine.writer().clone(),
@@ -56,6 +57,7 @@ pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>) {
         names: Names::new(engine.rng().stream("names")),
         unchanged: apply::Unchanged::default(),
         events: apply::Sent::default(),
+        synced_keys: Arc::new(synced_keys),
     };
     engine.add(Run(cluster::Clusters { context: context.clone() }));
     engine.add(Run(control_plane::ControlPlanes { context: context.clone() }));
@@ -78,6 +80,7 @@ pub struct Context {
     pub names: Names,
     pub unchanged: apply::Unchanged,
     pub events: apply::Sent,
+    pub synced_keys: Arc<SyncedKeys>,
 }
 
 /// The live copies that controllers read. Secrets and ConfigMaps are read past them, by name.

@@ -32,7 +32,7 @@ impl RunningEngine {
         let rng = options.rng.stream("engine");
         let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
         let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });
-        controllers::register(&mut engine, world.clone());
+        controllers::register(&mut engine, world.clone(), controllers::SyncedKeys::default());
         let (handle, stop) = (engine.handle(), CancellationToken::new());
         let task = tokio::spawn(engine.run(stop.clone()));
         Self { handle, world, task, stop: stop.drop_guard() }

@@ -117,6 +117,7 @@ fn blind(sim: &Sim) -> Context {
         names: Names::new(Rng::seeded(1)),
         unchanged: Default::default(),
         events: Default::default(),
+        synced_keys: Default::default(),
     }
 }
 

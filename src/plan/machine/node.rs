@@ -1,9 +1,9 @@
 //! The Machine and its Node: the first meeting, and the labels, annotations and taints that the Node
 //! gets from the Machine.
-//! Source: `machine_controller_noderef.go` (`reconcileNode`, `patchNode`), v1.14.0.
+//! Source: `machine_controller_noderef.go` (`reconcileNode`, `patchNode`, `propagateMachineTaintsToNode`), v1.14.0.
 //!
-//! Intended difference: taints of the alpha gate `MachineTaintPropagation` are not propagated, and no
-//! extra label or annotation patterns can be configured.
+//! Upstream propagates taints behind the gate `MachineTaintPropagation`, without which its webhooks refuse them: a
+//! Machine that has some may have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,14 @@ use serde_json::{Map, Value, json};
 use super::cluster_key;
 use super::why::Why;
 use crate::api::key::{ObjectRef, annotation, controller_of};
+use crate::api::machine::MachineTaint;
 use crate::api::names::annotation as names;
 use crate::plan::{Plan, WorkloadCall, Write, external};
 use crate::status::machine::{NodeReading, Observed, control_plane_initialized_since};
 
 const LABELS_FROM_MACHINE: &str = "cluster.x-k8s.io/labels-from-machine";
 const ANNOTATIONS_FROM_MACHINE: &str = "cluster.x-k8s.io/annotations-from-machine";
+const TAINTS_FROM_MACHINE: &str = "cluster.x-k8s.io/taints-from-machine";
 const INTERRUPTIBLE: &str = "cluster.x-k8s.io/interruptible";
 const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoSchedule");
 const OUTDATED_REVISION: (&str, &str) = ("node.cluster.x-k8s.io/outdated-revision", "PreferNoSchedule");
@@ -57,7 +59,7 @@ fn met(o: &Observed, node: &Node, first: bool, plan: &mut Plan) {
             Why::NodeFound { name: name.clone() },
         );
     }
-    if let Some(body) = metadata_patch(o, node) {
+    if let Some(body) = metadata_patch(o, node, first) {
         let becomes_interruptible =
             body["metadata"]["labels"].get(INTERRUPTIBLE).is_some_and(|v| !v.is_null());
         let call = WorkloadCall::PatchNode { node: name.clone(), body };
@@ -70,7 +72,7 @@ fn met(o: &Observed, node: &Node, first: bool, plan: &mut Plan) {
 }
 
 /// The merge patch that brings the Node's metadata and taints in step; `None` when they are.
-fn metadata_patch(o: &Observed, node: &Node) -> Option<Value> {
+fn metadata_patch(o: &Observed, node: &Node, first: bool) -> Option<Value> {
     let empty = BTreeMap::new();
     let old_labels = node.metadata.labels.as_ref().unwrap_or(&empty);
     let old_annotations = node.metadata.annotations.as_ref().unwrap_or(&empty);
@@ -81,6 +83,11 @@ fn metadata_patch(o: &Observed, node: &Node) -> Option<Value> {
     annotations.insert(LABELS_FROM_MACHINE.to_owned(), keys(&labels));
     annotations.insert(ANNOTATIONS_FROM_MACHINE.to_owned(), keys(&from_machine));
     annotations.extend(identity(o));
+    let old_taints = node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default();
+    let mut taints = taints(o, &old_taints);
+    if let Some(tracking) = machine_taints(o, old_annotations, first, &mut taints) {
+        annotations.insert(TAINTS_FROM_MACHINE.to_owned(), tracking);
+    }
 
     let mut metadata = Map::new();
     let changes = [
@@ -96,8 +103,6 @@ fn metadata_patch(o: &Observed, node: &Node) -> Option<Value> {
         }
     }
     let mut body = Map::new();
-    let old_taints = node.spec.as_ref().and_then(|s| s.taints.clone()).unwrap_or_default();
-    let taints = taints(o, &old_taints);
     if taints != old_taints {
         body.insert("spec".to_owned(), json!({ "taints": taints }));
     }
@@ -139,6 +144,7 @@ fn synced_labels(o: &Observed) -> BTreeMap<String, String> {
             key.starts_with("node-role.kubernetes.io")
                 || in_domain(key, "node-restriction.kubernetes.io")
                 || in_domain(key, "node.cluster.x-k8s.io")
+                || o.synced_keys.labels.iter().any(|pattern| pattern.is_match(key))
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
@@ -150,9 +156,11 @@ fn synced_labels(o: &Observed) -> BTreeMap<String, String> {
 
 fn synced_annotations(o: &Observed) -> BTreeMap<String, String> {
     let all = o.machine.metadata.annotations.iter().flatten();
-    all.filter(|(key, _)| in_domain(key, "node.cluster.x-k8s.io"))
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect()
+    let wanted = |key: &str| {
+        in_domain(key, "node.cluster.x-k8s.io")
+            || o.synced_keys.annotations.iter().any(|pattern| pattern.is_match(key))
+    };
+    all.filter(|(key, _)| wanted(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
 fn in_domain(key: &str, domain: &str) -> bool {
@@ -198,6 +206,44 @@ fn taints(o: &Observed, old: &[Taint]) -> Vec<Taint> {
         _ => taints.retain(|t| !is(t, OUTDATED_REVISION)),
     }
     taints
+}
+
+/// Brings the Machine's taints in: those that are kept in step, and at the first meeting those that are set once.
+/// Returns the note about the former; `None` where a Machine has and had none.
+fn machine_taints(
+    o: &Observed,
+    annotations: &BTreeMap<String, String>,
+    first: bool,
+    taints: &mut Vec<Taint>,
+) -> Option<String> {
+    let before = annotations.get(TAINTS_FROM_MACHINE);
+    if o.machine.spec.taints.is_empty() && before.is_none() {
+        return None;
+    }
+    let name = |key: &str, effect: &str| format!("{key}:{effect}");
+    let (kept, once): (Vec<&MachineTaint>, Vec<&MachineTaint>) =
+        o.machine.spec.taints.iter().partition(|taint| taint.propagation != "OnInitialization");
+    let names: BTreeSet<String> = kept.iter().map(|taint| name(&taint.key, &taint.effect)).collect();
+    let gone = tracked(annotations, TAINTS_FROM_MACHINE);
+    taints.retain(|taint| {
+        let name = name(&taint.key, &taint.effect);
+        !gone.contains(name.as_str()) || names.contains(&name)
+    });
+    let once = once.into_iter().filter(|_| first && before.is_none());
+    for wanted in kept.into_iter().chain(once) {
+        let new = Taint {
+            key: wanted.key.clone(),
+            effect: wanted.effect.clone(),
+            value: wanted.value.clone(),
+            ..Taint::default()
+        };
+        match taints.iter_mut().find(|taint| taint.key == new.key && taint.effect == new.effect) {
+            Some(taint) if taint.value == new.value => {}
+            Some(taint) => *taint = new,
+            None => taints.push(new),
+        }
+    }
+    Some(names.into_iter().collect::<Vec<_>>().join(","))
 }
 
 fn revision(text: Option<&str>) -> Option<i64> {

@@ -1,5 +1,7 @@
 //! Tables for the Machine's plan: which rules speak, in which order.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -7,7 +9,7 @@ use crate::status::contract::{External, Provided};
 use crate::status::drain::Tenants;
 use crate::status::drain::volumes::Storage;
 use crate::status::machine::Failed;
-use crate::status::machine::{NodeReading, Probe, StorageReading, TenantsReading};
+use crate::status::machine::{NodeReading, Probe, StorageReading, SyncedKeys, TenantsReading};
 use crate::time::parse_rfc3339;
 
 fn now() -> Timestamp {
@@ -133,6 +135,64 @@ fn the_node_gets_what_the_machine_says() {
         "node-role.kubernetes.io/worker"
     );
     assert_eq!(body["spec"]["taints"], json!([{"key": "mine", "effect": "NoSchedule"}]));
+}
+
+/// The patch of the Node; `None` when there is none.
+fn node_patch(o: &Observed) -> Option<Value> {
+    let steps = plan(o, now()).steps;
+    steps.into_iter().flat_map(|step| step.writes).find_map(|write| match write {
+        Write::Workload { call: crate::plan::WorkloadCall::PatchNode { body, .. }, .. } => Some(body),
+        _ => None,
+    })
+}
+
+#[test]
+fn the_node_gets_what_the_patterns_match() {
+    let mut o = settled();
+    let patterns = |text: &str| vec![regex::Regex::new(text).expect("a pattern")];
+    o.synced_keys = Arc::new(SyncedKeys { labels: patterns("^team/"), annotations: patterns("note$") });
+    let entries = |keys: [&str; 2]| keys.map(|key| (key.to_owned(), "x".to_owned())).into_iter().collect();
+    o.machine.metadata.labels = Some(entries(["team/a", "a-team/a"]));
+    o.machine.metadata.annotations = Some(entries(["a/note", "a/note-b"]));
+    let body = node_patch(&o).expect("a patch");
+    assert_eq!(body["metadata"]["labels"], json!({"team/a": "x"}));
+    assert_eq!(body["metadata"]["annotations"]["a/note"], "x");
+    assert!(body["metadata"]["annotations"].get("a/note-b").is_none());
+    assert_eq!(body["metadata"]["annotations"]["cluster.x-k8s.io/annotations-from-machine"], "a/note");
+}
+
+#[test]
+fn the_node_gets_the_machines_taints_and_keeps_those_of_others() {
+    const NOTE: &str = "cluster.x-k8s.io/taints-from-machine";
+    let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
+    let node = |note: Option<&str>, taints: Value| {
+        let annotations = note.map_or(json!({}), |note| json!({NOTE: note}));
+        NodeReading::Found(Box::new(object(
+            json!({"metadata": {"name": "m", "annotations": annotations}, "spec": {"taints": taints}}),
+        )))
+    };
+    let mut o = settled();
+    let wanted = |key: &str, propagation: &str| json!({"key": key, "value": "1", "effect": "NoSchedule", "propagation": propagation});
+    o.machine.spec.taints = object(json!([wanted("always", "Always"), wanted("once", "OnInitialization")]));
+    // The first meeting.
+    let met = o.machine.status.clone();
+    o.machine.status.as_mut().expect("a status").node_ref = None;
+    o.node = node(None, json!([taint("mine", "")]));
+    let body = node_patch(&o).expect("a patch");
+    assert_eq!(body["spec"]["taints"], json!([taint("mine", ""), taint("always", "1"), taint("once", "1")]));
+    assert_eq!(body["metadata"]["annotations"][NOTE], "always:NoSchedule");
+    // Later: another value comes back, what was set once may go.
+    o.machine.status = met;
+    o.node = node(Some("always:NoSchedule"), json!([taint("always", "2")]));
+    assert_eq!(node_patch(&o).expect("a patch")["spec"]["taints"], json!([taint("always", "1")]));
+    // The Machine loses its taints.
+    o.machine.spec.taints.clear();
+    o.node = node(Some("always:NoSchedule"), json!([taint("always", "1"), taint("once", "1")]));
+    let body = node_patch(&o).expect("a patch");
+    assert_eq!(
+        (&body["spec"]["taints"], &body["metadata"]["annotations"][NOTE]),
+        (&json!([taint("once", "1")]), &json!(""))
+    );
 }
 
 fn tenants(pods: Value) -> TenantsReading {

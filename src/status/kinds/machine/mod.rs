@@ -14,6 +14,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use regex::Regex;
 use serde_json::Value;
 
 use crate::api::cluster::Cluster;
@@ -81,6 +82,15 @@ pub struct Observed {
     pub told_deletion: Option<Condition>,
     /// The answer of an in-place update in this run; `None` when it was not asked.
     pub update: Option<Update>,
+    pub synced_keys: Arc<SyncedKeys>,
+}
+
+/// Which labels and annotations of a Machine its Node gets, beyond those that every Node gets: what one of the
+/// patterns matches.
+#[derive(Clone, Debug, Default)]
+pub struct SyncedKeys {
+    pub labels: Vec<Regex>,
+    pub annotations: Vec<Regex>,
 }
 
 /// The answer to an in-place update.
