@@ -13,6 +13,7 @@ use serde_json::json;
 use super::cloud_init::{File, KubeadmPhase, render};
 use super::discovery;
 use super::encoding::yaml;
+use super::file_template;
 use super::kubeadm::{Form, cluster_configuration, init_configuration, join_configuration};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::kubeadm::JoinConfiguration;
@@ -110,7 +111,9 @@ fn user_files(o: &Observed) -> Result<Vec<File>, Failure> {
                 (None, content) => content.clone().unwrap_or_default(),
             };
             let content = match file.content_format.as_deref() {
-                Some("Template") => templated(&version, &file.path, &content).map_err(Failure::Files)?,
+                Some("Template") => {
+                    file_template::render(&file.path, &content, &version).map_err(Failure::Files)?
+                }
                 _ => content,
             };
             Ok(File {
@@ -146,19 +149,6 @@ fn control_plane_version(o: &Observed) -> Result<String, String> {
     let version = version::parse(text)
         .ok_or_else(|| format!("failed to parse control plane version {text:?} for template data"))?;
     Ok(format!("v{version}"))
-}
-
-/// The one variable there is; anything else in braces is refused rather than left standing.
-fn templated(version: &str, path: &str, text: &str) -> Result<String, String> {
-    // As Go prints a variable that is not there.
-    let version = if version.is_empty() { "<no value>" } else { version };
-    let filled = ["{{ .controlPlane.version }}", "{{.controlPlane.version}}"]
-        .iter()
-        .fold(text.to_owned(), |text, variable| text.replace(variable, version));
-    if filled.contains("{{") {
-        return Err(format!("the template of {path} uses more than {{{{ .controlPlane.version }}}}"));
-    }
-    Ok(filled)
 }
 
 fn passwords(o: &Observed) -> Result<BTreeMap<String, String>, Failure> {

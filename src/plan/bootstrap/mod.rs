@@ -9,6 +9,7 @@ pub mod cloud_init;
 pub mod data;
 mod discovery;
 mod encoding;
+mod file_template;
 pub mod kubeadm;
 #[cfg(test)]
 mod tests;
