@@ -12,7 +12,8 @@ use super::naming_template::check_machine_naming;
 use super::parts::{check_metadata, check_taints};
 use super::replicas::{ReplicaRefusal, replica_refusals};
 use super::value::{annotation, at, fill, is_defined, set, text};
-use super::{Request, Review, bootstrap, coredns, infrastructure};
+use super::{Request, Review, bootstrap, infrastructure};
+use crate::api::coredns;
 use crate::api::names::annotation as key;
 use crate::api::version;
 

@@ -16,7 +16,6 @@ mod class_patches;
 mod class_use;
 mod cluster;
 mod control_plane;
-mod coredns;
 mod finding;
 mod infrastructure;
 mod naming_template;

@@ -35,6 +35,7 @@ pub mod kubeadm;
 
 pub mod dev;
 
+pub mod coredns;
 pub mod crds;
 
 use kube::CustomResourceExt;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use kube::Resource;
 use serde::Serialize;
@@ -122,6 +123,11 @@ pub enum WorkloadCall {
     SetKubeProxyImage {
         image: String,
     },
+    SetCoreDnsImage {
+        image: String,
+    },
+    /// Creates a ClusterRoleBinding; one that exists already is fine.
+    BindClusterRole(ClusterRoleBinding),
 }
 
 impl fmt::Display for Write {
@@ -169,6 +175,11 @@ impl fmt::Display for WorkloadCall {
             }
             Self::SetClusterConfiguration(_) => f.write_str("update ConfigMap kube-system/kubeadm-config"),
             Self::SetKubeProxyImage { image } => write!(f, "set the image of kube-proxy to {image}"),
+            Self::SetCoreDnsImage { image } => write!(f, "set the image of CoreDNS to {image}"),
+            Self::BindClusterRole(binding) => {
+                let name = binding.metadata.name.as_deref().unwrap_or_default();
+                write!(f, "create ClusterRoleBinding {name}")
+            }
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct SimCluster {
     pub etcd: Etcd,
     pub kubeadm_config: Option<ConfigMap>,
     pub addons: BTreeMap<Addon, String>,
+    /// Names of ClusterRoleBindings beyond those of every API server.
+    pub cluster_role_bindings: BTreeSet<String>,
     /// Ends of join tokens, by their public half.
     pub join_tokens: BTreeMap<String, Timestamp>,
     pub faults: Faults,
@@ -119,6 +121,7 @@ impl SimCluster {
             etcd: Etcd::default(),
             kubeadm_config: None,
             addons: BTreeMap::new(),
+            cluster_role_bindings: BTreeSet::new(),
             join_tokens: BTreeMap::new(),
             faults: Faults::new(),
             next_boot: None,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::Value;
 use tokio::sync::broadcast;
@@ -160,6 +161,21 @@ impl Workload for World {
         self.write(cluster, |sim| {
             let missing = || WorkloadError::NotFound(format!("{addon:?}"));
             image.clone_into(sim.addons.get_mut(&addon).ok_or_else(missing)?);
+            Ok(())
+        })
+    }
+
+    async fn binds_cluster_role(&self, cluster: &ObjectKey, name: &str) -> Result<bool, WorkloadError> {
+        self.ask(cluster, |sim| Ok(sim.cluster_role_bindings.contains(name)))
+    }
+
+    async fn bind_cluster_role(
+        &self,
+        cluster: &ObjectKey,
+        binding: &ClusterRoleBinding,
+    ) -> Result<(), WorkloadError> {
+        self.write(cluster, |sim| {
+            sim.cluster_role_bindings.extend(binding.metadata.name.clone());
             Ok(())
         })
     }

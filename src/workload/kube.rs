@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod, PodSpec, Secret};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::api::{Api, ListParams, PostParams};
 use parking_lot::Mutex;
@@ -437,6 +438,24 @@ impl Workload for KubeWorkloads {
                 let AddonObject::Deployment(after) = after else { return Ok(()) };
                 write(&live.writer, &before, &after).await
             }
+        }
+    }
+
+    async fn binds_cluster_role(&self, cluster: &ObjectKey, name: &str) -> Result<bool, WorkloadError> {
+        let live = self.live(cluster)?;
+        let found = get::<ClusterRoleBinding>(live.writer.client(), &ObjectKey::new("", name)).await;
+        found.map(|binding| binding.is_some()).map_err(of_read)
+    }
+
+    async fn bind_cluster_role(
+        &self,
+        cluster: &ObjectKey,
+        binding: &ClusterRoleBinding,
+    ) -> Result<(), WorkloadError> {
+        let live = self.live(cluster)?;
+        match live.writer.create(binding, Mode::Real).await {
+            Err(error) if !error.already_exists() => Err(of_write(error)),
+            _ => Ok(()),
         }
     }
 }

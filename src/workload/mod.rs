@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::Value;
 use tokio::sync::broadcast;
@@ -114,6 +115,16 @@ pub trait Workload: Send + Sync + 'static {
         cluster: &ObjectKey,
         addon: Addon,
         image: &str,
+    ) -> Result<(), WorkloadError>;
+
+    /// Is there a ClusterRoleBinding of this name?
+    async fn binds_cluster_role(&self, cluster: &ObjectKey, name: &str) -> Result<bool, WorkloadError>;
+
+    /// Creates it; one that exists already is fine.
+    async fn bind_cluster_role(
+        &self,
+        cluster: &ObjectKey,
+        binding: &ClusterRoleBinding,
     ) -> Result<(), WorkloadError>;
 }
 

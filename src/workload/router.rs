@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use serde_json::Value;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -183,5 +184,17 @@ impl Workload for Router {
         image: &str,
     ) -> Result<(), WorkloadError> {
         self.of(cluster).set_addon_image(cluster, addon, image).await
+    }
+
+    async fn binds_cluster_role(&self, cluster: &ObjectKey, name: &str) -> Result<bool, WorkloadError> {
+        self.of(cluster).binds_cluster_role(cluster, name).await
+    }
+
+    async fn bind_cluster_role(
+        &self,
+        cluster: &ObjectKey,
+        binding: &ClusterRoleBinding,
+    ) -> Result<(), WorkloadError> {
+        self.of(cluster).bind_cluster_role(cluster, binding).await
     }
 }

@@ -13,7 +13,7 @@ use capstan::api::machine::Machine;
 use capstan::api::machine_deployment::MachineDeployment;
 use capstan::api::machine_set::MachineSet;
 use capstan::client::Object;
-use capstan::workload::Workload as _;
+use capstan::workload::{Addon, Workload as _};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, WatchEvent, WatchParams};
@@ -182,6 +182,21 @@ async fn a_version_rolls_control_plane_then_workers() {
         kcp.versions.len() == 1 && kcp.versions[0].version == "v1.35.0" && kcp.replicas == Some(3)
     };
     sim.until("the control plane on v1.35.0", 600, rolled).await;
+    let cluster = ObjectKey::new("default", "harbor");
+    for name in ["kubeadm:cluster-admins", "kubeadm:apiserver-kubelet-client"] {
+        assert_eq!(sim.world.binds_cluster_role(&cluster, name).await, Ok(true), "{name}");
+    }
+    let dns = json!({"imageTag": "v1.12.1"});
+    let body = json!({"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {"dns": dns}}}});
+    sim.patch::<KubeadmControlPlane>("harbor-cp", body).await;
+    let dns_is_new = async |s: &Sim| {
+        let image = s.world.addon_image(&cluster, Addon::CoreDns).await;
+        image == Ok(Some("registry.k8s.io/coredns/coredns:v1.12.1".to_owned()))
+    };
+    sim.until("the new CoreDNS", 600, dns_is_new).await;
+    let map = sim.world.kubeadm_config(&cluster).await.expect("an answer").expect("the map");
+    let text = map.data.expect("data")["ClusterConfiguration"].clone();
+    assert!(text.contains("imageTag: v1.12.1"), "{text}");
     let body = json!({"spec": {"template": {"spec": {"version": "v1.35.0"}}}});
     sim.patch::<MachineDeployment>("harbor-md-0", body).await;
     sim.until("everything on v1.35.0", 600, async |s| settled(s, 3, 3, "v1.35.0").await).await;

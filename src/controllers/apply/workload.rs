@@ -57,6 +57,12 @@ pub async fn call(
         WorkloadCall::SetKubeProxyImage { image } => {
             context.workload.set_addon_image(cluster, Addon::KubeProxy, image).await.map_err(failed)?;
         }
+        WorkloadCall::SetCoreDnsImage { image } => {
+            context.workload.set_addon_image(cluster, Addon::CoreDns, image).await.map_err(failed)?;
+        }
+        WorkloadCall::BindClusterRole(binding) => {
+            context.workload.bind_cluster_role(cluster, binding).await.map_err(failed)?;
+        }
     }
     Ok(())
 }

@@ -19,8 +19,9 @@ use crate::controllers::{Context, kubeconfig};
 use crate::engine::ReconcileError;
 use crate::observe;
 use crate::plan::control_plane::{Kubeconfig, Observed, Workload};
+use crate::plan::version;
 use crate::status::control_plane::certificates::{Certificates, Purpose};
-use crate::status::control_plane::{Connection, OwnedMachine, Reached};
+use crate::status::control_plane::{Connection, KUBEADM_BINDINGS, OwnedMachine, Reached};
 use crate::status::etcd::{Member, Members, Membership};
 use crate::status::machines::is_control_plane;
 use crate::workload::{Addon, EtcdView, PodScope, WorkloadError};
@@ -137,16 +138,52 @@ async fn workload(context: &Context, cluster: &ObjectKey, observed: &Observed) -
         Membership::NotAsked
     };
     let configuration = context.workload.kubeadm_config(cluster).await;
+    let configuration =
+        configuration.map(|map| map.map(|m| cluster_configuration(&m))).map_err(|e| e.to_string());
+    let bindings_missing = bindings_missing(context, cluster, observed, &configuration).await;
+    let core_dns = core_dns_image(context, cluster, observed).await;
     let proxy = context.workload.addon_image(cluster, Addon::KubeProxy).await;
     Workload::Reached(Box::new(Reached {
         nodes,
         pods: pods.map_err(|e| e.to_string()),
         etcd,
-        kubeadm_config: configuration
-            .map(|map| map.map(|m| cluster_configuration(&m)))
-            .map_err(|e| e.to_string()),
+        kubeadm_config: configuration,
         kube_proxy_image: proxy.ok().flatten(),
+        core_dns_image: core_dns,
+        bindings_missing,
     }))
+}
+
+/// Read only where the spec may ask for another one.
+async fn core_dns_image(context: &Context, cluster: &ObjectKey, observed: &Observed) -> Option<String> {
+    let spec = observed.control_plane.spec.kubeadm_config_spec.as_ref();
+    let own = spec.and_then(|spec| spec.cluster_configuration.as_ref())?;
+    if own.dns.is_none() && own.image_repository.is_none() {
+        return None;
+    }
+    context.workload.addon_image(cluster, Addon::CoreDns).await.ok().flatten()
+}
+
+/// Read only while kubeadm's configuration is of another version. What cannot be read counts as there: kubeadm
+/// reports what it misses.
+async fn bindings_missing(
+    context: &Context,
+    cluster: &ObjectKey,
+    observed: &Observed,
+    configuration: &Result<Option<Value>, String>,
+) -> Vec<&'static str> {
+    let wanted = &observed.control_plane.spec.version;
+    let Ok(Some(configuration)) = configuration else { return Vec::new() };
+    if configuration["kubernetesVersion"] == **wanted || version::at_least(wanted, 1, 38) {
+        return Vec::new();
+    }
+    let mut missing = Vec::new();
+    for name in KUBEADM_BINDINGS {
+        if matches!(context.workload.binds_cluster_role(cluster, name).await, Ok(false)) {
+            missing.push(name);
+        }
+    }
+    missing
 }
 
 /// Control plane Nodes, and those that Machines refer to although they lost the label.

@@ -67,5 +67,7 @@ fn reached(remote: &Remote, observed: &Observed) -> Reached {
         etcd: assumed_members(observed),
         kubeadm_config: Ok(None),
         kube_proxy_image: None,
+        core_dns_image: None,
+        bindings_missing: Vec::new(),
     }
 }

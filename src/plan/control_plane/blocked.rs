@@ -80,6 +80,8 @@ pub enum Blocked {
     WaitingForDeletion { machines: Vec<String> },
     #[error("{message}")]
     RemediationHeld { message: String },
+    #[error("{detail}")]
+    CoreDnsStays { detail: String },
 }
 
 impl Rule for Blocked {
@@ -118,6 +120,7 @@ impl Rule for Blocked {
             Self::WaitingForWorkers { .. } => "waiting-for-workers",
             Self::WaitingForDeletion { .. } => "waiting-for-deletion",
             Self::RemediationHeld { .. } => "remediation-held",
+            Self::CoreDnsStays { .. } => "core-dns-stays",
         }
     }
 
@@ -186,6 +189,9 @@ impl Rule for Blocked {
             Self::WaitingForWorkers { .. } => Evidence::own("Deleting"),
             Self::WaitingForDeletion { machines } => Evidence::machines(machines, "Deleting"),
             Self::RemediationHeld { .. } => Evidence::own("Remediating"),
+            Self::CoreDnsStays { .. } => {
+                Evidence::own_field("spec.kubeadmConfigSpec.clusterConfiguration.dns")
+            }
         }
     }
 }

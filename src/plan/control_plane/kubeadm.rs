@@ -1,9 +1,11 @@
 //! What kubeadm keeps inside the cluster and the control plane keeps in step: the cluster
 //! configuration that joining Machines read, and kube-proxy. Must not know Machines.
-//! Source: KCP-12 step 2, KCP-18; `controlplane/kubeadm/pkg/workload_cluster.go`, v1.14.0.
+//! Source: KCP-12 steps 1 and 2, KCP-18; `controlplane/kubeadm/pkg/workload_cluster.go`, v1.14.0.
 //!
-//! Not here: RBAC rules for kubeadm versions before 1.38, CoreDNS, and reading certificate expiry.
+//! Not here: CoreDNS, and reading certificate expiry.
 
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
 use super::{Act, Blocked, Flow, Observed, Pending, Why, Workload};
@@ -30,12 +32,39 @@ pub fn cluster_configuration(p: &mut Pending) -> Flow {
         }
     };
     let wanted = updated(current, &p.observed);
-    if wanted != *current {
+    let differs = wanted != *current;
+    for name in facts.bindings_missing.clone() {
+        p.step(Act::Workload(WorkloadCall::BindClusterRole(binding(name))), Why::BindingMissing);
+    }
+    if differs {
         let version = p.observed.control_plane.spec.version.clone();
         let update = WorkloadCall::SetClusterConfiguration(wanted);
         p.step(Act::Workload(update), Why::RolloutPending { version });
     }
     Flow::Continue(())
+}
+
+/// Source: KCP-12 step 1; `workload_cluster_rbac.go`, v1.14.0.
+fn binding(name: &str) -> ClusterRoleBinding {
+    let (kind, subject, role) = match name {
+        "kubeadm:cluster-admins" => ("Group", name, "cluster-admin"),
+        _ => ("User", "kube-apiserver-kubelet-client", "system:kubelet-api-admin"),
+    };
+    let api_group = "rbac.authorization.k8s.io".to_owned();
+    ClusterRoleBinding {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        role_ref: RoleRef {
+            api_group: api_group.clone(),
+            kind: "ClusterRole".to_owned(),
+            name: role.to_owned(),
+        },
+        subjects: Some(vec![Subject {
+            api_group: Some(api_group),
+            kind: kind.to_owned(),
+            name: subject.to_owned(),
+            namespace: None,
+        }]),
+    }
 }
 
 fn no_connection(p: &mut Pending) -> Flow {

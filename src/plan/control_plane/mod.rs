@@ -5,6 +5,7 @@
 //! (`reconcile`), v1.14.0.
 
 pub mod blocked;
+mod core_dns;
 mod delete;
 mod desired;
 mod kubeadm;
@@ -93,7 +94,8 @@ fn rules(p: &mut Pending) -> Flow {
     updating_in_place(p)?;
     rollout::outdated(p)?;
     scale::to_desired(p)?;
-    kubeadm::kube_proxy(p)
+    kubeadm::kube_proxy(p)?;
+    core_dns::follow_spec(p)
 }
 
 /// A pass under way: facts, and the plan as it grows.

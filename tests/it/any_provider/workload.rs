@@ -11,6 +11,7 @@ use capstan::workload::{
 };
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -160,5 +161,13 @@ impl Workload for Yard {
 
     async fn set_addon_image(&self, _: &ObjectKey, _: Addon, _: &str) -> Result<(), WorkloadError> {
         Err(WorkloadError::Unsupported("add-ons"))
+    }
+
+    async fn binds_cluster_role(&self, _: &ObjectKey, _: &str) -> Result<bool, WorkloadError> {
+        Err(WorkloadError::Unsupported("roles"))
+    }
+
+    async fn bind_cluster_role(&self, _: &ObjectKey, _: &ClusterRoleBinding) -> Result<(), WorkloadError> {
+        Err(WorkloadError::Unsupported("roles"))
     }
 }

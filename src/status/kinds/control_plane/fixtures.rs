@@ -197,6 +197,8 @@ pub fn reached(machines: &[OwnedMachine]) -> Reached {
         }),
         kubeadm_config: Ok(Some(json!({ "kubernetesVersion": "v1.34.1" }))),
         kube_proxy_image: None,
+        core_dns_image: None,
+        bindings_missing: Vec::new(),
     }
 }
 

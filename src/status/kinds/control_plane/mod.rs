@@ -159,7 +159,14 @@ pub struct Reached {
     pub kubeadm_config: Result<Option<serde_json::Value>, String>,
     /// Image of the kube-proxy DaemonSet; `None`: there is none, or it could not be read.
     pub kube_proxy_image: Option<String>,
+    /// Image of the CoreDNS Deployment, likewise.
+    pub core_dns_image: Option<String>,
+    /// Those of [`KUBEADM_BINDINGS`] that are missing; looked for when a rollout to another version begins.
+    pub bindings_missing: Vec<&'static str>,
 }
+
+/// ClusterRoleBindings that kubeadm relies on, where it does not make them itself: before 1.38.
+pub const KUBEADM_BINDINGS: [&str; 2] = ["kubeadm:cluster-admins", "kubeadm:apiserver-kubelet-client"];
 
 impl Reached {
     fn hosts_one_of(&self, machines: &[OwnedMachine]) -> bool {

@@ -14,7 +14,7 @@ const VERSIONS: [&str; 54] = [
 
 /// # Errors
 /// Why there is no way up from `from` to `to`, both as `major.minor.patch`.
-pub(super) fn check_migration(from: &str, to: &str) -> Result<(), String> {
+pub fn check_migration(from: &str, to: &str) -> Result<(), String> {
     let place = |version: &str| VERSIONS.iter().position(|known| *known == version);
     let Some(start) = place(from) else {
         return Err(format!("start version '{from}' not supported"));
