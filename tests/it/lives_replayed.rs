@@ -60,7 +60,7 @@ impl Fault {
             Self::Stuck => machines.retain(|row| comes_up(row)),
             Self::NodeDown | Self::HostGone => machines.retain(|row| is_up(row)),
             Self::PoolDown => {
-                machines.retain(|row| is_up(row) && !row.machine().is_some_and(|m| m.control_plane))
+                machines.retain(|row| is_up(row) && !row.machine().is_some_and(|m| m.control_plane));
             }
             Self::NeverGone => machines.retain(|row| row.is_deleting()),
         }

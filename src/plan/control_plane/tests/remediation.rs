@@ -60,7 +60,7 @@ fn outcome(o: &Observed) -> (Vec<String>, String) {
         match write {
             Write::Delete { object } => deleted.push(object.key.name.clone()),
             Write::MachineCondition { condition: Some(new), .. } => {
-                said = format!("{} {}", new.reason, new.message)
+                said = format!("{} {}", new.reason, new.message);
             }
             _ => {}
         }
