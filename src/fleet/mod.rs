@@ -231,7 +231,7 @@ impl Fleet {
 
     fn set_feed(&mut self, key: FeedKey, state: FeedState, at: crate::time::Timestamp) -> bool {
         let Some(feed) = self.feeds.get_mut(&key) else {
-            let listed = state == FeedState::Live;
+            let listed = matches!(state, FeedState::Live | FeedState::Recorded);
             self.feeds.insert(key, Feed { state, since: at, last_good: None, listed });
             return true;
         };
