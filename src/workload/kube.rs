@@ -22,9 +22,7 @@ use super::probe::{Live, Prober, Slot};
 use super::token;
 #[cfg(not(feature = "etcd"))]
 use super::without_etcd::StackedEtcd;
-use super::{
-    Addon, Announcement, Connection, EtcdView, Eviction, NodeIdentity, PodScope, Workload, WorkloadError,
-};
+use super::{Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectKey;
 use crate::client::write::Part;
@@ -93,7 +91,8 @@ impl KubeWorkloads {
     async fn stacked_etcd(&self, cluster: &ObjectKey) -> Result<StackedEtcd, WorkloadError> {
         let workload = self.live(cluster)?.writer.client().clone();
         let nodes = self.nodes(cluster).await?;
-        let nodes = nodes.iter().map(|node| NodeIdentity::of(node)).filter(|node| node.is_control_plane);
+        let nodes =
+            nodes.iter().map(|node| super::NodeIdentity::of(node)).filter(|node| node.is_control_plane);
         let nodes = nodes.map(|node| node.name).collect();
         match access(self.0.management.client(), cluster, self.0.clock.now()).await {
             Ok(Access::Stacked(tls)) => Ok(StackedEtcd { workload, tls, nodes }),

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Api;
 use kube::api::{ListParams, Request, WatchEvent, WatchParams};
@@ -16,6 +16,7 @@ use kube::core::Resource;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch as channel;
 use tokio::time::{Instant, timeout};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Context;
 use super::history::Epoch;
@@ -32,6 +33,8 @@ const CHUNK_MAX: usize = 256;
 /// How long a watch rests after changes that came alone: those that come meanwhile are taken together, and
 /// waking up for each would cost more than reading it. No screen shows news more often.
 const REST: Duration = Duration::from_millis(100);
+/// After so long without another change none has come; the least that a timer measures.
+const PATIENCE: Duration = Duration::from_millis(1);
 /// How long a watch lasts before the server ends it.
 const WATCH_TIMEOUT_S: u32 = 290;
 /// A watch that is silent for longer than its timeout is dead: the server did not end it.
@@ -153,45 +156,43 @@ where
         if listener.step(Step::Listing).await.is_none() {
             return End::Closed;
         }
+        match self.pages(listener).await {
+            Ok(Some(version)) => End::Continue(self.listed(version, began_in)),
+            Ok(None) => End::Closed,
+            Err(trouble) => End::Failed(trouble, None),
+        }
+    }
+
+    /// Hands all pages on. Answers the version of the list; `None`: the listener ends it all.
+    async fn pages<L: Listener<K>>(&mut self, listener: &mut L) -> Result<Option<Option<String>>, Trouble> {
         let mut limit = PAGE_MIN;
-        let mut text = match self.page(limit, None).await {
-            Ok(text) => text,
-            Err(trouble) => return End::Failed(trouble, None),
-        };
+        let mut asked = self.ask(limit, None)?;
         loop {
-            let head = match parse::<Head>(&text) {
-                Ok(head) => head.metadata,
-                Err(trouble) => return End::Failed(trouble, None),
-            };
+            let text = bounded(&mut self.outages, answer(asked)).await?;
+            let head = parse::<Head>(&text)?.metadata;
             let token = head.continue_.filter(|token| !token.is_empty());
             limit = (limit * 2).min(PAGE_MAX);
             // The next page is on its way while this one is decoded.
-            let (next, taken) = tokio::join!(self.next_page(limit, token), take(&text, listener));
-            match (taken, next) {
-                (Err(trouble), _) | (_, Some(Err(trouble))) => return End::Failed(trouble, None),
-                (Ok(None), _) => return End::Closed,
-                (Ok(Some(())), Some(Ok(next))) => text = next,
-                (Ok(Some(())), None) if listener.step(Step::Listed).await.is_none() => return End::Closed,
-                (Ok(Some(())), None) => return End::Continue(self.listed(head.resource_version, began_in)),
+            let next = token.map(|token| self.ask(limit, Some(token))).transpose()?;
+            if take(&text, listener).await?.is_none() {
+                return Ok(None);
+            }
+            match next {
+                Some(next) => asked = next,
+                None => return Ok(listener.step(Step::Listed).await.map(|_| head.resource_version)),
             }
         }
     }
 
-    async fn next_page(&mut self, limit: u32, token: Option<String>) -> Option<Result<String, Trouble>> {
-        match token {
-            Some(token) => Some(self.page(limit, Some(token)).await),
-            None => None,
-        }
-    }
-
-    /// One page of the list as text.
-    async fn page(&mut self, limit: u32, token: Option<String>) -> Result<String, Trouble> {
+    /// Asks for one page of the list, as text.
+    fn ask(&self, limit: u32, token: Option<String>) -> Result<Asked, Trouble> {
         let mut params = ListParams::default().limit(limit);
         params.field_selector.clone_from(&self.selector);
         params.continue_token = token;
         let request = Request::new(self.api.resource_url()).list(&params);
         let request = request.map_err(|error| Trouble::Request(kube::Error::BuildRequest(error)))?;
-        bounded(&mut self.outages, self.context.client.request_text(request)).await
+        let client = self.context.client.clone();
+        Ok(AbortOnDropHandle::new(tokio::spawn(async move { client.request_text(request).await })))
     }
 
     /// A list is complete: from which version to watch, or `None` when the history changed meanwhile.
@@ -236,7 +237,7 @@ where
         if listener.step(Step::Live).await.is_none() {
             return End::Closed;
         }
-        let mut chunks = Box::pin(stream.ready_chunks(CHUNK_MAX));
+        let mut chunks = Box::pin(stream.ready_chunks(CHUNK_MAX).fuse());
         let (mut heard, mut silence_max) = (false, SILENCE_MAX);
         loop {
             let chunk = tokio::select! {
@@ -251,10 +252,10 @@ where
                     return End::Failed(Trouble::Closed, Some(version));
                 }
                 Ok(None) => return End::Continue(self.after_end(version, began).await),
-                Ok(Some(chunk)) => chunk,
+                Ok(Some(chunk)) => gathered(chunk, &mut chunks).await,
             };
             heard = true;
-            let is_full = chunk.len() == CHUNK_MAX;
+            let is_full = chunk.len() >= CHUNK_MAX;
             kube::runtime::utils::Backoff::reset(&mut self.backoff);
             if chunk.iter().any(|event| matches!(event, Ok(WatchEvent::Bookmark(_)))) {
                 silence_max = BOOKMARK_MAX;
@@ -317,6 +318,13 @@ where
     }
 }
 
+/// A page that was asked for.
+type Asked = AbortOnDropHandle<Result<String, kube::Error>>;
+
+async fn answer(asked: Asked) -> Result<String, kube::Error> {
+    asked.await.unwrap_or_else(|error| Err(kube::Error::Service(error.into())))
+}
+
 /// What a page says about itself.
 #[derive(serde::Deserialize)]
 struct Head {
@@ -343,6 +351,16 @@ where
 {
     let page = parse::<Items<K>>(text)?;
     Ok(listener.step(Step::Page(page.items.unwrap_or_default())).await.map(|_| ()))
+}
+
+/// A chunk with what stands behind it: a connection hands on one event after the other, however many have come.
+async fn gathered<T>(mut chunk: Vec<T>, chunks: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Vec<T> {
+    while chunk.len() < CHUNK_MAX
+        && let Ok(Some(more)) = timeout(PATIENCE, chunks.next()).await
+    {
+        chunk.extend(more);
+    }
+    chunk
 }
 
 /// Why sifting stopped.

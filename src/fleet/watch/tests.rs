@@ -146,7 +146,12 @@ impl Script {
                     state.compacted = false;
                 }
                 state.watches.push(((*plural).to_owned(), sender));
-                Response::new(StreamBody::new(receiver.boxed()).boxed_unsync())
+                // As a connection does it: one event after the other, however many have come.
+                let frames = receiver.then(|frame| async {
+                    tokio::task::yield_now().await;
+                    frame
+                });
+                Response::new(StreamBody::new(frames.boxed()).boxed_unsync())
             }
             [.., plural] => {
                 let empty = Vec::new();
@@ -289,6 +294,24 @@ async fn changes_that_follow_each_other_are_taken_together() {
     }
     assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 55);
     assert!((5..=7).contains(&taken), "{taken} batches in half a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_changes_at_once_are_not_held_back() {
+    let script = Script::with(&small_cluster("a"));
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    for i in 10..2_010_u64 {
+        let name = format!("a-md-1-{i}");
+        let new = machine("a", ("MachineSet", "a-md-1"), &name);
+        script.tell("ADDED", &new.set("/metadata/resourceVersion", json!(i.to_string())).0);
+    }
+    let until = tokio::time::Instant::now() + Duration::from_millis(500);
+    while let Ok(Some(batch)) = tokio::time::timeout_at(until, batches.recv()).await {
+        fleet.apply(batch);
+    }
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 2_005);
 }
 
 #[tokio::test(start_paused = true)]
