@@ -24,6 +24,8 @@ pub fn trouble(error: &etcd_client::Error, is_by_tls: bool, is_known: bool) -> T
         () if causes.iter().any(|cause| cause.is::<ForwardError>()) => Class::ForwardFailed,
         () if is_refused => Class::Refused,
         () if all.contains("invalid peer certificate") => certificate(&all),
+        // A server that refuses a certificate says so; one that dies ends the handshake without a word.
+        () if all.contains("tls handshake eof") => Class::Lost,
         // With TLS 1.3 the server looks at our certificate when the handshake is over for us.
         () if is_by_tls && !is_known => Class::ClientRejected,
         () => Class::Lost,

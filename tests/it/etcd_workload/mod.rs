@@ -281,8 +281,8 @@ async fn members_and_machines_of_a_real_cluster_are_shown_together() {
     loop {
         let report = site.report().await.expect("a look");
         let third = report.members.iter().find(|row| row.name == "cp-3").expect("a member");
-        if let Some(failed) = &third.trouble {
-            assert_eq!(failed.class, Class::ForwardFailed, "{failed:?}");
+        // While the member dies its port still takes connections.
+        if third.trouble.as_ref().is_some_and(|failed| failed.class == Class::ForwardFailed) {
             assert_eq!((report.state, report.can_lose), (EtcdState::Degraded, Some(0)), "{report:#?}");
             assert_eq!(report.without("cp-1").map(|left| left.is_safe), Some(false));
             break;
