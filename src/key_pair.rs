@@ -24,7 +24,7 @@ pub enum KeyError {
     #[error("no key could be made: {0}; check the system's source of randomness")]
     Generate(String),
     #[error(
-        "this is no private key (RSA PRIVATE KEY, EC PRIVATE KEY or PRIVATE KEY with RSA, P-256 or P-384): {0}"
+        "this is not a private key (RSA PRIVATE KEY, EC PRIVATE KEY or PRIVATE KEY with RSA, P-256 or P-384): {0}"
     )]
     Read(String),
 }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn what_is_not_a_key_is_refused() {
         for text in ["", "x", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n"] {
             assert!(matches!(read(text), Err(KeyError::Read(_))), "{text}");
         }

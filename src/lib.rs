@@ -14,6 +14,8 @@ pub mod toml_file;
 pub mod api;
 
 pub mod admission;
+pub mod change;
+pub mod leader_migration;
 pub mod plan;
 pub mod status;
 
@@ -21,15 +23,18 @@ pub mod forecast;
 pub mod observe;
 pub mod recompute;
 pub mod samples;
+pub mod simulate;
 
 pub mod client;
 pub mod store;
 
 pub mod apiserver;
 pub mod engine;
+pub mod runtime_sdk;
 pub mod workload;
 
 pub mod controllers;
+pub mod extension;
 pub mod fleet;
 pub mod provider;
 

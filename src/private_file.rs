@@ -2,9 +2,11 @@
 //! of something that is not a regular file of ours: no device, pipe, link or folder, and nobody else's
 //! file. Owns these checks and the words for them; must not know what is in a file.
 
-use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, FileType, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 /// Permission bits of everybody but the owner.
@@ -49,6 +51,15 @@ pub fn kind(found: FileType) -> &'static str {
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     move |source| FileError::Io { what, path: path.display().to_string(), source }
+}
+
+/// Makes the folder of a file, for its owner alone, where there is none.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn make_folder_of(path: &Path) -> Result<(), FileError> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io_error("make", folder))
 }
 
 /// Refuses to write where something stands that is not a regular file of ours. Nothing is fine.

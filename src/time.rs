@@ -4,6 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeZone, Utc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
@@ -14,6 +15,11 @@ pub type Timestamp = DateTime<Utc>;
 /// Where `now` comes from. The system's clock in production; paused time in tests.
 pub trait TimeSource: Send + Sync {
     fn now(&self) -> Timestamp;
+
+    /// How long the machine slept so far: what a monotonic clock leaves out. It only grows.
+    fn suspended(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// A shared handle to one time source, made once in `cli` and passed down.
@@ -42,6 +48,12 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         self.0.now()
     }
+
+    /// How long the machine slept so far. A monotonic clock and this together count suspension.
+    #[must_use]
+    pub fn suspended(&self) -> Duration {
+        self.0.suspended()
+    }
 }
 
 impl fmt::Debug for Clock {
@@ -56,6 +68,16 @@ impl TimeSource for SystemTime {
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     fn now(&self) -> Timestamp {
         Utc::now()
+    }
+
+    /// Linux's `CLOCK_BOOTTIME` without its `CLOCK_MONOTONIC`. Read one after the other: the difference is
+    /// too large by the moment in between, never too small.
+    #[cfg(target_os = "linux")]
+    fn suspended(&self) -> Duration {
+        use rustix::time::{ClockId, clock_gettime};
+        let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+        let awake = read(ClockId::Monotonic);
+        read(ClockId::Boottime).saturating_sub(awake)
     }
 }
 

@@ -4,6 +4,9 @@ use crate::Sizes;
 use crate::process::{Server, Terminal, cpu_ticks, resident_mb};
 use crate::table::{Table, median};
 
+/// What is looked for: letters that many names have, and in the end few.
+const WANTED: &[u8] = b"md0-42";
+
 pub fn measure(machines: usize, sizes: &Sizes, table: &mut Table) {
     let clusters = (machines / 100).max(2);
     let sample = format!("synthetic:clusters={clusters},machines={machines}");
@@ -23,10 +26,21 @@ pub fn measure(machines: usize, sizes: &Sizes, table: &mut Table) {
     let name = format!("{machines} Machines");
     table.add(format!("{name}: first frame"), format!("{:.0} ms", median(first)));
     table.add(format!("{name}: everything listed"), format!("{:.0} ms", median(full)));
+    // So wide a terminal has the pane that follows the cursor.
+    measure_screen(&format!("{name}, fleet and pane"), &mut terminal, b"jk", sizes, table);
+    measure_find(&name, &mut terminal, sizes, table);
+    terminal.key_ms(b"2");
+    measure_screen(&format!("{name}, rollout"), &mut terminal, b"jk", sizes, table);
+    table.add(format!("{name}: server resident"), format!("{} MB", server.resident_mb()));
+}
+
+/// What the open screen costs: when somebody is at the keys, and when nobody is.
+fn measure_screen(name: &str, terminal: &mut Terminal, keys: &[u8; 2], sizes: &Sizes, table: &mut Table) {
     let pid = terminal.child.process_id().expect("a process");
-    table.add(format!("{name}: dashboard resident"), format!("{} MB", resident_mb(pid)));
-    let keys: Vec<f64> = (0..20).map(|i| terminal.key_ms(if i % 2 == 0 { b"j" } else { b"k" })).collect();
-    table.add(format!("{name}: key to bytes"), format!("{:.1} ms", median(keys)));
+    terminal.settled_ms();
+    table.add(format!("{name}: resident"), format!("{} MB", resident_mb(pid)));
+    let times: Vec<f64> = (0..20).map(|i| terminal.key_ms(&keys[i % 2..=i % 2])).collect();
+    table.add(format!("{name}: key to bytes"), format!("{:.1} ms", median(times)));
     terminal.settled_ms();
     let (bytes, ticks) = (terminal.bytes(), cpu_ticks(pid));
     std::thread::sleep(sizes.idle);
@@ -34,7 +48,21 @@ pub fn measure(machines: usize, sizes: &Sizes, table: &mut Table) {
     let used = (cpu_ticks(pid) - ticks) as f64 / seconds;
     table.add(format!("{name}: idle CPU"), format!("{used:.2} % of a core"));
     table.add(format!("{name}: idle bytes in {seconds:.0} s"), (terminal.bytes() - bytes).to_string());
-    table.add(format!("{name}: server resident"), format!("{} MB", server.resident_mb()));
+}
+
+/// Any object by some letters of its name: what each letter costs.
+fn measure_find(name: &str, terminal: &mut Terminal, sizes: &Sizes, table: &mut Table) {
+    let mut letters: Vec<Vec<f64>> = vec![Vec::new(); WANTED.len()];
+    for _ in 0..sizes.repeats {
+        terminal.key_ms(b"\x10");
+        for (times, letter) in letters.iter_mut().zip(WANTED.chunks(1)) {
+            times.push(terminal.key_ms(letter));
+        }
+        terminal.key_ms(b"\x1b");
+        terminal.settled_ms();
+    }
+    let times: Vec<String> = letters.into_iter().map(|times| format!("{:.1}", median(times))).collect();
+    table.add(format!("{name}: find, letter by letter"), format!("{} ms", times.join(", ")));
 }
 
 pub fn measure_demo(sizes: &Sizes, table: &mut Table) {

@@ -6,6 +6,7 @@
 //!   cargo bench --bench load -- events       the dashboard while a fleet changes
 //!   cargo bench --bench load -- link         the dashboard over a slow link
 //!   cargo bench --bench load -- engine       only the engine over simulated machines
+//!   cargo bench --bench load -- growth       the engine as a process: 200 and 1,000 Machines, 200 and 1,000 clusters
 //!   cargo bench --bench load -- plan         only `capstan plan`
 //!
 //! Without `--bench` (as `cargo test` runs it) sizes are tiny: it then proves that the script works and
@@ -22,6 +23,7 @@
 mod dashboard;
 mod engine;
 mod events;
+mod growth;
 mod link;
 mod plan;
 mod process;
@@ -29,6 +31,8 @@ mod server;
 mod table;
 
 use std::time::Duration;
+
+use growth::Fleet;
 
 /// How much of everything.
 struct Sizes {
@@ -46,13 +50,19 @@ struct Sizes {
     fleets: &'static [usize],
     /// Workers that the engine brings up.
     workers: u64,
+    /// Workers of one cluster that an engine process brings up and rolls.
+    pools: &'static [Fleet],
+    /// The same of many clusters.
+    clusters: &'static [Fleet],
+    /// How much faster than real ones that engine's waits are.
+    time_scale: &'static str,
     /// Machines of the fleet that is planned.
     planned: usize,
     idle: Duration,
     repeats: usize,
 }
 
-const PARTS: [&str; 6] = ["server", "dashboard", "events", "link", "engine", "plan"];
+const PARTS: [&str; 7] = ["server", "dashboard", "events", "link", "engine", "growth", "plan"];
 
 const FULL: Sizes = Sizes {
     machines: 10_000,
@@ -66,6 +76,9 @@ const FULL: Sizes = Sizes {
     many: 100_000,
     fleets: &[5_000, 100_000],
     workers: 2_000,
+    pools: &[Fleet { clusters: 1, workers: 200 }, Fleet { clusters: 1, workers: 1_000 }],
+    clusters: &[Fleet { clusters: 200, workers: 9 }, Fleet { clusters: 1_000, workers: 9 }],
+    time_scale: "1",
     planned: 50_000,
     idle: Duration::from_secs(10),
     repeats: 5,
@@ -82,6 +95,9 @@ const TINY: Sizes = Sizes {
     many: 60,
     fleets: &[20],
     workers: 4,
+    pools: &[Fleet { clusters: 1, workers: 2 }, Fleet { clusters: 1, workers: 4 }],
+    clusters: &[Fleet { clusters: 2, workers: 1 }],
+    time_scale: "100",
     planned: 20,
     idle: Duration::from_millis(200),
     repeats: 1,
@@ -99,6 +115,9 @@ fn main() {
     }
     if wanted("engine") {
         runtime.block_on(engine::measure(&sizes, &mut table));
+    }
+    if wanted("growth") {
+        runtime.block_on(growth::measure(&sizes, &mut table));
     }
     if wanted("plan") {
         plan::measure(&sizes, &mut table);

@@ -71,6 +71,37 @@ impl Drop for Server {
     }
 }
 
+/// A `capstan engine` with simulated infrastructure, killed when dropped.
+pub struct Engine(Child);
+
+impl Engine {
+    pub fn start(kubeconfig: &Path, time_scale: &str) -> Self {
+        let child = Command::new(BINARY)
+            .args(["engine", "--simulate-infrastructure", "--time-scale", time_scale, "--kubeconfig"])
+            .arg(kubeconfig)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the engine starts");
+        Self(child)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn resident_mb(&self) -> u64 {
+        resident_mb(self.pid())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a server and returns once it is ready: the kubeconfig is written after the port is open.
 fn serve(folder: &Path, args: &[String]) -> Child {
     let kubeconfig = folder.join("kubeconfig");

@@ -143,7 +143,7 @@ mod tests {
             back: None,
             error: None,
         };
-        assert!(journal.last_done("s", "u").expect("no file is no error").is_none());
+        assert!(journal.last_done("s", "u").expect("a missing file is read as empty").is_none());
         journal.append(&entry).expect("a line");
         journal.append(&entry).expect("another");
         let text = std::fs::read_to_string(journal.path()).expect("the file");

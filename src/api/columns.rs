@@ -189,6 +189,8 @@ const MACHINE_HEALTH_CHECK: &[Column] = &[
 const MACHINE_DRAIN_RULE: &[Column] =
     &[text("Behavior", Json(".spec.drain.behavior")), text("Order", Json(".spec.drain.order")), AGE];
 
+const EXTENSION_CONFIG: &[Column] = &[PAUSED, text("Discovered", Condition("Discovered")), AGE];
+
 const KUBEADM_CONTROL_PLANE: &[Column] = &[
     CLUSTER_LABEL,
     AVAILABLE,
@@ -231,6 +233,7 @@ pub fn of(kind: &str) -> &'static [Column] {
         "MachinePool" => MACHINE_POOL,
         "MachineHealthCheck" => MACHINE_HEALTH_CHECK,
         "MachineDrainRule" => MACHINE_DRAIN_RULE,
+        "ExtensionConfig" => EXTENSION_CONFIG,
         "KubeadmControlPlane" => KUBEADM_CONTROL_PLANE,
         "KubeadmControlPlaneTemplate" => &[CLASS_OWNER, AGE],
         "KubeadmConfig" => KUBEADM_CONFIG,

@@ -5,6 +5,8 @@ use super::cluster::Cluster;
 use super::condition::{Condition, Conditioned};
 use super::control_plane::KubeadmControlPlane;
 use super::dev::{DevCluster, DevMachine};
+use super::dev_pool::DevMachinePool;
+use super::extension_config::ExtensionConfig;
 use super::machine::Machine;
 use super::machine_deployment::MachineDeployment;
 use super::machine_health_check::MachineHealthCheck;
@@ -32,8 +34,10 @@ conditioned!(
     MachineDeployment,
     MachinePool,
     MachineHealthCheck,
+    ExtensionConfig,
     KubeadmControlPlane,
     KubeadmConfig,
     DevCluster,
     DevMachine,
+    DevMachinePool,
 );

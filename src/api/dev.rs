@@ -27,6 +27,24 @@ pub const HOLD_ANNOTATION: &str = "provider.capstan.dev/hold-at";
 /// demonstrations and tests; not upstream.
 pub const PODS_ANNOTATION: &str = "provider.capstan.dev/pods";
 
+/// On a DevMachine, usually from its template: memory of the simulated VM, as a quantity. Upstream's in-memory machines
+/// have no such field; their spec is left as it is.
+pub const MEMORY_ANNOTATION: &str = "provider.capstan.dev/memory";
+
+/// On a DevMachine: what its simulated host is, as JSON of [`Host`]. Noted when an update in place begins, since from then
+/// on the objects say what the host should become; written by whoever updates the host.
+pub const HOST_ANNOTATION: &str = "provider.capstan.dev/host";
+
+/// What can be changed of a simulated host without replacing it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Host {
+    /// What the kubelet reports, and the API server of a control plane.
+    pub kubelet_version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+}
+
 /// What a DevCluster should be.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(

@@ -49,7 +49,8 @@ pub struct Gvk {
 }
 
 impl Gvk {
-    /// Of a typed kind. Every typed kind is namespaced.
+    /// Of a typed kind, taken as namespaced: the type does not say it, and the key of the one kind that is not has an
+    /// empty namespace.
     #[must_use]
     pub fn of<K: Resource<DynamicType = ()>>() -> Self {
         Self {

@@ -30,10 +30,14 @@ pub mod machine_set;
 
 pub mod control_plane;
 
+pub mod extension_config;
+pub mod hook;
+
 pub mod bootstrap;
 pub mod kubeadm;
 
 pub mod dev;
+pub mod dev_pool;
 
 pub mod coredns;
 pub mod crds;
@@ -51,11 +55,12 @@ pub struct Served {
 
 impl Served {
     fn of<K: kube::Resource<DynamicType = ()> + CustomResourceExt>() -> Self {
-        Self { gvk: Gvk::of::<K>(), short_names: K::shortnames() }
+        let namespaced = K::crd().spec.scope == "Namespaced";
+        Self { gvk: Gvk { namespaced, ..Gvk::of::<K>() }, short_names: K::shortnames() }
     }
 }
 
-/// Every typed kind: core first, then control plane, bootstrap, infrastructure. All are namespaced.
+/// Every typed kind: core first, then control plane, bootstrap, infrastructure. All but ExtensionConfigs are namespaced.
 #[must_use]
 pub fn served() -> Vec<Served> {
     vec![
@@ -66,6 +71,7 @@ pub fn served() -> Vec<Served> {
         Served::of::<machine_pool::MachinePool>(),
         Served::of::<machine_health_check::MachineHealthCheck>(),
         Served::of::<machine_drain_rule::MachineDrainRule>(),
+        Served::of::<extension_config::ExtensionConfig>(),
         Served::of::<control_plane::KubeadmControlPlane>(),
         Served::of::<control_plane::KubeadmControlPlaneTemplate>(),
         Served::of::<bootstrap::KubeadmConfig>(),
@@ -74,5 +80,6 @@ pub fn served() -> Vec<Served> {
         Served::of::<dev::DevClusterTemplate>(),
         Served::of::<dev::DevMachine>(),
         Served::of::<dev::DevMachineTemplate>(),
+        Served::of::<dev_pool::DevMachinePool>(),
     ]
 }

@@ -59,10 +59,20 @@ pub mod annotation {
     pub const MAX_REPLICAS: &str = "machinedeployment.clusters.x-k8s.io/max-replicas";
     pub const REMEDIATION_IN_PROGRESS: &str = "controlplane.cluster.x-k8s.io/remediation-in-progress";
     pub const REMEDIATION_FOR: &str = "controlplane.cluster.x-k8s.io/remediation-for";
+    /// On an ExtensionConfig: `<namespace>/<name>` of the Secret whose `ca.crt` becomes its CA bundle.
+    pub const INJECT_CA_FROM_SECRET: &str = "runtime.cluster.x-k8s.io/inject-ca-from-secret";
     pub const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
     pub const UPDATE_IN_PROGRESS: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
     pub const PENDING_ACKNOWLEDGE_MOVE: &str =
         "in-place-updates.internal.cluster.x-k8s.io/pending-acknowledge-move";
+    /// On an old MachineSet: its surplus goes to the MachineSet of this name.
+    pub const MOVE_MACHINES_TO: &str =
+        "in-place-updates.internal.cluster.x-k8s.io/move-machines-to-machineset";
+    /// On the current MachineSet: from these it takes Machines.
+    pub const RECEIVE_MACHINES_FROM: &str =
+        "in-place-updates.internal.cluster.x-k8s.io/receive-machines-from-machinesets";
+    /// On the current MachineSet: these Machines are counted.
+    pub const ACKNOWLEDGED_MOVE: &str = "in-place-updates.internal.cluster.x-k8s.io/acknowledged-move";
     pub const REVISION_HISTORY: &str = "machinedeployment.clusters.x-k8s.io/revision-history";
     pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
     pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
@@ -86,10 +96,12 @@ pub mod finalizer {
     pub const MACHINE: &str = "machine.cluster.x-k8s.io";
     pub const MACHINE_DEPLOYMENT: &str = "cluster.x-k8s.io/machinedeployment";
     pub const MACHINE_SET: &str = "cluster.x-k8s.io/machineset";
+    pub const MACHINE_POOL: &str = "machinepool.cluster.x-k8s.io";
     pub const KUBEADM_CONTROL_PLANE: &str = "kubeadm.controlplane.cluster.x-k8s.io";
     /// Upstream's provider uses the names of its older kinds for the Dev kinds too.
     pub const DEV_CLUSTER: &str = "dockercluster.infrastructure.cluster.x-k8s.io";
     pub const DEV_MACHINE: &str = "dockermachine.infrastructure.cluster.x-k8s.io";
+    pub const DEV_MACHINE_POOL: &str = "dockermachinepool.infrastructure.cluster.x-k8s.io";
     /// What capstan wrote before it used upstream's names: replaced where they are met.
     pub const FORMER_DEV_CLUSTER: &str = "devcluster.infrastructure.cluster.x-k8s.io";
     pub const FORMER_DEV_MACHINE: &str = "devmachine.infrastructure.cluster.x-k8s.io";
@@ -107,6 +119,8 @@ pub mod condition {
     pub const NODE_PROVISIONED: &str = "NodeProvisioned";
     pub const ETCD_PROVISIONED: &str = "EtcdProvisioned";
     pub const API_SERVER_PROVISIONED: &str = "APIServerProvisioned";
+    /// DevMachinePool.
+    pub const REPLICAS_READY: &str = "ReplicasReady";
     /// DevCluster, docker backend.
     pub const LOAD_BALANCER_AVAILABLE: &str = "LoadBalancerAvailable";
 }
@@ -114,6 +128,11 @@ pub mod condition {
 /// Leases of upstream's managers: the namespace that an installation has unless asked otherwise, and the name.
 /// Source: `LeaderElectionID` in `main.go` of each manager, v1.14.0.
 pub mod lease {
+    /// Label of the Leases of capstan's own engines: what the holder is called in the files of a shared server.
+    pub const COMPONENT: &str = "capstan.dev/engine";
+    /// Annotation: the controllers that the holder runs under it, with commas between them.
+    pub const CONTROLLERS: &str = "capstan.dev/controllers";
+
     pub const CORE: (&str, &str) = ("capi-system", "controller-leader-election-capi");
     pub const KUBEADM_BOOTSTRAP: (&str, &str) =
         ("capi-kubeadm-bootstrap-system", "kubeadm-bootstrap-manager-leader-election-capi");
@@ -143,14 +162,18 @@ pub mod manager {
     /// Labels and annotations of infrastructure machines and bootstrap configurations of a MachineSet.
     pub const MACHINE_SET_METADATA: &str = "capi-machineset-metadata";
 
+    /// Machines of a MachinePool.
+    pub const MACHINE_POOL: &str = "machinepool-controller";
+
     /// Those who apply whole objects.
-    pub const OF_SPEC: [&str; 3] = [KUBEADM_CONTROL_PLANE, MACHINE_DEPLOYMENT, MACHINE_SET];
+    pub const OF_SPEC: [&str; 4] = [KUBEADM_CONTROL_PLANE, MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE_POOL];
     /// Those who apply labels and annotations only.
     pub const OF_METADATA: [&str; 2] = [KUBEADM_CONTROL_PLANE_METADATA, MACHINE_SET_METADATA];
-    pub const APPLYING: [&str; 5] = [
+    pub const APPLYING: [&str; 6] = [
         KUBEADM_CONTROL_PLANE,
         MACHINE_DEPLOYMENT,
         MACHINE_SET,
+        MACHINE_POOL,
         KUBEADM_CONTROL_PLANE_METADATA,
         MACHINE_SET_METADATA,
     ];

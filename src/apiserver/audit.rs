@@ -296,13 +296,18 @@ mod tests {
         assert_eq!(disk.events(), [json!({"n": 2, "annotations": {LOST: "2"}}), json!({"n": 3})]);
     }
 
-    /// A disk that takes nothing until the test allows it.
-    struct Stuck(mpsc::Receiver<()>, Disk);
+    /// A disk that takes nothing until the test allows it. It says when the first write waits.
+    struct Stuck {
+        waits: mpsc::Sender<()>,
+        go_on: mpsc::Receiver<()>,
+        disk: Disk,
+    }
 
     impl Write for Stuck {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _ = self.0.recv();
-            self.1.write(bytes)
+            let _ = self.waits.send(());
+            let _ = self.go_on.recv();
+            self.disk.write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -312,22 +317,23 @@ mod tests {
 
     #[test]
     fn a_disk_that_hangs_keeps_nobody_waiting() {
-        let (go_on, stuck) = mpsc::channel();
+        let (waits, waiting) = mpsc::channel();
+        let (allow, go_on) = mpsc::channel();
         let disk = Disk::default();
-        let log = AuditLog::start(Stuck(stuck, disk.clone())).unwrap();
-        let sent = QUEUE_MAX as u64 + 100;
-        (0..sent).for_each(|n| log.send(event(n)));
-        assert!(log.lost.load(Ordering::Relaxed) >= 99, "one may be with the writer");
-        drop(go_on);
-        // The queue was full: `finish` finds a place once it is not.
-        while disk.events().len() < QUEUE_MAX {
-            std::thread::yield_now();
-        }
-        log.send(event(sent));
+        let log = AuditLog::start(Stuck { waits, go_on, disk: disk.clone() }).unwrap();
+        log.send(event(0));
+        waiting.recv().unwrap();
+        let queued = QUEUE_MAX as u64;
+        (1..=queued + 100).for_each(|n| log.send(event(n)));
+        assert_eq!(log.lost.load(Ordering::Relaxed), 100);
+        drop(allow);
+        // `finish` is a message as well: it needs a place in the queue.
+        (0..queued).for_each(|_| waiting.recv().unwrap());
+        log.send(event(queued + 101));
         log.finish();
         let events = disk.events();
         let lost: u64 =
             events.iter().filter_map(|e| e["annotations"][LOST].as_str()?.parse::<u64>().ok()).sum();
-        assert_eq!(events.len() as u64 + lost, sent + 1);
+        assert_eq!((events.len() as u64, lost), (queued + 2, 100));
     }
 }

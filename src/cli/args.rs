@@ -1,6 +1,7 @@
 //! Every command, option and its help. Owns words and defaults, but for the actions, which have a table of their own
 //! (`action_args`); must not know how anything is done.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
@@ -8,7 +9,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 
 use super::action_args::ActionArgs;
+use super::change::args::ChangeCommand;
+pub use super::engine_args::{EngineCommand, EngineStatusArgs};
+use super::gates::GateArgs;
+use super::leader_migration::args::LeaderMigrationCommand;
+pub use super::output_arg::PlanOutputArg;
+use super::simulate::args::SimulateArgs;
 use crate::apiserver::serve::Address;
+use crate::extension::Cover;
 
 /// Dashboard and lifecycle engine for Cluster API.
 ///
@@ -17,7 +25,8 @@ use crate::apiserver::serve::Address;
 #[command(name = "capstan", version, max_term_width = 110, propagate_version = true)]
 #[command(
     after_help = "Exit codes: 0 fine, 1 failed, 2 wrong usage. `describe --exit-status` and `wait --exit-status` add \
-                        10 progressing, 11 degraded, 12 blocked, 13 unknown. `status compute --diff`: 0 the same, 1 differs, 2 failed."
+                        10 progressing, 11 degraded, 12 blocked, 13 unknown. `status compute --diff`: 0 the same, 1 differs, 2 failed. `change`: 0 nothing to do or done, \
+                        2 changes pending, 3 blocked, 4 needs acknowledgement, 5 a check failed."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -113,6 +122,10 @@ pub enum Command {
     ///
     /// Nothing is written. Without TARGET: everything in the namespace, or in the files.
     Plan(PlanArgs),
+    /// Run what is there ahead of time, with changes that are only tried: what happens, how long it takes, how low it goes
+    ///
+    /// Nothing is changed.
+    Simulate(SimulateArgs),
     /// Wait until an object reaches a state
     Wait(WaitArgs),
     #[command(flatten)]
@@ -127,10 +140,23 @@ pub enum Command {
     /// Statuses of objects from files
     #[command(subcommand)]
     Status(StatusCommand),
+    /// Change the kubeadm configuration of a running cluster: see what it means before anything happens
+    #[command(subcommand)]
+    Change(ChangeCommand),
     /// The etcd of a cluster, or any other, member by member
     #[cfg(feature = "etcd")]
     #[command(subcommand)]
     Etcd(EtcdCommand),
+    /// Leases as locks: who holds each, whether the holder lives, and what is odd
+    ///
+    /// Of kube-system, or of --namespace, or of all with -A. It looks for some seconds, since only a change shows that a holder lives.
+    Leases(LeasesArgs),
+    /// Kubernetes' own controller managers: move controllers from one to the other without an overlap
+    #[command(subcommand)]
+    LeaderMigration(LeaderMigrationCommand),
+    /// Extensions that update machines in place
+    #[command(subcommand)]
+    Extension(ExtensionCommand),
     /// Print the CustomResourceDefinitions that capstan serves
     Crds,
     /// Print a completion script
@@ -138,6 +164,44 @@ pub enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExtensionCommand {
+    /// Serve the reference extension, which updates simulated machines, over HTTPS
+    ///
+    /// Prints the ExtensionConfig that registers it, or registers itself. Hosts are changed through the server of the
+    /// kubeconfig. See docs/extensions.md.
+    Serve(ExtensionServeArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ExtensionServeArgs {
+    /// Address of this machine alone; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9443")]
+    pub listen: SocketAddr,
+    /// TOML file that says what it covers, how long updates take, and what goes wrong
+    #[arg(long, value_name = "FILE")]
+    pub options: Option<PathBuf>,
+    /// A field that it updates, such as machine:/spec/version; infrastructure: and bootstrap: likewise. Instead of
+    /// those of the file
+    #[arg(long, value_name = "PATH")]
+    pub covers: Vec<Cover>,
+    /// How long the update of one machine takes
+    #[arg(long, value_name = "SECONDS")]
+    pub update_seconds: Option<u32>,
+    /// When it wants to be asked again meanwhile
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub retry_after_seconds: Option<u32>,
+    /// Divides how long updates take
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive)]
+    pub time_scale: f64,
+    /// Where tls.crt and tls.key are, or are made; without it a folder in the XDG data directory
+    #[arg(long, value_name = "DIR")]
+    pub cert_dir: Option<PathBuf>,
+    /// Create or change the ExtensionConfig of this name on the server
+    #[arg(long, value_name = "NAME")]
+    pub register: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -156,6 +220,8 @@ pub struct DemoArgs {
     /// Seed of names and jitter; the same seed gives the same fleet
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 /// Where objects are kept.
@@ -186,6 +252,8 @@ pub struct StoreArgs {
 pub struct StandaloneArgs {
     #[command(flatten)]
     pub store: StoreArgs,
+    #[command(flatten)]
+    pub sharing: SharingArgs,
     /// Serve the API over TLS on this loopback address (port 0 picks a free one), or on a socket file
     #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
     pub listen: Option<Address>,
@@ -213,6 +281,10 @@ pub struct StandaloneArgs {
     /// Save what can be read of a damaged data file, keep the damaged one beside it, and end
     #[arg(long)]
     pub repair: bool,
+    /// Also serve the reference extension on a free loopback port, and register it; it updates simulated machines in
+    /// place (docs/extensions.md)
+    #[arg(long, conflicts_with = "no_engine")]
+    pub extension: bool,
     /// Start with these objects when the store is empty: a sample's name, or `synthetic:clusters=C,machines=M`
     #[arg(long, value_name = "NAME")]
     pub sample: Option<String>,
@@ -228,6 +300,8 @@ pub struct StandaloneArgs {
     /// Seed of names and jitter
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -254,8 +328,25 @@ pub struct RestoreArgs {
     pub store: StoreArgs,
 }
 
+/// How several engines share one server's work.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Sharing")]
+pub struct SharingArgs {
+    /// Run controllers by these locks, which other engines have too: LeaderMigrationConfigurations, one document each
+    #[arg(long, value_name = "FILE")]
+    pub leader_migration_config: Option<PathBuf>,
+    /// What the file calls this process; without it `engine` or `standalone`
+    #[arg(long, value_name = "NAME", requires = "leader_migration_config", value_parser = component)]
+    pub component: Option<String>,
+}
+
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct EngineArgs {
+    #[command(subcommand)]
+    pub command: Option<EngineCommand>,
+    #[command(flatten)]
+    pub sharing: SharingArgs,
     /// Namespace of the Lease that keeps a second engine waiting; without it that of --namespace, else `default`
     #[arg(long, value_name = "NS")]
     pub lease_namespace: Option<String>,
@@ -276,6 +367,8 @@ pub struct EngineArgs {
     /// How much faster than real time the simulated machines start
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = positive, requires = "simulate_infrastructure")]
     pub time_scale: f64,
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -323,12 +416,6 @@ pub struct DescribeArgs {
     /// Exit 0 ok, 10 progressing, 11 degraded, 12 blocked, 13 unknown
     #[arg(long)]
     pub exit_status: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlanOutputArg {
-    Text,
-    Json,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -407,6 +494,18 @@ pub struct EtcdStatusArgs {
     pub exit_status: bool,
 }
 
+#[derive(Clone, Debug, Args)]
+pub struct LeasesArgs {
+    /// Name of the migration Lease
+    #[arg(long, value_name = "NAME", default_value = crate::leader_migration::configuration::DEFAULT_LEADER_NAME)]
+    pub leader_name: String,
+    /// Look for at most so long; it ends sooner when the state of every Lease is known
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
+    pub look_for: std::time::Duration,
+    #[arg(short, long, default_value = "text")]
+    pub output: PlanOutputArg,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StatusOutputArg {
     Yaml,
@@ -430,6 +529,13 @@ pub struct StatusComputeArgs {
     /// Print what differs from the status that each object came with; exit 1 when something does
     #[arg(long, conflicts_with = "output")]
     pub diff: bool,
+}
+
+fn component(text: &str) -> Result<String, String> {
+    match crate::api::validation::naming::dns_label(text).first() {
+        None => Ok(text.to_owned()),
+        Some(complaint) => Err(complaint.clone()),
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

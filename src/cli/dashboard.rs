@@ -18,7 +18,7 @@ use super::args::{ColorArg, ConnectArgs, ScreenArgs};
 use super::documents::documents;
 use super::{paths, person};
 
-/// Shows `connection` until the user quits.
+/// Shows `connection` until the user quits. What was learnt is kept for the next time, unless there is none: `is_passing`.
 ///
 /// # Errors
 /// No usable terminal, or a theme or keymap that cannot be used.
@@ -28,6 +28,7 @@ pub async fn show(
     screen: &ScreenArgs,
     clock: Clock,
     rng: &Rng,
+    is_passing: bool,
 ) -> anyhow::Result<Exit> {
     let scope = scope(connect);
     let session = Session {
@@ -42,7 +43,8 @@ pub async fn show(
     let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
     let executor = super::executor(connection.clone(), clock.clone())?;
     let handle = SourceHandle { source: Some(source), executor: Some(executor), recording: None };
-    let options = options(session, screen, clock);
+    let mut options = options(session, screen, clock);
+    options.state_dir.take_if(|_| is_passing);
     Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
 }
 
@@ -71,7 +73,7 @@ pub async fn browse(files: &[PathBuf], screen: &ScreenArgs) -> anyhow::Result<Ex
     send.send(batch).await?;
     let session = Session { title, scope: format!("as of {}", rfc3339(at)), read_only: true };
     let handle = SourceHandle { recording: Some(recording), ..SourceHandle::default() };
-    let options = Options { folds: None, ..options(session, screen, Clock::fixed(at)) };
+    let options = options(session, screen, Clock::fixed(at));
     Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
 }
 
@@ -83,7 +85,6 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
         ascii: screen.ascii || person::is_locale_plain(|name| std::env::var(name).ok()),
         tier: tier(screen.color),
         config_dir: paths::config_dir().ok(),
-        folds: paths::folds().ok(),
         state_dir: paths::state_dir().ok(),
         clock,
     }

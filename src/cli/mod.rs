@@ -5,22 +5,32 @@ pub mod action_args;
 pub mod args;
 pub mod audit;
 pub mod backup;
+pub mod change;
 pub mod crds;
 pub mod dashboard;
 pub mod describe;
 pub mod descriptors;
 mod documents;
+pub mod engine_args;
+pub mod engine_status;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+pub mod extension;
+mod gates;
 pub mod get;
+pub mod leader_migration;
+pub mod leases;
 pub mod listen;
 mod log;
 pub mod memory;
 pub mod output;
+pub mod output_arg;
 pub mod paths;
 mod person;
 pub mod plan;
 pub mod server;
+pub mod sharing;
+pub mod simulate;
 pub mod status_compute;
 mod status_report;
 pub mod store;
@@ -43,11 +53,14 @@ use crate::time::{Clock, parse_moment};
 use crate::tui::{Exit, Tier};
 use action_args::ActionArgs;
 use args::{
-    BackupArgs, Cli, Command, ConnectArgs, DescribeArgs, GetArgs, PlanArgs, StandaloneArgs, StatusCommand,
-    StatusComputeArgs, WaitArgs,
+    BackupArgs, Cli, Command, ConnectArgs, DescribeArgs, EngineArgs, EngineCommand, EngineStatusArgs,
+    GetArgs, PlanArgs, StandaloneArgs, StatusCommand, StatusComputeArgs, WaitArgs,
 };
+use leader_migration::args::{LeaderMigrationCommand, WalkthroughArgs};
+use leader_migration::walkthrough::Extent;
 use log::Terminal;
 use output::Style;
+use simulate::args::SimulateArgs;
 use wait::Waited;
 
 /// Parses, runs, prints the error chain once. Exit codes are listed in `--help`.
@@ -79,6 +92,9 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Dashboard(args) => return Ok(after(dashboard::browse(&args.files, &cli.screen).await?)),
         Command::Demo(args) => return Ok(after(server::demo(cli, args).await?)),
         Command::Standalone(args) => return standalone(cli, args).await,
+        Command::Engine(EngineArgs { command: Some(EngineCommand::Status(args)), .. }) => {
+            engine_status(&OneShot::open(cli).await?, cli, args).await?;
+        }
         Command::Engine(args) => {
             let connection = connect(&options(&cli.connect)).await?;
             return Ok(after(server::engine(cli, args, connection).await?));
@@ -86,6 +102,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Get(args) => get(&OneShot::open(cli).await?, args).await?,
         Command::Describe(args) => return describe(&OneShot::open(cli).await?, args).await,
         Command::Plan(args) => plan(cli, args).await?,
+        Command::Simulate(args) => simulate(cli, args).await?,
         Command::Wait(args) => return wait(OneShot::open(cli).await?, args).await,
         Command::Act(args) => return act_on(cli, args).await,
         Command::Backup(args) => backup(cli, args).await?,
@@ -93,6 +110,23 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Status(StatusCommand::Compute(args)) => return Ok(status_compute(cli, args)),
         #[cfg(feature = "etcd")]
         Command::Etcd(args::EtcdCommand::Status(args)) => return etcd_status(cli, args).await,
+        Command::Change(command) => return change_configuration(cli, command),
+        Command::Leases(args) => {
+            let namespace = match (&cli.connect.namespace, cli.connect.all_namespaces) {
+                (Some(namespace), _) => namespace.as_str(),
+                (None, true) => "",
+                (None, false) => "kube-system",
+            };
+            let on = OneShot::open(cli).await?;
+            output::print(
+                &leases::leases(&on.connection.client, args, namespace, &on.clock, on.style).await?,
+            )?;
+        }
+        Command::LeaderMigration(command) => return migrate_leaders(cli, command).await,
+        Command::Extension(args::ExtensionCommand::Serve(args)) => {
+            let connection = connect(&options(&cli.connect)).await?;
+            return Ok(after(extension::serve(&connection, args).await?));
+        }
         Command::Crds => output::print(&crds::render()?)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -108,7 +142,7 @@ async fn show(cli: &Cli) -> anyhow::Result<ExitCode> {
     memory::give_back_at_once();
     let connection = prepare(&options(&cli.connect)).await?;
     let (clock, rng) = (Clock::system(), Rng::from_entropy());
-    Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?))
+    Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, false).await?))
 }
 
 /// Who has the terminal: a dashboard and the output of a one-shot command leave none of it to the log.
@@ -116,16 +150,21 @@ fn terminal(command: Option<&Command>) -> Terminal {
     match command {
         None | Some(Command::Demo(_) | Command::Dashboard(_)) => Terminal::Taken,
         Some(Command::Standalone(args)) if !(args.headless || args.check || args.repair) => Terminal::Taken,
-        Some(Command::Standalone(_) | Command::Engine(_)) => Terminal::Free,
+        Some(Command::Engine(args)) if args.command.is_some() => Terminal::Taken,
+        Some(Command::Standalone(_) | Command::Engine(_) | Command::Extension(_)) => Terminal::Free,
         Some(
             Command::Get(_)
             | Command::Describe(_)
             | Command::Plan(_)
+            | Command::Simulate(_)
             | Command::Wait(_)
             | Command::Act(_)
             | Command::Backup(_)
             | Command::Restore(_)
             | Command::Status(_)
+            | Command::Change(_)
+            | Command::Leases(_)
+            | Command::LeaderMigration(_)
             | Command::Crds
             | Command::Completions { .. },
         ) => Terminal::Taken,
@@ -156,6 +195,14 @@ fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> ExitCode {
         Ok(differs) => ExitCode::from(u8::from(args.diff && differs)),
         Err(error) => output::wrong_usage(&output::sentence(&error)),
     }
+}
+
+/// Exit codes: 0 nothing or success, 2 changes pending, 3 blocked, 4 needs acknowledgement, 5 a failed check; 1 it failed.
+fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) -> anyhow::Result<ExitCode> {
+    let answer = change::run(command, style(cli))?;
+    output::print(&answer.document)?;
+    answer.remarks.iter().for_each(|remark| output::remark(remark));
+    Ok(ExitCode::from(answer.exit_code))
 }
 
 /// Prints the answer; does anything differ?
@@ -223,6 +270,18 @@ async fn plan(cli: &Cli, args: &PlanArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn simulate(cli: &Cli, args: &SimulateArgs) -> anyhow::Result<()> {
+    let answer = if args.files.is_empty() {
+        let on = OneShot::open(cli).await?;
+        simulate::from_server(&on.connection, args, &on.namespace, on.clock.now(), on.style).await?
+    } else {
+        simulate::from_files(args, cli.connect.namespace.as_deref(), Clock::system().now(), style(cli))?
+    };
+    output::print(&answer.document)?;
+    answer.remarks.iter().for_each(|remark| output::remark(remark));
+    Ok(())
+}
+
 #[cfg(feature = "etcd")]
 async fn etcd_status(cli: &Cli, args: &args::EtcdStatusArgs) -> anyhow::Result<ExitCode> {
     let answer = match &args.cluster {
@@ -235,6 +294,44 @@ async fn etcd_status(cli: &Cli, args: &args::EtcdStatusArgs) -> anyhow::Result<E
     };
     output::print(&answer.document)?;
     Ok(ExitCode::from(if args.exit_status { answer.exit_code } else { 0 }))
+}
+
+async fn walkthrough(
+    cli: &Cli,
+    args: &WalkthroughArgs,
+    extent: Extent,
+) -> anyhow::Result<leader_migration::Printed> {
+    let connection = connect(&options(&cli.connect)).await?;
+    leader_migration::walkthrough::walk(&connection.client, args, extent, Clock::system().now()).await
+}
+
+async fn engine_status(on: &OneShot, cli: &Cli, args: &EngineStatusArgs) -> anyhow::Result<()> {
+    let namespace = args.lease_namespace.as_deref().or(cli.connect.namespace.as_deref()).unwrap_or("default");
+    let leases = engine_status::look(&on.connection.client, namespace).await?;
+    output::print(&engine_status::print(&leases, on.clock.now(), args.output, on.style)?)?;
+    if leases.is_empty() {
+        output::remark(&format!("no engine has worked with Leases in {namespace}"));
+    }
+    Ok(())
+}
+
+async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow::Result<ExitCode> {
+    let printed = match command {
+        LeaderMigrationCommand::Validate(args) => leader_migration::validate(args, style(cli))?,
+        LeaderMigrationCommand::Generate(args) => leader_migration::generate(args)?,
+        LeaderMigrationCommand::Defaults { version } => leader_migration::defaults(*version)?,
+        LeaderMigrationCommand::Status(args) => walkthrough(cli, args, Extent::Status).await?,
+        LeaderMigrationCommand::Next(args) => walkthrough(cli, args, Extent::Next).await?,
+        LeaderMigrationCommand::Plan(args) => walkthrough(cli, args, Extent::Plan).await?,
+        LeaderMigrationCommand::Rights(args) if args.check => {
+            let connection = connect(&options(&cli.connect)).await?;
+            leader_migration::check_rights(&connection.client, args).await?
+        }
+        LeaderMigrationCommand::Rights(args) => leader_migration::rights(args)?,
+    };
+    output::print(&printed.document)?;
+    printed.remarks.iter().for_each(|remark| output::remark(remark));
+    Ok(ExitCode::from(u8::from(!printed.is_fine)))
 }
 
 async fn wait(on: OneShot, args: &WaitArgs) -> anyhow::Result<ExitCode> {

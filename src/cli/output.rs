@@ -102,6 +102,25 @@ pub fn exit_code(verdict: Verdict) -> u8 {
     }
 }
 
+/// Rows in columns, two blanks between them, none at the ends of lines. Every row has as many cells as the first.
+#[must_use]
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let cell = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| text::width(cell));
+    let widths: Vec<usize> =
+        (0..columns).map(|column| rows.iter().map(|row| cell(row, column)).max().unwrap_or(0)).collect();
+    let mut out = String::new();
+    for row in rows {
+        let padded = row.iter().zip(&widths).map(|(cell, width)| {
+            let blanks = width.saturating_sub(text::width(cell)) + 2;
+            format!("{cell}{}", " ".repeat(blanks))
+        });
+        out.push_str(padded.collect::<String>().trim_end());
+        out.push('\n');
+    }
+    out
+}
+
 /// JSON with four blanks of indentation, keys in order, as kubectl prints it.
 ///
 /// # Errors

@@ -22,7 +22,7 @@ pub fn data_dir() -> anyhow::Result<PathBuf> {
     Ok(base()?.data_dir().join(NAME))
 }
 
-/// What is kept between two runs: the journal, marks and usual times.
+/// What is kept between two runs: the journal, marks, folds and usual times.
 pub fn state_dir() -> anyhow::Result<PathBuf> {
     let base = base()?;
     Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join(NAME))
@@ -30,14 +30,5 @@ pub fn state_dir() -> anyhow::Result<PathBuf> {
 
 /// The journal of actions.
 pub fn journal() -> anyhow::Result<PathBuf> {
-    state_file("journal.jsonl")
-}
-
-/// What was opened and closed in trees.
-pub fn folds() -> anyhow::Result<PathBuf> {
-    state_file("folds.json")
-}
-
-fn state_file(name: &str) -> anyhow::Result<PathBuf> {
-    Ok(state_dir()?.join(name))
+    Ok(state_dir()?.join("journal.jsonl"))
 }

@@ -8,23 +8,27 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::{Cli, DemoArgs, EngineArgs, StandaloneArgs};
+use super::args::{Cli, DemoArgs, EngineArgs, SharingArgs, StandaloneArgs};
 use super::store::StoreLocation;
-use super::{audit, backup, dashboard, descriptors, listen, output, store};
+use super::{audit, backup, dashboard, descriptors, engine_status, listen, output, sharing, store};
 use crate::api::names::lease;
 use crate::client::{Connection, in_process};
+use crate::controllers::in_place::Settings;
 use crate::controllers::{self, SyncedKeys};
 use crate::engine::lease::{LeaseOptions, identity_of};
+use crate::engine::sharing::Sharing;
 use crate::engine::upstream::UpstreamLeases;
 use crate::engine::{Engine, EngineOptions};
+use crate::extension::{Behaviour, Serving};
 use crate::provider::{self, ProviderOptions};
 use crate::rng::Rng;
-use crate::samples::{Sample, aged};
-use crate::standalone::load;
+use crate::runtime_sdk::{Https, Runtime};
+use crate::samples::{IN_PLACE_CLUSTER, Living, Sample, aged};
 use crate::standalone::past::{self, PastError};
 use crate::standalone::pending::Pending;
 use crate::standalone::stack::{Stack, StackOptions};
-use crate::store::{DiskStore, MemoryStore, Range};
+use crate::standalone::{extension, load};
+use crate::store::{DiskStore, MemoryStore, Range, Store};
 use crate::time::Clock;
 use crate::tui::Exit;
 use crate::workload::Workload;
@@ -47,22 +51,29 @@ fn rng(seed: Option<u64>) -> Rng {
 /// No usable terminal, or a theme or keymap that cannot be used.
 pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
     let (clock, rng) = (Clock::system(), rng(args.seed));
-    let options =
-        StackOptions { time_scale: args.time_scale, ..StackOptions::new(clock.clone(), rng.clone()) };
+    let options = StackOptions {
+        time_scale: args.time_scale,
+        in_place: args.gates.in_place(),
+        ..StackOptions::new(clock.clone(), rng.clone())
+    };
     let (ready, server) = Pending::new();
-    let time_scale = args.time_scale;
+    let (time_scale, clock_of_stack) = (args.time_scale, clock.clone());
     let starting = tokio::spawn(async move {
         let store = Arc::new(MemoryStore::new());
-        past::replay(store.clone(), aged::chapters(), options.clone()).await?;
+        let in_place = options.in_place.on;
+        let before = StackOptions { in_place: Settings::default(), ..options.clone() };
+        past::replay(store.clone(), aged::chapters(), before).await?;
         let stack = Stack::start(store, options).await?;
         let connection = stack.connection("sample", false);
         let later =
             AbortOnDropHandle::new(tokio::spawn(load::edit_later(connection, aged::edits(), time_scale)));
         ready.send_replace(Some(stack.server().clone()));
-        Ok::<_, PastError>((stack, later))
+        let extended =
+            if in_place { updated_in_place(&stack, &clock_of_stack, time_scale).await } else { None };
+        Ok::<_, PastError>((stack, (later, extended)))
     });
     let connection = in_process(server, DEMO, "default", cli.connect.read_only);
-    let exit = dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await;
+    let exit = dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, true).await;
     // The user may quit before the past is over.
     if !starting.is_finished() {
         starting.abort();
@@ -72,6 +83,21 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
     drop(later);
     stack.stop().await;
     exit
+}
+
+/// What the gate for updates in place adds to the demo: an extension, and a cluster that it updates.
+async fn updated_in_place(
+    stack: &Stack,
+    clock: &Clock,
+    time_scale: f64,
+) -> Option<(Serving, AbortOnDropHandle<()>)> {
+    let only_clusters = vec![IN_PLACE_CLUSTER.to_owned()];
+    let behaviour = Behaviour { only_clusters, ..Behaviour::default() };
+    let connection = stack.connection("extension", false);
+    let started = extension::start(&connection, clock.clone(), time_scale, behaviour).await;
+    let serving = started.inspect_err(|error| tracing::error!("{error}")).ok()?;
+    let connection = stack.connection("sample", false);
+    Some((serving, run_sample(Sample::Living(Living::InPlace), connection, clock, time_scale)))
 }
 
 /// Creates a living sample and makes its later edits, beside the dashboard.
@@ -117,12 +143,8 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
             }
         }
     };
+    let (lease, sharing) = among_servers(args, &place)?;
     let identity = listen::ServerIdentity::of(&place, &args.store, &clock)?;
-    let is_new = store
-        .range(Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() })
-        .await?
-        .entries
-        .is_empty();
     let is_static = matches!(sample, Some(Sample::Synthetic(_)));
     let options = StackOptions {
         clock: clock.clone(),
@@ -132,16 +154,17 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         // Its objects have the status they should keep.
         engine: !args.no_engine && !is_static,
         // Others may run an engine on the same objects.
-        lease: place.is_shared().then(|| LeaseOptions::new("default", "capstan-engine", &holder())),
+        lease,
+        sharing,
+        in_place: args.gates.in_place(),
     };
+    let is_new = has_no_clusters(store.as_ref()).await?;
     let stack = Stack::start(store, options).await?;
     let _scrub = match &place {
         StoreLocation::Disk(dir) => Some(AbortOnDropHandle::new(tokio::spawn(DiskStore::scrub(dir.clone())))),
         _ => None,
     };
-    if let Some(log) = &audit {
-        stack.server().audit_to(log.clone());
-    }
+    audit.iter().for_each(|log| stack.server().audit_to(log.clone()));
     let _sample = match sample.filter(|_| is_new) {
         Some(sample) if is_static => {
             let count = load::import(stack.server(), sample, clock.now()).await?;
@@ -151,12 +174,13 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         Some(sample) => Some(run_sample(sample, stack.connection("sample", false), &clock, args.time_scale)),
         None => None,
     };
+    let _extension = served_extension(args, &stack, &clock).await?;
     let _served = listen::listen(args, stack.server(), &identity).await?;
     let exit = if args.headless {
         stopped().await?
     } else {
         let connection = stack.connection("standalone", cli.connect.read_only);
-        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng).await?
+        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, false).await?
     };
     stack.stop().await;
     if let Some(log) = audit {
@@ -165,8 +189,43 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     Ok(exit)
 }
 
+async fn has_no_clusters(store: &dyn Store) -> anyhow::Result<bool> {
+    let range = Range { prefix: CLUSTERS_PREFIX, limit: 1, ..Range::default() };
+    Ok(store.range(range).await?.entries.is_empty())
+}
+
+/// The lock and the share of an engine whose store other servers may have open, too.
+fn among_servers(
+    args: &StandaloneArgs,
+    place: &StoreLocation,
+) -> anyhow::Result<(Option<LeaseOptions>, Option<Sharing>)> {
+    let component = args.sharing.component.as_deref().unwrap_or("standalone");
+    let shared = shared(&args.sharing, component, true)?;
+    if !place.is_shared() {
+        if shared.is_some() {
+            bail!("--leader-migration-config: only servers on one etcd share work: --store etcd://HOST:PORT");
+        }
+        return Ok((None, None));
+    }
+    Ok((Some(sharing::primary("default", component, shared.is_some(), &holder())), shared))
+}
+
+/// The reference extension, when it is asked for.
+async fn served_extension(
+    args: &StandaloneArgs,
+    stack: &Stack,
+    clock: &Clock,
+) -> anyhow::Result<Option<Serving>> {
+    if !args.extension {
+        return Ok(None);
+    }
+    let connection = stack.connection("extension", false);
+    let serving = extension::start(&connection, clock.clone(), args.time_scale, Behaviour::default()).await?;
+    Ok(Some(serving))
+}
+
 /// Waits for SIGINT, SIGTERM or SIGHUP.
-async fn stopped() -> anyhow::Result<Exit> {
+pub(super) async fn stopped() -> anyhow::Result<Exit> {
     let mut signals = [
         (2, signal(SignalKind::interrupt())?),
         (15, signal(SignalKind::terminate())?),
@@ -193,8 +252,12 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     }
     let namespace = cli.connect.namespace.clone().unwrap_or_default();
     let of_lease = args.lease_namespace.as_deref().or(cli.connect.namespace.as_deref()).unwrap_or("default");
+    let component = args.sharing.component.as_deref().unwrap_or("engine");
+    let shared = shared(&args.sharing, component, args.simulate_infrastructure)?;
+    engine_status::refuse_other_kind(&connection.client, of_lease, shared.is_some()).await?;
     let options = EngineOptions {
-        lease: Some(LeaseOptions::new(of_lease, "capstan-engine", &holder())),
+        lease: Some(sharing::primary(of_lease, component, shared.is_some(), &holder())),
+        sharing: shared,
         upstream: Some(upstream_leases(args)),
         namespace: namespace.clone(),
         time_scale: args.time_scale,
@@ -206,7 +269,16 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
         labels: args.additional_sync_machine_labels.clone(),
         annotations: args.additional_sync_machine_annotations.clone(),
     };
-    controllers::register(&mut engine, workload, synced_keys);
+    let mut in_place = args.gates.in_place();
+    if args.gates.runtime_sdk() {
+        let (client, clock) = (engine.client().clone(), engine.clock().clone());
+        let runtime = Arc::new(Runtime::new(client, clock, Arc::new(Https::default())));
+        in_place.extensions = Some(runtime.clone());
+        controllers::extension_config::register(&mut engine, runtime);
+    } else if in_place.on {
+        bail!("--feature-gates: InPlaceUpdates asks extensions, which needs RuntimeSDK=true as well");
+    }
+    controllers::register(&mut engine, workload, controllers::Settings { synced_keys, in_place });
     let stop = CancellationToken::new();
     let running = tokio::spawn(engine.run(stop.clone()));
     let only = if namespace.is_empty() { String::new() } else { format!(", only in namespace {namespace}") };
@@ -215,6 +287,19 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
     stop.cancel();
     running.await.context("the engine ended with a panic")?;
     Ok(exit)
+}
+
+/// The share that a file gives this process, checked. `None` without a file.
+fn shared(args: &SharingArgs, component: &str, is_simulated: bool) -> anyhow::Result<Option<Sharing>> {
+    let Some(file) = &args.leader_migration_config else { return Ok(None) };
+    let shared = sharing::from_file(file, component)?;
+    let mut known = controllers::NAMES.to_vec();
+    known.extend(is_simulated.then_some(provider::NAMES).into_iter().flatten());
+    let together = [controllers::REACH_WORKLOADS.as_slice(), provider::NAMES.as_slice()].concat();
+    let together = if is_simulated { together.as_slice() } else { &[] };
+    let primary = sharing::primary("default", component, true, "");
+    shared.check(&primary, &known, together).map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
+    Ok(Some(shared))
 }
 
 /// Whose work this engine does.

@@ -28,6 +28,7 @@ pub fn parse(words: &[String], namespace: &str) -> Result<ObjectRef, TargetError
         return Err(shape());
     }
     let served = kind_named(kind)?;
+    let namespace = if served.gvk.namespaced { namespace } else { "" };
     Ok(ObjectRef { gvk: served.gvk, key: ObjectKey::new(namespace, name), uid: String::new() })
 }
 
@@ -71,6 +72,7 @@ mod tests {
         ] {
             assert_eq!(parsed(words).as_deref(), Ok("MachineDeployment ns/a"), "{words:?}");
         }
+        assert_eq!(parsed(&["ext/e"]).as_deref(), Ok("ExtensionConfig e"));
         assert_eq!(parsed(&["kcp/cp"]).as_deref(), Ok("KubeadmControlPlane ns/cp"));
     }
 

@@ -2,7 +2,8 @@
 //! what depends on its answer.
 
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
 use kube::api::{Api, PostParams};
 
@@ -33,24 +34,55 @@ pub struct Access {
 /// # Errors
 /// The request itself failed; nothing is known then.
 pub async fn may(client: &kube::Client, attempt: &Attempt) -> Result<Access, kube::Error> {
-    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
-            resource_attributes: Some(ResourceAttributes {
-                verb: some(&attempt.verb),
-                group: some(&attempt.group),
-                resource: some(&attempt.resource),
-                subresource: some(&attempt.subresource),
-                namespace: some(&attempt.namespace),
-                name: some(&attempt.name),
-                ..ResourceAttributes::default()
-            }),
+            resource_attributes: Some(attributes(attempt)),
             ..SelfSubjectAccessReviewSpec::default()
         },
         ..SelfSubjectAccessReview::default()
     };
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    let status = api.create(&PostParams::default(), &review).await?.status.unwrap_or_default();
+    Ok(answer(api.create(&PostParams::default(), &review).await?.status))
+}
+
+/// Whether somebody else may do it (`SubjectAccessReview`); the client's identity needs the right to ask that.
+///
+/// # Errors
+/// As [`may`].
+pub async fn may_user(
+    client: &kube::Client,
+    user: &str,
+    groups: &[String],
+    attempt: &Attempt,
+) -> Result<Access, kube::Error> {
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(user.to_owned()),
+            groups: Some(groups.to_vec()),
+            resource_attributes: Some(attributes(attempt)),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let api: Api<SubjectAccessReview> = Api::all(client.clone());
+    Ok(answer(api.create(&PostParams::default(), &review).await?.status))
+}
+
+fn attributes(attempt: &Attempt) -> ResourceAttributes {
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    ResourceAttributes {
+        verb: some(&attempt.verb),
+        group: some(&attempt.group),
+        resource: some(&attempt.resource),
+        subresource: some(&attempt.subresource),
+        namespace: some(&attempt.namespace),
+        name: some(&attempt.name),
+        ..ResourceAttributes::default()
+    }
+}
+
+fn answer(status: Option<SubjectAccessReviewStatus>) -> Access {
+    let status = status.unwrap_or_default();
     let mut reason = status.reason.unwrap_or_default();
     if let Some(error) = status.evaluation_error {
         if !reason.is_empty() {
@@ -58,5 +90,5 @@ pub async fn may(client: &kube::Client, attempt: &Attempt) -> Result<Access, kub
         }
         reason.push_str(&error);
     }
-    Ok(Access { allowed: status.allowed, reason })
+    Access { allowed: status.allowed, reason }
 }

@@ -9,7 +9,10 @@ pub mod access;
 pub mod catalog;
 pub mod clusters;
 pub mod connect;
+mod contents;
+pub mod deadline;
 pub mod errors;
+mod index;
 pub mod pulse;
 pub mod read;
 pub mod read_only;
@@ -19,6 +22,7 @@ pub mod write;
 
 pub use connect::{ConnectError, ConnectOptions, Connection, connect, in_process};
 pub use errors::explain;
+pub use index::Index;
 pub use kube::{Client, Error};
 pub use watch::{Cache, Change};
 pub use write::{Mode, Precondition, WriteError, Writer};

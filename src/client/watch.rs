@@ -1,7 +1,6 @@
 //! One live copy of all objects of a kind: listed in pages, kept by watch. Owns the copy and calls listeners
 //! after changes; must not know what the objects mean or who reads them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use kube::runtime::watcher::{self, Event};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
+use super::contents::Contents;
 use super::{Definition, Live};
 use crate::api::key::ObjectKey;
 use crate::api::managed_fields;
@@ -54,12 +54,6 @@ struct Shared<K: Live> {
     progress: watch::Sender<Progress>,
 }
 
-struct Contents<K> {
-    readable: BTreeMap<ObjectKey, Arc<K>>,
-    /// Objects that do not decode as `K`, with the reason.
-    unreadable: BTreeMap<ObjectKey, String>,
-}
-
 impl<K: Live> Clone for Cache<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
@@ -77,7 +71,7 @@ impl<K: Live> Cache<K> {
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Shared {
-            objects: RwLock::new(Contents { readable: BTreeMap::new(), unreadable: BTreeMap::new() }),
+            objects: RwLock::default(),
             listeners: Mutex::new(Vec::new()),
             progress: watch::Sender::new(Progress::default()),
         }))
@@ -96,13 +90,13 @@ impl<K: Live> Cache<K> {
 
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.0.objects.read().readable.get(key).cloned()
+        self.0.objects.read().get(key).cloned()
     }
 
     /// All objects, ordered by namespace and name.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.0.objects.read().readable.values().cloned().collect()
+        self.0.objects.read().all().cloned().collect()
     }
 
     /// The objects of one namespace, ordered by name.
@@ -114,23 +108,19 @@ impl<K: Live> Cache<K> {
     /// The objects of one namespace that `wanted` picks, ordered by name.
     #[must_use]
     pub fn select(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
-        self.0
-            .objects
-            .read()
-            .readable
-            .range(ObjectKey::new(namespace, "")..)
-            .take_while(|(key, _)| key.namespace == namespace)
-            .filter(|(_, object)| wanted(object))
-            .map(|(_, object)| Arc::clone(object))
-            .collect()
+        let contents = self.0.objects.read();
+        contents.in_namespace(namespace).filter(|object| wanted(object)).cloned().collect()
     }
 
-    /// The objects of one namespace that carry label `name` = `value`, ordered by name.
+    /// The objects with the label of a Cluster, ordered by name. The first question makes an index.
     #[must_use]
-    pub fn labelled(&self, namespace: &str, name: &str, value: &str) -> Vec<Arc<K>> {
-        self.select(namespace, |object| {
-            object.meta().labels.as_ref().and_then(|l| l.get(name)).is_some_and(|v| v == value)
-        })
+    pub fn of_cluster(&self, cluster: &ObjectKey) -> Vec<Arc<K>> {
+        if let Some(found) = self.0.objects.read().of_cluster(cluster) {
+            return found;
+        }
+        let mut contents = self.0.objects.write();
+        contents.index_clusters();
+        contents.of_cluster(cluster).unwrap_or_default()
     }
 
     /// Objects that could not be decoded, with the reason.
@@ -181,11 +171,10 @@ impl<K: Live> Cache<K> {
         let old = {
             let mut contents = self.0.objects.write();
             // A writer may have put its answer in before the watch brings what happened earlier.
-            if contents.readable.get(&key).is_some_and(|held| is_older(new.as_ref(), held.as_ref())) {
+            if contents.get(&key).is_some_and(|held| is_older(new.as_ref(), held.as_ref())) {
                 return;
             }
-            contents.unreadable.remove(&key);
-            contents.readable.insert(key, Arc::clone(&new))
+            contents.insert(key, Arc::clone(&new))
         };
         self.report(&listeners, old.as_deref(), Some(&new));
     }
@@ -193,11 +182,7 @@ impl<K: Live> Cache<K> {
     /// Takes one object out, as if the watch had reported its deletion.
     pub fn remove(&self, key: &ObjectKey) {
         let listeners = self.0.listeners.lock();
-        let old = {
-            let mut contents = self.0.objects.write();
-            contents.unreadable.remove(key);
-            contents.readable.remove(key)
-        };
+        let old = self.0.objects.write().remove(key);
         if let Some(old) = old {
             self.report(&listeners, Some(&old), None);
         }
@@ -316,8 +301,7 @@ impl<K: Live> Cache<K> {
         kept.sort_unstable();
         let gone: Vec<ObjectKey> = {
             let contents = self.0.objects.read();
-            let all = contents.readable.keys().chain(contents.unreadable.keys());
-            all.filter(|key| kept.binary_search(key).is_err()).cloned().collect()
+            contents.keys().filter(|key| kept.binary_search(key).is_err()).cloned().collect()
         };
         for key in gone {
             self.remove(&key);

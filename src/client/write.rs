@@ -77,9 +77,21 @@ impl WriteError {
         self.status().is_some_and(Status::is_not_found)
     }
 
+    /// The client's identity may not do it.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.status().is_some_and(|s| s.code == 403)
+    }
+
     #[must_use]
     pub fn already_exists(&self) -> bool {
         self.status().is_some_and(Status::is_already_exists)
+    }
+
+    /// The server does not take the content, whoever sends it and whenever: it is invalid, or forbidden.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.status().is_some_and(|s| s.reason == "Invalid" || s.reason == "Forbidden")
     }
 
     /// The server's own words when it refused, for a condition's or an event's message.

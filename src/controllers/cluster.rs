@@ -5,21 +5,23 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Secret;
 
 use super::apply::{self, Applied};
 use super::external::{Reader, referring};
 use super::machine::probe;
 use super::reconcile::{Ended, Reconcile};
-use super::{Context, cluster_key_of, keys_of, status};
+use super::{Context, cluster_key_of, keys_of, kubeconfig, status};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::finalizer;
 use crate::api::reference::ContractRef;
-use crate::client::{Cache, Object};
+use crate::client::{Cache, Object, get};
 use crate::engine::{Outcome, ReconcileError, Trigger};
 use crate::observe;
 use crate::plan::{Plan, Shown, cluster as planned};
-use crate::status::cluster as judged;
+use crate::status::cluster::{self as judged, Kubeconfig};
+use crate::status::control_plane::certificates::Purpose;
 use crate::time::Timestamp;
 use crate::workload::Announcement;
 
@@ -79,7 +81,11 @@ impl Reconcile for Clusters {
         let context = &self.context;
         context.caches.externals.prepare(Reader::Cluster, references(object)).await;
         let probe = probe(&context.workload.connection(&ObjectKey::of(object.as_ref())));
-        Ok(Some(observe::cluster(&context.caches, object, probe)))
+        let mut observed = observe::cluster(&context.caches, object, probe);
+        if observed.makes_kubeconfig() {
+            observed.kubeconfig = self.kubeconfig(&ObjectKey::of(object.as_ref())).await;
+        }
+        Ok(Some(observed))
     }
 
     fn plan(&self, observed: Self::Observed, _: Timestamp) -> (Self::Judged, Plan) {
@@ -106,6 +112,24 @@ impl Reconcile for Clusters {
             apply::apply(context, &about, &planned::milestones(&before, &after)).await.into_result()?;
         }
         Ok(Ended::of(applied))
+    }
+}
+
+impl Clusters {
+    async fn kubeconfig(&self, cluster: &ObjectKey) -> Kubeconfig {
+        let client = self.context.writer.client();
+        let exists = async |name: String| {
+            let found = get::<Secret>(client, &ObjectKey::new(&cluster.namespace, name)).await;
+            found.map(|secret| secret.is_some()).map_err(|error| error.to_string())
+        };
+        match exists(kubeconfig::secret_name(&cluster.name)).await {
+            Ok(true) => Kubeconfig::Found,
+            Ok(false) => match exists(Purpose::Ca.secret_name(&cluster.name)).await {
+                Ok(has_authority) => Kubeconfig::Missing { has_authority },
+                Err(error) => Kubeconfig::Unreadable(error),
+            },
+            Err(error) => Kubeconfig::Unreadable(error),
+        }
     }
 }
 

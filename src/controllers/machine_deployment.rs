@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::apply::Applied;
 use super::reconcile::{Ended, Reconcile};
-use super::{Context, status, workers};
+use super::{Context, in_place, status, workers};
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine_deployment::MachineDeployment;
@@ -81,7 +81,18 @@ impl Reconcile for MachineDeployments {
         let taken: Vec<&str> = sets.iter().filter_map(|set| set.metadata.name.as_deref()).collect();
         let owner = ("MachineDeployment", &ObjectKey::of(&deployment));
         let suffix = context.names.parts(owner, &taken, (1, RANDOM_BYTES)).concat();
-        let observed = planned::Observed { deployment, sets, missing_templates, suffix };
+        let mut observed = planned::Observed {
+            deployment,
+            sets,
+            missing_templates,
+            suffix,
+            machines: Vec::new(),
+            in_place: context.asking.nothing_asked(),
+        };
+        if context.asking.is_on() {
+            observed.machines = observe::machines_of_deployment(caches, &observed.deployment);
+            observed.in_place = in_place::of_deployment(context, &observed).await;
+        }
         Ok(Some(Facts { observed, templates, is_blocked: false }))
     }
 

@@ -16,7 +16,6 @@ use crate::api::condition::{Conditioned as _, find};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef, cluster_label};
 use crate::api::machine::Machine;
 use crate::api::machine_health_check::MachineHealthCheck;
-use crate::api::names::label;
 use crate::client::{Cache, read};
 use crate::engine::{Outcome, ReconcileError, Trigger};
 use crate::observe;
@@ -154,7 +153,7 @@ impl MachineHealthChecks {
 fn triggers(context: &Context) -> Vec<Trigger> {
     let caches = &context.caches;
     let [on_cluster, on_machine, on_news] = std::array::from_fn(|_| caches.machine_health_checks.clone());
-    let machines = caches.machines.clone();
+    let by_node = caches.machines_by_node.clone();
     vec![
         Trigger::own(&caches.machine_health_checks),
         Trigger::on(&caches.clusters, move |old, new| {
@@ -173,13 +172,8 @@ fn triggers(context: &Context) -> Vec<Trigger> {
             match announcement {
                 Announcement::Cluster(cluster) => of(&on_news, cluster),
                 Announcement::Node { cluster, node } => {
-                    let checks = checks_of(&on_news, cluster);
-                    if checks.is_empty() {
-                        return Vec::new();
-                    }
-                    let mine = machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
-                    let found = mine.iter().filter(|machine| node_of(machine) == Some(node.name.as_str()));
-                    found.flat_map(|machine| selecting(&on_news, None, Some(machine))).collect()
+                    let found = by_node.recorded(cluster, &node.name);
+                    found.iter().flat_map(|machine| selecting(&on_news, None, Some(machine))).collect()
                 }
                 Announcement::Missed => keys_of(&on_news.list()),
             }

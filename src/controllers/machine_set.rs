@@ -2,9 +2,11 @@
 //! draws names. Must not decide anything itself.
 //! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1, MS-9).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use super::apply::Applied;
 use super::external::Reader;
@@ -18,6 +20,7 @@ use crate::api::names::{CORE_GROUP, finalizer};
 use crate::client::Cache;
 use crate::engine::{Outcome, ReconcileError, Trigger};
 use crate::observe::{self, Templates, namespace};
+use crate::plan::machine_set::InStep;
 use crate::plan::opening::followed_set;
 use crate::plan::{Plan, machine_set as planned};
 use crate::status::machine_set as judged;
@@ -25,6 +28,25 @@ use crate::time::Timestamp;
 
 pub(super) struct MachineSets {
     pub context: Context,
+    pub compared: Compared,
+}
+
+/// What of each MachineSet was in step after its last run, by its uid.
+#[derive(Default)]
+pub(super) struct Compared(Mutex<HashMap<String, InStep>>);
+
+impl Compared {
+    fn take(&self, set: &MachineSet) -> InStep {
+        let uid = set.metadata.uid.as_deref().unwrap_or_default();
+        self.0.lock().remove(uid).unwrap_or_default()
+    }
+
+    /// A set without such Machines, such as one that goes, leaves nothing behind.
+    fn keep(&self, set: &MachineSet, known: InStep) {
+        if let Some(uid) = set.metadata.uid.clone().filter(|_| !known.is_empty()) {
+            self.0.lock().insert(uid, known);
+        }
+    }
 }
 
 #[async_trait]
@@ -83,11 +105,13 @@ impl Reconcile for MachineSets {
         let taken: Vec<&str> = machines.iter().filter_map(|m| m.metadata.name.as_deref()).collect();
         let owner = ("MachineSet", &ObjectKey::of(&set));
         let suffixes = context.names.parts(owner, &taken, (count, RANDOM_BYTES));
-        Ok(Some(observe::machine_set(caches, &set, cluster, machines, &templates, suffixes)))
+        let observed = observe::machine_set(caches, &set, cluster, machines, &templates, suffixes);
+        Ok(Some(planned::Observed { updates_in_place: context.asking.is_on(), ..observed }))
     }
 
     fn plan(&self, mut observed: planned::Observed, now: Timestamp) -> (planned::Observed, Plan) {
-        let plan = planned::plan(&observed, now);
+        let plan = planned::plan_sparing(&observed, &self.compared.take(&observed.set), now);
+        self.compared.keep(&observed.set, InStep::after(&observed, &plan));
         observed.machines = planned::remediate::marked(&observed, now);
         (observed, plan)
     }

@@ -25,20 +25,24 @@ use crate::status::machine::{cluster_provisioned, control_plane_initialized_sinc
 use crate::time::Clock;
 use crate::workload::Workload;
 use external::Externals;
+use machine::MachinesByNode;
 use names::Names;
-use reconcile::Run;
+use reconcile::{Reconcile, Run};
 
 mod apply;
 mod bootstrap;
 pub mod certificates;
 mod cluster;
 mod control_plane;
+pub mod extension_config;
 pub mod external;
+pub mod in_place;
 mod keys;
 pub mod kubeconfig;
 mod machine;
 mod machine_deployment;
 mod machine_health_check;
+mod machine_pool;
 mod machine_set;
 pub mod names;
 mod reconcile;
@@ -46,8 +50,30 @@ pub mod status;
 pub mod sweep;
 mod workers;
 
+/// Every controller that [`register`] adds.
+pub const NAMES: [&str; 8] = [
+    <cluster::Clusters as Reconcile>::NAME,
+    <control_plane::ControlPlanes as Reconcile>::NAME,
+    <machine_deployment::MachineDeployments as Reconcile>::NAME,
+    <machine_set::MachineSets as Reconcile>::NAME,
+    <machine_pool::MachinePools as Reconcile>::NAME,
+    <machine::Machines as Reconcile>::NAME,
+    <machine_health_check::MachineHealthChecks as Reconcile>::NAME,
+    <bootstrap::KubeadmConfigs as Reconcile>::NAME,
+];
+
+/// Those that look into workload clusters.
+pub const REACH_WORKLOADS: [&str; 6] = [NAMES[0], NAMES[1], NAMES[4], NAMES[5], NAMES[6], NAMES[7]];
+
+/// What people may choose about the controllers.
+#[derive(Clone, Default)]
+pub struct Settings {
+    pub synced_keys: SyncedKeys,
+    pub in_place: in_place::Settings,
+}
+
 /// Adds every controller to the engine.
-pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>, synced_keys: SyncedKeys) {
+pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>, settings: Settings) {
     let context = Context {
         caches: Caches::of(engine),
         writer: engine.writer().clone(),
@@ -57,12 +83,14 @@ pub fn register(engine: &mut Engine, workload: Arc<dyn Workload>, synced_keys: S
         names: Names::new(engine.rng().stream("names")),
         unchanged: apply::Unchanged::default(),
         events: apply::Sent::default(),
-        synced_keys: Arc::new(synced_keys),
+        synced_keys: Arc::new(settings.synced_keys),
+        asking: in_place::Asking::new(settings.in_place),
     };
     engine.add(Run(cluster::Clusters { context: context.clone() }));
     engine.add(Run(control_plane::ControlPlanes { context: context.clone() }));
     engine.add(Run(machine_deployment::MachineDeployments { context: context.clone() }));
-    engine.add(Run(machine_set::MachineSets { context: context.clone() }));
+    engine.add(Run(machine_set::MachineSets { context: context.clone(), compared: Default::default() }));
+    engine.add(Run(machine_pool::MachinePools { context: context.clone() }));
     engine.add(Run(machine::Machines { context: context.clone() }));
     engine.add(Run(machine_health_check::MachineHealthChecks { context: context.clone() }));
     engine.add(Run(bootstrap::KubeadmConfigs { context }));
@@ -81,6 +109,7 @@ pub struct Context {
     pub unchanged: apply::Unchanged,
     pub events: apply::Sent,
     pub synced_keys: Arc<SyncedKeys>,
+    pub asking: in_place::Asking,
 }
 
 /// The live copies that controllers read. Secrets and ConfigMaps are read past them, by name.
@@ -92,6 +121,8 @@ pub struct Caches {
     pub machine_sets: Cache<MachineSet>,
     pub machine_pools: Cache<MachinePool>,
     pub machines: Cache<Machine>,
+    /// The Machines by what identifies their Nodes.
+    pub machines_by_node: MachinesByNode,
     pub machine_drain_rules: Cache<MachineDrainRule>,
     pub machine_health_checks: Cache<MachineHealthCheck>,
     pub kubeadm_configs: Cache<KubeadmConfig>,
@@ -103,13 +134,15 @@ impl Caches {
     /// The engine's copies; asking for them starts their watches when it runs.
     #[must_use]
     pub fn of(engine: &mut Engine) -> Self {
+        let machines = engine.cache();
         Self {
+            machines_by_node: MachinesByNode::of(&machines),
             clusters: engine.cache(),
             control_planes: engine.cache(),
             machine_deployments: engine.cache(),
             machine_sets: engine.cache(),
             machine_pools: engine.cache(),
-            machines: engine.cache(),
+            machines,
             machine_drain_rules: engine.cache(),
             machine_health_checks: engine.cache(),
             kubeadm_configs: engine.cache(),
@@ -125,6 +158,10 @@ impl<K: Object> Objects<K> for Cache<K> {
 
     fn select(&self, namespace: &str, wanted: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         Self::select(self, namespace, wanted)
+    }
+
+    fn of_cluster(&self, cluster: &ObjectKey) -> Vec<Arc<K>> {
+        Self::of_cluster(self, cluster)
     }
 }
 

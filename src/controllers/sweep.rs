@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::Context;
-use super::external::{Reader, is_owned};
+use super::external::{Reader, owned};
 use super::status::Outcome;
+use super::{Context, cluster_key_of};
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine::Machine;
@@ -17,7 +17,7 @@ use crate::plan::sweep::{Candidate, Unused, sweep};
 
 /// [`run`], when the status of `creator` did not change and it is not being deleted. A status that was
 /// written brings another run soon, and while much happens, clones can wait: looking for them takes a walk
-/// over all of the namespace.
+/// over all of the Cluster.
 ///
 /// # Errors
 /// Of [`run`].
@@ -44,12 +44,13 @@ pub async fn run<K: Object>(
     templates: [Option<&ContractRef>; 2],
 ) -> Result<Option<Duration>, ReconcileError> {
     let caches = &context.caches;
+    let cluster = cluster_key_of(creator);
     let creator = ObjectRef::of(creator);
     let clones: Vec<ContractRef> = templates.into_iter().flatten().map(clone_kind).collect();
     caches.externals.prepare(Reader::Sweep, clones.iter().map(Some)).await;
-    let mut candidates = caches.externals.owned_by(&creator, &clones);
+    let mut candidates = caches.externals.owned_by(&creator, cluster.as_ref(), &clones);
     if creator.gvk.group == CONTROL_PLANE_GROUP {
-        candidates.extend(configs_of(&caches.kubeadm_configs, &creator));
+        candidates.extend(configs_of(&caches.kubeadm_configs, &creator, cluster.as_ref()));
         candidates.sort_by(|a, b| a.object.cmp(&b.object));
         candidates.dedup_by(|a, b| a.object == b.object);
     }
@@ -83,8 +84,12 @@ fn clone_kind(template: &ContractRef) -> ContractRef {
 }
 
 /// A few at most: a Machine takes over its own within moments.
-fn configs_of(cache: &Cache<KubeadmConfig>, creator: &ObjectRef) -> Vec<Candidate> {
-    let found = cache.select(&creator.key.namespace, |config| is_owned(config, creator));
+fn configs_of(
+    cache: &Cache<KubeadmConfig>,
+    creator: &ObjectRef,
+    cluster: Option<&ObjectKey>,
+) -> Vec<Candidate> {
+    let found = owned(cache, creator, cluster);
     let candidate = |config: &KubeadmConfig| Candidate {
         object: ObjectRef::of(config),
         metadata: config.metadata.clone(),

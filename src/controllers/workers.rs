@@ -4,6 +4,7 @@
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`SetupWithManager`, the
 //! opening of `Reconcile`), v1.14.0.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -21,6 +22,7 @@ use crate::client::{Cache, Object};
 use crate::engine::{ReconcileError, Trigger};
 use crate::observe::{Member, Templates};
 use crate::plan::opening;
+use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
 
 /// A kind whose objects stand for the worker Machines of one Cluster.
 pub trait Workers: Object + Conditioned {
@@ -62,10 +64,35 @@ pub fn triggers<K: Workers>(caches: &Caches, workers: &Cache<K>) -> Vec<Trigger>
     vec![
         Trigger::own(workers),
         Trigger::on(&caches.clusters, move |old, new| {
-            new.or(old).map(|cluster| of(&of_cluster, &ObjectKey::of(cluster))).unwrap_or_default()
+            let turned = worker_facts(old) != worker_facts(new);
+            let cluster = new.or(old).filter(|_| turned);
+            cluster.map(|cluster| of(&of_cluster, &ObjectKey::of(cluster))).unwrap_or_default()
         }),
         caches.externals.trigger(K::READER, move |turned| referring(&users, turned, templates)),
     ]
+}
+
+/// What workers read of their Cluster: its spec and metadata, and its milestones; not the rest of its status, which follows
+/// the workers.
+#[derive(PartialEq)]
+struct WorkerFacts<'a> {
+    uid: Option<&'a String>,
+    generation: Option<i64>,
+    annotations: Option<&'a BTreeMap<String, String>>,
+    is_leaving: bool,
+    is_provisioned: bool,
+    is_initialized: bool,
+}
+
+fn worker_facts(cluster: Option<&Cluster>) -> Option<WorkerFacts<'_>> {
+    cluster.map(|cluster| WorkerFacts {
+        uid: cluster.metadata.uid.as_ref(),
+        generation: cluster.metadata.generation,
+        annotations: cluster.metadata.annotations.as_ref(),
+        is_leaving: cluster.metadata.deletion_timestamp.is_some(),
+        is_provisioned: cluster_provisioned(cluster),
+        is_initialized: control_plane_initialized_since(cluster).is_some(),
+    })
 }
 
 /// Everything of a Cluster.

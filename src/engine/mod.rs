@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kube::core::NamespaceResourceScope;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +15,7 @@ pub mod echo;
 pub mod lease;
 pub mod queue;
 pub mod runner;
+pub mod sharing;
 pub mod trace;
 pub mod upstream;
 pub mod watches;
@@ -35,6 +36,7 @@ use echo::{Echoes, Listening};
 use lease::{Elector, Leadership, LeaseOptions};
 use queue::Pace;
 use runner::{Runner, WorkQueue};
+use sharing::{Locks, Sharing};
 use trace::Trace;
 use upstream::{Upstream, UpstreamLeases};
 use watches::{Awaited, Installed, Watches};
@@ -49,6 +51,8 @@ pub struct EngineOptions {
     pub manager: String,
     /// Compete for this lease and write only while holding it. `None`: alone with its server.
     pub lease: Option<LeaseOptions>,
+    /// With a lease: other processes run some of the controllers.
+    pub sharing: Option<Sharing>,
     /// With a lease: write only while no manager of upstream does.
     pub upstream: Option<UpstreamLeases>,
     /// The only namespace whose objects are read and written; all when it is empty.
@@ -62,6 +66,7 @@ impl Default for EngineOptions {
         Self {
             manager: manager::PATCHES.to_owned(),
             lease: None,
+            sharing: None,
             upstream: None,
             namespace: String::new(),
             time_scale: 1.0,
@@ -79,6 +84,7 @@ pub struct Engine {
     leadership: Leadership,
     elector: Option<Elector>,
     upstream: Option<Upstream>,
+    locks: Option<Locks>,
     caches: BTreeMap<TypeId, Box<dyn Any + Send + Sync>>,
     feeds: Vec<BoxFuture<'static, ()>>,
     awaited: Vec<Awaited>,
@@ -93,7 +99,7 @@ impl Engine {
     #[must_use]
     pub fn new(client: Client, clock: Clock, rng: Rng, options: EngineOptions) -> Self {
         let writer = Writer::new(client.clone(), &options.manager);
-        let (mut elector, mut upstream, mut leadership) = (None, None, Leadership::alone());
+        let (mut elector, mut upstream, mut leadership) = (None, None, Leadership::alone(clock.clone()));
         if let Some(lease) = &options.lease {
             let (own, right) = Elector::new(lease.clone(), writer.clone(), clock.clone());
             (elector, leadership) = (Some(own), right);
@@ -102,6 +108,8 @@ impl Engine {
                 (upstream, leadership) = (Some(beside), both);
             }
         }
+        let sharing = options.lease.as_ref().zip(options.sharing.clone());
+        let locks = sharing.map(|(lease, sharing)| Locks::new(sharing, lease, &writer, &clock, &leadership));
         Self {
             writer: writer.with_permit(leadership.permit()),
             client,
@@ -111,6 +119,7 @@ impl Engine {
             leadership,
             elector,
             upstream,
+            locks,
             caches: BTreeMap::new(),
             feeds: Vec::new(),
             awaited: Vec::new(),
@@ -140,6 +149,21 @@ impl Engine {
             None => Box::pin(async move { feed.follow_in(client, &namespace, rng).await }),
         });
         self.share(&gvk, &cache, installed);
+        cache
+    }
+
+    /// [`Engine::cache`] of a kind without namespaces.
+    pub fn cluster_cache<K>(&mut self) -> Cache<K>
+    where
+        K: Object + kube::Resource<Scope = ClusterResourceScope>,
+    {
+        if let Some(cache) = self.shared() {
+            return cache;
+        }
+        let (cache, gvk) = (Cache::<K>::new(), gvk_of::<K>());
+        let rng = self.rng.stream(&format!("watch/{}", gvk.kind));
+        self.feeds.push(Box::pin(cache.clone().follow(self.client.clone(), rng)));
+        self.share(&gvk, &cache, None);
         cache
     }
 
@@ -229,9 +253,11 @@ impl Engine {
             feeds.spawn(feed);
         }
         let mut workers = JoinSet::new();
-        let elector_stop = CancellationToken::new();
+        let (elector_stop, lock_stop) = (CancellationToken::new(), CancellationToken::new());
         let elector = self.elector.map(|elector| tokio::spawn(elector.run(elector_stop.clone())));
         let upstream = self.upstream.map(|upstream| tokio::spawn(upstream.run(elector_stop.clone())));
+        let mut locks = self.locks;
+        let mut lock_electors = locks.as_mut().map(|locks| locks.run(&lock_stop)).unwrap_or_default();
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -240,6 +266,9 @@ impl Engine {
                     controller.prepare();
                 }
                 for (controller, queue) in self.controllers {
+                    let primary = || Some(self.leadership.clone());
+                    let right = locks.as_ref().map_or_else(primary, |l| l.right_of(controller.name(), &self.leadership));
+                    let Some(leadership) = right else { continue };
                     for trigger in controller.triggers() {
                         (trigger.0)(queue.enqueue());
                     }
@@ -247,7 +276,7 @@ impl Engine {
                         controller,
                         queue,
                         echoes: self.echoes.clone(),
-                        leadership: self.leadership.clone(),
+                        leadership,
                         trace: self.trace.clone(),
                         clock: self.clock.clone(),
                     };
@@ -257,6 +286,8 @@ impl Engine {
             }
         }
         while workers.join_next().await.is_some() {}
+        lock_stop.cancel();
+        while lock_electors.join_next().await.is_some() {}
         elector_stop.cancel();
         for electing in [elector, upstream].into_iter().flatten() {
             // A join error means that it panicked; there is nothing left to give back then.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::controller::{Controller, Enqueue, Outcome, ReconcileError};
 use super::echo::Echoes;
-use super::lease::Leadership;
+use super::lease::{Leadership, Term};
 use super::queue::{Pace, Queue};
 use super::trace::{Ending, Entry, Trace};
 use crate::api::key::ObjectKey;
@@ -119,7 +119,9 @@ impl Runner {
             let now = self.queue.now();
             let Some(key) = self.queue.0.queue.lock().next(now) else { return };
             *active += 1;
-            tasks.spawn(run_once(Arc::clone(&self.controller), key, self.trace.clone(), self.clock.clone()));
+            let (controller, trace, clock) =
+                (Arc::clone(&self.controller), self.trace.clone(), self.clock.clone());
+            tasks.spawn(Term::begin(&self.leadership).scope(run_once(controller, key, trace, clock)));
         }
     }
 

@@ -81,7 +81,7 @@ fn harness(
         controller: Arc::new(scripted.clone()),
         queue: queue.clone(),
         echoes: Echoes::default(),
-        leadership: Leadership::alone(),
+        leadership: Leadership::alone(Clock::fixed(chrono::DateTime::UNIX_EPOCH)),
         trace: trace.clone(),
         clock: Clock::fixed(chrono::DateTime::UNIX_EPOCH),
     };

@@ -10,10 +10,11 @@ use kube::Api;
 use kube::api::ListParams;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::lease::{Elector, LastRecord, Leadership, LeaseOptions, Right};
+use super::lease::record::{LastRecord, Seen};
+use super::lease::right::{Moment, Right};
+use super::lease::{Elector, Leadership, LeaseOptions};
 use crate::api::key::ObjectKey;
 use crate::client::errors::chain;
 use crate::client::{Client, Writer};
@@ -93,7 +94,10 @@ impl Upstream {
             self.give_back().await;
             return;
         }
-        let until = Right::Until(Instant::now() + self.options.renew_deadline);
+        let asked = Moment::now(&self.clock);
+        let deadline = self.options.renew_deadline;
+        let end = Moment { steady: asked.steady + deadline, wall: asked.wall + deadline };
+        let until = Right::Until { end, tokens: Vec::new() };
         let limit: Duration = self.options.renew_deadline / 2;
         let found = tokio::time::timeout(limit, find(self.writer.client(), &self.leases.leases)).await;
         match found.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
@@ -111,9 +115,10 @@ impl Upstream {
         let mut leading = Vec::new();
         for lease in found {
             let key = ObjectKey::of(lease);
-            if !self.observed.entry(key.clone()).or_default().is_vacant(lease) {
-                let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
-                leading.push(format!("{} holds Lease {key}", holder.unwrap_or_default()));
+            let record = Seen::of(lease).record;
+            let now = Moment::now(&self.clock).steady;
+            if !self.observed.entry(key.clone()).or_default().is_vacant(&record, now) {
+                leading.push(format!("{} holds Lease {key}", record.holder));
             }
         }
         if leading != self.said {
@@ -142,8 +147,13 @@ impl Upstream {
     }
 
     fn elect(&self, key: &ObjectKey) -> Taken {
-        let options =
-            LeaseOptions { namespace: key.namespace.clone(), name: key.name.clone(), ..self.options.clone() };
+        let options = LeaseOptions {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            ..self.options.clone()
+        };
         let (elector, leadership) = Elector::new(options, self.writer.clone(), self.clock.clone());
         let stop = CancellationToken::new();
         Taken { leadership, task: tokio::spawn(elector.run(stop.clone())), stop }

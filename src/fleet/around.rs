@@ -60,7 +60,7 @@ impl Index {
 
     /// As it was judged last.
     pub(super) fn judgement(&self, id: RowId) -> Option<Judgement> {
-        self.slot(id).map(|slot| slot.judged)
+        self.slot(id).map(|slot| slot.judged.as_deref().copied().unwrap_or(Judgement::WELL))
     }
 
     /// It turned between calm and not calm again and again, and has not been quiet since.
@@ -87,7 +87,7 @@ impl Index {
         }
         let slot = self.slot_mut(id)?;
         let was_s = std::mem::replace(&mut slot.judged_s, now_s);
-        slot.judged = judgement;
+        slot.judged = (judgement != Judgement::WELL).then(|| Box::new(judgement));
         let (before, was_fresh) = (slot.shown.verdict(), slot.shown.is_new_fault(was_s));
         let shown_due_s = slot.shown.take(&judgement, evidence_key(&slot.row, judgement), now_s, is_live);
         let turned = before != slot.shown.verdict();

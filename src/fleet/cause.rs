@@ -8,6 +8,7 @@ use super::Fleet;
 use super::evidence::{type_and_reason, words};
 use super::explanation::Explanation;
 use super::judge::{Basis, Judgement, Rank};
+use super::marks::Mark;
 use super::row::{ConditionText, Kind, Row, RowId, moment};
 use crate::status::conditions::wording::plural;
 use crate::status::verdict::Verdict;
@@ -99,16 +100,25 @@ impl Fleet {
         self.explanations().find(type_, reason)
     }
 
-    /// Kind and condition type of what explains the verdict best; empty when it is well.
+    /// Kind and condition type of what explains the verdict best, whatever people marked; empty when it is well.
     pub(super) fn first_cause(&self, id: RowId) -> String {
         let groups = self.groups(id);
-        groups.first().map(|first| format!("{} {}", first.kind.1, first.type_)).unwrap_or_default()
+        let first = groups.iter().min_by_key(|group| group.weight());
+        first.map(|first| format!("{} {}", first.kind.1, first.type_)).unwrap_or_default()
+    }
+
+    /// The mark that ends first, where each object that explains the verdict has one; acknowledgements before shelves.
+    pub(super) fn mark_of_causes(&self, id: RowId) -> Option<&Mark> {
+        let groups = self.groups(id);
+        let marks: Option<Vec<&Mark>> = groups.iter().map(|group| group.mark).collect();
+        marks?.into_iter().min_by_key(|mark| ends(mark))
     }
 
     /// What is as bad as the verdict, and other faults beside a fault: who has to act before what is broken,
     /// what is broken before what is late, that before what acts. What is as bad and new stands behind what is not,
     /// for a moment. Of equal ones a part before what it is part of,
-    /// then the earliest, then the greatest number, then the first in the order of the tree.
+    /// then the earliest, then the greatest number, then the first in the order of the tree. What people want quiet stands
+    /// behind all others.
     fn groups(&self, id: RowId) -> Vec<Group<'_>> {
         let target = self.index.last_verdict(id);
         if target == Verdict::Ok {
@@ -126,7 +136,7 @@ impl Fleet {
                 None => groups.push(group),
             }
         }
-        groups.sort_by_key(Group::weight);
+        groups.sort_by_key(|group| (group.mark.is_some(), group.weight()));
         let explaining = groups.iter().any(|group| group.rank > Rank::Echo);
         groups.retain(|group| group.rank > Rank::Echo || !explaining);
         if !explaining {
@@ -160,6 +170,7 @@ impl Fleet {
             count: 1,
             slow,
             since_s,
+            mark: self.own_mark(id),
         })
     }
 
@@ -245,6 +256,8 @@ struct Group<'a> {
     slow: usize,
     /// The earliest evidence, seconds since the epoch; 0: not known.
     since_s: u32,
+    /// All of them are marked; this one ends first.
+    mark: Option<&'a Mark>,
 }
 
 impl Group<'_> {
@@ -257,6 +270,7 @@ impl Group<'_> {
         self.count += other.count;
         self.slow += other.slow;
         self.is_fresh &= other.is_fresh;
+        self.mark = self.mark.zip(other.mark).map(|(a, b)| if ends(b) < ends(a) { b } else { a });
         self.is_one_text &= self.text == other.text;
         let is_better =
             (Reverse(other.rank), earliest(other.since_s)) < (Reverse(self.rank), earliest(self.since_s));
@@ -274,6 +288,11 @@ impl Group<'_> {
         let worst = (Reverse(self.verdict), self.is_fresh, Reverse(self.rank), Reverse(self.kind.0));
         (worst, earliest(self.since_s), Reverse(self.count))
     }
+}
+
+/// What is only seen is less quiet than what is shelved.
+fn ends(mark: &Mark) -> (bool, u32) {
+    (mark.is_shelf(), mark.until_s)
 }
 
 /// A moment that is not known comes last.

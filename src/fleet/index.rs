@@ -43,8 +43,8 @@ pub(super) struct Index {
 pub(super) struct Slot {
     pub(super) row: Arc<Row>,
     pub(super) shown: Shown,
-    /// As it was judged last; time and what is around it make it judged again.
-    pub(super) judged: Judgement,
+    /// As it was judged last, `None`: well, as most are. Time and what is around it make it judged again.
+    pub(super) judged: Option<Box<Judgement>>,
     /// When that was.
     pub(super) judged_s: u32,
     /// How the row counts for what is above it: what only repeats or waits its turn counts as well.
@@ -140,13 +140,17 @@ impl Index {
             self.written_s.insert((row.source, row.kind), self.now_s);
         }
         let turns_all = before.as_ref().is_none_or(|old| matters_below(old, &row));
-        let id = self.place(known, before.as_deref(), row.clone());
+        let stays = before.as_ref().is_some_and(|old| place_of(old) == place_of(&row));
+        let id = self.place(known, stays, row.clone());
         let is_new = self.slot(id).is_some_and(|slot| slot.due_s == 0 && slot.shown.is_new());
         if is_new {
             self.touch(&row);
         }
         self.dirty.insert(id);
-        self.mark_above(id, &row);
+        // Of a Machine nothing above it looks at more than how it counts, and when that turns all of it is marked.
+        if row.kind != Kind::Machine || !stays {
+            self.mark_above(id, &row);
+        }
         let is_around =
             matches!(row.kind, Kind::Cluster | Kind::MachineDeployment) || row.health_check().is_some();
         if turns_all && is_around {
@@ -157,9 +161,8 @@ impl Index {
 
     /// Puts a row where its name, owner and cluster say. Most changes leave all three as they are: the row is then
     /// exchanged where it is.
-    fn place(&mut self, known: Option<RowId>, before: Option<&Row>, row: Arc<Row>) -> RowId {
-        let is_same_place = before.is_some_and(|old| place_of(old) == place_of(&row));
-        if let Some(id) = known.filter(|_| is_same_place)
+    fn place(&mut self, known: Option<RowId>, stays: bool, row: Arc<Row>) -> RowId {
+        if let Some(id) = known.filter(|_| stays)
             && let Some(slot) = self.slot_mut(id)
         {
             slot.row = row;
@@ -176,11 +179,10 @@ impl Index {
 
     fn new_slot(row: Arc<Row>) -> Slot {
         let shown = Shown::default();
-        let judged = Judgement::WELL;
         Slot {
             row,
             shown,
-            judged,
+            judged: None,
             judged_s: 0,
             effect: Verdict::Ok,
             undated_s: 0,

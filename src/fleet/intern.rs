@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustc_hash::FxBuildHasher;
 
-use super::row::{ConditionText, GroupKind, Labels, Owner};
+use super::row::{ConditionText, GroupKind, Labels, Owner, Reference};
 use crate::api::key::Gvk;
 
 /// Below this many entries a table is never swept.
@@ -28,6 +28,7 @@ pub(super) struct Tables {
     labels: Table<Labels>,
     owners: Table<Owner>,
     kinds: Table<GroupKind>,
+    references: Table<Reference>,
     resources: Table<Gvk>,
 }
 
@@ -67,6 +68,10 @@ impl Tables {
 
     pub(super) fn kind(&mut self, value: GroupKind) -> Arc<GroupKind> {
         self.kinds.intern(value)
+    }
+
+    pub(super) fn reference(&mut self, value: Reference) -> Arc<Reference> {
+        self.references.intern(value)
     }
 
     pub(super) fn resource(&mut self, value: Gvk) -> Arc<Gvk> {

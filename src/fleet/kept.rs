@@ -1,12 +1,14 @@
-//! What is kept of a fleet between two runs, as text: the marks that people set, and how long Machines took. Owns the form
-//! of both files; must not know where they are, nor when they are written.
+//! What is kept of a fleet between two runs, as text: the marks that people set, how long Machines took, and what happened.
+//! Owns the form of these files; must not know where they are, nor when they are written.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::marks::Mark;
-use super::row::{Uid, moment};
+use super::row::{Kind, Uid, moment};
+use super::timeline::{Flip, Happened, PastEntry, TimelineEntry};
 use super::usual::UsualTime;
+use crate::api::condition::Status;
 use crate::status::verdict::Verdict;
 use crate::text::sanitize_line;
 use crate::time::{parse_rfc3339, rfc3339};
@@ -45,6 +47,30 @@ struct UsualEntry {
     infrastructure: String,
     control_plane: bool,
     seconds: Vec<u32>,
+}
+
+/// One line of the file of what happened.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PastLine {
+    at: u32,
+    cluster: String,
+    uid: String,
+    kind: String,
+    name: String,
+    happened: PastHappened,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+enum PastHappened {
+    Made,
+    Deleted,
+    Gone,
+    Condition { r#type: String, from: Option<String>, to: Option<String>, reason: String },
+    Version { from: String, to: String },
+    Replicas { from: u32, to: u32 },
+    Paused(bool),
 }
 
 /// The marks in a file.
@@ -114,6 +140,94 @@ pub fn usual_times_text(times: &[UsualTime]) -> String {
     text("Seconds from the creation of a Machine until it was ready, newest first", &file)
 }
 
+/// What happened, as far as a file has it: JSON, one line each, oldest first.
+///
+/// # Errors
+/// File, line and what was expected.
+pub fn read_past(source: &Source) -> Result<Vec<PastEntry>, FileError> {
+    let of_line = |(at, text): (usize, &str)| {
+        let failed = |message: String| FileError { file: source.file.clone(), line: at + 1, message };
+        let line: PastLine = serde_json::from_str(text).map_err(|error| {
+            // The parser counts the lines of one line.
+            failed(error.to_string().split(" at line ").next().unwrap_or_default().to_owned())
+        })?;
+        past_entry(line).map_err(failed)
+    };
+    source.text.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(of_line).collect()
+}
+
+fn past_entry(line: PastLine) -> Result<PastEntry, String> {
+    let kind = Kind::ALL.into_iter().find(|kind| kind_word(*kind) == line.kind);
+    let kind = kind.ok_or_else(|| format!("`kind` must be one of {:?}", Kind::ALL.map(kind_word)))?;
+    let text = |text: String| sanitize_line(&text).into();
+    let status = |text: Option<String>| match text {
+        Some(text) => Status::parse(&text).map(Some).ok_or_else(|| format!("`{text}` is not a status")),
+        None => Ok(None),
+    };
+    let happened = match line.happened {
+        PastHappened::Made => Happened::Made,
+        PastHappened::Deleted => Happened::Deleted,
+        PastHappened::Gone => Happened::Gone,
+        PastHappened::Condition { r#type, from, to, reason } => {
+            let (from, to) = (status(from)?, status(to)?);
+            Happened::Flip(Flip { type_: text(r#type), from, to, reason: text(reason) })
+        }
+        PastHappened::Version { from, to } => Happened::Version { from: text(from), to: text(to) },
+        PastHappened::Replicas { from, to } => Happened::Replicas { from, to },
+        PastHappened::Paused(is_paused) => Happened::Paused(is_paused),
+    };
+    let (uid, name) = (Uid::parse(&line.uid), text(line.name));
+    let entry = TimelineEntry { at_s: line.at, uid, kind, name, happened };
+    Ok(PastEntry { cluster: Uid::parse(&line.cluster), entry })
+}
+
+/// The same as a file.
+#[must_use]
+pub fn past_text(past: &[PastEntry]) -> String {
+    let line = |PastEntry { cluster, entry }: &PastEntry| PastLine {
+        at: entry.at_s,
+        cluster: cluster.to_string(),
+        uid: entry.uid.to_string(),
+        kind: kind_word(entry.kind).to_owned(),
+        name: entry.name.to_string(),
+        happened: past_happened(&entry.happened),
+    };
+    // Text and numbers can always be written.
+    past.iter().map(|entry| serde_json::to_string(&line(entry)).unwrap_or_default() + "\n").collect()
+}
+
+fn past_happened(happened: &Happened) -> PastHappened {
+    let status = |status: &Option<Status>| status.map(|status| status.as_str().to_owned());
+    match happened {
+        Happened::Made => PastHappened::Made,
+        Happened::Deleted => PastHappened::Deleted,
+        Happened::Gone => PastHappened::Gone,
+        Happened::Flip(Flip { type_, from, to, reason }) => PastHappened::Condition {
+            r#type: type_.to_string(),
+            from: status(from),
+            to: status(to),
+            reason: reason.to_string(),
+        },
+        Happened::Version { from, to } => {
+            PastHappened::Version { from: from.to_string(), to: to.to_string() }
+        }
+        Happened::Replicas { from, to } => PastHappened::Replicas { from: *from, to: *to },
+        Happened::Paused(is_paused) => PastHappened::Paused(*is_paused),
+    }
+}
+
+fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Cluster => "cluster",
+        Kind::ControlPlane => "controlPlane",
+        Kind::MachineDeployment => "machineDeployment",
+        Kind::MachineSet => "machineSet",
+        Kind::MachinePool => "machinePool",
+        Kind::Machine => "machine",
+        Kind::Other => "other",
+    }
+}
+
 fn text(what: &str, file: &impl Serialize) -> String {
     // Text, numbers and lists of them can always be written.
     let body = toml::to_string(file).unwrap_or_default();
@@ -147,6 +261,47 @@ mod tests {
         }];
         assert_eq!(read_usual_times(&Source::new("FILE", usual_times_text(&times))), Ok(times));
         assert_eq!(read_marks(&Source::new("FILE", "")), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_happened_is_written_and_read() {
+        let flip = |from, to| Happened::Flip(Flip { type_: "Ready".into(), from, to, reason: "Why".into() });
+        let all = [
+            Happened::Made,
+            Happened::Deleted,
+            Happened::Gone,
+            flip(None, Some(Status::False)),
+            flip(Some(Status::Unknown), None),
+            Happened::Version { from: "v1".into(), to: "v2".into() },
+            Happened::Replicas { from: 3, to: 5 },
+            Happened::Paused(true),
+        ];
+        let (cluster, uid) = (mark(None).uid, Uid::parse("x"));
+        let past: Vec<PastEntry> = (1..)
+            .zip(all)
+            .zip(Kind::ALL.into_iter().cycle())
+            .map(|((at_s, happened), kind)| TimelineEntry {
+                at_s,
+                uid,
+                kind,
+                name: "a \"b\"".into(),
+                happened,
+            })
+            .map(|entry| PastEntry { cluster, entry })
+            .collect();
+        let text = past_text(&past);
+        assert_eq!(text.lines().count(), past.len());
+        assert_eq!(read_past(&Source::new("FILE", text.clone())), Ok(past));
+        for (from, to, expected) in [
+            ("\"at\":3", "\"at\":\"x\"", "FILE:3: invalid type: string \"x\", expected u32"),
+            ("\"machineSet\"", "\"pod\"", "FILE:4: `kind` must be one of"),
+            ("\"False\"", "\"Maybe\"", "FILE:4: `Maybe` is not a status"),
+            ("\"gone\"", "\"eaten\"", "FILE:3: unknown variant `eaten`, expected one of"),
+        ] {
+            let broken = Source::new("FILE", text.replacen(from, to, 1));
+            let found = read_past(&broken).expect_err(to).to_string();
+            assert!(found.starts_with(expected), "{found}");
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! What a person has seen and wants quiet: acknowledged until it is well again, or shelved for a while with a reason.
 //! Owns what may be marked and when a mark ends; must not know where marks are kept, nor how they are drawn.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use super::Fleet;
-use super::row::{RowId, Uid};
+use super::row::{Kind, RowId, Uid};
 use crate::status::verdict::Verdict;
 
 /// An acknowledgement lasts a day: what is still wrong then is looked at again.
@@ -41,6 +43,8 @@ impl Mark {
 #[derive(Default)]
 pub(super) struct Marks {
     by_uid: FxHashMap<Uid, Mark>,
+    /// What is above marked objects, where everything that is wrong is marked; and the mark that ends first.
+    above: FxHashMap<Uid, Uid>,
     /// They differ from what was saved last.
     is_changed: bool,
 }
@@ -48,6 +52,11 @@ pub(super) struct Marks {
 impl Marks {
     pub(super) fn until_s(&self) -> Option<u32> {
         self.by_uid.values().map(|mark| mark.until_s).min()
+    }
+
+    /// The object's own, or, where all that is wrong with it is marked below it, one of those.
+    fn of(&self, uid: Uid) -> Option<&Mark> {
+        self.by_uid.get(&uid).or_else(|| self.by_uid.get(self.above.get(&uid)?))
     }
 
     fn insert(&mut self, mark: Mark) {
@@ -60,12 +69,18 @@ impl Marks {
 }
 
 impl Fleet {
-    /// What a person noted of the object, as long as that holds.
+    /// What a person noted of the object, as long as that holds; or of everything below it that is wrong.
     #[must_use]
     pub fn mark(&self, id: RowId) -> Option<&Mark> {
         if self.marks.by_uid.is_empty() {
             return None;
         }
+        self.marks.of(self.row(id)?.uid)
+    }
+
+    /// What a person noted of the object itself.
+    #[must_use]
+    pub fn own_mark(&self, id: RowId) -> Option<&Mark> {
         self.marks.by_uid.get(&self.row(id)?.uid)
     }
 
@@ -78,6 +93,7 @@ impl Fleet {
         self.clusters().iter().filter(|id| self.is_shelved(**id)).count()
     }
 
+    /// It stands below all others.
     pub(super) fn is_shelved(&self, id: RowId) -> bool {
         self.mark(id).is_some_and(Mark::is_shelf)
     }
@@ -152,22 +168,50 @@ impl Fleet {
         for uid in &over {
             self.marks.by_uid.remove(uid);
         }
-        self.note_marks(!over.is_empty())
+        if over.is_empty() {
+            return self.settle_above();
+        }
+        self.note_marks(true)
     }
 
     fn note_marks(&mut self, is_changed: bool) -> bool {
         self.marks.is_changed |= is_changed;
         self.revision += u64::from(is_changed);
+        if is_changed {
+            self.settle_above();
+        }
         is_changed
+    }
+
+    /// Works out again what is quiet because all that is wrong below it is. Answers whether that changed.
+    fn settle_above(&mut self) -> bool {
+        let marked = self.marks.by_uid.keys().filter_map(|uid| self.find_anywhere(*uid));
+        let above: BTreeSet<RowId> = marked.flat_map(|id| self.above(id)).collect();
+        let quiet =
+            above.into_iter().filter_map(|id| Some((self.row(id)?.uid, self.mark_of_causes(id)?.uid)));
+        let quiet: FxHashMap<Uid, Uid> = quiet.collect();
+        let is_changed = quiet != self.marks.above;
+        self.marks.above = quiet;
+        self.revision += u64::from(is_changed);
+        is_changed
+    }
+
+    /// What owns the object, from the nearest on, and its cluster.
+    fn above(&self, id: RowId) -> Vec<RowId> {
+        let owners = std::iter::successors(self.owner_of(id), |above| self.owner_of(*above));
+        owners.take(Kind::ALL.len()).chain(self.cluster_of(id)).filter(|above| *above != id).collect()
+    }
+
+    fn find_anywhere(&self, uid: Uid) -> Option<RowId> {
+        self.feeds.keys().find_map(|key| self.index.find(key.source, uid))
     }
 
     fn is_over(&self, mark: &Mark) -> bool {
         if self.now_s() >= mark.until_s {
             return true;
         }
-        let mut sources = self.feeds.keys().map(|key| key.source);
         // An object that is not here may belong to another management cluster.
-        let Some(id) = sources.find_map(|source| self.index.find(source, mark.uid)) else { return false };
+        let Some(id) = self.find_anywhere(mark.uid) else { return false };
         if self.index.is_lost(id) {
             return false;
         }

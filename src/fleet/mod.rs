@@ -13,6 +13,7 @@ mod delta;
 mod details;
 mod evidence;
 mod explanation;
+mod filter;
 mod index;
 mod intern;
 mod judge;
@@ -20,6 +21,7 @@ pub mod kept;
 mod line;
 mod marks;
 mod mention;
+mod names;
 mod order;
 mod pending;
 mod rollout;
@@ -45,21 +47,23 @@ pub use conditions::conditions_of;
 pub use delta::{Delta, Feed, FeedKey, FeedState};
 pub use details::{ConditionLine, Details, Link, Relation, Target, Tone, condition_lines};
 pub use explanation::{Explanation, Explanations};
+pub use filter::Candidate;
 pub use intern::Interner;
 pub use judge::{Basis, Context, Judgement, Rank, Slow, judge};
 pub use line::{Line, Tag};
 pub use marks::Mark;
-pub use order::{By, Candidate, Candidates, Floor, Match, Query, Sort};
+pub use names::Names;
+pub use order::{By, Candidates, Floor, Query, Sort};
 pub use rollout::{
     Arrival, FinishedRollout, MachinePhase, OwnerRollout, OwnerStage, RollingMachine, Rollout, UpTimes,
     short_name,
 };
 pub use row::{
-    ClusterFacts, Condition, ConditionText, Counters, DeletionStages, Facts, GroupKind, HEALTH_CHECK, Host,
+    ClusterFacts, Condition, ConditionText, Counters, DeletionFacts, Facts, GroupKind, HEALTH_CHECK, Host,
     Kind, Labels, MachineFacts, Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid,
     VersionCount, moment,
 };
-pub use timeline::{Flip, Happened, TimelineEntry};
+pub use timeline::{Flip, Happened, PastEntry, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, SiblingOrder, Tree, TreeOptions};
 pub use usual::{Step, UsualTime};
 
@@ -200,6 +204,9 @@ impl Fleet {
         touched.cluster_rows |= is_cluster;
         touched.overview |= is_cluster && known.is_none();
         touched.verdicts |= known.is_some_and(|old| old.cluster != row.cluster);
+        if is_cluster && known.is_none() {
+            self.timeline.welcome(&row);
+        }
         touched.rows += 1;
         let upserted = self.index.upsert(row);
         touched.clusters.extend(upserted.clusters.into_iter().flatten());

@@ -3,28 +3,17 @@
 //! is on screen.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use frizbee::{Config, Matcher, Matching};
 
+use super::filter::{Candidate, Filter};
 use super::row::{Kind, Row, RowId};
 use super::{Cell, Fleet, Reader};
 use crate::api::columns::Column;
 use crate::status::verdict::Verdict;
-use crate::time::Timestamp;
 
 /// Longer queries are cut: nobody types them, and matching is quadratic in them.
 const QUERY_CHARS_MAX: usize = 128;
-
-/// How the words of a query are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Match {
-    /// Each word stands somewhere in the row's text: names, kind, version, phase, verdict, tags.
-    #[default]
-    Substring,
-    /// The letters of each word stand in this order in namespace and name; best matches first.
-    Fuzzy,
-}
 
 /// What rows are ordered by. Equal ones are ordered by namespace and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,12 +38,27 @@ pub struct Sort {
 /// What somebody wants to see.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
-    /// Words that all must match; `!word`, `^prefix`, `suffix$` and `'substring` as in fzf.
+    /// Words that all must stand in the row's text (names, kind, version, phase, verdict, tags); `!word`, `^prefix`, `suffix$` and `'substring` as in fzf. And terms: docs/filter.md.
     pub text: String,
-    pub matching: Match,
     /// Only what is at least this bad.
     pub at_least: Floor,
     pub sort: Sort,
+}
+
+impl Query {
+    /// Why the text asks for nothing, in a sentence; `None`: it can be understood.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        Filter::parse(&self.short_text()).err()
+    }
+
+    fn short_text(&self) -> String {
+        self.text.chars().take(QUERY_CHARS_MAX).collect()
+    }
+
+    fn filter(&self) -> Filter {
+        Filter::parse(&self.short_text()).unwrap_or_default()
+    }
 }
 
 /// The least verdict shown; `Ok` (the default) shows everything.
@@ -67,27 +71,19 @@ impl Default for Floor {
     }
 }
 
-/// One row that may be shown.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    pub id: RowId,
-    pub row: Arc<Row>,
-    /// With everything under it, by what was seen last: rows do not move because a connection is lost.
-    pub verdict: Verdict,
-    /// Only where rows are ordered by it.
-    since: Option<Timestamp>,
-    /// A person put it aside: below all others where the worst is first.
-    pub is_shelved: bool,
-}
-
 /// Rows to choose from: pointers, safe to move to another thread.
 #[derive(Clone, Debug, Default)]
-pub struct Candidates(pub Vec<Candidate>);
+pub struct Candidates {
+    pub all: Vec<Candidate>,
+    /// The time that ages are counted to, seconds since the epoch.
+    now_s: u32,
+}
 
 impl Fleet {
-    /// All rows of a kind, of the whole fleet or of one cluster, by name, with what they will be ordered by.
+    /// All rows of a kind, of the whole fleet or of one cluster, by name, with what they will be chosen and ordered by.
     #[must_use]
-    pub fn candidates(&self, kind: Kind, cluster: Option<RowId>, by: By) -> Candidates {
+    pub fn candidates(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Candidates {
+        let needs_since = query.sort.by == By::Since || query.filter().needs_since();
         let clusters = cluster.as_ref().map_or_else(|| self.clusters(), std::slice::from_ref);
         let ids: Vec<RowId> = match kind {
             Kind::Cluster => clusters.to_vec(),
@@ -98,66 +94,57 @@ impl Fleet {
                 id,
                 row: row.clone(),
                 verdict: self.index.last_verdict(id),
-                since: if by == By::Since { self.since(id) } else { None },
+                since: if needs_since { self.since(id) } else { None },
                 is_shelved: self.is_shelved(id),
             })
         };
-        Candidates(ids.into_iter().filter_map(candidate).collect())
+        Candidates { all: ids.into_iter().filter_map(candidate).collect(), now_s: self.now_s() }
     }
 
     /// Filter and sort at once: right for clusters, and for the members of one.
     #[must_use]
     pub fn select(&self, kind: Kind, cluster: Option<RowId>, query: &Query) -> Vec<RowId> {
-        self.candidates(kind, cluster, query.sort.by).select(query)
+        self.candidates(kind, cluster, query).select(query)
     }
 }
 
 impl Candidates {
-    /// The ids that match, in order.
+    /// The ids that match, in order; none when the text cannot be understood.
     #[must_use]
     pub fn select(mut self, query: &Query) -> Vec<RowId> {
-        self.0.retain(|c| c.verdict >= query.at_least.0);
-        let words: String = query.text.chars().take(QUERY_CHARS_MAX).collect();
-        if words.trim().is_empty() {
-            let order = Order::of(query.sort);
-            self.0.sort_by(|a, b| order.compare(a, b));
-            return self.0.into_iter().map(|c| c.id).collect();
+        let Ok(filter) = Filter::parse(&query.short_text()) else { return Vec::new() };
+        let now_s = self.now_s;
+        self.all.retain(|c| c.verdict >= query.at_least.0 && filter.holds(c, || shown_text(c), now_s));
+        if !filter.words.is_empty() {
+            keep_matching(&mut self.all, &filter.words);
         }
-        let mut scored = matching(self.0, &words, query.matching);
-        let by_score = query.matching == Match::Fuzzy && query.sort.by == By::Name;
         let order = Order::of(query.sort);
-        scored.sort_by(|(score_a, a), (score_b, b)| {
-            let first = if by_score { score_b.cmp(score_a) } else { Ordering::Equal };
-            first.then_with(|| order.compare(a, b))
-        });
-        scored.into_iter().map(|(_, c)| c.id).collect()
+        self.all.sort_by(|a, b| order.compare(a, b));
+        self.all.into_iter().map(|c| c.id).collect()
     }
 }
 
-fn matching(candidates: Vec<Candidate>, words: &str, how: Match) -> Vec<(u16, Candidate)> {
-    let mode = match how {
-        Match::Substring => Matching::Substring,
-        Match::Fuzzy => Matching::Fuzzy,
-    };
-    let mut matcher = Matcher::from_query(words, &Config::default().matching(mode));
+fn keep_matching(candidates: &mut Vec<Candidate>, words: &str) {
+    let mut matcher = Matcher::from_query(words, &Config::default().matching(Matching::Substring));
     let mut text = String::new();
-    candidates
-        .into_iter()
-        .filter_map(|c| {
-            haystack(&c, how, &mut text);
-            matcher.match_one(&text, 0).map(|found| (found.score, c))
-        })
-        .collect()
+    candidates.retain(|c| {
+        write_text(c, &mut text);
+        matcher.match_one(&text, 0).is_some()
+    });
 }
 
-fn haystack(c: &Candidate, how: Match, text: &mut String) {
+fn shown_text(c: &Candidate) -> String {
+    let mut text = String::new();
+    write_text(c, &mut text);
+    text
+}
+
+/// What words are looked for in.
+fn write_text(c: &Candidate, text: &mut String) {
     text.clear();
     text.push_str(&c.row.namespace);
     text.push('/');
     text.push_str(&c.row.name);
-    if how == Match::Fuzzy {
-        return;
-    }
     let machine = c.row.machine();
     let facts = c.row.cluster_facts();
     for word in [

@@ -77,8 +77,8 @@ pub struct GroupKind {
     pub kind: Arc<str>,
 }
 
-/// A reference by contract: same namespace, no version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A reference by contract: same namespace, no version. Shared where it is the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
     pub kind: Arc<GroupKind>,
     /// `None`: the same name as the object that refers.
@@ -190,8 +190,8 @@ pub struct ClusterFacts {
     pub workers: Counters,
     pub control_plane_versions: Box<[VersionCount]>,
     pub worker_versions: Box<[VersionCount]>,
-    pub control_plane_ref: Option<Reference>,
-    pub infrastructure_ref: Option<Reference>,
+    pub control_plane_ref: Option<Arc<Reference>>,
+    pub infrastructure_ref: Option<Arc<Reference>>,
     /// Name of the ClusterClass; empty without a topology.
     pub class: Arc<str>,
     pub infrastructure_provisioned: bool,
@@ -209,8 +209,8 @@ pub struct ReplicaFacts {
     pub rollout_after_s: Option<u32>,
     /// Machines are replaced only when a person deletes them.
     pub on_delete: bool,
-    pub infrastructure_ref: Option<Reference>,
-    pub bootstrap_ref: Option<Reference>,
+    pub infrastructure_ref: Option<Arc<Reference>>,
+    pub bootstrap_ref: Option<Arc<Reference>>,
 }
 
 /// The server behind a Machine, as far as it is known.
@@ -223,9 +223,13 @@ pub struct Host {
     pub os_image: Option<Arc<str>>,
 }
 
-/// When the stages of a Machine's deletion began, seconds since the epoch; 0: not yet.
+/// How long the stages of a Machine's deletion may take, and when they began, seconds since the epoch; 0: not yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeletionStages {
+pub struct DeletionFacts {
+    /// `spec.deletion.nodeDrainTimeoutSeconds`; 0: a drain is never forced.
+    pub drain_timeout_s: u32,
+    /// `spec.deletion.nodeVolumeDetachTimeoutSeconds`; 0: volumes are waited for without an end.
+    pub detach_timeout_s: u32,
     pub pre_drain_s: u32,
     pub drain_s: u32,
     pub detach_s: u32,
@@ -239,14 +243,11 @@ pub struct MachineFacts {
     /// Where it is, which may be elsewhere than was asked for.
     pub failure_domain: Option<Arc<str>>,
     pub host: Option<Box<Host>>,
-    pub infrastructure_ref: Option<Reference>,
-    pub bootstrap_ref: Option<Reference>,
+    pub infrastructure_ref: Option<Arc<Reference>>,
+    pub bootstrap_ref: Option<Arc<Reference>>,
     pub control_plane: bool,
-    /// `spec.deletion.nodeDrainTimeoutSeconds`; 0: a drain is never forced.
-    pub drain_timeout_s: u32,
-    /// `spec.deletion.nodeVolumeDetachTimeoutSeconds`; 0: volumes are waited for without an end.
-    pub detach_timeout_s: u32,
-    pub stages: Option<Box<DeletionStages>>,
+    /// `None`: it has no time-outs, and nothing began.
+    pub deletion: Option<Box<DeletionFacts>>,
 }
 
 /// The kind that shortens the times which Machines have. A fleet is judged without it as well.

@@ -52,9 +52,13 @@ pub(super) struct Shown {
     rank: Rank,
     /// Until when the explanation is a new one; 0: it is not.
     fresh_until_s: u32,
-    /// What turned between calm and not calm, the last one last; nothing for almost all objects.
-    flaps: Vec<Flap>,
+    /// Nothing for almost all objects.
+    flaps: Option<Box<Flaps>>,
 }
+
+/// What turned between calm and not calm, the last one last.
+#[derive(Clone, Debug, Default)]
+struct Flaps(Vec<Flap>);
 
 impl Shown {
     pub(super) fn verdict(&self) -> Verdict {
@@ -125,11 +129,15 @@ impl Shown {
 
     /// One kind of its evidence turned more than twice in a quarter of an hour, and has not been quiet since.
     pub(super) fn is_flapping(&self, now_s: u32) -> bool {
-        self.flaps.iter().any(|flap| flap.is_on(now_s))
+        self.flaps().any(|flap| flap.is_on(now_s))
     }
 
     fn flaps_by(&self, evidence: EvidenceKey, now_s: u32) -> bool {
-        self.flaps.iter().any(|flap| flap.of == evidence && flap.is_on(now_s))
+        self.flaps().any(|flap| flap.of == evidence && flap.is_on(now_s))
+    }
+
+    fn flaps(&self) -> impl Iterator<Item = &Flap> {
+        self.flaps.iter().flat_map(|flaps| &flaps.0)
     }
 
     /// Counts a turn for the evidence on its side that is not calm.
@@ -139,13 +147,14 @@ impl Shown {
             return;
         }
         let of = if is_calm(verdict) { self.evidence } else { evidence };
-        let known = self.flaps.iter().position(|flap| flap.of == of).map(|at| self.flaps.remove(at));
+        let Flaps(flaps) = self.flaps.get_or_insert_default().as_mut();
+        let known = flaps.iter().position(|flap| flap.of == of).map(|at| flaps.remove(at));
         let mut flap = known.unwrap_or(Flap { of, turns_s: [0; TURNS] });
         flap.turns_s.rotate_left(1);
         flap.turns_s[TURNS - 1] = now_s;
-        self.flaps.push(flap);
-        if self.flaps.len() > FLAPS_MAX {
-            self.flaps.remove(0);
+        flaps.push(flap);
+        if flaps.len() > FLAPS_MAX {
+            flaps.remove(0);
         }
     }
 

@@ -22,6 +22,8 @@ const CLUSTER_MAX: usize = 2_000;
 const ENTRIES_AFTER_CUT: usize = ENTRIES_MAX / 4 * 3;
 /// Entries that one reading gives.
 const READ_MAX: usize = 1_000;
+/// Entries that the next run is given, newest.
+const KEPT_MAX: usize = 5_000;
 
 /// A condition that changed its status; of `Deleting` also its reason, which names the step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,10 +94,21 @@ impl TimelineEntry {
     }
 }
 
+/// What was seen in an earlier run, and the uid of the Cluster that it happened in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastEntry {
+    pub cluster: Uid,
+    pub entry: TimelineEntry,
+}
+
 #[derive(Default)]
 pub(super) struct Timeline {
     of: FxHashMap<ClusterKey, VecDeque<TimelineEntry>>,
     len: usize,
+    /// Of an earlier run, by the uid of the Cluster, until that is seen: another one may have its name meanwhile.
+    earlier: FxHashMap<Uid, Vec<TimelineEntry>>,
+    /// Something happened since the next run was given anything.
+    is_changed: bool,
 }
 
 impl Timeline {
@@ -146,12 +159,24 @@ impl Timeline {
         }
     }
 
+    /// A Cluster is seen for the first time: what was seen of it in an earlier run is its past.
+    pub(super) fn welcome(&mut self, cluster: &Row) {
+        let Some(past) = self.earlier.remove(&cluster.uid) else { return };
+        let entries = self.of.entry(cluster_key(cluster)).or_default();
+        self.len += past.len();
+        past.into_iter().rev().for_each(|entry| entries.push_front(entry));
+        if self.len > ENTRIES_MAX {
+            self.cut();
+        }
+    }
+
     /// An object is gone.
     pub(super) fn record_gone(&mut self, row: &Row, now_s: u32) {
         self.push(row, now_s, Happened::Gone);
     }
 
     fn push(&mut self, row: &Row, at_s: u32, happened: Happened) {
+        self.is_changed = true;
         let entries = self.of.entry(cluster_key(row)).or_default();
         if entries.len() == CLUSTER_MAX {
             entries.pop_front();
@@ -186,6 +211,33 @@ fn flip(now: &Condition, from: Option<Status>) -> Flip {
 }
 
 impl Fleet {
+    /// Takes in what was seen in an earlier run, before anything else is known.
+    pub fn set_past(&mut self, past: Vec<PastEntry>) {
+        for PastEntry { cluster, entry } in past {
+            self.timeline.earlier.entry(cluster).or_default().push(entry);
+        }
+    }
+
+    /// What the next run is to know, where something happened since this was asked last; Clusters that were not seen in
+    /// this run included.
+    pub fn unsaved_past(&mut self) -> Option<Vec<PastEntry>> {
+        if !std::mem::take(&mut self.timeline.is_changed) {
+            return None;
+        }
+        let seen = self
+            .clusters()
+            .iter()
+            .filter_map(|id| self.row(*id))
+            .flat_map(|cluster| self.timeline.of_cluster(cluster).map(move |entry| (cluster.uid, entry)));
+        let unseen = self.timeline.earlier.iter();
+        let unseen = unseen.flat_map(|(uid, entries)| entries.iter().map(|entry| (*uid, entry)));
+        let mut all: Vec<(Uid, &TimelineEntry)> = seen.chain(unseen).collect();
+        all.sort_by_key(|(_, entry)| entry.at_s);
+        let surplus = all.len().saturating_sub(KEPT_MAX);
+        let kept = all.into_iter().skip(surplus);
+        Some(kept.map(|(cluster, entry)| PastEntry { cluster, entry: entry.clone() }).collect())
+    }
+
     /// What was seen to happen in the cluster that an object belongs to, in the order in which it was seen.
     pub fn seen_in_cluster_of(&self, row: &Row) -> impl DoubleEndedIterator<Item = &TimelineEntry> {
         self.timeline.of_cluster(row)

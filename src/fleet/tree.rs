@@ -201,16 +201,16 @@ impl Fleet {
     pub fn reference(&self, of: RowId, which: Relative) -> Option<&Reference> {
         let row = self.row(of)?;
         match which {
-            Relative::ControlPlane => row.cluster_facts()?.control_plane_ref.as_ref(),
+            Relative::ControlPlane => row.cluster_facts()?.control_plane_ref.as_deref(),
             Relative::Infrastructure => row
                 .machine()
-                .map(|m| m.infrastructure_ref.as_ref())
-                .or_else(|| row.cluster_facts().map(|c| c.infrastructure_ref.as_ref()))
-                .or_else(|| row.replica_facts().map(|r| r.infrastructure_ref.as_ref()))?,
+                .map(|m| m.infrastructure_ref.as_deref())
+                .or_else(|| row.cluster_facts().map(|c| c.infrastructure_ref.as_deref()))
+                .or_else(|| row.replica_facts().map(|r| r.infrastructure_ref.as_deref()))?,
             Relative::Bootstrap => row
                 .machine()
-                .map(|m| m.bootstrap_ref.as_ref())
-                .or_else(|| row.replica_facts().map(|r| r.bootstrap_ref.as_ref()))?,
+                .map(|m| m.bootstrap_ref.as_deref())
+                .or_else(|| row.replica_facts().map(|r| r.bootstrap_ref.as_deref()))?,
             Relative::Node => None,
         }
     }

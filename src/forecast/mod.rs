@@ -28,7 +28,7 @@ use crate::time::{Timestamp, rfc3339};
 
 pub use evidence::Seen;
 pub use health_check::mark_unhealthy;
-pub use step::NextStep;
+pub use step::{NextStep, steps as next_steps};
 pub use workers::carry_out;
 
 /// The name of the JSON shape; a change that breaks readers changes it.

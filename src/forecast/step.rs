@@ -31,7 +31,7 @@ impl NextStep {
 
 /// The steps of a plan. Events are left out, and what is made for a new Machine goes with it.
 /// `replicas`: how many a MachineSet has now, by name.
-pub(super) fn steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
+pub fn steps(steps: &[plan::Step], replicas: &dyn Fn(&str) -> Option<i32>) -> Vec<NextStep> {
     let writes = || steps.iter().flat_map(|step| &step.writes);
     let makes_machine = writes().any(|w| matches!(w, Write::Create { object, .. } if is_machine(object)));
     let mut all: Vec<NextStep> = Vec::new();
@@ -66,6 +66,7 @@ fn action(write: &Write, makes_machine: bool, replicas: &dyn Fn(&str) -> Option<
         }
         Write::Workload { call, .. } => call.to_string(),
         Write::Keys { call, .. } => call.to_string(),
+        Write::NoteExpiry { .. } => write.to_string(),
     })
 }
 

@@ -16,6 +16,7 @@ use crate::api::reference::ContractRef;
 use crate::observe::dump::Dump;
 use crate::observe::{self, Member, Templates};
 use crate::plan::{Plan, Write, machine_deployment as planned_deployment, machine_set as planned_set};
+use crate::status::in_place::InPlace;
 use crate::time::Timestamp;
 
 pub(super) fn deployment(
@@ -64,6 +65,8 @@ fn observed(dump: &Dump, object: &MachineDeployment) -> planned_deployment::Obse
         sets,
         missing_templates: templates.missing,
         suffix: course::placeholder(1),
+        machines: Vec::new(),
+        in_place: InPlace::Off,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::machine::ETCD_MEMBER;
 use crate::status::control_plane::{Kubeconfig, Observed, OwnedMachine, Template, Workload};
 use crate::status::etcd::{Member, Members, Membership};
+use crate::status::in_place::InPlace;
 use crate::status::machines::is_control_plane;
 
 /// Everything about a control plane that is at hand. Secrets and the workload cluster are still unknown, and
@@ -34,6 +35,7 @@ pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster
         kubeconfig: Kubeconfig::Missing,
         workload: Workload::NotAsked,
         name_suffix: String::new(),
+        in_place: InPlace::Off,
     };
     for machine in source.machines().of_cluster(&key) {
         sort(source, &machine, &mut observed);

@@ -165,7 +165,7 @@ mod tests {
             of(&[(id, "7"), (from, "1")], &[(id, "8"), (from, "2")]),
             (names(&["b", "a"]), Some("b".to_owned()), EtcdState::Degraded)
         );
-        // The leader was removed, and there is no election.
+        // The leader was removed, and simulated members do not elect another one.
         assert_eq!(
             of(&[(id, "7"), (from, "1")], &[(id, "8"), (from, "2"), (SIMULATED_MEMBER_REMOVED, "")]),
             (names(&["a"]), None, EtcdState::Critical)

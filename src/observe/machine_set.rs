@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::source::{Objects as _, Source, namespace};
 use super::templates::Templates;
 use crate::api::cluster::Cluster;
-use crate::api::key::{ObjectKey, label as label_of};
+use crate::api::key::{ObjectKey, annotation, label as label_of};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
-use crate::api::names::label;
+use crate::api::names::{annotation as keys, label};
 use crate::plan::machine_set::Observed;
 use crate::plan::machine_set::preflight::Preflight;
 use crate::status::contract::External;
@@ -41,7 +41,15 @@ pub fn machine_set(
         preflight: preflight(source, set, cluster),
         remediation: Limits::of(set, deployment.as_deref()),
         suffixes,
+        updates_in_place: false,
+        target: target(source, set),
     }
+}
+
+/// The MachineSet that takes its surplus.
+fn target(source: &impl Source, set: &MachineSet) -> Option<Arc<MachineSet>> {
+    let name = annotation(set, keys::MOVE_MACHINES_TO)?;
+    source.machine_sets().get(&ObjectKey::new(namespace(set), name))
 }
 
 /// The objects behind a Machine.

@@ -6,23 +6,27 @@
 //! gathered value by the reader afterwards; until then it is "not asked".
 
 mod cluster;
+mod config_owner;
 mod control_plane;
 pub mod dump;
 mod etcd;
 mod machine;
 mod machine_deployment;
 mod machine_health_check;
+mod machine_pool;
 mod machine_set;
 mod ownership;
 mod source;
 mod templates;
 
 pub use cluster::cluster;
+pub use config_owner::{ConfigOwner, config_owner};
 pub use control_plane::{assumed_members, control_plane};
 pub use etcd::{hosts, simulated_members};
 pub use machine::{NamedNode, machine, named_node, node_with};
-pub use machine_deployment::machine_deployment;
+pub use machine_deployment::{machine_deployment, machines_of_deployment};
 pub use machine_health_check::{follows_nodes, machine_health_check};
+pub use machine_pool::{is_of_pool, machine_pool};
 pub use machine_set::machine_set;
 pub use ownership::{Member, machine_sets_of, machines_of_set};
 pub use source::{Objects, Source, key_of, namespace};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::source::{Objects as _, Source, namespace};
+use super::source::{Objects as _, Source, namespace, selected};
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
@@ -46,12 +46,11 @@ impl<K> Member<K> {
 
 /// The Machines that a MachineSet controls, and orphans, ordered by name.
 pub fn machines_of_set(source: &impl Source, set: &MachineSet) -> Vec<Member<Machine>> {
-    let membership = |machine: &Machine| machine_of_set(set, machine);
-    let mine = |machine: &Machine| membership(machine) != Membership::Foreign;
-    let found = source.machines().select(namespace(set), mine).into_iter();
+    // A Machine that the selector does not match is not a member, whatever controls it.
+    let found = selected(source.machines(), namespace(set), &set.spec.selector).into_iter();
     found
         .filter_map(|machine| {
-            let is = membership(&machine);
+            let is = machine_of_set(set, &machine);
             Member::of(machine, is)
         })
         .collect()

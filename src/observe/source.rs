@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Resource;
 
 use crate::api::bootstrap::KubeadmConfig;
@@ -16,6 +17,7 @@ use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::api::reference::ContractRef;
 use crate::status::contract::External;
+use crate::status::selector::matches;
 
 /// The objects of one kind.
 pub trait Objects<K: Resource> {
@@ -79,6 +81,23 @@ pub trait Source {
     fn control_plane_of_cluster(&self, cluster: &Cluster) -> External {
         self.external(namespace(cluster), cluster.spec.control_plane_ref.as_ref())
     }
+}
+
+/// The objects of one namespace that `selector` matches, ordered by name. One that demands the label of a Cluster is only
+/// compared with the objects of that Cluster.
+pub fn selected<K: Resource>(
+    objects: &impl Objects<K>,
+    namespace: &str,
+    selector: &LabelSelector,
+) -> Vec<Arc<K>> {
+    let is_selected = |object: &K| matches(selector, object.meta().labels.as_ref());
+    let demanded = selector.match_labels.as_ref().and_then(|labels| labels.get(label::CLUSTER_NAME));
+    let Some(cluster) = demanded.filter(|name| !name.is_empty()) else {
+        return objects.select(namespace, is_selected);
+    };
+    let mut found = objects.of_cluster(&ObjectKey::new(namespace, cluster));
+    found.retain(|object| is_selected(object));
+    found
 }
 
 /// The namespace of an object; without one `default`, as kubectl has it.

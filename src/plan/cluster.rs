@@ -1,9 +1,8 @@
-//! What happens to a Cluster next: adoption of its two provider objects, the endpoint, and the way out
-//! in order. Owns the rules; must not know how steps are performed.
+//! What happens to a Cluster next: adoption of its two provider objects, the endpoint, the kubeconfig where no control
+//! plane object makes it, and the way out in order. Owns the rules; must not know how steps are performed.
 //! Source: cluster-api `core/reconcilers/cluster/cluster_controller{,_phases}.go`, v1.14.0.
 //!
-//! Intended differences: no kubeconfig is made for Clusters without a control plane object, and the
-//! BeforeClusterDelete hook is not asked (runtime extensions are not called).
+//! Intended difference: the BeforeClusterDelete hook is not asked (runtime extensions are not called).
 
 use std::fmt;
 use std::time::Duration;
@@ -11,16 +10,19 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::evidence::Evidence;
+use super::keys::{self, KeyCall};
 use super::{OnFailure, Plan, Rule, Shown, Step, Wait, Write, external, ownership};
 use crate::api::cluster::Cluster;
-use crate::api::key::ObjectRef;
+use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::names::finalizer;
 use crate::status::cluster::deletion::{Stage, stage};
-use crate::status::cluster::{Observed, has_endpoint, initialization};
+use crate::status::cluster::{Kubeconfig, Observed, has_endpoint, initialization};
 use crate::status::contract::{External, Provided};
 
 /// Between two looks at descendants that are being deleted.
 const DESCENDANTS_RETRY: Duration = Duration::from_secs(5);
+/// Between two looks at an authority that is not there yet.
+const AUTHORITY_RETRY: Duration = Duration::from_secs(30);
 /// Between two looks at a connection that has begun to fail.
 const PROBE_RETRY: Duration = Duration::from_secs(10);
 
@@ -36,6 +38,9 @@ enum Why {
     DeleteInfrastructure { kind: String },
     Completed,
     DescendantsUnknown,
+    NoKubeconfig,
+    AuthorityMissing,
+    KubeconfigUnreadable { error: String },
     WaitingForHook,
     WaitingForTopology,
     WaitingForControlPlane { kind: String },
@@ -55,6 +60,9 @@ impl Rule for Why {
             Self::DeleteInfrastructure { .. } => "delete-infrastructure",
             Self::Completed => "deletion-completed",
             Self::DescendantsUnknown => "descendants-unknown",
+            Self::NoKubeconfig => "make-kubeconfig",
+            Self::AuthorityMissing => "authority-missing",
+            Self::KubeconfigUnreadable { .. } => "kubeconfig-unreadable",
             Self::WaitingForHook => "waiting-for-hook",
             Self::WaitingForTopology => "waiting-for-topology",
             Self::WaitingForControlPlane { .. } => "waiting-for-control-plane",
@@ -110,6 +118,15 @@ impl fmt::Display for Why {
             Self::DeleteInfrastructure { kind } => write!(f, "the {kind} goes when no machine is left"),
             Self::Completed => f.write_str("nothing of the Cluster is left"),
             Self::DescendantsUnknown => f.write_str("what belongs to the Cluster could not be listed"),
+            Self::NoKubeconfig => {
+                f.write_str("the Cluster has no control plane object that makes its kubeconfig")
+            }
+            Self::AuthorityMissing => {
+                f.write_str("there is no authority yet that could sign the Cluster's kubeconfig")
+            }
+            Self::KubeconfigUnreadable { error } => {
+                write!(f, "the kubeconfig secret cannot be read: {error}")
+            }
             Self::WaitingForHook => f.write_str("a BeforeClusterDelete extension has not agreed yet"),
             Self::WaitingForTopology => f.write_str("the topology has not been generated yet"),
             Self::WaitingForControlPlane { kind } => write!(f, "the {kind} is not initialized yet"),
@@ -138,6 +155,8 @@ pub fn plan(o: &Observed) -> Plan {
     control_plane(o, offered, &mut plan);
     if o.is_deleting() {
         delete(o, &mut plan);
+    } else {
+        kubeconfig(o, &mut plan);
     }
     if o.probe.failing {
         plan.recheck_within(PROBE_RETRY);
@@ -199,6 +218,24 @@ fn endpoint(o: &Observed, from: &Provided, plan: &mut Plan) -> bool {
         plan.step(Write::Patch { object: ObjectRef::of(&o.cluster), body }, why);
     }
     true
+}
+
+/// Made once, and never renewed, as upstream.
+fn kubeconfig(o: &Observed, plan: &mut Plan) {
+    let Some(server) = keys::server_url(&o.cluster) else { return };
+    match &o.kubeconfig {
+        Kubeconfig::NotAsked | Kubeconfig::Found => {}
+        Kubeconfig::Unreadable(error) => plan.block(Why::KubeconfigUnreadable { error: error.clone() }),
+        Kubeconfig::Missing { has_authority: false } => {
+            plan.block(Why::AuthorityMissing);
+            plan.recheck_within(AUTHORITY_RETRY);
+        }
+        Kubeconfig::Missing { has_authority: true } => {
+            let call = KeyCall::CreateKubeconfig { server, algorithm: String::new() };
+            let (cluster, owner) = (ObjectKey::of(&o.cluster), ownership::owner(&o.cluster, false));
+            plan.step(Write::Keys { cluster, owner, call }, Why::NoKubeconfig);
+        }
+    }
 }
 
 /// Milestones and phases as events: what the status of `after` reached and that of `before` had not.
@@ -286,6 +323,8 @@ fn deletable<K: kube::Resource<DynamicType = ()>>(o: &Observed, object: &K) -> O
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::Value;
 
     use super::*;
@@ -401,6 +440,34 @@ mod tests {
     }
 
     #[test]
+    fn a_cluster_without_a_control_plane_object_makes_its_own_kubeconfig() {
+        let mut o = fresh();
+        o.cluster.spec.control_plane_ref = None;
+        o.cluster.spec.control_plane_endpoint = Some(object(json!({"host": "fd00::1", "port": 6443})));
+        o.control_plane = External::NotSet;
+        o.infrastructure =
+            provider("DevCluster", json!({}), json!({"initialization": {"provisioned": true}}));
+        assert!(o.makes_kubeconfig());
+        for (kubeconfig, steps, blockers) in [
+            (Kubeconfig::Found, vec![], vec![]),
+            (Kubeconfig::Missing { has_authority: true }, vec!["make-kubeconfig"], vec![]),
+            (Kubeconfig::Missing { has_authority: false }, vec![], vec!["authority-missing"]),
+            (Kubeconfig::Unreadable("refused".to_owned()), vec![], vec!["kubeconfig-unreadable"]),
+        ] {
+            o.kubeconfig = kubeconfig;
+            check(&o, &steps, &blockers);
+        }
+        o.kubeconfig = Kubeconfig::Missing { has_authority: true };
+        let Write::Keys { owner, call, .. } = &plan(&o).steps[0].writes[0] else { unreachable!("keys") };
+        assert_eq!((owner.kind.as_str(), owner.controller), ("Cluster", None));
+        let server = "https://[fd00::1]:6443".to_owned();
+        assert_eq!(*call, KeyCall::CreateKubeconfig { server, algorithm: String::new() });
+        o.cluster.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
+        assert!(!o.makes_kubeconfig());
+        assert!(!fresh().makes_kubeconfig(), "the control plane object makes it");
+    }
+
+    #[test]
     fn the_event_about_the_infrastructure_named_another_condition() {
         let before = fresh().cluster;
         let mut after = before.clone();
@@ -415,5 +482,67 @@ mod tests {
             })
             .collect();
         assert_eq!(told, ["InfrastructureReady: Cluster c InfrastructureProvisioned is now True"]);
+    }
+
+    #[test]
+    fn a_missing_provider_object_is_looked_for_or_missed() {
+        let mut o = fresh();
+        o.infrastructure = External::NotFound { kind: "DevCluster".to_owned() };
+        assert_eq!(plan(&o).recheck, Some(Duration::from_secs(30)));
+        o.cluster.status = Some(object(json!({"initialization": {
+            "infrastructureProvisioned": true, "controlPlaneInitialized": true}})));
+        o.control_plane = External::NotFound { kind: "KubeadmControlPlane".to_owned() };
+        check(&o, &[], &["vanished-provider-object", "vanished-provider-object"]);
+        o.cluster.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
+        check(&o, &["deletion-completed", "deletion-completed"], &[]);
+    }
+
+    #[test]
+    fn milestones_and_phases_are_reported_once() {
+        let before = fresh().cluster;
+        let mut after = before.clone();
+        after.status = Some(object(json!({"phase": "Provisioned", "initialization": {
+            "infrastructureProvisioned": true, "controlPlaneInitialized": true}})));
+        let reasons = |before: &Cluster, after: &Cluster| -> Vec<&str> {
+            let steps = milestones(before, after);
+            let reason = |step: &Step| match &step.writes[0] {
+                Write::Event { reason, .. } => Some(*reason),
+                _ => None,
+            };
+            steps.iter().filter_map(reason).collect()
+        };
+        assert_eq!(
+            reasons(&before, &after),
+            ["InfrastructureReady", "ControlPlaneInitialized", "Provisioned"]
+        );
+        assert_eq!(reasons(&after, &after), [""; 0]);
+        after.spec.infrastructure_ref = None;
+        assert_eq!(
+            reasons(&before, &after),
+            ["ControlPlaneInitialized", "Provisioned"],
+            "it has none to report"
+        );
+    }
+
+    #[test]
+    fn control_plane_machines_go_last_and_only_without_a_control_plane() {
+        let mut o = fresh();
+        o.cluster.metadata.deletion_timestamp = Some(crate::time::to_k8s(Timestamp::default()));
+        let machine = |name: &str, label: &str| {
+            Arc::new(object(json!({
+                "metadata": {"name": name, "labels": {label: ""}, "ownerReferences": [
+                    {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c"}]},
+                "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}},
+            })))
+        };
+        let machines = vec![machine("a", "cluster.x-k8s.io/control-plane"), machine("b", "x")];
+        let deleted = |o: &Observed| -> Vec<String> {
+            plan(o).steps.iter().map(|step| step.writes[0].to_string()).collect()
+        };
+        o.descendants = Descendants { machines, ..Descendants::default() };
+        assert_eq!(deleted(&o), ["delete Machine b"], "the control plane takes its own");
+        o.control_plane = External::NotSet;
+        o.cluster.spec.control_plane_ref = None;
+        assert_eq!(deleted(&o), ["delete Machine b", "delete Machine a"]);
     }
 }

@@ -49,12 +49,20 @@ pub fn keep<K: Resource<DynamicType = ()> + Serialize>(
     intent: &K,
     manager: &'static str,
 ) -> Vec<Write> {
-    let object = ObjectRef::of(live);
-    let (live, intent) = (to_value(live), to_value(intent));
-    let standing = standing(&live, &intent, manager);
+    keep_as(ObjectRef::of(live), &to_value(live), to_value(intent), manager)
+}
+
+/// The same for an object without a type.
+#[must_use]
+pub fn keep_value(live: &Value, intent: Value, manager: &'static str) -> Vec<Write> {
+    keep_as(reference_to(live), live, intent, manager)
+}
+
+fn keep_as(object: ObjectRef, live: &Value, intent: Value, manager: &'static str) -> Vec<Write> {
+    let standing = standing(live, &intent, manager);
     let handover = Handover::new(manager, HandoverScope::Whole, &intent);
     let first = (standing == Standing::Unowned).then(|| Write::Handover { object: object.clone(), handover });
-    let apply = (standing != Standing::Settled).then(|| apply(object, &live, intent, manager));
+    let apply = (standing != Standing::Settled).then(|| apply(object, live, intent, manager));
     first.into_iter().chain(apply).collect()
 }
 

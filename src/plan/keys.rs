@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::api::cluster::{Cluster, Endpoint};
+use crate::api::kubeadm::ClusterConfiguration;
 use crate::status::control_plane::certificates::Purpose;
 
 /// A change of Secrets that hold keys.
@@ -23,6 +25,30 @@ pub struct KeySettings {
     /// `RSA-2048`, `RSA-3072`, `RSA-4096`, `ECDSA-P256` or `ECDSA-P384`; empty when none is asked for.
     pub algorithm: String,
     pub ca_validity_days: Option<i64>,
+}
+
+impl KeySettings {
+    /// What a configuration sets, if there is one.
+    #[must_use]
+    pub fn of(configuration: Option<&ClusterConfiguration>) -> Self {
+        Self {
+            algorithm: configuration.and_then(|c| c.encryption_algorithm.clone()).unwrap_or_default(),
+            ca_validity_days: configuration
+                .and_then(|c| c.ca_certificate_validity_period_days)
+                .map(i64::from),
+        }
+    }
+}
+
+/// Where clients of the workload cluster connect, such as `https://10.0.0.1:6443`; `None` until host and port are set.
+#[must_use]
+pub fn server_url(cluster: &Cluster) -> Option<String> {
+    let Endpoint { host, port } = cluster.spec.control_plane_endpoint.as_ref()?;
+    let host = host.as_deref().filter(|host| !host.is_empty())?;
+    let port = port.filter(|port| *port > 0)?;
+    // IPv6 addresses need brackets.
+    let brackets = if host.contains(':') && !host.starts_with('[') { ("[", "]") } else { ("", "") };
+    Some(format!("https://{}{host}{}:{port}", brackets.0, brackets.1))
 }
 
 impl fmt::Display for KeyCall {

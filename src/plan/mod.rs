@@ -10,10 +10,14 @@ pub mod drain;
 pub mod evidence;
 pub mod external;
 pub mod field_owners;
+#[cfg(test)]
+mod golden;
+pub mod in_place;
 pub mod keys;
 pub mod machine;
 pub mod machine_deployment;
 pub mod machine_health_check;
+pub mod machine_pool;
 pub mod machine_set;
 pub mod naming;
 pub mod opening;

@@ -50,6 +50,8 @@ pub enum Write {
     Event { about: ObjectRef, warning: bool, reason: &'static str, message: String },
     /// A call into the workload cluster of the Cluster with this key.
     Workload { cluster: ObjectKey, call: WorkloadCall },
+    /// Asks the API server on a Node of the Cluster with this key when its certificate ends, and notes it on `config`.
+    NoteExpiry { cluster: ObjectKey, node: String, port: u16, config: ObjectRef },
     /// Keys and credentials of the Cluster with this key, in Secrets that `owner` controls.
     Keys { cluster: ObjectKey, owner: OwnerReference, call: KeyCall },
 }
@@ -76,7 +78,7 @@ impl Write {
     #[must_use]
     pub fn is_of_metadata(&self) -> bool {
         let (Self::Patch { body, .. } | Self::Apply { body, .. }) = self else {
-            return matches!(self, Self::Handover { .. });
+            return matches!(self, Self::Handover { .. } | Self::NoteExpiry { .. });
         };
         body.as_object().is_some_and(|body| body.keys().all(|key| key == "metadata"))
     }
@@ -152,6 +154,9 @@ impl fmt::Display for Write {
             Self::Delete { object } => write!(f, "delete {object}"),
             Self::Event { about, reason, .. } => write!(f, "report {reason} on {about}"),
             Self::Workload { cluster, call } => write!(f, "{call} in Cluster {cluster}"),
+            Self::NoteExpiry { node, config, .. } => {
+                write!(f, "note on {config} when the certificate of the API server on Node {node} ends")
+            }
             Self::Keys { cluster, call, .. } => write!(f, "{call} of Cluster {cluster}"),
         }
     }

@@ -3,7 +3,7 @@
 //! Source: `internal/controllers/backends/inmemory/devcluster_backend.go`, v1.14.0. Difference:
 //! nothing listens on the port.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -58,7 +58,7 @@ impl DevClusters {
             return Some(*port);
         }
         let others = self.dev_clusters.list();
-        let taken: Vec<i32> =
+        let taken: BTreeSet<i32> =
             others.iter().filter_map(|d| d.spec.control_plane_endpoint.as_ref()?.port).collect();
         let port = PORTS.into_iter().find(|port| !given.contains_key(port) && !taken.contains(port))?;
         given.insert(port, key.clone());
@@ -127,7 +127,7 @@ fn owner_name(dev: &DevCluster) -> Option<String> {
 #[async_trait]
 impl Controller for DevClusters {
     fn name(&self) -> &'static str {
-        "dev-cluster"
+        super::NAMES[0]
     }
 
     fn triggers(&self) -> Vec<Trigger> {

@@ -56,7 +56,7 @@ impl Etcd {
     }
 
     fn leader(&self) -> Option<&Member> {
-        // The last leader, not the last of those that are left: there is no election.
+        // The last leader, not the last of those that are left: simulated members do not elect.
         self.members
             .values()
             .filter(|m| m.leader_term > 0)

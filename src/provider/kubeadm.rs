@@ -9,12 +9,16 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Container, ContainerState, ContainerStateRunning, ContainerStatus, Node, NodeAddress,
     NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Pod, PodCondition, PodSpec, PodStatus, Taint,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
 
+use crate::api::dev::Host;
 use crate::api::names::label::NODE_ROLE_CONTROL_PLANE;
 use crate::time::{Timestamp, to_k8s};
 
 const KUBE_SYSTEM: &str = "kube-system";
+const MEMORY: &str = "memory";
 /// The image that upstream's fake gives CoreDNS.
 pub const CORE_DNS_IMAGE: &str = "registry.k8s.io/coredns/coredns:v1.10.1";
 
@@ -22,8 +26,8 @@ pub const CORE_DNS_IMAGE: &str = "registry.k8s.io/coredns/coredns:v1.10.1";
 pub struct NodeFacts<'a> {
     pub name: &'a str,
     pub provider_id: &'a str,
-    /// Kubernetes version with `v`; empty when the machine states none.
-    pub version: &'a str,
+    /// The Kubernetes version has its `v`, and is empty when the machine states none.
+    pub host: &'a Host,
     pub addresses: &'a [(&'static str, String)],
     pub control_plane: bool,
     pub at: Timestamp,
@@ -72,9 +76,25 @@ pub fn node(facts: &NodeFacts<'_>) -> Node {
                     })
                     .collect(),
             ),
+            capacity: facts
+                .host
+                .memory
+                .clone()
+                .map(|memory| BTreeMap::from([(MEMORY.to_owned(), Quantity(memory))])),
             ..NodeStatus::default()
         }),
     }
+}
+
+/// What becomes of a node when its host becomes another.
+#[must_use]
+pub fn host_patch(host: &Host) -> Value {
+    let version = &host.kubelet_version;
+    let mut status = json!({ "nodeInfo": { "kubeletVersion": version, "kubeProxyVersion": version } });
+    if let Some(memory) = &host.memory {
+        status["capacity"] = json!({ MEMORY: memory });
+    }
+    json!({ "status": status })
 }
 
 /// One condition of a node, turned at `at`.
@@ -96,8 +116,8 @@ fn system_info(facts: &NodeFacts<'_>) -> NodeSystemInfo {
         os_image: "capstan simulated host".to_owned(),
         kernel_version: "6.12.0".to_owned(),
         container_runtime_version: "containerd://2.1.0".to_owned(),
-        kubelet_version: facts.version.to_owned(),
-        kube_proxy_version: facts.version.to_owned(),
+        kubelet_version: facts.host.kubelet_version.clone(),
+        kube_proxy_version: facts.host.kubelet_version.clone(),
         machine_id: facts.name.to_owned(),
         system_uuid: facts.name.to_owned(),
         boot_id: facts.name.to_owned(),

@@ -17,8 +17,10 @@ use super::world::World;
 use crate::api::cluster::Cluster;
 use crate::api::condition::{self as conditions, find};
 use crate::api::dev::{
-    DevMachine, HOLD_ANNOTATION, InMemoryMachine, InfrastructureInitialization, PODS_ANNOTATION,
+    DevMachine, HOLD_ANNOTATION, HOST_ANNOTATION, Host, InMemoryMachine, InfrastructureInitialization,
+    MEMORY_ANNOTATION, PODS_ANNOTATION,
 };
+use crate::api::dev_pool::VERSION_ANNOTATION;
 use crate::api::key::{ObjectKey, annotation as annotation_of, refers_to};
 use crate::api::machine::{Machine, MachineAddress};
 use crate::api::names::{CORE_GROUP, annotation, condition, finalizer, label};
@@ -55,6 +57,12 @@ impl Scope {
         let annotated = annotation_of(self.dev.as_ref(), annotation::PAUSED).is_some();
         paused("DevMachine", self.cluster.spec.paused == Some(true), annotated)
     }
+
+    /// A Machine of a pool has none of its own before its Node is there.
+    fn version(&self) -> String {
+        let of_pool = annotation_of(self.dev.as_ref(), VERSION_ANNOTATION).map(str::to_owned);
+        of_pool.or_else(|| self.machine.spec.version.clone()).unwrap_or_default()
+    }
 }
 
 /// The state of one machine in the world.
@@ -62,6 +70,7 @@ struct Seen {
     boot: Boot,
     member: Option<Member>,
     addresses: Vec<(&'static str, String)>,
+    host: Host,
 }
 
 impl DevMachines {
@@ -88,7 +97,7 @@ impl DevMachines {
 
     /// Puts the machine into the world, or brings its facts up to date, and looks at it.
     fn power_on(&self, scope: &Scope, spec: &InMemoryMachine) -> Option<Seen> {
-        let (hold, version) = (held_at(&scope.dev), scope.machine.spec.version.clone().unwrap_or_default());
+        let (hold, version) = (held_at(&scope.dev), scope.version());
         let name = scope.key.name.as_str();
         let up_to_date = self.world.read(&scope.cluster_key, |sim, _| {
             sim.machine(name).map(|machine| machine.boot.hold == hold && machine.version == version)
@@ -100,14 +109,25 @@ impl DevMachines {
                 self.world.change(&scope.cluster_key, |sim| sim.set_machine_facts(name, hold, version));
             }
         }
+        self.update_host(scope);
         self.look(scope)
+    }
+
+    /// Makes of the host what its object notes.
+    fn update_host(&self, scope: &Scope) {
+        let (name, Some(noted)) = (scope.key.name.as_str(), noted_host(&scope.dev)) else { return };
+        let is = self.world.read(&scope.cluster_key, |sim, _| sim.machine(name).and_then(|m| m.host.clone()));
+        if is.flatten().is_some_and(|is| is != noted) {
+            self.world.change(&scope.cluster_key, |sim| sim.set_host(name, noted));
+        }
     }
 
     fn look(&self, scope: &Scope) -> Option<Seen> {
         let look = self.world.read(&scope.cluster_key, |sim, _| {
             let machine = sim.machine(&scope.key.name)?;
             let member = sim.etcd.member(&scope.key.name).cloned();
-            Some(Seen { boot: machine.boot.clone(), member, addresses: machine.addresses.clone() })
+            let (boot, addresses) = (machine.boot.clone(), machine.addresses.clone());
+            Some(Seen { boot, member, addresses, host: machine.host() })
         });
         look.flatten()
     }
@@ -124,7 +144,9 @@ impl DevMachines {
         SimMachine {
             boot,
             provider_id: provider_id(&scope.key.name),
-            version: scope.machine.spec.version.clone().unwrap_or_default(),
+            version: scope.version(),
+            host: noted_host(&scope.dev),
+            memory: annotation_of(scope.dev.as_ref(), MEMORY_ANNOTATION).map(str::to_owned),
             control_plane,
             addresses: addresses(&scope.key.name, &uid),
             // From the uid alone, so that it is the same in every process.
@@ -262,7 +284,8 @@ fn condition(phase: Phase, boot: Option<&Boot>, reason: &'static str) -> DevCond
 
 /// The status of the object of a machine that is on.
 fn fill(after: &mut DevMachine, scope: &Scope, seen: &Seen) {
-    let notes = notes(seen);
+    let mut notes = notes(seen);
+    notes.extend(host_note(&scope.dev, seen));
     if !notes.is_empty() {
         after.metadata.annotations.get_or_insert_default().extend(notes);
     }
@@ -293,6 +316,26 @@ fn notes(seen: &Seen) -> Vec<(String, String)> {
         }
     }
     notes
+}
+
+/// From the beginning of an update in place on, the objects say what the host should become.
+fn host_note(dev: &DevMachine, seen: &Seen) -> Option<(String, String)> {
+    let begins = annotation_of(dev, annotation::UPDATE_IN_PROGRESS).is_some()
+        && annotation_of(dev, HOST_ANNOTATION).is_none()
+        && seen.boot.since(Phase::Node).is_some();
+    let host = begins.then(|| serde_json::to_string(&seen.host).ok())??;
+    Some((HOST_ANNOTATION.to_owned(), host))
+}
+
+fn noted_host(dev: &DevMachine) -> Option<Host> {
+    let text = annotation_of(dev, HOST_ANNOTATION)?;
+    let noted = serde_json::from_str(text);
+    noted
+        .inspect_err(|error| {
+            let key = ObjectKey::of(dev);
+            tracing::warn!("annotation {HOST_ANNOTATION} of DevMachine {key} is not used: {error}");
+        })
+        .ok()
 }
 
 fn is_bootstrapped(machine: &Machine) -> bool {
@@ -353,7 +396,7 @@ fn remembered_member(dev: &DevMachine, id: u64) -> Option<Member> {
 #[async_trait]
 impl Controller for DevMachines {
     fn name(&self) -> &'static str {
-        "dev-machine"
+        super::NAMES[1]
     }
 
     /// Rebuilds the world from the objects' statuses: after a restart, machines that were up are up.
@@ -371,8 +414,7 @@ impl Controller for DevMachines {
 
     fn triggers(&self) -> Vec<Trigger> {
         let of_cluster = |dev_machines: &Cache<DevMachine>, cluster: &ObjectKey| -> Vec<ObjectKey> {
-            let members = dev_machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name);
-            members.iter().map(|dev| ObjectKey::of(dev.as_ref())).collect()
+            dev_machines.of_cluster(cluster).iter().map(|dev| ObjectKey::of(dev.as_ref())).collect()
         };
         let (by_cluster, by_world) = (self.dev_machines.clone(), self.dev_machines.clone());
         vec![
@@ -387,9 +429,7 @@ impl Controller for DevMachines {
             // Only control planes have something to note that others may change: member and leader.
             Trigger::announced(self.world.subscribe(), Announcement::Missed, move |announcement| {
                 let mut members = match announcement {
-                    Announcement::Cluster(key) => {
-                        by_world.labelled(&key.namespace, label::CLUSTER_NAME, &key.name)
-                    }
+                    Announcement::Cluster(key) => by_world.of_cluster(key),
                     Announcement::Node { .. } => Vec::new(),
                     Announcement::Missed => by_world.list(),
                 };

@@ -12,6 +12,7 @@ pub mod faults;
 mod finalizers;
 mod kubeadm;
 mod machine;
+mod pool;
 mod sim_cluster;
 mod tenants;
 mod workload;
@@ -23,6 +24,9 @@ mod tests;
 pub use world::World;
 
 use crate::engine::Engine;
+
+/// Every controller that [`register`] adds.
+pub const NAMES: [&str; 3] = ["dev-cluster", "dev-machine", "dev-machine-pool"];
 
 /// How the simulated infrastructure behaves.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +50,9 @@ pub fn register(engine: &mut Engine, options: ProviderOptions) -> Arc<World> {
     let cluster = cluster::DevClusters::new(engine, Arc::clone(&world));
     let machine = machine::DevMachines::new(engine, Arc::clone(&world));
     engine.add(cluster);
+    let pool = pool::DevMachinePools::new(engine);
     engine.add(machine);
+    engine.add(pool);
     engine.add_background(Arc::clone(&world).clockwork());
     world
 }

@@ -15,6 +15,7 @@ use super::etcd::Etcd;
 use super::faults::{Fault, Faults};
 use super::kubeadm::{self, NodeFacts};
 use super::tenants::{TenantSpec, Tenants};
+use crate::api::dev::Host;
 use crate::api::key::ObjectKey;
 use crate::api::merge;
 use crate::time::Timestamp;
@@ -28,6 +29,10 @@ const CONNECT_INTERVAL: TimeDelta = TimeDelta::seconds(30);
 /// How long without a successful probe until a controller's judgement changes (grace periods of 50 s and
 /// 5 min), so it is woken; a little later, because it compares with "longer than".
 const GRACE_ENDS: [TimeDelta; 2] = [TimeDelta::seconds(51), TimeDelta::seconds(301)];
+
+/// Of the certificate of an API server.
+/// Source: `util/certs/consts.go`, v1.14.0.
+const CERTIFICATE_LIFE: TimeDelta = TimeDelta::days(365);
 
 /// One workload cluster as it really is.
 #[derive(Debug)]
@@ -88,14 +93,27 @@ pub struct Shared {
 pub struct SimMachine {
     pub boot: Boot,
     pub provider_id: String,
-    /// The Machine's version; what the kubelet reports is fixed when the node appears.
+    /// The Machine's version, which the host becomes when its node appears.
     pub version: String,
+    /// What the host is since its node appeared.
+    pub host: Option<Host>,
+    /// Memory of the VM when it was made, as a quantity.
+    pub memory: Option<String>,
     pub control_plane: bool,
     /// Type and address.
     pub addresses: Vec<(&'static str, String)>,
     pub member_id: u64,
     /// Pods that start with its node.
     pub tenants: Vec<TenantSpec>,
+}
+
+impl SimMachine {
+    /// What the host is, or is going to be.
+    #[must_use]
+    pub fn host(&self) -> Host {
+        let made = || Host { kubelet_version: self.version.clone(), memory: self.memory.clone() };
+        self.host.clone().unwrap_or_else(made)
+    }
 }
 
 /// The connection from the engine to the cluster's API server.
@@ -142,6 +160,15 @@ impl SimCluster {
         self.machines.insert(name.to_owned(), machine);
     }
 
+    /// Makes something else of a host, which its node shows.
+    pub fn set_host(&mut self, name: &str, host: Host) {
+        let Some(machine) = self.machines.get_mut(name) else { return };
+        let patch = kubeadm::host_patch(&host);
+        machine.host = Some(host);
+        // Without a node there is nothing to show yet.
+        let _ = self.patch_node(name, &patch);
+    }
+
     /// What may change of a machine: the phase that it does not get past, and its version.
     pub fn set_machine_facts(&mut self, name: &str, hold: Option<Phase>, version: String) {
         let Some(machine) = self.machines.get_mut(name) else { return };
@@ -184,6 +211,16 @@ impl SimCluster {
             self.put_node(name, Arc::new(after));
         }
         self.seen_node(name).map(Arc::unwrap_or_clone).ok_or_else(missing)
+    }
+
+    /// When the certificate ends that the API server of a machine got when it came up.
+    ///
+    /// # Errors
+    /// [`WorkloadError::Unreachable`] without one.
+    pub fn api_server_expiry(&self, name: &str) -> Result<Timestamp, WorkloadError> {
+        let began = self.machines.get(name).and_then(|machine| machine.boot.since(Phase::ApiServer));
+        let expiry = began.map(|began| began + CERTIFICATE_LIFE);
+        expiry.ok_or_else(|| WorkloadError::Unreachable(format!("there is no API server on Node {name}")))
     }
 
     /// Every node as it is seen, by name.
@@ -274,15 +311,17 @@ impl SimCluster {
 
     /// What a finished phase leaves behind.
     fn came_up(&mut self, name: &str, phase: Phase) {
-        let Some(machine) = self.machines.get(name) else { return };
+        let Some(machine) = self.machines.get_mut(name) else { return };
         let Some(at) = machine.boot.since(phase) else { return };
+        let host = machine.host();
         match phase {
             Phase::Vm => {}
             Phase::Node => {
+                machine.host = Some(host.clone());
                 let node = kubeadm::node(&NodeFacts {
                     name,
                     provider_id: &machine.provider_id,
-                    version: &machine.version,
+                    host: &host,
                     addresses: &machine.addresses,
                     control_plane: machine.control_plane,
                     at,
@@ -297,7 +336,7 @@ impl SimCluster {
                 self.add_pod("etcd", name, at);
             }
             Phase::ApiServer => {
-                let version = machine.version.clone();
+                let version = host.kubelet_version;
                 self.changes.shared = true;
                 self.serving.insert(name.to_owned());
                 for component in ["kube-apiserver", "kube-scheduler", "kube-controller-manager"] {

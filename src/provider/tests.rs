@@ -11,6 +11,7 @@ use super::World;
 use super::boot::{Boot, Delays};
 use super::faults::Fault;
 use super::sim_cluster::SimMachine;
+use crate::api::dev::Host;
 use crate::api::key::ObjectKey;
 use crate::rng::Rng;
 use crate::time::{Clock, TimeSource, Timestamp};
@@ -45,6 +46,8 @@ fn world(names: &[&str]) -> (World, Hand) {
                 boot: Boot::new(Timestamp::UNIX_EPOCH, Delays::default(), true),
                 provider_id: format!("in-memory://{name}"),
                 version: "v1.34.0".to_owned(),
+                host: None,
+                memory: Some("8Gi".to_owned()),
                 control_plane: true,
                 addresses: Vec::new(),
                 member_id: at as u64 + 1,
@@ -70,6 +73,28 @@ async fn a_control_plane_leaves_nodes_pods_members_and_a_map() {
     let etcd = world.etcd(&cluster()).await.expect("etcd");
     assert_eq!((etcd.members.len(), etcd.leader), (3, Some(1)));
     assert!(world.kubeadm_config(&cluster()).await.expect("an answer").is_some());
+}
+
+#[tokio::test]
+async fn a_host_that_becomes_another_shows_in_its_node() {
+    let (world, _) = world(&["a"]);
+    let shown = || async {
+        let node = world.node(&cluster(), "a").await.expect("an answer").expect("the node");
+        let status = node.status.clone().expect("a status");
+        let memory = status.capacity.and_then(|capacity| capacity.get("memory").map(|m| m.0.clone()));
+        (status.node_info.expect("info").kubelet_version, memory.unwrap_or_default())
+    };
+    assert_eq!(shown().await, ("v1.34.0".to_owned(), "8Gi".to_owned()));
+    // What the Machine asks for is not what the host is.
+    world.change(&cluster(), |sim| sim.set_machine_facts("a", None, "v1.35.0".to_owned()));
+    assert_eq!(shown().await.0, "v1.34.0");
+    let mut changes = world.changes();
+    let host = Host { kubelet_version: "v1.35.0".to_owned(), memory: Some("16Gi".to_owned()) };
+    world.change(&cluster(), |sim| sim.set_host("a", host.clone()));
+    assert_eq!(shown().await, ("v1.35.0".to_owned(), "16Gi".to_owned()));
+    assert!(matches!(changes.try_recv(), Ok(Announcement::Node { .. })));
+    let is = world.read(&cluster(), |sim, _| sim.machine("a").map(super::sim_cluster::SimMachine::host));
+    assert_eq!(is, Some(Some(host)));
 }
 
 #[tokio::test]
@@ -167,6 +192,8 @@ fn busy(pods: serde_json::Value) -> (World, Hand) {
             boot: Boot::new(Timestamp::UNIX_EPOCH, Delays::default(), false),
             provider_id: "in-memory://w".to_owned(),
             version: "v1.34.0".to_owned(),
+            host: None,
+            memory: None,
             control_plane: false,
             addresses: Vec::new(),
             member_id: 9,

@@ -165,6 +165,15 @@ impl Workload for World {
         })
     }
 
+    async fn api_server_expiry(
+        &self,
+        cluster: &ObjectKey,
+        node: &str,
+        _: u16,
+    ) -> Result<Timestamp, WorkloadError> {
+        self.ask(cluster, |sim| sim.api_server_expiry(node))
+    }
+
     async fn binds_cluster_role(&self, cluster: &ObjectKey, name: &str) -> Result<bool, WorkloadError> {
         self.ask(cluster, |sim| Ok(sim.cluster_role_bindings.contains(name)))
     }

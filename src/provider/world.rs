@@ -107,8 +107,13 @@ impl World {
 
     /// Takes a machine away wherever it is: for objects that are gone without a trace.
     pub fn forget_machine(&self, machine: &ObjectKey) {
-        let clusters: Vec<ObjectKey> =
-            self.clusters.lock().keys().filter(|c| c.namespace == machine.namespace).cloned().collect();
+        let clusters: Vec<ObjectKey> = {
+            let all = self.clusters.lock();
+            let here = all.iter().filter(|(cluster, _)| cluster.namespace == machine.namespace);
+            here.filter(|(_, sim)| sim.machine(&machine.name).is_some())
+                .map(|(cluster, _)| cluster.clone())
+                .collect()
+        };
         for cluster in clusters {
             self.remove_machine(&cluster, &machine.name);
         }

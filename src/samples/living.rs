@@ -41,6 +41,9 @@ const BUSY_PODS: &str = r#"[
 /// A web server on each node, quick to leave.
 const LIGHT_PODS: &str = r#"[{"namespace": "web", "name": "site", "terminationSeconds": 8}]"#;
 
+/// The cluster of [`Living::InPlace`].
+pub const IN_PLACE_CLUSTER: &str = "glacier";
+
 /// One of the fleets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Living {
@@ -50,6 +53,7 @@ pub enum Living {
     Broken,
     Creating,
     Draining,
+    InPlace,
 }
 
 impl Living {
@@ -61,6 +65,7 @@ impl Living {
             Self::Broken => vec![broken()],
             Self::Creating => vec![creating()],
             Self::Draining => vec![draining()],
+            Self::InPlace => vec![in_place()],
         };
         let mut objects: Vec<Value> = clusters.iter().flat_map(ClusterManifest::objects).collect();
         if matches!(self, Self::Demo | Self::Draining) {
@@ -79,6 +84,7 @@ impl Living {
             Self::Demo => [shrink(&draining()), upgrade(&rolling())].concat(),
             Self::Rolling => upgrade(&rolling()),
             Self::Draining => shrink(&draining()),
+            Self::InPlace => upgrade(&in_place()),
             Self::HealthyHa | Self::Broken | Self::Creating => Vec::new(),
         }
     }
@@ -139,6 +145,17 @@ fn draining() -> ClusterManifest {
         control_plane_replicas: 1,
         pace: BRISK,
         pools: vec![Pool { pods: Some(BUSY_PODS), ..normal("busy", 3) }],
+    }
+}
+
+/// The same machines before and after its upgrade, where an extension updates them.
+fn in_place() -> ClusterManifest {
+    ClusterManifest {
+        name: IN_PLACE_CLUSTER,
+        version: OLD_VERSION,
+        control_plane_replicas: 3,
+        pace: BRISK,
+        pools: vec![normal("workers", 3)],
     }
 }
 

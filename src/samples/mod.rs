@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::api::key::{Gvk, ObjectKey};
 use crate::time::Timestamp;
 
-pub use living::Living;
+pub use living::{IN_PLACE_CLUSTER, Living};
 use synthetic::Synthetic;
 
 /// A name that does not stand for a sample, or a specification that cannot be read.
@@ -58,7 +58,7 @@ pub struct Chapter {
 }
 
 const NAMES: &[Entry] = &[
-    Entry { name: "demo", summary: "the five below together, from their creation", living: Living::Demo },
+    Entry { name: "demo", summary: "the five next ones together, from their creation", living: Living::Demo },
     Entry {
         name: "healthy-ha",
         summary: "three control plane machines, two machine deployments, nothing wrong",
@@ -79,6 +79,11 @@ const NAMES: &[Entry] = &[
         name: "draining",
         summary: "comes up, then loses a machine whose pods leave slowly",
         living: Living::Draining,
+    },
+    Entry {
+        name: "in-place",
+        summary: "comes up, then moves to a newer version on the same machines, given an extension that updates them",
+        living: Living::InPlace,
     },
 ];
 

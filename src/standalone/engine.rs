@@ -11,6 +11,7 @@ use crate::client::Connection;
 use crate::controllers;
 use crate::engine::{Engine, EngineOptions, Handle};
 use crate::provider::{self, ProviderOptions, World};
+use crate::runtime_sdk::{Https, Runtime};
 
 /// An engine that runs. Dropping it stops it without waiting.
 pub struct RunningEngine {
@@ -21,18 +22,26 @@ pub struct RunningEngine {
 }
 
 impl RunningEngine {
-    /// Runs an engine in a task of its own; of `options` it takes clock, chance, time scale and lease.
+    /// Runs an engine in a task of its own; of `options` it takes clock, chance, time scale, lease, share and updates.
     #[must_use]
     pub fn start(connection: Connection, options: &StackOptions) -> Self {
         let engine_options = EngineOptions {
             time_scale: options.time_scale,
             lease: options.lease.clone(),
+            sharing: options.sharing.clone(),
             ..EngineOptions::default()
         };
         let rng = options.rng.stream("engine");
         let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
         let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });
-        controllers::register(&mut engine, world.clone(), controllers::SyncedKeys::default());
+        let extensions =
+            Runtime::new(engine.client().clone(), engine.clock().clone(), Arc::new(Https::default()));
+        let extensions = Arc::new(extensions);
+        let mut in_place = options.in_place.clone();
+        in_place.extensions.get_or_insert_with(|| extensions.clone());
+        let settings = controllers::Settings { in_place, ..controllers::Settings::default() };
+        controllers::register(&mut engine, world.clone(), settings);
+        controllers::extension_config::register(&mut engine, extensions);
         let (handle, stop) = (engine.handle(), CancellationToken::new());
         let task = tokio::spawn(engine.run(stop.clone()));
         Self { handle, world, task, stop: stop.drop_guard() }

@@ -2,6 +2,7 @@
 //! are joined; must not know a terminal or a socket.
 
 pub mod engine;
+pub mod extension;
 pub mod load;
 pub mod options;
 pub mod past;

@@ -1,7 +1,9 @@
 //! How the parts of a stack run. Must not know which parts there are.
 
 use crate::apiserver::Tokens;
+use crate::controllers::in_place;
 use crate::engine::lease::LeaseOptions;
+use crate::engine::sharing::Sharing;
 use crate::rng::Rng;
 use crate::time::Clock;
 
@@ -17,12 +19,25 @@ pub struct StackOptions {
     pub engine: bool,
     /// Compete for this lease and reconcile only while holding it. `None`: alone with its store.
     pub lease: Option<LeaseOptions>,
+    /// With a lease: other processes run some of the controllers.
+    pub sharing: Option<Sharing>,
+    /// Updates in place; closed by default, as upstream.
+    pub in_place: in_place::Settings,
 }
 
 impl StackOptions {
     /// An engine alone with its store, in real time, and tokens that are not known anywhere else.
     #[must_use]
     pub fn new(clock: Clock, rng: Rng) -> Self {
-        Self { clock, rng, time_scale: 1.0, tokens: Tokens::random(), engine: true, lease: None }
+        Self {
+            clock,
+            rng,
+            time_scale: 1.0,
+            tokens: Tokens::random(),
+            engine: true,
+            lease: None,
+            sharing: None,
+            in_place: in_place::Settings::default(),
+        }
     }
 }

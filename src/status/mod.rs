@@ -6,6 +6,8 @@ pub mod conditions;
 pub mod contract;
 pub mod drain;
 pub mod etcd;
+pub mod fields;
+pub mod in_place;
 mod kinds;
 pub mod machine_template;
 pub mod machines;
@@ -15,8 +17,8 @@ pub mod verdict;
 pub mod versions;
 
 pub use kinds::{
-    bootstrap, cluster, cluster_class, control_plane, dev, machine, machine_deployment, machine_health_check,
-    machine_pool, machine_set, topology,
+    bootstrap, cluster, cluster_class, control_plane, dev, extension_config, machine, machine_deployment,
+    machine_health_check, machine_pool, machine_set, topology,
 };
 
 #[cfg(test)]

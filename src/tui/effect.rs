@@ -33,8 +33,10 @@ pub enum Effect {
     Keep(Waiting),
     LoadTheme(String),
     LoadKeymap(String),
-    /// Show the full object and its events from now on; `None` stops.
+    /// Show the full object from now on; `None` stops.
     Follow(Option<Target>),
+    /// The same of its events.
+    FollowEvents(Option<Target>),
     /// Read the plans of a cluster, after a rest.
     Plan {
         cluster: PlannedCluster,

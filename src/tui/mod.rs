@@ -6,6 +6,7 @@ pub mod command;
 pub mod cursor;
 pub mod effect;
 mod event_loop;
+pub mod folds;
 pub mod hints;
 pub mod keeping;
 pub mod keymap;
@@ -41,8 +42,7 @@ pub use theme::Tier;
 use crate::fleet::{Delta, SourceId};
 use crate::time::Clock;
 use crate::toml_file::FileError;
-use model::{Look, Model, Tone};
-use screen::folds;
+use model::{Look, Model};
 
 /// What the dashboard needs besides data.
 pub struct Options {
@@ -53,9 +53,7 @@ pub struct Options {
     pub tier: Tier,
     /// Where `themes/`, `keymaps/` and `explanations/` are looked for before those built in.
     pub config_dir: Option<PathBuf>,
-    /// The file that remembers what was opened and closed in trees; nothing is remembered without.
-    pub folds: Option<PathBuf>,
-    /// Where marks and usual times are kept between runs; `None`: nowhere.
+    /// Where marks, folds and usual times are kept between runs; `None`: nowhere.
     pub state_dir: Option<PathBuf>,
     pub clock: Clock,
 }
@@ -89,17 +87,7 @@ pub async fn run(
     )?;
     let mut model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
     model.keep_in(options.state_dir.as_deref());
-    let path = options.folds.as_deref();
-    match path.map(folds::load) {
-        Some(Ok(known)) => model.folds = known,
-        Some(Err(why)) => model.say(Tone::Warning, why),
-        None => {}
-    }
-    let before = model.folds.clone();
     let exit = event_loop::run(&mut model, options.clock, deltas, handles).await?;
     model.keep_last();
-    model.folds.retain(|uid, folds| before.get(uid) != Some(folds));
-    // What cannot be remembered is no reason to say anything to somebody who leaves.
-    let _ = path.filter(|_| !model.folds.is_empty()).map(|path| folds::save(path, &model.folds));
     Ok(exit)
 }

@@ -7,17 +7,18 @@ use ratatui::layout::Rect;
 
 use super::cursor::Motion;
 use super::effect::Effect;
+use super::folds::AllFolds;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
 use super::plans::{Plans, Reread};
 use super::rights::Rights;
+use super::screen::details::Tab;
 use super::screen::fleet::FleetScreen;
-use super::screen::folds::AllFolds;
 pub use super::screen::header::Session;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
-use crate::fleet::{Changes, Explanations, Fleet, Item, RowId, Target};
+use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, Target};
 use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 use crate::toml_file::FileError;
@@ -106,6 +107,10 @@ pub struct Model {
     pub keeping: Keeping,
     /// Etcd is being read for a screen.
     pub reads_etcd: bool,
+    /// All names, while somebody looks for an object.
+    pub names: Option<Names>,
+    /// Whose events are being read for a screen.
+    pub events_of: Option<Target>,
 }
 
 impl Model {
@@ -133,12 +138,15 @@ impl Model {
             ticket: 0,
             keeping: Keeping::default(),
             reads_etcd: false,
+            names: None,
+            events_of: None,
         }
     }
 
     /// Takes in what an earlier run left in a folder, and leaves there what this one learns.
     pub fn keep_in(&mut self, folder: Option<&Path>) {
         let (keeping, troubles) = Keeping::open(folder, &mut self.fleet);
+        self.folds.clone_from(keeping.folded());
         self.keeping = keeping;
         if !troubles.is_empty() {
             self.notice("A file could not be used", troubles.join("\n\n"));
@@ -148,7 +156,9 @@ impl Model {
     /// Writes what this run learnt and did not write yet, at its end.
     pub fn keep_last(&mut self) {
         self.keeping.collect(&mut self.fleet, true);
-        if let Err(why) = self.keeping.waiting().write() {
+        // The person leaves, and does not need to read that something could not be kept.
+        let written = [self.keeping.waiting().write(), self.keeping.save_folds(&self.folds)];
+        for why in written.into_iter().filter_map(Result::err) {
             tracing::warn!(%why, "what was learnt is not kept");
         }
     }
@@ -337,7 +347,7 @@ impl Model {
         true
     }
 
-    /// What the shell should follow for the open screen: the object whose YAML or events are open.
+    /// What the shell should follow for the open screen: the object whose details are open.
     #[must_use]
     pub fn follow(&self) -> Vec<Effect> {
         vec![Effect::Follow(self.followed().cloned())]
@@ -353,6 +363,20 @@ impl Model {
             | Screen::Rollouts(_)
             | Screen::Etcd(_) => None,
         }
+    }
+
+    /// What the shell should read for events that are on the open screen; once they are not, nothing any more. Those of a
+    /// busy namespace are many.
+    pub fn ask_for_events(&mut self) -> Option<Effect> {
+        let of = match self.screen() {
+            Screen::Details(details) if details.tab() == Tab::Events => Some(details.target.clone()),
+            _ => None,
+        };
+        if of == self.events_of {
+            return None;
+        }
+        self.events_of.clone_from(&of);
+        Some(Effect::FollowEvents(of))
     }
 
     /// What the shell should read so that the plans on the open screen are known.
@@ -402,7 +426,7 @@ impl Model {
         self.overlays.push(Overlay::Notice(super::overlay::notice::Notice::new(title, text)));
     }
 
-    /// Shows a text over the screen that is no failure.
+    /// Shows a text over the screen; nothing went wrong.
     pub fn overview(&mut self, title: impl Into<String>, text: impl Into<String>) {
         self.overlays.push(Overlay::Notice(super::overlay::notice::Notice::overview(title, text)));
     }

@@ -17,7 +17,7 @@ use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
 use crate::actions::{Author, Executor, Planner, Preview, Right, authors};
 use crate::api::key::ObjectKey;
-use crate::fleet::watch::{Recording, Source};
+use crate::fleet::watch::{Recording, Source, Subject};
 use crate::fleet::{SourceId, Target};
 use crate::forecast::Forecast;
 use crate::text::sanitize_line;
@@ -44,9 +44,9 @@ pub struct Runner {
     handles: BTreeMap<SourceId, Arc<SourceHandle>>,
     loading: Loading,
     outcomes: mpsc::Sender<EffectOutcome>,
-    /// The object being followed; aborted when another one is.
-    follow: Option<JoinHandle<()>>,
-    following: Option<Target>,
+    /// The object being followed, and whose events are.
+    object: Following,
+    events: Following,
     /// The plans that are being read.
     planning: Option<JoinHandle<()>>,
     /// The etcd that is being read.
@@ -61,7 +61,8 @@ impl Runner {
         outcomes: mpsc::Sender<EffectOutcome>,
     ) -> Self {
         let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
-        Self { handles, loading, outcomes, follow: None, following: None, planning: None, etcd: None }
+        let (object, events) = (Following::default(), Following::default());
+        Self { handles, loading, outcomes, object, events, planning: None, etcd: None }
     }
 
     /// Starts one effect. Those that belong to the terminal are the loop's.
@@ -71,6 +72,7 @@ impl Runner {
             Effect::LoadKeymap(name) => self.load_keymap(name),
             Effect::Keep(waiting) => self.keep(waiting),
             Effect::Follow(target) => self.follow(target),
+            Effect::FollowEvents(target) => self.follow_events(target),
             Effect::Preview { ticket, source, request } => {
                 let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
                 tokio::spawn(async move {
@@ -100,7 +102,7 @@ impl Runner {
         }
     }
 
-    /// Where there is no server, nothing is known.
+    /// Rights stay unknown where the object comes from a file.
     fn rights(&self, source: SourceId, rights: Vec<Right>) {
         let (handle, outcomes) = (self.handles.get(&source).cloned(), self.outcomes.clone());
         tokio::spawn(async move {
@@ -190,18 +192,14 @@ impl Runner {
         });
     }
 
+    /// A recording has the events at once.
     fn follow(&mut self, target: Option<Target>) {
-        if self.following == target {
+        if !self.object.is_other(target.as_ref()) {
             return;
         }
-        if let Some(task) = self.follow.take() {
-            task.abort();
-        }
-        self.following.clone_from(&target);
-        let Some(target) = target else { return };
-        let Some(handle) = self.handles.get(&target.source).cloned() else { return };
+        let Some((target, handle)) = self.reached(target) else { return };
         let outcomes = self.outcomes.clone();
-        self.follow = Some(tokio::spawn(async move {
+        self.object.task = Some(tokio::spawn(async move {
             for subject in handle.recording.iter().flat_map(|recording| recording.subjects(&target)) {
                 let news = EffectOutcome::Followed { target: target.clone(), subject };
                 if outcomes.send(news).await.is_err() {
@@ -209,19 +207,58 @@ impl Runner {
                 }
             }
             let Some(source) = &handle.source else { return };
-            let mut news = source.follow(target.clone());
-            while let Some(subject) = news.recv().await {
-                if outcomes.send(EffectOutcome::Followed { target: target.clone(), subject }).await.is_err() {
-                    return;
-                }
-            }
+            pass_on(source.follow(target.clone()), target, outcomes).await;
         }));
+    }
+
+    fn follow_events(&mut self, target: Option<Target>) {
+        if !self.events.is_other(target.as_ref()) {
+            return;
+        }
+        let Some((target, handle)) = self.reached(target) else { return };
+        let Some(source) = &handle.source else { return };
+        let news = source.follow_events(target.clone());
+        self.events.task = Some(tokio::spawn(pass_on(news, target, self.outcomes.clone())));
+    }
+
+    fn reached(&self, target: Option<Target>) -> Option<(Target, Arc<SourceHandle>)> {
+        let target = target?;
+        let handle = self.handles.get(&target.source)?.clone();
+        Some((target, handle))
+    }
+}
+
+/// What is followed of one object; another one ends it.
+#[derive(Default)]
+struct Following {
+    of: Option<Target>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Following {
+    /// Ends what was followed when `target` is another one. Answers whether it is.
+    fn is_other(&mut self, target: Option<&Target>) -> bool {
+        if self.of.as_ref() == target {
+            return false;
+        }
+        self.task.take().iter().for_each(JoinHandle::abort);
+        self.of = target.cloned();
+        true
+    }
+}
+
+async fn pass_on(mut news: mpsc::Receiver<Subject>, target: Target, outcomes: mpsc::Sender<EffectOutcome>) {
+    while let Some(subject) = news.recv().await {
+        if outcomes.send(EffectOutcome::Followed { target: target.clone(), subject }).await.is_err() {
+            return;
+        }
     }
 }
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        for task in [self.follow.take(), self.planning.take(), self.etcd.take()].into_iter().flatten() {
+        let followed = [self.object.task.take(), self.events.task.take()];
+        for task in followed.into_iter().chain([self.planning.take(), self.etcd.take()]).flatten() {
             task.abort();
         }
     }

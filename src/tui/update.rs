@@ -20,6 +20,7 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     effects.extend(model.ask_for_rights());
     effects.extend(model.keep());
     effects.extend(model.ask_for_etcd());
+    effects.extend(model.ask_for_events());
     effects
 }
 

@@ -19,10 +19,10 @@ use tokio::task::AbortHandle;
 use super::etcd::{Access, StackedEtcd, access};
 use super::nodes::provider_id;
 use super::probe::{Live, Prober, Slot};
-use super::token;
 #[cfg(not(feature = "etcd"))]
 use super::without_etcd::StackedEtcd;
 use super::{Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
+use super::{api_server, token};
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectKey;
 use crate::client::write::Part;
@@ -438,6 +438,16 @@ impl Workload for KubeWorkloads {
                 write(&live.writer, &before, &after).await
             }
         }
+    }
+
+    async fn api_server_expiry(
+        &self,
+        cluster: &ObjectKey,
+        node: &str,
+        port: u16,
+    ) -> Result<Timestamp, WorkloadError> {
+        let live = self.live(cluster)?;
+        api_server::certificate_expiry(live.writer.client().clone(), node, port).await
     }
 
     async fn binds_cluster_role(&self, cluster: &ObjectKey, name: &str) -> Result<bool, WorkloadError> {

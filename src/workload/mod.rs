@@ -14,8 +14,10 @@ use tokio::sync::broadcast;
 use crate::api::key::ObjectKey;
 use crate::time::Timestamp;
 
+mod api_server;
 #[cfg(feature = "etcd")]
 pub mod etcd;
+mod forward;
 pub mod kube;
 pub mod nodes;
 mod probe;
@@ -116,6 +118,14 @@ pub trait Workload: Send + Sync + 'static {
         addon: Addon,
         image: &str,
     ) -> Result<(), WorkloadError>;
+
+    /// When the certificate ends that the API server on this Node serves at this port.
+    async fn api_server_expiry(
+        &self,
+        cluster: &ObjectKey,
+        node: &str,
+        port: u16,
+    ) -> Result<Timestamp, WorkloadError>;
 
     /// Is there a ClusterRoleBinding of this name?
     async fn binds_cluster_role(&self, cluster: &ObjectKey, name: &str) -> Result<bool, WorkloadError>;

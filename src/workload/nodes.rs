@@ -1,19 +1,11 @@
-//! The Nodes of one workload cluster, kept by watch, found by name and by provider ID. Owns the index; must
-//! not know who asks.
+//! The Nodes of one workload cluster, kept by watch, found by name and by provider ID. Must not know who asks.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use parking_lot::Mutex;
 
-use crate::api::key::ObjectKey;
 use crate::api::names::label::NODE_ROLE_CONTROL_PLANE;
-use crate::client::{Cache, Change};
-
-/// Names of Nodes by provider ID: every Machine asks for its own, so that looking through all of them
-/// would cost the square of their number.
-type Names = BTreeMap<String, BTreeSet<String>>;
+use crate::client::{Cache, Index};
 
 /// What identifies a Node to the controllers that look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,16 +32,16 @@ impl NodeIdentity {
 #[derive(Clone)]
 pub struct Nodes {
     pub cache: Cache<Node>,
-    names: Arc<Mutex<Names>>,
+    by_provider_id: Index<Node>,
 }
 
 impl Default for Nodes {
     /// Both are empty until the watch fills them.
     fn default() -> Self {
-        let (cache, names) = (Cache::new(), Arc::<Mutex<Names>>::default());
-        let index = Arc::clone(&names);
-        cache.on_change(move |change: &Change<'_, Node>| note(&mut index.lock(), change));
-        Self { cache, names }
+        let cache = Cache::new();
+        let by_provider_id =
+            Index::new(&cache, |node| provider_id(node).map(str::to_owned).into_iter().collect());
+        Self { cache, by_provider_id }
     }
 }
 
@@ -57,28 +49,7 @@ impl Nodes {
     /// Those with a provider ID, by name. More than one is a mistake in the cluster.
     #[must_use]
     pub fn with_provider_id(&self, id: &str) -> Vec<Arc<Node>> {
-        let names: Vec<String> = self.names.lock().get(id).into_iter().flatten().cloned().collect();
-        let found = names.into_iter().filter_map(|name| self.cache.get(&ObjectKey::new("", name)));
-        // The cache is a moment ahead of its index.
-        found.filter(|node| provider_id(node) == Some(id)).collect()
-    }
-}
-
-fn note(names: &mut Names, change: &Change<'_, Node>) {
-    let name = |node: &Node| node.metadata.name.clone().unwrap_or_default();
-    if let Some(old) = change.old
-        && let Some(id) = provider_id(old)
-        && let Some(known) = names.get_mut(id)
-    {
-        known.remove(&name(old));
-        if known.is_empty() {
-            names.remove(id);
-        }
-    }
-    if let Some(new) = change.new
-        && let Some(id) = provider_id(new)
-    {
-        names.entry(id.to_owned()).or_default().insert(name(new));
+        self.by_provider_id.get(id)
     }
 }
 
@@ -93,6 +64,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::key::ObjectKey;
 
     fn node(name: &str, id: Option<&str>) -> Node {
         serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"providerID": id}}))
@@ -114,6 +86,5 @@ mod tests {
         assert_eq!((found("x"), found("y")), (vec!["a".to_owned()], vec!["b".to_owned()]));
         nodes.cache.remove(&ObjectKey::new("", "a"));
         assert_eq!(found("x"), Vec::<String>::new());
-        assert!(!nodes.names.lock().contains_key("x"), "nothing is left of it");
     }
 }

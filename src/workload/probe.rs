@@ -14,12 +14,14 @@ use super::nodes::{NodeIdentity, Nodes};
 use super::{Announcement, Connection, FAILURES_MAX};
 use crate::api::key::ObjectKey;
 use crate::client::errors::{Cause, classify};
-use crate::client::{Change, Client, Writer, connect, explain, get};
+use crate::client::{Change, Client, Writer, connect, deadline, explain, get};
 use crate::rng::Rng;
 use crate::time::{Clock, Timestamp};
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// For any other request. Source: cluster-api `controllers/clustercache`, v1.14.0.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_RETRY: Duration = Duration::from_secs(30);
 /// A little after the moments at which judgements change (50 s and 5 min without a success).
 const GRACE_ENDS: [Duration; 2] = [Duration::from_secs(51), Duration::from_secs(301)];
@@ -170,7 +172,8 @@ pub async fn connect_to(management: &Client, cluster: &ObjectKey, read_only: boo
     let text = data.and_then(|bytes| String::from_utf8(bytes.0).ok());
     let text = text.ok_or_else(|| format!("Secret {key} holds no kubeconfig under `value`"))?;
     let connection = connect::from_secret(&text, &format!("Secret {key}"), read_only).await;
-    connection.map(|connection| connection.client).map_err(|error| error.to_string())
+    let client = connection.map_err(|error| error.to_string())?.client;
+    Ok(deadline::within(client, REQUEST_TIMEOUT))
 }
 
 /// The Node that changed. One that loses the label of control planes still counts as one of them.
@@ -186,5 +189,92 @@ async fn probe(client: &Client) -> Result<(), (Cause, String)> {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err((classify(&error), explain(&error, "the workload cluster"))),
         Err(_) => Err((Cause::TimedOut, "the workload cluster did not answer in time".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::client::in_process;
+
+    /// What a port does with each connection.
+    #[derive(Clone, Copy, Debug)]
+    enum Manner {
+        Silent,
+        Closes,
+        Says(&'static str),
+    }
+
+    async fn listen(manner: Manner) -> u16 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(behave(stream, manner));
+            }
+        });
+        port
+    }
+
+    async fn behave(mut stream: TcpStream, manner: Manner) {
+        let mut asked = [0; 4096];
+        let _ = stream.read(&mut asked).await;
+        match manner {
+            Manner::Silent => std::future::pending().await,
+            Manner::Closes => {}
+            Manner::Says(text) => drop(stream.write_all(text.as_bytes()).await),
+        }
+    }
+
+    /// A management cluster whose one Secret is the kubeconfig of `server`.
+    fn prober(server: &str) -> Prober {
+        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}],
+            "clusters": [{"name": "c", "cluster": {"server": server}}]});
+        let value = base64::engine::general_purpose::STANDARD.encode(kubeconfig.to_string());
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"value": value},
+            "metadata": {"name": "harbor-kubeconfig", "namespace": "default"}});
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let body = kube::client::Body::from(secret.to_string().into_bytes());
+            async move { Ok::<_, std::convert::Infallible>(http::Response::new(body)) }
+        });
+        let management = in_process(service, "management", "default", false).client;
+        Prober {
+            cluster: ObjectKey::new("default", "harbor"),
+            management: Writer::new(management, "test"),
+            slot: Arc::default(),
+            changes: broadcast::Sender::new(8),
+            clock: Clock::system(),
+            rng: Rng::seeded(1),
+            read_only: false,
+        }
+    }
+
+    /// With a paused clock the time of one that says nothing is over at once.
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_answers_nonsense_or_nothing_is_a_reason() {
+        let page = "HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\n<html></html>";
+        for (manner, scheme) in [
+            (Manner::Silent, "http"),
+            (Manner::Silent, "https"),
+            (Manner::Closes, "http"),
+            (Manner::Says("SSH-2.0-OpenSSH\r\n"), "http"),
+            (Manner::Says("SSH-2.0-OpenSSH\r\n"), "https"),
+            (Manner::Says(page), "http"),
+            (Manner::Says("HTTP/1.1 500 no\r\ncontent-length: 0\r\n\r\n"), "http"),
+        ] {
+            let prober = prober(&format!("{scheme}://127.0.0.1:{}", listen(manner).await));
+            let opened = prober.open().await;
+            let reason = opened.err().unwrap_or_default();
+            assert!(!reason.is_empty(), "{manner:?} by {scheme} passes for a cluster");
+            prober.failed();
+            let connection = prober.slot.lock().connection.clone();
+            assert_eq!((connection.connected, connection.consecutive_failures), (false, 1), "{reason}");
+        }
     }
 }

@@ -186,6 +186,15 @@ impl Workload for Router {
         self.of(cluster).set_addon_image(cluster, addon, image).await
     }
 
+    async fn api_server_expiry(
+        &self,
+        cluster: &ObjectKey,
+        node: &str,
+        port: u16,
+    ) -> Result<Timestamp, WorkloadError> {
+        self.of(cluster).api_server_expiry(cluster, node, port).await
+    }
+
     async fn binds_cluster_role(&self, cluster: &ObjectKey, name: &str) -> Result<bool, WorkloadError> {
         self.of(cluster).binds_cluster_role(cluster, name).await
     }

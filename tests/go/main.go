@@ -41,6 +41,7 @@ func run(what, kubeconfig string) error {
 		"typed":   informTyped,
 		"dynamic": informDynamic,
 		"manager": manage,
+		"elector": elect,
 	}
 	program, known := programs[what]
 	if !known {

@@ -2,7 +2,6 @@
 //! volumes, host, configuration, Node. `UPDATE_GOLDEN=1` writes the timelines anew.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use capstan::api::condition::{Conditioned as _, find};
@@ -10,9 +9,12 @@ use capstan::api::dev::PODS_ANNOTATION;
 use capstan::api::key::ObjectKey;
 use capstan::api::machine::Machine;
 use capstan::provider::faults::Fault;
+use capstan::time::{Timestamp, parse_rfc3339};
 use k8s_openapi::api::core::v1::Event;
+use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
+use super::golden::golden;
 use super::simulation::{Sim, manifest, settled, worker_names};
 
 const PRE_DRAIN: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io/backup";
@@ -38,9 +40,11 @@ fn rule(name: &str, spec: Value) -> Value {
            "metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }
 
-/// What people see of a deletion, with the Machine's name as `MACHINE`.
+/// What people see of a deletion, with the Machine's name as `MACHINE` and times as they are after its begin: how long the
+/// cluster took to come up is no part of it.
 struct Timeline {
     name: String,
+    began: Timestamp,
     began_s: u64,
     last: String,
     text: String,
@@ -48,7 +52,13 @@ struct Timeline {
 
 impl Timeline {
     fn new(sim: &Sim, name: &str) -> Self {
-        Self { name: name.to_owned(), began_s: sim.elapsed_s(), last: String::new(), text: String::new() }
+        Self {
+            name: name.to_owned(),
+            began: sim.clock.now(),
+            began_s: sim.elapsed_s(),
+            last: String::new(),
+            text: String::new(),
+        }
     }
 
     /// Looks every second until `done`, or until the Machine is gone.
@@ -66,10 +76,21 @@ impl Timeline {
 
     fn note(&mut self, sim: &Sim, machine: Option<&Machine>) {
         let shown = machine.map_or("gone\n".to_owned(), shown).replace(&self.name, "MACHINE");
+        let shown = self.after_its_begin(&shown);
         if shown != self.last {
             writeln!(self.text, "+{} s\n{shown}", sim.elapsed_s() - self.began_s).expect("a String");
             self.last = shown;
         }
+    }
+
+    /// Moments in a text as seconds after the begin.
+    fn after_its_begin(&self, text: &str) -> String {
+        let moment = Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").expect("a pattern");
+        let after = |found: &Captures<'_>| {
+            let at = parse_rfc3339(&found[0]).expect("a moment");
+            format!("+{} s", at.timestamp() - self.began.timestamp())
+        };
+        moment.replace_all(text, after).into_owned()
     }
 
     /// Every event about the Machine since the deletion, each text once.
@@ -106,15 +127,6 @@ fn shown(machine: &Machine) -> String {
 
 fn reason(machine: &Machine) -> &str {
     find(machine.conditions(), "Deleting").map_or("", |c| c.reason.as_str())
-}
-
-fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, text).expect("a writable checkout");
-    }
-    let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == text, "tests/golden/{name}.txt differs (UPDATE_GOLDEN=1 writes it anew); now:\n{text}");
 }
 
 #[tokio::test(start_paused = true)]

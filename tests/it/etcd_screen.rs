@@ -1,8 +1,6 @@
 //! The etcd screen: what it shows of three members, when it asks for a reading, and that it asks no more once it is
 //! left.
 
-use std::path::PathBuf;
-
 use capstan::fleet::Delta;
 use capstan::status::etcd::facts::{
     Alarm, Asked, Class, Database, Facts, Host, Listed, MemberStatus, Raft, Trouble,
@@ -18,6 +16,7 @@ use capstan::tui::update::update;
 use ratatui::layout::Rect;
 
 use crate::fleet_fixture::{MachineState, OwnerState, RollingCluster, now};
+use crate::golden;
 
 fn fleet() -> Vec<Delta> {
     let mut c = RollingCluster::new("harbor", OwnerState::settled("v1.35.1", 3));
@@ -102,19 +101,6 @@ fn troubled() -> Facts {
     facts
 }
 
-fn golden(name: &str, actual: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/screens/{name}.txt"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, actual).expect("the golden folder can be written");
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == actual,
-        "tests/golden/screens/{name}.txt differs (UPDATE_GOLDEN=1 writes it anew); now:\n{actual}"
-    );
-}
-
 #[test]
 fn members_findings_and_what_is_left() {
     for (width, height) in [(80, 24), (120, 40), (200, 50)] {
@@ -125,11 +111,11 @@ fn members_findings_and_what_is_left() {
         let screen = text(&mut model);
         assert!(screen.contains("3 voters, healthy 3, can lose 1 more"), "{screen}");
         assert!(screen.contains("without harbor-cp-8gtlh: 2 voters, healthy 2, can lose 0 more"), "{screen}");
-        golden(&format!("etcd-{width}x{height}"), &screen);
+        golden::screen(&format!("etcd-{width}x{height}"), &screen);
         answer(&mut model, cluster, Ok(troubled()));
         let screen = text(&mut model);
         assert!(screen.contains("3 voters, healthy 1") && !screen.contains('\u{1b}'), "{screen}");
-        golden(&format!("etcd-trouble-{width}x{height}"), &screen);
+        golden::screen(&format!("etcd-trouble-{width}x{height}"), &screen);
     }
 }
 
@@ -142,7 +128,7 @@ fn etcd_is_read_while_the_screen_is_open_and_never_after() {
     assert_eq!(asked(&keys(&mut model, "down")), None, "one reading at a time");
     let (_, wait_ms) = asked(&answer(&mut model, cluster.clone(), Ok(healthy()))).expect("the next reading");
     assert_eq!(wait_ms, 10_000);
-    // An election that only one look shows is no finding.
+    // An election that only one look shows is not a finding.
     let mut split = healthy();
     if let Ok(status) = &mut split.answers[0].outcome {
         status.leader = Some(1);

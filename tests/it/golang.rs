@@ -17,6 +17,11 @@ use kube::core::GroupVersionKind;
 use kube::runtime::wait::{await_condition, conditions};
 use serde_json::{Value, json};
 
+use capstan::client::Writer;
+use capstan::engine::lease::{Elector, Leadership, LeaseOptions};
+use capstan::time::Clock;
+use tokio_util::sync::CancellationToken;
+
 use crate::running::Running;
 use crate::standalone::Standalone;
 
@@ -230,4 +235,88 @@ async fn s159_a_manager_leads_and_reconciles() {
     let events = events.list(&ListParams::default()).await.expect("events").items;
     assert!(events.iter().any(|event| event.reason.as_deref() == Some("Seen")), "{events:?}");
     assert!(second.end().success());
+}
+
+/// Our elector on the Lease that client-go's competes for.
+struct OwnElector {
+    leadership: Leadership,
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl OwnElector {
+    fn start(client: &kube::Client) -> Self {
+        let options = LeaseOptions {
+            duration: Duration::from_secs(4),
+            renew_deadline: Duration::from_secs(2),
+            retry: Duration::from_millis(300),
+            stop_grace: Duration::from_secs(1),
+            ..LeaseOptions::new("default", "contended", "ours")
+        };
+        options.check().expect("safe times");
+        let writer = Writer::new(client.clone(), "test");
+        let (elector, leadership) = Elector::new(options, writer, Clock::system());
+        let stop = CancellationToken::new();
+        Self { leadership, task: tokio::spawn(elector.run(stop.clone())), stop }
+    }
+
+    async fn until_it_leads(&mut self) {
+        while !self.leadership.leads() {
+            tokio::time::timeout(MODULES_MAX, self.leadership.changed()).await.expect("in time");
+        }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.task.await.expect("it ends");
+    }
+}
+
+/// The Lease goes to and fro between client-go's elector and ours: after a kill, after a polite end of either, and
+/// never to both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn client_go_and_our_elector_hand_a_lease_to_each_other() {
+    let Some(program) = program() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Standalone::start(folder.path(), &["--no-engine"]);
+    let client = server.client().await;
+    let compete = |identity: &str| {
+        let mut command = Command::new(program);
+        command.arg("--kubeconfig").arg(server.kubeconfig()).arg("elector").stdin(Stdio::piped());
+        Running::start({
+            command.env("CLIENTS_IDENTITY", identity);
+            command
+        })
+    };
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    let held = async || {
+        let spec = leases.get("contended").await.expect("a lease").spec.expect("a record");
+        (spec.holder_identity.unwrap_or_default(), spec.lease_transitions.unwrap_or_default())
+    };
+
+    let mut first = compete("go-1");
+    first.until("leading").await;
+    let mut ours = OwnElector::start(&client);
+    let mut second = compete("go-2");
+    second.until("sees go-1").await;
+    assert!(!ours.leadership.leads());
+    second.end();
+    // Killed: nothing is given back.
+    drop(first);
+    ours.until_it_leads().await;
+    assert_eq!(held().await, ("ours".to_owned(), 1));
+
+    let mut third = compete("go-3");
+    third.until("sees ours").await;
+    assert!(ours.leadership.leads());
+    ours.end().await;
+    third.until("leading").await;
+    assert_eq!(held().await, ("go-3".to_owned(), 2));
+
+    let mut again = OwnElector::start(&client);
+    assert!(third.end().success());
+    again.until_it_leads().await;
+    assert_eq!(held().await, ("ours".to_owned(), 3));
+    again.end().await;
+    assert_eq!(held().await, (String::new(), 3));
 }

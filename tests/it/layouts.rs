@@ -17,6 +17,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 
 use crate::fleet_fixture::{self as fixture, now};
+use crate::golden;
 
 fn model(width: u16, height: u16, deltas: Vec<Delta>) -> Model {
     let look = Look::load("default", "default", Tier::Ansi16, false, None, command::check)
@@ -160,16 +161,6 @@ fn columns_stay_where_they_are_whatever_the_data() {
     }
 }
 
-fn golden(name: &str, actual: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/screens/{name}.txt"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, actual).expect("the golden folder can be written");
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(expected == actual, "{name} differs (UPDATE_GOLDEN=1 writes it anew); now:\n{actual}");
-}
-
 /// One of 33 workers was bad, and stood on the second page of a list of those that were well.
 #[test]
 fn the_odd_one_out_is_seen_among_many() {
@@ -181,7 +172,7 @@ fn the_odd_one_out_is_seen_among_many() {
         let screen = text(&mut model);
         assert!(screen.contains("29 machines") && screen.contains("3 machines"), "{screen}");
         assert!(screen.contains("ma/tjmw5"), "{screen}");
-        golden(name, &screen);
+        golden::screen(name, &screen);
     }
 }
 
@@ -271,7 +262,7 @@ fn details_stand_side_by_side_where_there_is_room() {
         let screen = text(&mut model);
         let line = screen.lines().find(|line| line.contains("CONDITIONS")).unwrap_or_default();
         assert_eq!(line.contains("SPEC") && line.contains("RELATED"), width >= 140, "{screen}");
-        golden(name, &screen);
+        golden::screen(name, &screen);
     }
 }
 

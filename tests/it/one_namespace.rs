@@ -77,7 +77,7 @@ async fn an_engine_of_one_namespace_leaves_the_others_alone() {
     };
     let mut engine = Engine::new(guarded.client, clock, Rng::seeded(1), options);
     let world = capstan::provider::register(&mut engine, ProviderOptions::default());
-    controllers::register(&mut engine, world, controllers::SyncedKeys::default());
+    controllers::register(&mut engine, world, controllers::Settings::default());
     let stop = CancellationToken::new();
     let running = tokio::spawn(engine.run(stop.clone()));
 

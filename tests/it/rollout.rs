@@ -13,6 +13,7 @@ use capstan::api::machine::Machine;
 use capstan::api::machine_deployment::MachineDeployment;
 use capstan::api::machine_set::MachineSet;
 use capstan::client::Object;
+use capstan::time::from_k8s;
 use capstan::workload::{Addon, Workload as _};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
@@ -20,7 +21,7 @@ use kube::api::{Api, WatchEvent, WatchParams};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::simulation::{Sim, manifest, settled, worker_names};
+use super::simulation::{Sim, labels, manifest, settled, worker_names};
 
 /// Appendix A of the status reference: everything true that should be, with no message.
 async fn assert_steady_state(sim: &Sim) {
@@ -41,6 +42,16 @@ async fn assert_steady_state(sim: &Sim) {
     for secret in ["harbor-ca", "harbor-etcd", "harbor-proxy", "harbor-sa", "harbor-kubeconfig"] {
         assert!(sim.get::<Secret>(secret).await.is_some(), "Secret {secret}");
     }
+}
+
+/// A year after the API server came up, of control plane Machines only.
+async fn ends_of_certificates_are_noted(sim: &Sim) -> bool {
+    let (machines, now): (Vec<Machine>, _) = (sim.list().await, sim.clock.now());
+    machines.iter().all(|machine| {
+        let end = machine.status.as_ref().and_then(|status| status.certificates_expiry_date.as_ref());
+        let days = end.map(|end| (from_k8s(end) - now).num_days());
+        days == labels(machine).any(|label| label == "cluster.x-k8s.io/control-plane").then_some(364)
+    })
 }
 
 /// What `capstan etcd status` and the etcd screen read of a simulated cluster.
@@ -97,6 +108,7 @@ async fn a_manifest_comes_up_scales_and_goes() {
     sim.patch::<MachineDeployment>("harbor-md-0", json!({"spec": {"replicas": 5}})).await;
     sim.until("3 + 5 machines up", 300, async |s| settled(s, 3, 5, "v1.34.1").await).await;
     assert_steady_state(&sim).await;
+    sim.until("ends noted", 5, async |s| ends_of_certificates_are_noted(s).await).await;
     #[cfg(feature = "etcd")]
     assert_etcd_is_shown(&sim).await;
 

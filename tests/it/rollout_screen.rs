@@ -20,6 +20,7 @@ use ratatui::layout::Rect;
 use serde_json::json;
 
 use crate::fleet_fixture::{self as fixture, MachineState, OwnerState, RollingCluster, now};
+use crate::golden;
 
 /// Width, height, ASCII only, read-only.
 type Eyes = (u16, u16, bool, bool);
@@ -42,19 +43,6 @@ fn model((width, height, ascii, read_only): Eyes, deltas: Vec<Delta>) -> Model {
 
 fn keys(model: &mut Model, keys: &str) -> Vec<Effect> {
     press(model, keys).unwrap_or_else(|e| panic!("{keys}: {e}"))
-}
-
-fn golden(name: &str, actual: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/screens/{name}.txt"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, actual).expect("the golden folder can be written");
-        return;
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        expected == actual,
-        "tests/golden/screens/{name}.txt differs (UPDATE_GOLDEN=1 writes it anew); now:\n{actual}"
-    );
 }
 
 fn step(action: &str) -> NextStep {
@@ -149,7 +137,7 @@ fn a_rollout_looks_as_recorded() {
         let mut model = model(eyes, fixture::rolling_cluster());
         open(&mut model, Ok(plans()));
         let screen = text(&mut model);
-        golden(name, &screen);
+        golden::screen(name, &screen);
         assert!(!eyes.2 || screen.is_ascii(), "{screen}");
     }
 }
@@ -193,7 +181,7 @@ fn a_rollout_whose_plan_is_not_known_says_so() {
 fn a_finished_rollout_stays() {
     let mut model = model(MIDDLE, finished());
     open(&mut model, Ok(plans()));
-    golden("rollout-finished-120x40", &text(&mut model));
+    golden::screen("rollout-finished-120x40", &text(&mut model));
     // The cluster goes while the screen is open.
     let uid = model.fleet.row(model.fleet.clusters()[0]).expect("there").uid;
     update(&mut model, Msg::Fleet(vec![Delta::Remove { source: capstan::fleet::SourceId(0), uid }]));
@@ -226,7 +214,7 @@ fn what_holds_is_shown_with_the_key_that_helps() {
     ];
     let mut model = model(MIDDLE, plane_with(OwnerState::rolling("v1.35.1", 2, 17), &all));
     open(&mut model, Err("no plan here".to_owned()));
-    golden("rollout-held-120x40", &text(&mut model));
+    golden::screen("rollout-held-120x40", &text(&mut model));
 
     let paused = json!({"spec": {"paused": true}});
     let mut c = RollingCluster::of_cluster("rolling", OwnerState::rolling("v1.35.1", 2, 50), paused);
@@ -234,7 +222,7 @@ fn what_holds_is_shown_with_the_key_that_helps() {
     c.control_plane_machine("zzzzz", "v1.35.1", &New { made_s: 2_900, up_s: 60 });
     let mut model = self::model(SMALL, c.deltas());
     open(&mut model, Err("no plan here".to_owned()));
-    golden("rollout-paused-80x24", &text(&mut model));
+    golden::screen("rollout-paused-80x24", &text(&mut model));
 }
 
 #[test]
@@ -493,7 +481,7 @@ fn all_rollouts_are_listed() {
         let mut model = model(eyes, several());
         keys(&mut model, "R");
         let screen = text(&mut model);
-        golden(name, &screen);
+        golden::screen(name, &screen);
         assert!(!eyes.2 || screen.is_ascii(), "{screen}");
     }
     let mut model = model(MIDDLE, several());
@@ -512,7 +500,7 @@ fn all_rollouts_are_listed() {
 fn a_timeline_has_what_was_seen_and_what_objects_say() {
     let mut model = model(SMALL, fixture::rolling_cluster());
     keys(&mut model, "t");
-    golden("timeline-80x24", &text(&mut model));
+    golden::screen("timeline-80x24", &text(&mut model));
     keys(&mut model, "esc enter down t");
     assert!(text(&mut model).contains("KubeadmControlPlane rolling-cp"));
     assert!(text(&mut model).contains("rollout began"), "{}", text(&mut model));

@@ -17,6 +17,7 @@ use capstan::api::machine_set::MachineSet;
 use capstan::apiserver::{ApiServer, Identity};
 use capstan::client::write::{Mode, Part, Precondition, Writer};
 use capstan::client::{Connection, Object, get, in_process, read};
+use capstan::controllers::in_place;
 use capstan::engine::Handle;
 use capstan::provider::World;
 use capstan::rng::Rng;
@@ -44,6 +45,10 @@ pub type Undeletable = Arc<Mutex<BTreeSet<String>>>;
 
 /// Writes of one creation of a Machine: its clones and the Machine itself.
 const CREATIONS: [&str; 3] = ["/kubeadmconfigs/", "/devmachines/", "/machines/"];
+
+/// Labels of Machines that another object makes.
+const MADE_BY: [&str; 3] =
+    ["cluster.x-k8s.io/set-name", "cluster.x-k8s.io/control-plane-name", "cluster.x-k8s.io/pool-name"];
 
 /// How long an engine lives. What it asked for last is done, and nobody hears of it.
 #[derive(Clone, Debug, Default)]
@@ -126,9 +131,15 @@ pub struct Sim {
 
 impl Sim {
     pub async fn start(seed: u64) -> Self {
+        Self::with_updates(seed, in_place::Settings::default()).await
+    }
+
+    /// The same with updates in place.
+    pub async fn with_updates(seed: u64, in_place: in_place::Settings) -> Self {
         let began = tokio::time::Instant::now();
         let clock = Clock::new(Paused(began));
-        let options = StackOptions { engine: false, ..StackOptions::new(clock.clone(), Rng::seeded(seed)) };
+        let options =
+            StackOptions { engine: false, in_place, ..StackOptions::new(clock.clone(), Rng::seeded(seed)) };
         let stack = Stack::start(Arc::new(MemoryStore::new()), options.clone()).await.expect("a server");
         let undeletable = Undeletable::default();
         let connection = stack.connection("test", false);
@@ -229,7 +240,8 @@ impl Sim {
             available += usize::from(!is_control_plane && is_true(machine.conditions(), "Available"));
             let owned =
                 machine.metadata.owner_references.iter().flatten().any(|r| r.controller == Some(true));
-            assert!(owned, "Machine {:?} has no controller", machine.metadata.name);
+            let stands_alone = !labels(machine).any(|label| MADE_BY.contains(&label));
+            assert!(owned || stands_alone, "Machine {:?} has no controller", machine.metadata.name);
         }
         let (control_plane_max, workers_max) = self.machines_max;
         assert!(control_plane <= control_plane_max, "{control_plane} control plane Machines");
@@ -278,7 +290,7 @@ pub fn labels<K: Object>(object: &K) -> impl Iterator<Item = &str> {
     object.meta().labels.iter().flat_map(|all| all.keys()).map(String::as_str)
 }
 
-fn target_of(object: &Value) -> ObjectRef {
+pub fn target_of(object: &Value) -> ObjectRef {
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let api_version = text(&object["apiVersion"]);
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));

@@ -54,7 +54,6 @@ fn child() {
             ascii: false,
             tier: Tier::Ansi16,
             config_dir: None,
-            folds: None,
             state_dir: None,
             clock,
         };

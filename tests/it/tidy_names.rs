@@ -23,7 +23,7 @@ const OWNERS: &[(&str, usize)] = &[
     ("Shape", 4),
     ("Source", 5),
     ("Stage", 4),
-    ("Why", 7),
+    ("Why", 8),
     ("Written", 4),
 ];
 

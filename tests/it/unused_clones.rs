@@ -118,6 +118,7 @@ fn blind(sim: &Sim) -> Context {
         unchanged: Default::default(),
         events: Default::default(),
         synced_keys: Default::default(),
+        asking: Default::default(),
     }
 }
 

@@ -19,6 +19,8 @@ use super::cluster::Cluster;
 use super::columns::{self, Column};
 use super::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use super::dev::{DevCluster, DevClusterTemplate, DevMachine, DevMachineTemplate};
+use super::dev_pool::DevMachinePool;
+use super::extension_config::ExtensionConfig;
 use super::machine::Machine;
 use super::machine_deployment::MachineDeployment;
 use super::machine_drain_rule::MachineDrainRule;
@@ -51,6 +53,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         live::<MachinePool>(schemas, Spec::Required),
         live::<MachineHealthCheck>(schemas, Spec::Required),
         inert::<MachineDrainRule>(schemas, Spec::RequiredWithMetadata),
+        live::<ExtensionConfig>(schemas, Spec::Required),
         live::<KubeadmControlPlane>(schemas, Spec::Required),
         inert::<KubeadmControlPlaneTemplate>(schemas, Spec::Optional),
         live::<KubeadmConfig>(schemas, Spec::Optional),
@@ -59,6 +62,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         inert::<DevClusterTemplate>(schemas, Spec::Optional),
         live::<DevMachine>(schemas, Spec::Optional),
         live::<DevMachineTemplate>(schemas, Spec::Optional),
+        live::<DevMachinePool>(schemas, Spec::Optional),
     ]
 }
 
@@ -133,6 +137,7 @@ fn description(kind: &str) -> &'static str {
             "Says when Machines count as unhealthy, and how many may be replaced at a time."
         }
         "MachineDrainRule" => "How pods leave the Nodes of Machines that are deleted, and in which order.",
+        "ExtensionConfig" => "A server that extends Cluster API through hooks, and what it offers.",
         "KubeadmControlPlane" => "Control plane Machines made with kubeadm, with their etcd members.",
         "KubeadmControlPlaneTemplate" => "What the KubeadmControlPlanes of a ClusterClass are made from.",
         "KubeadmConfig" => "How kubeadm and cloud-init turn one server into a node.",
@@ -143,12 +148,13 @@ fn description(kind: &str) -> &'static str {
         "DevClusterTemplate" => "What DevClusters are made from.",
         "DevMachine" => "A server for development: a container, or simulated in memory.",
         "DevMachineTemplate" => "What DevMachines are made from.",
+        "DevMachinePool" => "Servers for development that come and go as one group.",
         _ => "",
     }
 }
 
 /// The component a definition belongs to, and the contract it fulfils. Kinds of the core group
-/// carry no contract label: the core is what reads the contract.
+/// carry no contract label: the core is what reads the contract. Neither do its extensions.
 fn labels(group: &str) -> BTreeMap<String, String> {
     let provider = match group {
         names::CONTROL_PLANE_GROUP => "control-plane-kubeadm",
@@ -160,7 +166,7 @@ fn labels(group: &str) -> BTreeMap<String, String> {
         (names::label::PROVIDER.to_owned(), provider.to_owned()),
         (names::label::CLUSTERCTL.to_owned(), String::new()),
     ]);
-    if group != names::CORE_GROUP {
+    if ![names::CORE_GROUP, names::RUNTIME_GROUP].contains(&group) {
         labels.insert(names::label::CONTRACT.to_owned(), names::VERSION.to_owned());
     }
     labels

@@ -32,7 +32,7 @@ pub struct Printed {
 /// Asks the members at the addresses given.
 ///
 /// # Errors
-/// A certificate file that cannot be read, in a sentence. Members that do not answer are no error.
+/// A certificate file that cannot be read, in a sentence. A member that does not answer is not an error.
 pub async fn of_addresses(args: &EtcdStatusArgs, style: Style) -> anyhow::Result<Printed> {
     let tls = tls(args)?;
     let report = judged(async || Ok(look(&args.endpoints, tls.as_ref()).await)).await?;

@@ -182,6 +182,10 @@ async fn send(context: &Context, write: &Write, applied: &mut Applied) -> Result
             event::send(context, about, *warning, reason, message).await;
         }
         Write::Workload { cluster, call } => workload::call(context, cluster, call, applied).await?,
+        Write::NoteExpiry { cluster, node, port, config } => {
+            let body = workload::expiry_note(context, cluster, node, *port).await?;
+            writer.patch_value(config, Part::Main, &body, &guard(config), Mode::Real).await?;
+        }
         Write::Keys { cluster, owner, call } => keys::call(context, cluster, owner, call).await?,
     }
     Ok(())

@@ -7,11 +7,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Applied;
 use crate::api::key::ObjectKey;
+use crate::api::names::annotation;
 use crate::controllers::Context;
 use crate::engine::ReconcileError;
 use crate::plan::WorkloadCall;
 use crate::status::drain::{Evicted, Evictions};
 use crate::status::etcd::Member;
+use crate::time::rfc3339;
 use crate::workload::{Addon, Eviction, WorkloadError};
 
 /// How long one round of evictions may take.
@@ -65,6 +67,24 @@ pub async fn call(
         }
     }
     Ok(())
+}
+
+/// The patch that notes when the certificate of an API server ends.
+///
+/// # Errors
+/// When the API server does not show one.
+pub async fn expiry_note(
+    context: &Context,
+    cluster: &ObjectKey,
+    node: &str,
+    port: u16,
+) -> Result<Value, ReconcileError> {
+    let expiry = context.workload.api_server_expiry(cluster, node, port).await.map_err(|error| {
+        ReconcileError::failed(format!(
+            "read the certificate of the API server on Node {node} of Cluster {cluster}: {error}"
+        ))
+    })?;
+    Ok(json!({"metadata": {"annotations": {annotation::CERTIFICATES_EXPIRY: rfc3339(expiry)}}}))
 }
 
 /// The first candidate that accepts leads.

@@ -15,14 +15,14 @@ use super::{Context, cluster_turned, keys_of, status};
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::key::{ObjectKey, ObjectRef};
-use crate::api::machine::Machine;
-use crate::api::names::label;
-use crate::client::Cache;
+use crate::api::machine::{Machine, MachineSpec};
+use crate::api::machine_pool::MachinePool;
+use crate::client::{Cache, Object};
 use crate::engine::{Outcome, ReconcileError, Trigger};
-use crate::observe::{Source as _, namespace};
+use crate::observe::{ConfigOwner, Source as _, config_owner, namespace};
 use crate::plan::Plan;
 use crate::plan::bootstrap::{self as planned, Reads};
-use crate::status::bootstrap::{self as judged, Observed};
+use crate::status::bootstrap::{self as judged, Certificates, Lock, Observed};
 use crate::time::Timestamp;
 
 pub(super) struct KubeadmConfigs {
@@ -59,18 +59,25 @@ impl Reconcile for KubeadmConfigs {
         let configs = caches.kubeadm_configs.clone();
         vec![
             Trigger::own(&caches.kubeadm_configs),
-            Trigger::on(&caches.machines, |old, new| new.or(old).and_then(config_of).into_iter().collect()),
+            Trigger::on(&caches.machines, |old: Option<&Machine>, new| {
+                let machine = new.or(old);
+                machine.and_then(|machine| named_by(machine, &machine.spec)).into_iter().collect()
+            }),
+            Trigger::on(&caches.machine_pools, |old: Option<&MachinePool>, new| {
+                let pool = new.or(old);
+                pool.and_then(|pool| named_by(pool, &pool.spec.template.spec)).into_iter().collect()
+            }),
             Trigger::on(&caches.clusters, move |old, new| {
                 let Some(key) = cluster_turned(old, new) else { return Vec::new() };
-                keys_of(&configs.labelled(&key.namespace, label::CLUSTER_NAME, &key.name))
+                keys_of(&configs.of_cluster(&key))
             }),
         ]
     }
 
-    /// The one of the Machine that owns the config.
+    /// The one of the Machine or MachinePool that owns the config.
     fn cluster(&self, object: &Arc<KubeadmConfig>) -> Result<Result<Arc<Cluster>, Outcome>, ReconcileError> {
-        let machine = self.machine(object);
-        let named = machine.map(|m| ObjectKey::new(namespace(object.as_ref()), &m.spec.cluster_name));
+        let owner = config_owner(&self.context.caches, object);
+        let named = owner.map(|o| ObjectKey::new(namespace(object.as_ref()), o.machine.spec.cluster_name));
         Ok(named.and_then(|key| self.context.caches.clusters.get(&key)).ok_or(Outcome::Done))
     }
 
@@ -80,20 +87,26 @@ impl Reconcile for KubeadmConfigs {
         object: &Arc<KubeadmConfig>,
         cluster: &Arc<Cluster>,
     ) -> Result<Option<Observed>, ReconcileError> {
-        let Some(machine) = self.machine(object) else { return Ok(None) };
         let caches = &self.context.caches;
+        let Some(ConfigOwner { machine, pool }) = config_owner(caches, object) else { return Ok(None) };
         let control_plane = [cluster.spec.control_plane_ref.as_ref()];
         caches.externals.prepare(Reader::KubeadmConfig, control_plane).await;
         let mut observed = Observed {
             config: (**object).clone(),
-            machine: (*machine).clone(),
+            machine,
+            pool,
             cluster: (**cluster).clone(),
             control_plane: caches.control_plane_of_cluster(cluster),
             ..Observed::default()
         };
         match planned::reads(&observed) {
             Reads::Nothing => {}
-            Reads::Token => observed.token = self.token(&observed).await,
+            Reads::Token => {
+                observed.token = self.token(&observed).await;
+                if let Some(needed) = planned::rotation_reads(&observed, self.context.clock.now()) {
+                    self.read_secrets(&needed, &mut observed).await?;
+                }
+            }
             Reads::Secrets(needed) => self.read_secrets(&needed, &mut observed).await?,
         }
         Ok(Some(observed))
@@ -116,6 +129,13 @@ impl Reconcile for KubeadmConfigs {
             observed.config = latest;
         }
         observed.stored = applied.failure.is_none() && judged.stores_data;
+        if let (Some(failure), Certificates::Missing(_)) = (&applied.failure, &observed.certificates) {
+            // Without the lock in hand it is another Machine that makes them.
+            observed.certificates = match observed.lock {
+                Lock::Mine => Certificates::Unreadable(failure.error.to_string()),
+                _ => Certificates::NotAsked,
+            };
+        }
         let before = observed.config.clone();
         let mut status = judged::status(&observed, context.clock.now());
         if applied.failure.is_none() && observed.failure.is_none() {
@@ -127,17 +147,8 @@ impl Reconcile for KubeadmConfigs {
     }
 }
 
-impl KubeadmConfigs {
-    /// The Machine that owns the config.
-    fn machine(&self, config: &KubeadmConfig) -> Option<Arc<Machine>> {
-        let owner = config.metadata.owner_references.iter().flatten().find(|r| r.kind == "Machine")?;
-        let namespace = config.metadata.namespace.as_deref().unwrap_or_default();
-        self.context.caches.machines.get(&ObjectKey::new(namespace, &owner.name))
-    }
-}
-
-/// The config that a Machine refers to.
-fn config_of(machine: &Machine) -> Option<ObjectKey> {
-    let config = machine.spec.bootstrap.config_ref.as_ref().filter(|r| r.kind == "KubeadmConfig")?;
-    Some(ObjectKey::new(machine.metadata.namespace.clone().unwrap_or_default(), &config.name))
+/// The config that a Machine, or the template of a MachinePool, refers to.
+fn named_by<K: Object>(object: &K, spec: &MachineSpec) -> Option<ObjectKey> {
+    let config = spec.bootstrap.config_ref.as_ref().filter(|r| r.kind == "KubeadmConfig")?;
+    Some(ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), &config.name))
 }

@@ -71,9 +71,9 @@ async fn certificates(client: &Client, cluster: &ObjectKey, needed: &[Needed]) -
                 (Ok(certificate), Err(_)) if *is_keyless => {
                     found.insert(*purpose, (certificate, String::new()));
                 }
-                _ => missing.push(name),
+                (Err(error), _) | (_, Err(error)) => return Certificates::Unreadable(error.to_string()),
             },
-            Ok(None) => missing.push(name),
+            Ok(None) => missing.push(*purpose),
             Err(error) => return Certificates::Unreadable(error.to_string()),
         }
     }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::apply::Applied;
+use super::apply::{self, Applied};
 use super::reconcile::{Ended, Reconcile};
 use super::{Context, status, sweep};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::{ObjectKey, refers_to};
+use crate::api::key::{ObjectKey, ObjectRef, refers_to};
 use crate::api::names::{CORE_GROUP, finalizer};
 use crate::api::reference::ContractRef;
 use crate::client::Cache;
@@ -103,6 +103,9 @@ impl Reconcile for ControlPlanes {
         let after = KubeadmControlPlane { status: Some(status), ..(**before).clone() };
         let reported = status::write(context, &**before, &after, &OWNED).await?;
         let swept = sweep::at_rest(context, &**before, references(before), reported).await?;
+        if applied.failure.is_none() {
+            apply::apply(context, &ObjectRef::of(&**before), &decision.notes).await.into_result()?;
+        }
         Ok(Ended::of(applied).again_within(swept))
     }
 }

@@ -15,7 +15,7 @@ use crate::api::names::{SECRET_TYPE, label};
 use crate::client;
 use crate::controllers::certificates::text_of;
 use crate::controllers::external::Reader;
-use crate::controllers::{Context, kubeconfig};
+use crate::controllers::{Context, in_place, kubeconfig};
 use crate::engine::ReconcileError;
 use crate::observe;
 use crate::plan::control_plane::{Kubeconfig, Observed, Workload};
@@ -45,6 +45,10 @@ pub async fn observe(
     if observed.endpoint().is_some() && !observed.machines.is_empty() {
         observed.workload = workload(context, &ObjectKey::of(&**cluster), &observed).await;
     }
+    if context.asking.is_on() {
+        observed.in_place = context.asking.nothing_asked();
+        observed.in_place = in_place::of_control_plane(context, &observed).await;
+    }
     Ok(observed)
 }
 
@@ -70,7 +74,7 @@ fn name_suffix(context: &Context, observed: &Observed) -> String {
 /// The template, and the infrastructure of every Machine, can be read then.
 async fn prepare(context: &Context, object: &KubeadmControlPlane, cluster: &Cluster) {
     let key = ObjectKey::of(cluster);
-    let machines = context.caches.machines.labelled(&key.namespace, label::CLUSTER_NAME, &key.name);
+    let machines = context.caches.machines.of_cluster(&key);
     let hosts = machines.iter().filter(|m| is_control_plane(m)).map(|m| Some(&m.spec.infrastructure_ref));
     let externals = &context.caches.externals;
     externals.prepare(Reader::KubeadmControlPlane, super::references(object)).await;

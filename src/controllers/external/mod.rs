@@ -15,7 +15,7 @@ use kube::Resource as _;
 use parking_lot::Mutex;
 
 pub use object::ProviderObject;
-pub use reader::{Reader, Turned, is_owned, owners, referring};
+pub use reader::{Reader, Turned, owned, owners, referring};
 
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::reference::ContractRef;
@@ -23,8 +23,8 @@ use crate::client::{Cache, Change, Definition};
 use crate::engine::watches::Watches;
 use crate::engine::{Engine, Trigger};
 use crate::plan::sweep::Candidate;
-use crate::status::contract::External;
 use crate::status::contract::definition;
+use crate::status::contract::{External, Provided};
 use reader::{Listener, Listeners};
 use tracked::Tracked;
 
@@ -80,9 +80,11 @@ impl Externals {
     /// Has the kinds that `references` name watched from now on, on behalf of `reader`, and waits until they can
     /// be read, or until it is known why not.
     pub async fn prepare(&self, reader: Reader, references: impl IntoIterator<Item = Option<&ContractRef>>) {
-        let kinds: Vec<_> =
-            references.into_iter().flatten().filter_map(|r| self.watch(Some(reader), r)).collect();
-        for cache in kinds {
+        // A MachineSet asks with a reference per Machine, to two kinds.
+        let by_kind = references.into_iter().flatten().map(|r| ((&r.api_group, &r.kind), r));
+        let kinds: BTreeMap<_, _> = by_kind.collect();
+        let caches: Vec<_> = kinds.into_values().filter_map(|r| self.watch(Some(reader), r)).collect();
+        for cache in caches {
             let mut progress = cache.subscribe();
             let listed = progress.wait_for(|p| p.ready || p.trouble.is_some());
             // Giving up shows in what is read.
@@ -98,13 +100,30 @@ impl Externals {
         self.with(None, reference, |tracked| tracked.get(&key))
     }
 
-    /// What `owner` owns in its namespace, of the kinds that `references` name.
+    /// The objects in a namespace, of the kind that `of_kind` names, that `wanted` picks; ordered by name. A kind that cannot
+    /// be read has none.
     #[must_use]
-    pub fn owned_by(&self, owner: &ObjectRef, references: &[ContractRef]) -> Vec<Candidate> {
-        let owned = |cache: Cache<ProviderObject>| {
-            cache.select(&owner.key.namespace, |object| is_owned(object, owner))
-        };
-        let found = references.iter().filter_map(|r| self.watch(None, r)).flat_map(owned);
+    pub fn select(
+        &self,
+        reader: Reader,
+        of_kind: &ContractRef,
+        namespace: &str,
+        wanted: impl Fn(&ProviderObject) -> bool,
+    ) -> Vec<Provided> {
+        let found = self.watch(Some(reader), of_kind).map(|cache| cache.select(namespace, wanted));
+        found.unwrap_or_default().iter().map(|object| object.provided().clone()).collect()
+    }
+
+    /// What `owner` owns in its namespace, of the kinds that `references` name; of `cluster` only, where it has one.
+    #[must_use]
+    pub fn owned_by(
+        &self,
+        owner: &ObjectRef,
+        cluster: Option<&ObjectKey>,
+        references: &[ContractRef],
+    ) -> Vec<Candidate> {
+        let caches = references.iter().filter_map(|reference| self.watch(None, reference));
+        let found = caches.flat_map(|cache| owned(&cache, owner, cluster));
         found.map(|o| Candidate { object: o.provided().reference(), metadata: o.meta().clone() }).collect()
     }
 

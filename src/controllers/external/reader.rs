@@ -27,12 +27,25 @@ pub enum Reader {
     /// The infrastructure of a control plane's Machines: the Machines pass on what changes.
     KubeadmControlPlaneHosts,
     KubeadmConfig,
+    MachinePool,
+    /// The machines that the infrastructure of a MachinePool shows.
+    MachinePoolHosts,
     /// A controller that made clones looks for unused ones. No change wakes it.
     Sweep,
 }
 
+/// The objects that `owner` owns, of its namespace, or only of the Cluster that it belongs to.
+pub fn owned<K: Live>(cache: &Cache<K>, owner: &ObjectRef, cluster: Option<&ObjectKey>) -> Vec<Arc<K>> {
+    let Some(cluster) = cluster else {
+        return cache.select(&owner.key.namespace, |object| is_owned(object, owner));
+    };
+    let mut found = cache.of_cluster(cluster);
+    found.retain(|object| is_owned(object.as_ref(), owner));
+    found
+}
+
 /// Whether `owner` is one of the owners, by uid.
-pub fn is_owned<K: Live>(object: &K, owner: &ObjectRef) -> bool {
+fn is_owned<K: Live>(object: &K, owner: &ObjectRef) -> bool {
     object.meta().owner_references.iter().flatten().any(|reference| reference.uid == owner.uid)
 }
 

@@ -2,6 +2,7 @@
 //! deletion in turns (`deletion`). Must not decide anything itself.
 //! Source: cluster-api `core/reconcilers/machine`, v1.14.0.
 
+mod by_node;
 mod deletion;
 mod observe;
 mod triggers;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+pub use self::by_node::MachinesByNode;
 pub use self::observe::probe;
 use super::apply::Applied;
 use super::reconcile::{Ended, Reconcile};
@@ -21,6 +23,7 @@ use crate::api::names::finalizer;
 use crate::api::reference::ContractRef;
 use crate::client::Cache;
 use crate::engine::{Outcome, ReconcileError, Trigger};
+use crate::plan::machine::update;
 use crate::plan::{Plan, machine as planned};
 use crate::status::machine::{self as judged, Observed};
 use crate::time::Timestamp;
@@ -81,6 +84,7 @@ impl Reconcile for Machines {
             observed.machine = latest;
         }
         let mut ended = Ended::of(applied);
+        ended.failure = ended.failure.or(update::failure(&observed).map(ReconcileError::failed));
         if observed.is_deleting() {
             let left = self.leave(&mut observed).await;
             ended = Ended { failure: ended.failure.or(left.failure), ..left };

@@ -12,6 +12,7 @@ use crate::api::key::{ObjectKey, controller_of};
 use crate::api::machine::Machine;
 use crate::api::machine_drain_rule::MachineDrainRule;
 use crate::controllers::external::Reader;
+use crate::controllers::in_place;
 use crate::observe::{self, NamedNode};
 use crate::status::drain::Tenants;
 use crate::status::drain::volumes::{Storage, attached};
@@ -34,6 +35,7 @@ impl Machines {
         observed.synced_keys = Arc::clone(&context.synced_keys);
         observed.node = self.node(&observed, &cluster_key).await;
         observed.named_node = self.named_node(&observed, &cluster_key).await;
+        in_place::go_on(context, &mut observed).await;
         observed
     }
 

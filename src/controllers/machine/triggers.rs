@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use super::references;
-use crate::api::key::ObjectKey;
+use super::{MachinesByNode, references};
+use crate::api::key::{ObjectKey, label as label_of};
 use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
 use crate::api::names::{CORE_GROUP, label};
 use crate::client::Cache;
 use crate::controllers::external::{Reader, owners, referring};
@@ -15,12 +16,8 @@ use crate::workload::Announcement;
 
 pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
     let caches = &context.caches;
-    let labelled = |name: &'static str| {
-        let machines = caches.machines.clone();
-        move |key: &ObjectKey| keys_of(&machines.labelled(&key.namespace, name, &key.name))
-    };
-    let (on_cluster, of_deployment) = (labelled(label::CLUSTER_NAME), labelled(label::DEPLOYMENT_NAME));
-    let (referrers, announced) = (caches.machines.clone(), caches.machines.clone());
+    let [on_cluster, on_deployment, referrers] = std::array::from_fn(|_| caches.machines.clone());
+    let (announced, by_node) = (caches.machines.clone(), caches.machines_by_node.clone());
     vec![
         Trigger::own(&caches.machines),
         caches.externals.trigger(Reader::Machine, move |turned| match turned.object() {
@@ -28,37 +25,35 @@ pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
             None => referring(&referrers, turned, references),
         }),
         Trigger::on(&caches.clusters, move |old, new| {
-            cluster_turned(old, new).map(|key| on_cluster(&key)).unwrap_or_default()
+            cluster_turned(old, new).map(|key| keys_of(&on_cluster.of_cluster(&key))).unwrap_or_default()
         }),
         // A MachineSet follows its MachineDeployment, and Machines are compared with both.
         Trigger::on(&caches.machine_deployments, move |old, new| {
             let turned = new.filter(|n| old.is_none_or(|o| o.metadata.generation != n.metadata.generation));
-            turned.map(|deployment| of_deployment(&ObjectKey::of(deployment))).unwrap_or_default()
+            turned.map(|deployment| keys_of(&of_deployment(&on_deployment, deployment))).unwrap_or_default()
         }),
         Trigger::announced(context.workload.changes(), Announcement::Missed, move |announcement| {
-            keys_of(&concerned(&announced, announcement))
+            keys_of(&concerned(&announced, &by_node, announcement))
         }),
     ]
 }
 
-fn of_cluster(machines: &Cache<Machine>, cluster: &ObjectKey) -> Vec<Arc<Machine>> {
-    machines.labelled(&cluster.namespace, label::CLUSTER_NAME, &cluster.name)
+fn of_deployment(machines: &Cache<Machine>, deployment: &MachineDeployment) -> Vec<Arc<Machine>> {
+    let key = ObjectKey::of(deployment);
+    let mut found = machines.of_cluster(&ObjectKey::new(&key.namespace, &deployment.spec.cluster_name));
+    found.retain(|machine| label_of(machine.as_ref(), label::DEPLOYMENT_NAME) == Some(key.name.as_str()));
+    found
 }
 
 /// The Machines that look different after a change in a workload cluster.
-/// Source: `nodeToMachine`, `machine_controller.go`, v1.14.0.
-fn concerned(machines: &Cache<Machine>, announcement: &Announcement) -> Vec<Arc<Machine>> {
+fn concerned(
+    machines: &Cache<Machine>,
+    by_node: &MachinesByNode,
+    announcement: &Announcement,
+) -> Vec<Arc<Machine>> {
     match announcement {
-        Announcement::Cluster(cluster) => of_cluster(machines, cluster),
-        Announcement::Node { cluster, node } => {
-            let mut found = of_cluster(machines, cluster);
-            found.retain(|machine| {
-                let has_id = node.provider_id.is_some() && machine.spec.provider_id == node.provider_id;
-                let recorded = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
-                has_id || recorded.is_some_and(|recorded| recorded.name == node.name)
-            });
-            found
-        }
+        Announcement::Cluster(cluster) => machines.of_cluster(cluster),
+        Announcement::Node { cluster, node } => by_node.concerned(cluster, node),
         Announcement::Missed => machines.list(),
     }
 }
@@ -84,6 +79,7 @@ mod tests {
     #[test]
     fn a_node_concerns_its_own_machine_and_no_other() {
         let machines = Cache::new();
+        let by_node = MachinesByNode::of(&machines);
         for (cluster, name, provider_id, node) in [
             ("c", "by-id", Some("p://1"), None),
             ("c", "by-name", Some("p://2"), Some("n1")),
@@ -93,7 +89,7 @@ mod tests {
             machines.upsert(machine(cluster, name, provider_id, node));
         }
         let names = |announcement: &Announcement| -> Vec<String> {
-            let found = concerned(&machines, announcement);
+            let found = concerned(&machines, &by_node, announcement);
             found.iter().filter_map(|machine| machine.metadata.name.clone()).collect()
         };
         let cluster = ObjectKey::new("ns", "c");

@@ -295,9 +295,7 @@ impl Builder<'_> {
             infrastructure_ref: self.reference(&spec.infrastructure_ref),
             bootstrap_ref: self.reference(&spec.bootstrap.config_ref),
             control_plane: self.o.metadata.labels.get(label::CONTROL_PLANE).is_some(),
-            drain_timeout_s: spec.deletion.node_drain_timeout_seconds.unwrap_or(0),
-            detach_timeout_s: spec.deletion.node_volume_detach_timeout_seconds.unwrap_or(0),
-            stages: self.stages(),
+            deletion: self.deletion(),
         }
     }
 
@@ -339,15 +337,17 @@ impl Builder<'_> {
         }
     }
 
-    fn stages(&self) -> Option<Box<row::DeletionStages>> {
-        let stages = &self.o.status.deletion;
-        let stages = row::DeletionStages {
+    fn deletion(&self) -> Option<Box<row::DeletionFacts>> {
+        let (wanted, stages) = (&self.o.spec.deletion, &self.o.status.deletion);
+        let facts = row::DeletionFacts {
+            drain_timeout_s: wanted.node_drain_timeout_seconds.unwrap_or(0),
+            detach_timeout_s: wanted.node_volume_detach_timeout_seconds.unwrap_or(0),
             pre_drain_s: seconds(&stages.wait_for_pre_drain_hook_start_time),
             drain_s: seconds(&stages.node_drain_start_time),
             detach_s: seconds(&stages.wait_for_node_volume_detach_start_time),
             pre_terminate_s: seconds(&stages.wait_for_pre_terminate_hook_start_time),
         };
-        (stages != row::DeletionStages::default()).then(|| Box::new(stages))
+        (facts != row::DeletionFacts::default()).then(|| Box::new(facts))
     }
 
     fn host(&mut self) -> Option<Box<row::Host>> {
@@ -372,14 +372,17 @@ impl Builder<'_> {
             .collect()
     }
 
-    fn reference(&mut self, r: &Ref) -> Option<row::Reference> {
+    fn reference(&mut self, r: &Ref) -> Option<Arc<row::Reference>> {
         if r.kind.is_empty() {
             return None;
         }
         let group = if r.api_group.is_empty() { group_of(&r.api_version) } else { &r.api_group };
         let kind = row::GroupKind { group: self.line(group), kind: self.line(&r.kind) };
+        let kind = self.t.kind(kind);
         let name = (r.name.0 != self.o.metadata.name.0).then(|| sanitize_line(&r.name).into());
-        Some(row::Reference { kind: self.t.kind(kind), name })
+        let is_alone = name.is_some();
+        let reference = row::Reference { kind, name };
+        Some(if is_alone { Arc::new(reference) } else { self.t.reference(reference) })
     }
 }
 

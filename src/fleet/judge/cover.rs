@@ -29,7 +29,7 @@ impl Cover {
     /// Takes in what one more check says of this Machine.
     pub fn add(&mut self, machine: &Row, check: &Row) {
         let Some(facts) = check.health_check() else { return };
-        // 0 is no time at all.
+        // 0: the check does not look at that time.
         let times = [self.startup_s, facts.startup_timeout_s];
         self.startup_s = times.into_iter().filter(|time_s| *time_s != 0).min().unwrap_or(0);
         self.is_short_circuited |=

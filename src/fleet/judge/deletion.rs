@@ -54,12 +54,12 @@ impl Rules<'_> {
 
     /// When the stage of a Machine's deletion began, where the Machine keeps it.
     fn stage_s(&self, reason: &str) -> Option<u32> {
-        let stages = self.row.machine()?.stages.as_ref()?;
+        let deletion = self.row.machine()?.deletion.as_ref()?;
         let at_s = match reason {
-            "WaitingForPreDrainHook" => stages.pre_drain_s,
-            "DrainingNode" => stages.drain_s,
-            "WaitingForVolumeDetach" => stages.detach_s,
-            "WaitingForPreTerminateHook" => stages.pre_terminate_s,
+            "WaitingForPreDrainHook" => deletion.pre_drain_s,
+            "DrainingNode" => deletion.drain_s,
+            "WaitingForVolumeDetach" => deletion.detach_s,
+            "WaitingForPreTerminateHook" => deletion.pre_terminate_s,
             _ => 0,
         };
         Some(at_s).filter(|at_s| *at_s != 0)
@@ -67,10 +67,12 @@ impl Rules<'_> {
 
     /// The time after which the stage ends whatever happens; 0: it has none.
     fn timeout_s(&self, reason: &str) -> u32 {
-        let Some(machine) = self.row.machine() else { return 0 };
+        let Some(deletion) = self.row.machine().and_then(|machine| machine.deletion.as_ref()) else {
+            return 0;
+        };
         match reason {
-            "DrainingNode" => machine.drain_timeout_s,
-            "WaitingForVolumeDetach" => machine.detach_timeout_s,
+            "DrainingNode" => deletion.drain_timeout_s,
+            "WaitingForVolumeDetach" => deletion.detach_timeout_s,
             _ => 0,
         }
     }

@@ -114,7 +114,9 @@ fn owners_that_own_each_other_do_not_hang() {
 
 #[test]
 fn rows_are_small() {
-    assert!(size_of::<Row>() <= 320, "{}", size_of::<Row>());
+    // With its counts the next larger block of the allocator has 320 bytes.
+    assert!(size_of::<Row>() <= 256 - 16, "{}", size_of::<Row>());
+    assert!(size_of::<index::Slot>() <= 64, "{}", size_of::<index::Slot>());
     assert!(size_of::<Node>() <= 28, "{}", size_of::<Node>());
     assert_eq!(size_of::<Condition>(), 16);
 }

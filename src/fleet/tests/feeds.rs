@@ -216,3 +216,32 @@ fn older_conditions_are_told_by_where_they_are_and_how_they_look() {
     }
     assert!(!control_plane(PLANES, "v1beta1", json!({})).legacy, "nothing is not old");
 }
+
+#[test]
+fn what_happened_is_known_to_the_next_run_of_the_same_cluster_only() {
+    let (mut fleet, changed) =
+        (fleet_of(&small_cluster("a")), machine("a", ("MachineSet", "a-md-1"), "a-md-1-0"));
+    let turned = changed.condition("Ready", "False", "NotReady", "down").0;
+    fleet.apply(vec![Delta::Upsert(row_of(&turned))]);
+    let past = fleet.unsaved_past().expect("something happened");
+    assert!(past.iter().all(|past| past.cluster == fleet.row(fleet.clusters()[0]).expect("there").uid));
+    assert_eq!(fleet.unsaved_past(), None, "nothing happened since");
+    let flips = |fleet: &Fleet| {
+        let entries = fleet.timeline(fleet.clusters()[0]);
+        entries.iter().filter(|e| matches!(&e.happened, Happened::Flip(flip) if flip.from.is_some())).count()
+    };
+    let mut next = Fleet::new();
+    next.set_past(past.clone());
+    next.apply(small_cluster("a").iter().map(|object| Delta::Upsert(row_of(object))).collect());
+    assert_eq!((flips(&fleet), flips(&next)), (1, 1));
+    // Made anew under its name, and a run that did not see the cluster at all.
+    let mut other = Fleet::new();
+    other.set_past(past.clone());
+    let mut objects = small_cluster("a");
+    objects[0]["metadata"]["uid"] = json!("another");
+    other.apply(objects.iter().map(|object| Delta::Upsert(row_of(object))).collect());
+    assert_eq!(flips(&other), 0);
+    other.apply(vec![Delta::Upsert(row_of(&turned))]);
+    let kept = other.unsaved_past().expect("something happened");
+    assert!(past.iter().all(|entry| kept.contains(entry)), "{kept:?}");
+}

@@ -83,6 +83,34 @@ fn what_gets_worse_or_different_comes_back() {
 }
 
 #[test]
+fn what_is_above_marked_objects_is_quiet_as_long_as_nothing_else_is_wrong() {
+    let (mut fleet, cluster) = broken();
+    let row = |fleet: &Fleet, name: &str| {
+        fleet.rows().find(|(_, row)| row.name.as_ref() == name).map(|(id, _)| id).expect("a row")
+    };
+    let (worker, set) = (row(&fleet, "a-md-1-0"), row(&fleet, "a-md-1"));
+    fleet.shelve(worker, 3600, "a disk").expect("it is broken");
+    for above in [cluster, set] {
+        assert_eq!(fleet.mark(above).map(|mark| mark.object.as_ref()), Some("Machine default/a-md-1-0"));
+        assert!(fleet.own_mark(above).is_none());
+    }
+    assert_eq!((fleet.shelved_clusters(), fleet.verdict(cluster)), (1, Verdict::Degraded));
+    // Another one is broken as well: that is shown, and first.
+    let other = || machine("a", ("MachineSet", "a-md-1"), "a-md-1-1");
+    put(&mut fleet, &other().condition("InfrastructureReady", "False", "Stopped", "the VM is gone").0);
+    assert!(!is_quiet(&fleet, cluster) && is_quiet(&fleet, worker));
+    assert!(fleet.what_is_wrong(cluster).starts_with("a-md-1-1: "), "{}", fleet.what_is_wrong(cluster));
+    // With the same trouble it is one cause, which is not quiet either.
+    put(&mut fleet, &other().condition("NodeHealthy", "False", "NodeNotHealthy", "* Node.Ready: down").0);
+    assert!(!is_quiet(&fleet, cluster) && is_quiet(&fleet, worker));
+    fleet.acknowledge(row(&fleet, "a-md-1-1")).expect("it is broken");
+    let mark = fleet.mark(cluster).expect("everything is marked");
+    assert!(!mark.is_shelf(), "of one the trouble was only seen: {mark:?}");
+    assert_eq!(fleet.shelved_clusters(), 0);
+    assert!(fleet.unmark(worker) && !is_quiet(&fleet, cluster));
+}
+
+#[test]
 fn marks_are_kept_and_taken_in_again() {
     let (mut fleet, cluster) = broken();
     assert_eq!(fleet.unsaved_marks(), None);

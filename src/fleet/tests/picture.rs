@@ -165,7 +165,44 @@ fn filters_and_orders() {
         names(Kind::Cluster, &Query { at_least: Floor(Verdict::Degraded), ..Query::default() }),
         ["alpha"]
     );
-    let fuzzy = Query { text: "bcp2".to_owned(), matching: Match::Fuzzy, ..Query::default() };
-    assert_eq!(names(Kind::Machine, &fuzzy).first().map(String::as_str), Some("beta-cp-2"));
+    for (text, expected) in [
+        ("version:1.36.2 node:CP-1", &["alpha-cp-1", "beta-cp-1"][..]),
+        ("cluster:alpha !name:cp", &["alpha-md-1-0", "alpha-md-1-1"]),
+        ("l:cluster.x-k8s.io/control-plane ~^default/beta-cp-[12]\\b", &["beta-cp-1", "beta-cp-2"]),
+        ("l:!cluster.x-k8s.io/control-plane,cluster.x-k8s.io/cluster-name!=beta 0", &["alpha-md-1-0"]),
+        ("verdict:degraded", &[]),
+        ("beta !~cp", &["beta-md-1-0", "beta-md-1-1"]),
+        ("Ready=True cp-0", &["alpha-cp-0", "beta-cp-0"]),
+        ("!Ready=True", &[]),
+        ("Ready=F", &[]),
+        ("~(", &[]),
+    ] {
+        assert_eq!(names(Kind::Machine, &query(text)), expected, "{text}");
+    }
+    assert_eq!(names(Kind::Cluster, &query("Available=True verdict:degraded")), ["alpha"]);
+    assert_eq!(query("~(").trouble().as_deref(), Some("`~(` is not a regular expression: unclosed group"));
     assert!(names(Kind::Machine, &query(&"x".repeat(5000))).is_empty());
+}
+
+#[test]
+fn a_filter_by_age_counts_to_the_time_of_the_fleet() {
+    let mut objects = small_cluster("alpha");
+    objects[4]["metadata"]["creationTimestamp"] = json!("2026-11-20T09:30:00Z");
+    objects[5]["status"]["conditions"][1]["lastTransitionTime"] = json!("2026-11-20T09:50:00Z");
+    let mut fleet = fleet_of(&objects);
+    fleet.advance(crate::time::parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment"));
+    for (text, expected) in [
+        ("age<1h", &["alpha-cp-0"][..]),
+        ("age<20m", &[]),
+        ("cp !age<1h", &["alpha-cp-1", "alpha-cp-2"]),
+        ("Ready=True<15m", &["alpha-cp-1"]),
+        ("cp Ready=T>15m", &["alpha-cp-0", "alpha-cp-2"]),
+        ("cp since>1000d", &[]),
+    ] {
+        let query = Query { text: text.to_owned(), ..Query::default() };
+        let found = fleet.select(Kind::Machine, None, &query);
+        let names: Vec<&str> =
+            found.iter().filter_map(|id| fleet.row(*id)).map(|row| row.name.as_ref()).collect();
+        assert_eq!(names, expected, "{text}");
+    }
 }

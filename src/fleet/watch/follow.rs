@@ -1,7 +1,8 @@
-//! One object in full, and the events about it, live. Owns redaction: secret data does not leave here.
-//! Must not know how the object is shown.
+//! One object in full, or the events about it, live. Owns redaction: secret data does not leave here.
+//! Must not know how either is shown.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,52 +59,60 @@ pub struct EventLine {
     pub message: String,
 }
 
-pub(super) fn spawn(context: Arc<Context>, target: Target) -> mpsc::Receiver<Subject> {
+/// The object, until the receiver is dropped.
+pub(super) fn object(context: Arc<Context>, target: Target) -> mpsc::Receiver<Subject> {
+    spawn(|news| follow_object(context, target, news))
+}
+
+/// Its events, until the receiver is dropped.
+pub(super) fn events(context: Arc<Context>, target: Target) -> mpsc::Receiver<Subject> {
+    spawn(|news| follow_events(context, target, news))
+}
+
+fn spawn<F>(follow: impl FnOnce(mpsc::Sender<Subject>) -> F) -> mpsc::Receiver<Subject>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let (news, receiver) = mpsc::channel(NEWS_MAX);
+    let closed = news.clone();
+    let following = follow(news);
     tokio::spawn(async move {
-        let closed = news.clone();
         tokio::select! {
             biased;
             () = closed.closed() => {}
-            () = follow(context, target, news) => {}
+            () = following => {}
         }
     });
     receiver
-}
-
-async fn follow(context: Arc<Context>, target: Target, news: mpsc::Sender<Subject>) {
-    let mut backoff = backoff(&context, "resolve");
-    let gvk = loop {
-        match context.resolve(&target.group, &target.kind).await {
-            Ok(gvk) => break gvk,
-            Err(text) => {
-                let _ = news.send(Subject::Failed(sanitize_line(&text))).await;
-                tokio::time::sleep(backoff.next().unwrap_or(super::ASK_AGAIN)).await;
-            }
-        }
-    };
-    let object = follow_object(&context, &target, &gvk, news.clone());
-    let events = follow_events(&context, &target, news);
-    tokio::join!(object, events);
 }
 
 fn backoff(context: &Context, what: &str) -> Backoff {
     Backoff::new(context.rng.stream(what))
 }
 
-async fn follow_object(context: &Arc<Context>, target: &Target, gvk: &Gvk, news: mpsc::Sender<Subject>) {
+async fn follow_object(context: Arc<Context>, target: Target, news: mpsc::Sender<Subject>) {
+    let mut waits = backoff(&context, "resolve");
+    let gvk = loop {
+        match context.resolve(&target.group, &target.kind).await {
+            Ok(gvk) => break gvk,
+            Err(text) => {
+                let _ = news.send(Subject::Failed(sanitize_line(&text))).await;
+                tokio::time::sleep(waits.next().unwrap_or(super::ASK_AGAIN)).await;
+            }
+        }
+    };
     let resource = gvk.api_resource();
     let api: Api<DynamicObject> = if gvk.namespaced {
         Api::namespaced_with(context.client.clone(), &target.namespace, &resource)
     } else {
         Api::all_with(context.client.clone(), &resource)
     };
-    let listener = ObjectListener { server: context.server.clone(), gvk: gvk.clone(), seen: false, news };
+    let listener = ObjectListener { server: context.server.clone(), gvk, seen: false, news };
     let selector = format!("metadata.name={}", target.name);
-    listing::run(context, api, Some(selector), backoff(context, "object"), listener).await;
+    listing::run(&context, api, Some(selector), backoff(&context, "object"), listener).await;
 }
 
-async fn follow_events(context: &Arc<Context>, target: &Target, news: mpsc::Sender<Subject>) {
+async fn follow_events(context: Arc<Context>, target: Target, news: mpsc::Sender<Subject>) {
     let api: Api<Event> = if target.namespace.is_empty() {
         Api::all(context.client.clone())
     } else {
@@ -117,7 +126,7 @@ async fn follow_events(context: &Arc<Context>, target: &Target, news: mpsc::Send
     };
     let most = if selector.is_some() { EVENTS_MAX } else { NAMESPACE_EVENTS_MAX };
     let listener = EventListener { server: context.server.clone(), events: BTreeMap::new(), most, news };
-    listing::run(context, api, selector, backoff(context, "events"), listener).await;
+    listing::run(&context, api, selector, backoff(&context, "events"), listener).await;
 }
 
 /// Objects of this kind have others below them, whose events matter as much.

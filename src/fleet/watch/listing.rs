@@ -20,13 +20,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Context;
 use super::history::Epoch;
+use super::page::{self, Body, Page, Piece};
 use crate::client::pulse::Outage;
 use crate::client::watch::{Backoff, parse_version};
 
 /// Objects of the first page of a list: few, so that a screen has something soon. Each next page has twice as
 /// many, because on a slow link the pages take as long as their number.
 const PAGE_MIN: u32 = 250;
-/// Two pages are held as text while one of them is decoded, so this decides the peak of memory.
+/// A server makes a page at once, so this decides what one costs it.
 const PAGE_MAX: u32 = 2_000;
 /// Changes taken together when they arrive together.
 const CHUNK_MAX: usize = 256;
@@ -168,14 +169,24 @@ where
         let mut limit = PAGE_MIN;
         let mut asked = self.ask(limit, None)?;
         loop {
-            let text = bounded(&mut self.outages, answer(asked)).await?;
-            let head = parse::<Head>(&text)?.metadata;
-            let token = head.continue_.filter(|token| !token.is_empty());
+            let mut page = Page::new(bounded(&mut self.outages, answer(asked)).await?);
+            let (mut head, mut next) = (ListMeta::default(), None);
             limit = (limit * 2).min(PAGE_MAX);
-            // The next page is on its way while this one is decoded.
-            let next = token.map(|token| self.ask(limit, Some(token))).transpose()?;
-            if take(&text, listener).await?.is_none() {
-                return Ok(None);
+            loop {
+                match bounded(&mut self.outages, page.next()).await? {
+                    Piece::Head(found) => {
+                        // The next page is on its way while this one arrives.
+                        let token = found.continue_.as_ref().filter(|token| !token.is_empty());
+                        next = token.map(|token| self.ask(limit, Some(token.clone()))).transpose()?;
+                        head = found;
+                    }
+                    Piece::Objects(objects) => {
+                        if listener.step(Step::Page(objects)).await.is_none() {
+                            return Ok(None);
+                        }
+                    }
+                    Piece::End => break,
+                }
             }
             match next {
                 Some(next) => asked = next,
@@ -184,7 +195,7 @@ where
         }
     }
 
-    /// Asks for one page of the list, as text.
+    /// Asks for one page of the list.
     fn ask(&self, limit: u32, token: Option<String>) -> Result<Asked, Trouble> {
         let mut params = ListParams::default().limit(limit);
         params.field_selector.clone_from(&self.selector);
@@ -192,7 +203,7 @@ where
         let request = Request::new(self.api.resource_url()).list(&params);
         let request = request.map_err(|error| Trouble::Request(kube::Error::BuildRequest(error)))?;
         let client = self.context.client.clone();
-        Ok(AbortOnDropHandle::new(tokio::spawn(async move { client.request_text(request).await })))
+        Ok(AbortOnDropHandle::new(tokio::spawn(page::ask(client, request))))
     }
 
     /// A list is complete: from which version to watch, or `None` when the history changed meanwhile.
@@ -319,38 +330,10 @@ where
 }
 
 /// A page that was asked for.
-type Asked = AbortOnDropHandle<Result<String, kube::Error>>;
+type Asked = AbortOnDropHandle<Result<Body, kube::Error>>;
 
-async fn answer(asked: Asked) -> Result<String, kube::Error> {
+async fn answer(asked: Asked) -> Result<Body, kube::Error> {
     asked.await.unwrap_or_else(|error| Err(kube::Error::Service(error.into())))
-}
-
-/// What a page says about itself.
-#[derive(serde::Deserialize)]
-struct Head {
-    #[serde(default)]
-    metadata: ListMeta,
-}
-
-/// Its objects; a list without any may say `null`.
-#[derive(serde::Deserialize)]
-#[serde(bound = "K: DeserializeOwned")]
-struct Items<K> {
-    items: Option<Vec<K>>,
-}
-
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Trouble> {
-    serde_json::from_str(text).map_err(|error| Trouble::Request(kube::Error::SerdeError(error)))
-}
-
-/// Hands the objects of a page on. `None`: the listener ends it all.
-async fn take<K, L>(text: &str, listener: &mut L) -> Result<Option<()>, Trouble>
-where
-    K: DeserializeOwned,
-    L: Listener<K>,
-{
-    let page = parse::<Items<K>>(text)?;
-    Ok(listener.step(Step::Page(page.items.unwrap_or_default())).await.map(|_| ()))
 }
 
 /// A chunk with what stands behind it: a connection hands on one event after the other, however many have come.

@@ -10,6 +10,7 @@ mod feed;
 mod follow;
 mod history;
 mod listing;
+mod page;
 mod recording;
 #[cfg(test)]
 mod tests;
@@ -109,10 +110,16 @@ impl Source {
         self.id
     }
 
-    /// One object in full and its events, from now until the receiver is dropped.
+    /// One object in full, from now until the receiver is dropped.
     #[must_use]
     pub fn follow(&self, target: Target) -> mpsc::Receiver<Subject> {
-        follow::spawn(self.context.clone(), target)
+        follow::object(self.context.clone(), target)
+    }
+
+    /// Its events, from now until the receiver is dropped; of what has other objects below it those of its namespace.
+    #[must_use]
+    pub fn follow_events(&self, target: Target) -> mpsc::Receiver<Subject> {
+        follow::events(self.context.clone(), target)
     }
 
     /// The object that a target names, with the version it is served in: what an action needs. The uid
@@ -127,13 +134,13 @@ impl Source {
     }
 }
 
-/// One object in full and its events, without watching anything else; see [`Source::follow`].
+/// One object in full, without watching anything else; see [`Source::follow`].
 #[must_use]
 pub fn follow_one(connection: &Connection, target: Target, rng: Rng) -> mpsc::Receiver<Subject> {
     // One read needs no watch over its connection: the request's own time-outs end it.
     let (_, outages) = watch::channel(None);
     let context = Context::new(connection, target.source, Scope::default(), Clock::system(), rng, outages);
-    follow::spawn(Arc::new(context), target)
+    follow::object(Arc::new(context), target)
 }
 
 impl Context {

@@ -418,7 +418,7 @@ async fn an_old_server_is_read_and_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_object_is_followed_with_its_events() {
+async fn one_object_is_followed_and_its_events_are() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "czNjcmV0"},
         "metadata": {"name": "s", "namespace": "default", "uid": "1", "resourceVersion": "7", "managedFields": []}});
     let event = json!({"apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "Odd", "message": "x\u{1b}[2J",
@@ -432,9 +432,16 @@ async fn one_object_is_followed_with_its_events() {
         namespace: "default".into(),
         name: "s".into(),
     };
-    let mut news = follow_one(&script.connection(), target, Rng::seeded(1));
+    let mut news = follow_one(&script.connection(), target.clone(), Rng::seeded(1));
     let mut seen = Vec::new();
     while let Ok(Some(subject)) = timeout(Duration::from_secs(1), news.recv()).await {
+        seen.push(subject);
+    }
+    let is_of_events = |request: &String| request.contains("/events");
+    assert!(!script.0.lock().requests.iter().any(is_of_events), "nobody looks at them");
+    let (_batches, source) = script.spawn();
+    let mut events = source.follow_events(target);
+    while let Ok(Some(subject)) = timeout(Duration::from_secs(1), events.recv()).await {
         seen.push(subject);
     }
     let object = seen

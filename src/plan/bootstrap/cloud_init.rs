@@ -56,11 +56,17 @@ impl KubeadmPhase {
         }
     }
 
-    fn command(self, verbosity: Option<i32>) -> String {
-        let verb = match self {
+    /// What kubeadm is told to do.
+    #[must_use]
+    pub fn verb(self) -> &'static str {
+        match self {
             Self::Init => "init",
             Self::Join => "join",
-        };
+        }
+    }
+
+    fn command(self, verbosity: Option<i32>) -> String {
+        let verb = self.verb();
         let flag = verbosity.map_or(String::new(), |v| format!(" --v {v}"));
         let path = self.config_path();
         format!(
@@ -127,7 +133,7 @@ pub fn render(
 }
 
 /// As upstream, whose block of text always ends so; with `append` the next line begins after it.
-fn end_with_newline(content: &mut String) {
+pub(super) fn end_with_newline(content: &mut String) {
     if !content.is_empty() && !content.ends_with('\n') {
         content.push('\n');
     }

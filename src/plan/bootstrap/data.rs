@@ -10,10 +10,11 @@ use k8s_openapi::api::core::v1::{Secret, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::json;
 
-use super::cloud_init::{File, KubeadmPhase, render};
+use super::cloud_init::{self, File, KubeadmPhase};
 use super::discovery;
 use super::encoding::yaml;
 use super::file_template;
+use super::ignition;
 use super::kubeadm::{Form, cluster_configuration, init_configuration, join_configuration};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::kubeadm::JoinConfiguration;
@@ -38,8 +39,7 @@ pub(super) fn init(o: &Observed) -> Result<String, Failure> {
     ];
     let mut files = certificate_files(o);
     files.extend(user_files(o)?);
-    files.push(File::root(KubeadmPhase::Init.config_path(), "0640", yaml(&documents)?));
-    render(KubeadmPhase::Init, spec, files, &passwords(o)?).map_err(Failure::Other)
+    render(o, KubeadmPhase::Init, files, yaml(&documents)?)
 }
 
 /// User data for `kubeadm join`.
@@ -60,38 +60,69 @@ pub(super) fn join(o: &Observed, join: &JoinConfiguration, control_plane: bool) 
     }
     files.extend(user_files(o)?);
     files.extend(discovery::file(join)?);
-    let text = yaml(&[join_configuration(form, &copy)])?;
-    files.push(File::root(KubeadmPhase::Join.config_path(), "0640", text));
-    render(KubeadmPhase::Join, &o.config.spec, files, &passwords(o)?).map_err(Failure::Other)
+    render(o, KubeadmPhase::Join, files, yaml(&[join_configuration(form, &copy)])?)
+}
+
+/// Files and kubeadm's configuration in the format that is asked for.
+fn render(
+    o: &Observed,
+    phase: KubeadmPhase,
+    mut files: Vec<File>,
+    kubeadm: String,
+) -> Result<String, Failure> {
+    let (spec, passwords) = (&o.config.spec, passwords(o)?);
+    let rendered = match format(o) {
+        IGNITION => ignition::render(phase, spec, files, &kubeadm, &passwords),
+        _ => {
+            files.push(File::root(phase.config_path(), "0640", kubeadm));
+            cloud_init::render(phase, spec, files, &passwords)
+        }
+    };
+    rendered.map_err(Failure::Other)
+}
+
+const IGNITION: &str = "ignition";
+
+fn format(o: &Observed) -> &str {
+    o.config.spec.format.as_deref().filter(|format| !format.is_empty()).unwrap_or("cloud-config")
 }
 
 fn form(o: &Observed) -> Result<(Form, &str), Failure> {
-    if o.config.spec.format.as_deref().is_some_and(|format| format != "cloud-config") {
-        return Err(Failure::Other(
-            "bootstrap format ignition is not supported; use cloud-config".to_owned(),
-        ));
-    }
     let version = o.machine.spec.version.as_deref().unwrap_or_default();
     Form::of(version).map(|form| (form, version)).map_err(Failure::Other)
 }
 
-/// Every key pair at the place where kubeadm looks for it.
+/// Every key pair at the place where kubeadm looks for it. Those around an external etcd are where the configuration says;
+/// the key of its authority stays with whoever keeps that etcd.
 fn certificate_files(o: &Observed) -> Vec<File> {
     let Certificates::Found(found) = &o.certificates else { return Vec::new() };
-    let directory = o.config.spec.cluster_configuration.as_ref().and_then(|c| c.certificates_dir.clone());
-    let directory = directory.unwrap_or_else(|| "/etc/kubernetes/pki".to_owned());
+    let configuration = o.config.spec.cluster_configuration.as_ref();
+    let external = configuration.and_then(|c| c.etcd.as_ref()).and_then(|etcd| etcd.external.as_ref());
+    let directory =
+        configuration.and_then(|c| c.certificates_dir.as_deref()).unwrap_or("/etc/kubernetes/pki");
+    let below = |name: &str| format!("{directory}/{name}");
+    let etcd = external.map_or_else(
+        || (below("etcd/ca.crt"), Some(below("etcd/ca.key"))),
+        |external| (external.ca_file.clone(), None),
+    );
+    let client = external.map_or_else(
+        || (below("apiserver-etcd-client.crt"), Some(below("apiserver-etcd-client.key"))),
+        |external| (external.cert_file.clone(), Some(external.key_file.clone())),
+    );
     let mut files = Vec::new();
-    for (purpose, certificate, key) in [
-        (Purpose::Ca, "ca.crt", "ca.key"),
-        (Purpose::Etcd, "etcd/ca.crt", "etcd/ca.key"),
-        (Purpose::FrontProxy, "front-proxy-ca.crt", "front-proxy-ca.key"),
-        (Purpose::ServiceAccount, "sa.pub", "sa.key"),
-        (Purpose::ApiserverEtcdClient, "apiserver-etcd-client.crt", "apiserver-etcd-client.key"),
+    for (purpose, (certificate, key)) in [
+        (Purpose::Ca, (below("ca.crt"), Some(below("ca.key")))),
+        (Purpose::Etcd, etcd),
+        (Purpose::FrontProxy, (below("front-proxy-ca.crt"), Some(below("front-proxy-ca.key")))),
+        (Purpose::ServiceAccount, (below("sa.pub"), Some(below("sa.key")))),
+        (Purpose::ApiserverEtcdClient, client),
     ] {
         let Some((certificate_pem, key_pem)) = found.get(&purpose) else { continue };
-        for (name, permissions, content) in [(certificate, "0640", certificate_pem), (key, "0600", key_pem)] {
-            if !content.is_empty() {
-                files.push(File::root(&format!("{directory}/{name}"), permissions, content.as_str()));
+        for (path, permissions, content) in
+            [(Some(certificate), "0640", certificate_pem), (key, "0600", key_pem)]
+        {
+            if let Some(path) = path.filter(|_| !content.is_empty()) {
+                files.push(File::root(&path, permissions, content.as_str()));
             }
         }
     }
@@ -176,7 +207,7 @@ fn secret_value(o: &Observed, name: &str, key: &str) -> Result<String, String> {
 pub(super) fn secret_write(o: &Observed, text: &str) -> Write {
     let key = ObjectKey::of(&o.config);
     let object = ObjectRef { gvk: Gvk::of::<Secret>(), key: key.clone(), uid: String::new() };
-    let data = json!({"value": BASE64.encode(text), "format": BASE64.encode("cloud-config")});
+    let data = json!({"value": BASE64.encode(text), "format": BASE64.encode(format(o))});
     let metadata = json!({
         "labels": {label::CLUSTER_NAME: o.machine.spec.cluster_name},
         // As upstream: the config may go before its data does.

@@ -1,15 +1,13 @@
 //! What happens to a KubeadmConfig next: wait, lock, render, store; keep the join token fresh until the
 //! machine has joined. Owns the order of rules; must not know how steps are performed.
 //! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig/kubeadmconfig_controller.go`, v1.14.0.
-//!
-//! Intended differences: the ignition format is refused (its feature gate is off upstream too), and
-//! certificates are only looked up, also without a control plane object.
 
 pub mod cloud_init;
 pub mod data;
 mod discovery;
 mod encoding;
 mod file_template;
+mod ignition;
 pub mod kubeadm;
 #[cfg(test)]
 mod tests;
@@ -21,9 +19,12 @@ use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
+use super::keys::{KeyCall, KeySettings};
 use super::{Plan, Step, WorkloadCall, Write, ownership};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
-use crate::status::bootstrap::{Certificates, Failure, Lock, Observed, Stage, Token, stage};
+use crate::status::bootstrap::{
+    Certificates, Failure, Lock, Observed, Stage, Token, has_external_etcd, has_nodes, made_here, stage,
+};
 use crate::status::control_plane::certificates::Purpose;
 use crate::time::Timestamp;
 use cloud_init::KubeadmPhase;
@@ -96,18 +97,26 @@ pub fn reads(o: &Observed) -> Reads {
     let stage = stage(o);
     match stage {
         Stage::Init | Stage::JoinControlPlane | Stage::JoinWorker => {}
-        Stage::Created if awaits_join(o) => return Reads::Token,
+        Stage::Created if awaits_join(o) || o.pool.is_some() => return Reads::Token,
         _ => return Reads::Nothing,
     }
-    let configuration = o.config.spec.cluster_configuration.as_ref();
-    let etcd = configuration.and_then(|c| c.etcd.as_ref());
-    let external_etcd = etcd.is_some_and(|etcd| etcd.external.is_some());
+    Reads::Secrets(needed(o, &stage))
+}
+
+/// What a new token is put into the data with; `None` while the token may stay.
+#[must_use]
+pub fn rotation_reads(o: &Observed, now: Timestamp) -> Option<Vec<Needed>> {
+    is_rotated(o, now).then(|| needed(o, &Stage::JoinWorker))
+}
+
+fn needed(o: &Observed, stage: &Stage) -> Vec<Needed> {
+    let external_etcd = has_external_etcd(o);
     let purposes: &[Purpose] =
-        if stage == Stage::JoinWorker { &[Purpose::Ca] } else { Purpose::needed(external_etcd) };
+        if *stage == Stage::JoinWorker { &[Purpose::Ca] } else { Purpose::needed(external_etcd) };
     // The first Machine may do without keys: the keys of the authorities may be kept elsewhere.
-    let is_keyless = |p: Purpose| stage == Stage::Init || p.is_external(external_etcd);
+    let is_keyless = |p: Purpose| *stage == Stage::Init || p.is_external(external_etcd);
     let needed = |purpose: &Purpose| Needed { purpose: *purpose, is_keyless: is_keyless(*purpose) };
-    Reads::Secrets(purposes.iter().map(needed).collect())
+    purposes.iter().map(needed).collect()
 }
 
 /// The name of the Machine that holds the lock; empty when the lock does not say.
@@ -130,7 +139,6 @@ const LOCK_DATA: &str = "lock-information";
 
 fn init(o: &Observed, planned: &mut Planned) {
     let plan = &mut planned.plan;
-    let cluster = ObjectKey::of(&o.cluster);
     match &o.lock {
         Lock::Free | Lock::Mine => {}
         held => {
@@ -139,7 +147,7 @@ fn init(o: &Observed, planned: &mut Planned) {
                     plan.block(Why::Locked { machine: machine.clone() });
                 }
                 Lock::HeldBy { machine, exists: false } => {
-                    let object = lock_reference(&cluster);
+                    let object = lock_reference(&ObjectKey::of(&o.cluster));
                     plan.step(Write::Delete { object }, Why::BreakLock { machine: machine.clone() });
                 }
                 Lock::Unreadable(error) => plan.block(Why::LockUnreadable { error: error.clone() }),
@@ -149,28 +157,47 @@ fn init(o: &Observed, planned: &mut Planned) {
             return;
         }
     }
+    if !made_here(o).is_empty() {
+        return make_certificates(o, &mut planned.plan);
+    }
     if !certificates_found(o, planned) {
         return;
     }
     let Some(text) = rendered(data::init(o), planned) else { return };
     let plan = &mut planned.plan;
-    if o.lock == Lock::Free {
-        let object = lock_reference(&cluster);
-        let machine = o.machine.metadata.name.as_deref().unwrap_or_default();
-        let content = json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": object.key.name,
-                "namespace": object.key.namespace,
-                "ownerReferences": [ownership::owner(&o.cluster, false)],
-            },
-            "data": {LOCK_DATA: json!({"machineName": machine}).to_string()},
-        });
-        plan.step(Write::Create { object, content, manager: None }, Why::TakeLock);
-    }
+    take_lock(o, plan);
     plan.steps.extend(keep_endpoint(o).map(|write| Step::new(write, Why::Endpoint)));
     store(o, KubeadmPhase::Init, &text, planned);
+}
+
+fn take_lock(o: &Observed, plan: &mut Plan) {
+    if o.lock != Lock::Free {
+        return;
+    }
+    let object = lock_reference(&ObjectKey::of(&o.cluster));
+    let machine = o.machine.metadata.name.as_deref().unwrap_or_default();
+    let content = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": object.key.name,
+            "namespace": object.key.namespace,
+            "ownerReferences": [ownership::owner(&o.cluster, false)],
+        },
+        "data": {LOCK_DATA: json!({"machineName": machine}).to_string()},
+    });
+    plan.step(Write::Create { object, content, manager: None }, Why::TakeLock);
+}
+
+/// Under the lock, so that no other Machine makes them too. No key passes through a plan: the data is made from the
+/// Secrets in the next run.
+fn make_certificates(o: &Observed, plan: &mut Plan) {
+    take_lock(o, plan);
+    let settings = KeySettings::of(o.config.spec.cluster_configuration.as_ref());
+    let call = KeyCall::CreateCertificates { purposes: made_here(o).to_vec(), settings };
+    let (cluster, owner) = (ObjectKey::of(&o.cluster), ownership::owner(&o.config, true));
+    plan.step(Write::Keys { cluster, owner, call }, Why::NoControlPlaneObject);
+    plan.recheck_within(Duration::ZERO);
 }
 
 /// The endpoint that the data is made with, where the configuration names none.
@@ -225,9 +252,14 @@ fn join(o: &Observed, now: Timestamp, control_plane: bool, planned: &mut Planned
 
 /// The join token of a machine that has not joined yet is kept alive.
 fn keep_token(o: &Observed, now: Timestamp, planned: &mut Planned) {
-    let Some(token) = join_token(o).filter(|_| awaits_join(o)) else { return };
+    let Some(token) = join_token(o).filter(|_| awaits_join(o) || o.pool.is_some()) else { return };
+    if is_rotated(o, now) {
+        return rotate(o, now, planned);
+    }
     match &o.token {
         Token::NotAsked => {}
+        // Its Nodes have joined; the token is for those that come later.
+        Token::Expires(_) if has_nodes(o) => {}
         Token::Missing => other(planned, Why::TokenMissing { id: token_id(token).to_owned() }),
         Token::Unreadable(error) => other(planned, Why::TokenUnreadable { error: error.clone() }),
         Token::Expires(at) if *at > now + TOKEN_TTL * 5 / 6 => {}
@@ -240,6 +272,30 @@ fn keep_token(o: &Observed, now: Timestamp, planned: &mut Planned) {
     planned.plan.recheck_within(TOKEN_CHECK);
 }
 
+/// A MachinePool whose Nodes have joined gets a new token in good time, for the data is used again when it grows; one that
+/// is gone is made anew at any time.
+fn is_rotated(o: &Observed, now: Timestamp) -> bool {
+    if o.pool.is_none() || stage(o) != Stage::Created || join_token(o).is_none() {
+        return false;
+    }
+    match &o.token {
+        Token::Missing => true,
+        Token::Expires(at) => has_nodes(o) && *at < now + TOKEN_TTL / 2,
+        Token::NotAsked | Token::Unreadable(_) => false,
+    }
+}
+
+/// The data once more, with a token that does not exist yet.
+fn rotate(o: &Observed, now: Timestamp, planned: &mut Planned) {
+    let mut renewed = o.clone();
+    let join = renewed.config.spec.join_configuration.as_mut();
+    let token = join.and_then(|j| j.discovery.as_mut()).and_then(|d| d.bootstrap_token.as_mut());
+    if let Some(discovery) = token {
+        discovery.token = None;
+    }
+    self::join(&renewed, now, false, planned);
+}
+
 /// The token that this machine joins with, if it joins with one.
 #[must_use]
 pub fn join_token(o: &Observed) -> Option<&str> {
@@ -250,7 +306,7 @@ pub fn join_token(o: &Observed) -> Option<&str> {
 /// Its data is made and its Node is not there yet.
 #[must_use]
 pub fn awaits_join(o: &Observed) -> bool {
-    stage(o) == Stage::Created && o.machine.status.as_ref().is_none_or(|s| s.node_ref.is_none())
+    stage(o) == Stage::Created && !has_nodes(o)
 }
 
 /// The public half of a token.
@@ -262,7 +318,11 @@ pub fn token_id(token: &str) -> &str {
 fn certificates_found(o: &Observed, planned: &mut Planned) -> bool {
     match &o.certificates {
         Certificates::Found(_) => return true,
-        Certificates::Missing(names) => other(planned, Why::Certificates { names: names.clone() }),
+        Certificates::Missing(missing) => {
+            let cluster = o.cluster.metadata.name.as_deref().unwrap_or_default();
+            let names = missing.iter().map(|purpose| purpose.secret_name(cluster)).collect();
+            other(planned, Why::Certificates { names });
+        }
         Certificates::Unreadable(error) => {
             other(planned, Why::CertificatesUnreadable { error: error.clone() });
         }

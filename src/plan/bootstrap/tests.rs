@@ -107,12 +107,92 @@ fn the_first_control_plane_machine_takes_the_lock_and_initializes() {
     o.lock = Lock::HeldBy { machine: "n".to_owned(), exists: false };
     check(&o, &["break-init-lock"], &[]);
     o.lock = Lock::Free;
-    o.certificates = Certificates::Missing(vec!["c-ca".to_owned()]);
+    o.certificates = Certificates::Missing(vec![Purpose::Ca]);
     check(&o, &[], &["certificates-missing"]);
     let failure = Failure::Other("certificate secrets are missing: c-ca".to_owned());
     assert_eq!(plan(&o, now()).failure, Some(failure), "the generation is not observed");
     o.config.metadata.deletion_timestamp = Some(crate::time::to_k8s(now()));
     assert_eq!(plan(&o, now()), Planned::default(), "on its way out");
+}
+
+#[test]
+fn without_a_control_plane_object_the_first_machine_makes_the_certificates() {
+    let mut o = observed(true, false);
+    o.control_plane = External::NotSet;
+    o.config.spec.cluster_configuration =
+        Some(object(json!({"encryptionAlgorithm": "ECDSA-P384", "caCertificateValidityPeriodDays": 30})));
+    o.certificates = Certificates::Missing(vec![Purpose::Ca, Purpose::Etcd]);
+    let steps = check(&o, &["take-init-lock", "make-certificates"], &[]);
+    let Write::Keys { owner, call, .. } = &steps[1].writes[0] else { unreachable!("keys") };
+    assert_eq!(
+        (owner.kind.as_str(), owner.uid.as_str(), owner.controller),
+        ("KubeadmConfig", "u", Some(true))
+    );
+    let settings = KeySettings { algorithm: "ECDSA-P384".to_owned(), ca_validity_days: Some(30) };
+    let purposes = vec![Purpose::Ca, Purpose::Etcd];
+    assert_eq!(*call, KeyCall::CreateCertificates { purposes, settings });
+    let planned = plan(&o, now());
+    assert_eq!((planned.plan.recheck, planned.stores_data), (Some(Duration::ZERO), false));
+    o.lock = Lock::HeldBy { machine: "n".to_owned(), exists: true };
+    check(&o, &[], &["init-locked"]);
+    // Those of the user are waited for, and nothing is made meanwhile.
+    o.lock = Lock::Mine;
+    o.certificates = Certificates::Missing(vec![Purpose::Ca, Purpose::ApiserverEtcdClient]);
+    o.config.spec.cluster_configuration =
+        Some(object(json!({"etcd": {"external": {"endpoints": ["https://e:2379"],
+        "caFile": "/e/ca", "certFile": "/e/crt", "keyFile": "/e/key"}}})));
+    check(&o, &[], &["certificates-missing"]);
+    // A Machine that joins makes none.
+    let mut joins = observed(true, true);
+    joins.control_plane = External::NotSet;
+    joins.certificates = Certificates::Missing(vec![Purpose::Ca]);
+    check(&joins, &[], &["certificates-missing"]);
+}
+
+#[test]
+fn the_format_that_is_asked_for_is_noted_beside_the_data() {
+    let mut o = observed(false, true);
+    for (format, expected) in [(None, "cloud-config"), (Some("ignition"), "ignition")] {
+        o.config.spec.format = format.map(str::to_owned);
+        let steps = plan(&o, now()).plan.steps;
+        let Some(Write::Create { content, .. }) = steps.last().map(|step| &step.writes[0]) else {
+            unreachable!("a secret")
+        };
+        let text = |key: &str| {
+            let encoded = content["data"][key].as_str().unwrap_or_default();
+            let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).expect("base64");
+            String::from_utf8(bytes).expect("text")
+        };
+        assert_eq!(text("format"), expected);
+        assert_eq!(text("value").starts_with("{\"ignition\":"), format.is_some());
+    }
+}
+
+#[test]
+fn certificates_of_an_external_etcd_were_written_where_kubeadm_did_not_look() {
+    let mut o = observed(true, false);
+    o.config.spec.cluster_configuration = Some(object(
+        json!({"certificatesDir": "/pki", "etcd": {"external": {
+        "endpoints": ["https://e:2379"], "caFile": "/e/ca.pem", "certFile": "/e/client.pem", "keyFile": "/e/client.key"}}}),
+    ));
+    let pair = |name: &str, key: &str| (name.to_owned(), key.to_owned());
+    o.certificates = Certificates::Found(BTreeMap::from([
+        (Purpose::Ca, (CERTIFICATE.to_owned(), "KEY".to_owned())),
+        (Purpose::Etcd, pair("ETCD", "NOT OURS")),
+        (Purpose::ApiserverEtcdClient, pair("CLIENT", "CLIENT KEY")),
+    ]));
+    let data = user_data(&plan(&o, now()).plan.steps);
+    for (path, content) in [
+        ("/pki/ca.key", "KEY\n"),
+        ("/e/ca.pem", "ETCD\n"),
+        ("/e/client.pem", "CLIENT\n"),
+        ("/e/client.key", "CLIENT KEY\n"),
+        ("/pki/etcd/ca.crt", ""),
+        ("/pki/apiserver-etcd-client.crt", ""),
+    ] {
+        assert_eq!(file(&data, path), content, "{path}");
+    }
+    assert!(!data.to_string().contains("NOT OURS"));
 }
 
 #[test]

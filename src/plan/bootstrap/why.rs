@@ -7,6 +7,7 @@ use crate::plan::Rule;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     TakeLock,
+    NoControlPlaneObject,
     BreakLock { machine: String },
     ReleaseLock,
     StoreData { what: &'static str },
@@ -30,6 +31,7 @@ impl Rule for Why {
     fn name(&self) -> &'static str {
         match self {
             Self::TakeLock => "take-init-lock",
+            Self::NoControlPlaneObject => "make-certificates",
             Self::BreakLock { .. } => "break-init-lock",
             Self::ReleaseLock => "release-init-lock",
             Self::StoreData { .. } => "store-bootstrap-data",
@@ -55,6 +57,9 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TakeLock => f.write_str("only one Machine of a cluster may run kubeadm init"),
+            Self::NoControlPlaneObject => {
+                f.write_str("the Cluster has no control plane object that makes its certificates")
+            }
             Self::BreakLock { machine } => {
                 write!(f, "Machine {machine} holds the init lock and does not exist")
             }

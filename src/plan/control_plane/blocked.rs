@@ -63,6 +63,14 @@ pub enum Blocked {
     NoLeaderCandidate,
     #[error("in-place update in progress: {}", .machines.join(", "))]
     UpdatingInPlace { machines: Vec<String> },
+    #[error("whether Machine {machine} can be updated in place was not asked")]
+    NotAsked { machine: String },
+    #[error("failed to determine if Machine {machine} can be updated in-place: {detail}")]
+    NoAnswer { machine: String, detail: String },
+    #[error(
+        "failed to complete triggering in-place update for Machine {machine}, could not compute desired {what}"
+    )]
+    CannotBegin { machine: String, what: String },
     #[error("waiting for a version upgrade to {version} to be propagated")]
     TopologyVersion { version: String },
     #[error("cluster certificates are missing or unknown")]
@@ -112,6 +120,9 @@ impl Rule for Blocked {
             Self::LeaderUnknown => "etcd-leader-unknown",
             Self::NoLeaderCandidate => "no-etcd-leader-candidate",
             Self::UpdatingInPlace { .. } => "updating-in-place",
+            Self::NotAsked { .. } => "extensions-not-asked",
+            Self::NoAnswer { .. } => "extensions-do-not-answer",
+            Self::CannotBegin { .. } => "update-cannot-begin",
             Self::TopologyVersion { .. } => "topology-version",
             Self::CertificatesMissing => "certificates-missing",
             Self::MachineUnhealthy { .. } => "machine-unhealthy",
@@ -180,6 +191,9 @@ impl Rule for Blocked {
             | Self::OtherHooks { machine: name }
             | Self::Draining { machine: name } => vec![Evidence::condition(machine(name), "Deleting")],
             Self::UpdatingInPlace { machines } => Evidence::machines(machines, "Updating"),
+            Self::NotAsked { machine: name }
+            | Self::NoAnswer { machine: name, .. }
+            | Self::CannotBegin { machine: name, .. } => vec![Evidence::condition(machine(name), "UpToDate")],
             Self::TopologyVersion { .. } => vec![Evidence::field(Subject::Cluster, "spec.topology.version")],
             Self::MachineUnhealthy { at, .. } => vec![at.clone()],
             Self::AddWouldBreak { .. } => {

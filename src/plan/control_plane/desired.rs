@@ -141,6 +141,15 @@ pub fn readiness_gates(observed: &Observed) -> Vec<ReadinessGate> {
     gates
 }
 
+/// The configuration of a Machine that joins, without owners.
+pub fn joining_config(observed: &Observed, name: &str) -> KubeadmConfig {
+    let mut config = KubeadmConfig::new(name, bootstrap_spec(observed, true));
+    config.metadata.namespace.clone_from(&observed.control_plane.metadata.namespace);
+    config.metadata.labels = Some(labels(observed));
+    config.metadata.annotations = Some(template_annotations(observed)).filter(|all| !all.is_empty());
+    config
+}
+
 fn bootstrap_spec(observed: &Observed, joins: bool) -> KubeadmConfigSpec {
     let spec = &observed.control_plane.spec;
     let wanted = spec.kubeadm_config_spec.as_ref().and_then(|s| serde_json::to_value(s).ok());
@@ -154,7 +163,8 @@ fn bootstrap_spec(observed: &Observed, joins: bool) -> KubeadmConfigSpec {
     serde_json::from_value(made).unwrap_or_default()
 }
 
-fn infrastructure(observed: &Observed, name: &str) -> Value {
+/// The infrastructure machine as the template has it; null without a template.
+pub fn infrastructure(observed: &Observed, name: &str) -> Value {
     let Template::Found(template) = &observed.template else { return Value::Null };
     let namespace = observed.control_plane.metadata.namespace.as_deref().unwrap_or_default();
     clone_of(

@@ -87,7 +87,7 @@ fn writes(observed: &Observed, act: &Act) -> Vec<Write> {
         Act::Workload(call) => {
             vec![Write::Workload { cluster: ObjectKey::of(&observed.cluster), call: call.clone() }]
         }
-        Act::Sync(sync) => sync.writes.clone(),
+        Act::Sync(sync) | Act::UpdateInPlace(sync) => sync.writes.clone(),
         Act::CreateMachine(new) => created(observed, new),
         Act::DeleteMachine { machine } | Act::ReleaseMachine { machine } => {
             of_machine(observed, machine, act).into_iter().collect()

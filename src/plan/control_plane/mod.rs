@@ -8,6 +8,8 @@ pub mod blocked;
 mod core_dns;
 mod delete;
 mod desired;
+mod expiry;
+pub mod in_place;
 mod kubeadm;
 mod leader;
 mod lower;
@@ -31,7 +33,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 pub use self::blocked::Blocked;
 use self::step::{Act, NewMachine, Sync, Why};
-use crate::plan::Plan;
+use crate::plan::{Plan, Step};
 use crate::status::conditions::setter;
 use crate::status::control_plane::scaling::PreflightFindings;
 use crate::status::control_plane::up_to_date;
@@ -56,6 +58,10 @@ pub struct Decision {
     pub pass: Pass,
     /// Nothing but the `Paused` condition may be written.
     pub paused: bool,
+    /// What is found out and noted after the status is written, if every step succeeds: nothing of the pass hangs on it.
+    pub notes: Vec<Step>,
+    /// The plan depends on what extensions say about this Machine, and they were not asked.
+    pub asks: Option<String>,
 }
 
 /// What `observed` calls for at `now`. See [`decide`].
@@ -68,8 +74,12 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
 #[must_use]
 pub fn decide(observed: Observed, now: Timestamp) -> Decision {
     let mut pass = Pending::new(observed.in_scope(), now);
-    let _ = rules(&mut pass);
-    pass.finish()
+    let reached_end = rules(&mut pass).is_continue();
+    let mut decision = pass.finish();
+    if reached_end {
+        decision.notes = expiry::unknown(&decision.observed);
+    }
+    decision
 }
 
 /// A rule's verdict: go on to the next rule, or end the pass here.
@@ -90,6 +100,7 @@ fn rules(p: &mut Pending) -> Flow {
     inspection(p)?;
     members::remove_strays(p)?;
     members::release_deleted(p)?;
+    in_place::finish(p)?;
     remediate::unhealthy(p)?;
     updating_in_place(p)?;
     rollout::outdated(p)?;
@@ -109,6 +120,7 @@ struct Pending {
     /// Upstream would have returned an error.
     failed: bool,
     paused: bool,
+    asks: Option<String>,
 }
 
 impl Pending {
@@ -122,6 +134,7 @@ impl Pending {
             findings: PreflightFindings::default(),
             failed: false,
             paused: false,
+            asks: None,
         }
     }
 
@@ -155,7 +168,14 @@ impl Pending {
             deletion_failed: false,
             completed: !self.failed,
         };
-        Decision { plan: self.plan, observed: self.observed, pass, paused: self.paused }
+        Decision {
+            plan: self.plan,
+            observed: self.observed,
+            pass,
+            paused: self.paused,
+            notes: Vec::new(),
+            asks: self.asks,
+        }
     }
 
     /// When to look again although nothing changed: soon while unsettled, and at the moment at which

@@ -18,6 +18,8 @@ pub enum Intent<'a> {
     Add,
     /// The Machine that goes: its own health does not count.
     Remove(&'a str),
+    /// One Machine is updated where it stands: all count.
+    Update,
 }
 
 /// A preflight's outcome: flags for the conditions, blockers for people.

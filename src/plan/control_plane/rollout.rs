@@ -1,12 +1,13 @@
-//! Outdated Machines are replaced one by one: surge first (maxSurge 1) or remove first (maxSurge 0).
+//! Outdated Machines are replaced one by one: surge first (maxSurge 1) or remove first (maxSurge 0); where updates in
+//! place are on, one that would be removed is updated instead, if extensions can.
 //! Must not judge what is outdated; that is `status::control_plane::up_to_date`.
 //! Source: KCP-12; `update.go` (`updateControlPlane`), v1.14.0.
-//!
-//! Not here: updates in place through an extension (upstream's gate `InPlaceUpdates`, off by default).
+
+use std::ops::ControlFlow;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Flow, Pending, Why, kubeadm, scale, select};
+use super::{Flow, Pending, Why, in_place, kubeadm, scale, select};
 use crate::status::control_plane::up_to_date::{self, Difference};
 
 pub fn outdated(p: &mut Pending) -> Flow {
@@ -29,10 +30,21 @@ pub fn outdated(p: &mut Pending) -> Flow {
     }
     let names: Vec<&str> = outdated.iter().map(|(name, _)| name.as_str()).collect();
     let Some(machine) = select::machine_to_go(&p.observed, &names) else { return Flow::Break(()) };
+    let found = outdated.iter().find(|(name, _)| *name == machine.name());
+    let list = found.map(|(_, list)| list.as_slice()).unwrap_or_default();
+    let tries = p.observed.in_place.is_on()
+        && found.is_some()
+        && in_place::is_eligible(machine, list)
+        && current - outdated.len() < desired;
     let name = machine.name().to_owned();
-    let why = outdated.iter().find(|(outdated, _)| *outdated == name);
-    let differences = why.map(|(_, list)| list.iter().map(ToString::to_string).collect());
-    scale::remove(p, &name, Why::Outdated { differences: differences.unwrap_or_default() })
+    let differences: Vec<String> = list.iter().map(ToString::to_string).collect();
+    if !tries {
+        return scale::remove(p, &name, Why::Outdated { differences });
+    }
+    match in_place::attempt(p, &name, Why::Outdated { differences: differences.clone() }) {
+        ControlFlow::Break(()) => Flow::Break(()),
+        ControlFlow::Continue(reason) => scale::remove(p, &name, Why::NotInPlace { differences, reason }),
+    }
 }
 
 /// 0 or 1; 1 when unset.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::api::condition::Status;
 use crate::api::key::{ObjectKey, ObjectRef};
-use crate::plan::keys::{KeyCall, KeySettings};
+use crate::plan::keys::{KeyCall, KeySettings, server_url};
 use crate::plan::{Write, template as templates, version};
 use crate::status::conditions::setter::condition;
 use crate::status::control_plane::OwnedMachine;
@@ -150,11 +150,7 @@ pub fn certificates(p: &mut Pending) -> Flow {
 
 fn key_settings(observed: &Observed) -> KeySettings {
     let spec = observed.control_plane.spec.kubeadm_config_spec.as_ref();
-    let configuration = spec.and_then(|s| s.cluster_configuration.as_ref());
-    KeySettings {
-        algorithm: configuration.and_then(|c| c.encryption_algorithm.clone()).unwrap_or_default(),
-        ca_validity_days: configuration.and_then(|c| c.ca_certificate_validity_period_days).map(i64::from),
-    }
+    KeySettings::of(spec.and_then(|s| s.cluster_configuration.as_ref()))
 }
 
 pub fn kubeconfig(p: &mut Pending) -> Flow {
@@ -171,8 +167,7 @@ pub fn kubeconfig(p: &mut Pending) -> Flow {
             if !has_ca && !is_made_here(p, Purpose::Ca) {
                 return p.wait(Blocked::AuthorityMissing, Some(SLOW_RETRY));
             }
-            if let Some((host, port)) = p.observed.endpoint() {
-                let server = format!("https://{}:{port}", bracketed(&host));
+            if let Some(server) = server_url(&p.observed.cluster) {
                 let algorithm = key_settings(&p.observed).algorithm;
                 p.step(Act::Keys(KeyCall::CreateKubeconfig { server, algorithm }), Why::NoKubeconfig);
             }
@@ -199,11 +194,6 @@ fn is_made_here(p: &Pending, purpose: Purpose) -> bool {
         matches!(write, Write::Keys { call: KeyCall::CreateCertificates { purposes, .. }, .. }
             if purposes.contains(&purpose))
     })
-}
-
-/// A host as part of a URL: IPv6 addresses need brackets.
-fn bracketed(host: &str) -> String {
-    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
 }
 
 /// How long to wait before preflight is tried again.

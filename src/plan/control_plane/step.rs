@@ -25,6 +25,8 @@ pub enum Act {
     Keys(KeyCall),
     /// Etcd members, and what kubeadm keeps inside the cluster.
     Workload(WorkloadCall),
+    /// Hands the Machine to its controller, with what it should become.
+    UpdateInPlace(Box<Sync>),
     /// Brings labels, annotations, readiness gates, deletion timeouts and taints of the Machine and
     /// the labels and annotations of the objects behind it in line.
     Sync(Box<Sync>),
@@ -86,7 +88,8 @@ impl fmt::Display for Act {
             Self::OwnTemplate => f.write_str("make the Cluster an owner of the infrastructure template"),
             Self::Keys(call) => call.fmt(f),
             Self::Workload(call) => call.fmt(f),
-            Self::Sync(sync) => write!(f, "update Machine {} in place", sync.name),
+            Self::UpdateInPlace(sync) => write!(f, "update Machine {} in place", sync.name),
+            Self::Sync(sync) => write!(f, "keep Machine {} in step", sync.name),
             Self::CreateMachine(new) => {
                 let how = if new.joins { "joins" } else { "initializes" };
                 write!(f, "create Machine {} ({how}", new.name())?;
@@ -122,24 +125,58 @@ pub enum Why {
     NoKubeconfig,
     KubeconfigNotOurs,
     KubeconfigExpires,
-    OutOfSync { what: Vec<&'static str> },
-    FirstMachine { desired: usize },
-    TooFew { current: usize, desired: usize },
-    TooMany { current: usize, desired: usize },
-    Surge { outdated: usize, max_surge: usize },
-    Outdated { differences: Vec<String> },
+    OutOfSync {
+        what: Vec<&'static str>,
+    },
+    FirstMachine {
+        desired: usize,
+    },
+    TooFew {
+        current: usize,
+        desired: usize,
+    },
+    TooMany {
+        current: usize,
+        desired: usize,
+    },
+    Surge {
+        outdated: usize,
+        max_surge: usize,
+    },
+    Outdated {
+        differences: Vec<String>,
+    },
+    /// It is outdated, and updates in place are on; with what speaks against one.
+    NotInPlace {
+        differences: Vec<String>,
+        reason: String,
+    },
+    UpdateBegun,
     OwnerDeleting,
-    Leads { machine: String },
+    Leads {
+        machine: String,
+    },
     NoMachineForMember,
-    MachineLeaves { machine: String },
+    MachineLeaves {
+        machine: String,
+    },
     LastMachine,
     NoMemberKnown,
-    RolloutPending { version: String },
-    ProxyFollowsVersion { version: String },
+    RolloutPending {
+        version: String,
+    },
+    ProxyFollowsVersion {
+        version: String,
+    },
     DnsFollowsSpec,
     BindingMissing,
-    Unhealthy { machine: String },
-    RemediationOutcome { message: String },
+    ExpiryUnknown,
+    Unhealthy {
+        machine: String,
+    },
+    RemediationOutcome {
+        message: String,
+    },
     HealthyAgain,
     RemediationStale,
     ReplacementMade,
@@ -163,6 +200,8 @@ impl Rule for Why {
             Self::TooMany { .. } => "too-many-machines",
             Self::Surge { .. } => "surge",
             Self::Outdated { .. } => "outdated",
+            Self::NotInPlace { .. } => "not-in-place",
+            Self::UpdateBegun => "update-begun",
             Self::OwnerDeleting => "owner-deleting",
             Self::Leads { .. } => "leads-etcd",
             Self::NoMachineForMember => "stray-member",
@@ -173,6 +212,7 @@ impl Rule for Why {
             Self::ProxyFollowsVersion { .. } => "kube-proxy-follows-version",
             Self::DnsFollowsSpec => "core-dns-follows-spec",
             Self::BindingMissing => "cluster-role-binding-missing",
+            Self::ExpiryUnknown => "certificate-expiry-unknown",
             Self::Unhealthy { .. } => "unhealthy",
             Self::RemediationOutcome { .. } => "remediation-outcome",
             Self::HealthyAgain => "healthy-again",
@@ -203,6 +243,10 @@ impl fmt::Display for Why {
             }
             Self::Outdated { differences } if differences.is_empty() => f.write_str("it is in line to go"),
             Self::Outdated { differences } => f.write_str(&differences.join("; ")),
+            Self::NotInPlace { differences, reason } => {
+                write!(f, "{}; not in place: {reason}", differences.join("; "))
+            }
+            Self::UpdateBegun => f.write_str("its update in place was begun and not handed over"),
             Self::OwnerDeleting => f.write_str("the control plane is being deleted"),
             Self::Leads { machine } => write!(f, "Machine {machine} hosts the leader and goes next"),
             Self::NoMachineForMember => f.write_str("it has no Machine"),
@@ -213,6 +257,7 @@ impl fmt::Display for Why {
             Self::ProxyFollowsVersion { version } => write!(f, "it follows version {version}"),
             Self::DnsFollowsSpec => f.write_str("it follows clusterConfiguration.dns"),
             Self::BindingMissing => f.write_str("what kubeadm of the new version relies on is missing"),
+            Self::ExpiryUnknown => f.write_str("it is not noted when the API server's certificate ends"),
             Self::Unhealthy { machine } => write!(f, "Machine {machine} failed its health check"),
             Self::RemediationOutcome { message } => f.write_str(message),
             Self::HealthyAgain => f.write_str("its health check succeeds again"),

@@ -1,4 +1,4 @@
-//! What happens to a Machine next: bootstrap, infrastructure, Node, and the long way out. Owns the
+//! What happens to a Machine next: bootstrap, infrastructure, Node, an update in place, and the long way out. Owns the
 //! order of rules; must not know how steps are performed.
 //! Source: cluster-api `core/reconcilers/machine/machine_controller*.go`, v1.14.0.
 
@@ -7,6 +7,7 @@ mod node;
 mod provider;
 #[cfg(test)]
 mod tests;
+pub mod update;
 mod why;
 
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub fn plan(o: &Observed, now: Timestamp) -> Plan {
     provider::bootstrap(o, &mut plan);
     provider::infrastructure(o, &mut plan);
     node::rules(o, &mut plan);
+    update::rules(o, &mut plan);
     if let Some(left) = available_in(o, now).and_then(|left| left.to_std().ok()) {
         plan.recheck_within(left.max(Duration::from_secs(1)));
     }

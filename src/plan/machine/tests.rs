@@ -306,3 +306,155 @@ fn a_machine_without_a_cluster_waits_for_it_by_label_or_looks_again() {
     machine.metadata.labels = None;
     assert_eq!(recheck_without_cluster(&machine), Some(std::time::Duration::from_secs(30)));
 }
+
+#[test]
+fn a_machine_that_nothing_made_belongs_to_its_cluster() {
+    let mut o = settled();
+    o.node = NodeReading::NotAsked;
+    o.machine.metadata.labels = None;
+    check(&o, &["label-with-cluster", "own-stand-alone-machine"], &[]);
+    let controller = json!({"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "x", "controller": true});
+    o.machine.metadata.owner_references = Some(vec![object(controller)]);
+    check(&o, &["label-with-cluster"], &[]);
+    o.machine.metadata.owner_references = None;
+    for made_by in ["set-name", "pool-name", "control-plane-name"] {
+        let labels = [("cluster.x-k8s.io/cluster-name", "c"), (&format!("cluster.x-k8s.io/{made_by}"), "x")];
+        o.machine.metadata.labels =
+            Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        check(&o, &[], &[]);
+    }
+}
+
+#[test]
+fn a_host_that_vanished_is_missed_and_its_failure_domain_counts() {
+    let mut o = settled();
+    o.infrastructure = provider(
+        "DevMachine",
+        json!({"providerID": "in-memory://m", "failureDomain": "a"}),
+        json!({"initialization": {"provisioned": true}}),
+    );
+    check(&o, &["copy-failure-domain"], &[]);
+    o.machine.spec.failure_domain = Some("a".to_owned());
+    check(&o, &[], &[]);
+    o.infrastructure = External::NotFound { kind: "DevMachine".to_owned() };
+    check(&o, &[], &["vanished-provider-object"]);
+}
+
+#[test]
+fn a_node_that_vanished_is_missed() {
+    let mut o = settled();
+    o.node = NodeReading::NotFound;
+    check(&o, &[], &["node-vanished"]);
+    o.machine.status.as_mut().expect("a status").node_ref = None;
+    check(&o, &[], &["waiting-for-node"]);
+    std::sync::Arc::make_mut(&mut o.cluster).status = None;
+    check(&o, &[], &["waiting-for-control-plane"]);
+}
+
+/// The settled worker, handed over for an update in place.
+fn handed_over() -> Observed {
+    use crate::api::names::annotation;
+    let mut o = settled();
+    o.updates_in_place = true;
+    let marks = o.machine.metadata.annotations.get_or_insert_default();
+    marks.insert(annotation::UPDATE_IN_PROGRESS.to_owned(), String::new());
+    marks.insert(annotation::PENDING_HOOKS.to_owned(), "Other,UpdateMachine".to_owned());
+    o.machine.status.get_or_insert_default().initialization =
+        object(json!({"infrastructureProvisioned": true, "bootstrapDataSecretCreated": true}));
+    for external in [&mut o.infrastructure, &mut o.bootstrap] {
+        let External::Found(provided) = external else { panic!("it is there") };
+        let mut content = provided.content().clone();
+        content["metadata"]["annotations"][annotation::UPDATE_IN_PROGRESS] = json!("");
+        *external = External::Found(Provided::new(content));
+    }
+    o
+}
+
+#[test]
+fn an_extension_is_called_when_everything_is_marked() {
+    use crate::api::names::annotation;
+    use update::{Due, due};
+    let check = |change: &dyn Fn(&mut Observed), expected: Due| {
+        let mut o = handed_over();
+        change(&mut o);
+        assert_eq!(due(&o), expected);
+    };
+    let unmark = |o: &mut Observed, key: &str| {
+        o.machine.metadata.annotations.get_or_insert_default().remove(key);
+    };
+    check(&|_| {}, Due::Call);
+    check(&|o| o.updates_in_place = false, Due::Nothing);
+    check(&|o| unmark(o, annotation::PENDING_HOOKS), Due::Prepared);
+    check(&|o| unmark(o, annotation::UPDATE_IN_PROGRESS), Due::CleanUp);
+    check(&|o| o.infrastructure = settled().infrastructure, Due::Prepared);
+    check(&|o| o.bootstrap = settled().bootstrap, Due::Prepared);
+    check(&|o| o.bootstrap = External::NotSet, Due::Call);
+    check(
+        &|o| o.infrastructure = External::NotFound { kind: "DevMachine".into() },
+        Due::InfrastructureMissing,
+    );
+    check(&|o| o.machine.status.as_mut().expect("a status").node_ref = None, Due::Nothing);
+    check(&|o| o.machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(now())), Due::Nothing);
+}
+
+#[test]
+fn an_update_that_is_done_loses_its_marks_in_upstreams_order() {
+    use crate::status::machine::Update;
+    let mut o = handed_over();
+    o.update = Some(Update::Done);
+    let plan = plan(&o, now());
+    let writes: Vec<String> =
+        plan.steps.iter().flat_map(|s| &s.writes).map(|w| format!("{w} {}", patch_of(w))).collect();
+    let key = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
+    assert_eq!(
+        writes,
+        [
+            format!(r#"patch Machine ns/m {{"metadata":{{"annotations":{{"{key}":null}}}}}}"#),
+            format!(r#"patch DevMachine ns/m {{"metadata":{{"annotations":{{"{key}":null}}}}}}"#),
+            format!(r#"patch KubeadmConfig ns/m {{"metadata":{{"annotations":{{"{key}":null}}}}}}"#),
+            r#"patch Machine ns/m {"metadata":{"annotations":{"runtime.cluster.x-k8s.io/pending-hooks":"Other"}}}"#
+                .to_owned(),
+        ]
+    );
+}
+
+fn patch_of(write: &Write) -> String {
+    match write {
+        Write::Patch { body, .. } => body.to_string(),
+        _ => String::new(),
+    }
+}
+
+#[test]
+fn an_update_that_runs_is_looked_at_when_its_extension_says() {
+    use crate::status::machine::Update;
+    let mut o = handed_over();
+    o.update = Some(Update::Running("draining".to_owned()));
+    o.update_again = Some(Duration::from_secs(7));
+    let running = plan(&o, now());
+    assert!(running.steps.is_empty());
+    assert_eq!(running.blockers[0].to_string(), "an extension updates it in place: draining");
+    assert_eq!(running.recheck, Some(Duration::from_secs(7)));
+    o.update = Some(Update::Failed);
+    o.update_error = Some("extension handler x answered Failure: no disk".to_owned());
+    let failed = plan(&o, now());
+    let said = "in-place update failed: extension handler x answered Failure: no disk";
+    assert_eq!(failed.blockers[0].to_string(), said);
+    assert_eq!(update::failure(&o).as_deref(), Some(said));
+    assert!(matches!(&failed.steps[0].writes[0], Write::Event { warning: true, .. }), "people are told");
+}
+
+#[test]
+fn an_extension_gets_the_machine_and_its_objects_as_they_should_be() {
+    let o = handed_over();
+    let request = serde_json::to_value(update::request(&o)).expect("JSON");
+    assert_eq!(request["kind"], "UpdateMachineRequest");
+    for (field, kind) in [
+        ("machine", "Machine"),
+        ("infrastructureMachine", "DevMachine"),
+        ("bootstrapConfig", "KubeadmConfig"),
+    ] {
+        assert_eq!(request["desired"][field]["kind"], kind);
+        assert!(request["desired"][field].get("status").is_none(), "{field}");
+    }
+}

@@ -34,6 +34,11 @@ pub(super) enum Why {
     CannotDrain { error: String },
     WaitingForVolumes { volumes: usize },
     VolumesUnknown { error: String },
+    Updated,
+    UpdateOrphaned,
+    WaitingForMarks,
+    Updating { words: String },
+    UpdateFailed { error: String },
 }
 
 impl Rule for Why {
@@ -65,6 +70,11 @@ impl Rule for Why {
             Self::CannotDrain { .. } => "cannot-drain",
             Self::WaitingForVolumes { .. } => "waiting-for-volumes",
             Self::VolumesUnknown { .. } => "volumes-unknown",
+            Self::Updated => "updated-in-place",
+            Self::UpdateOrphaned => "update-orphaned",
+            Self::WaitingForMarks => "waiting-for-owner",
+            Self::Updating { .. } => "updating-in-place",
+            Self::UpdateFailed { .. } => "update-failed",
         }
     }
 
@@ -75,7 +85,9 @@ impl Rule for Why {
             | Self::WaitingForControlPlane
             | Self::WaitingForNode { .. }
             | Self::WaitingForHooks { .. }
-            | Self::WaitingForVolumes { .. } => Wait::UnderWay,
+            | Self::WaitingForVolumes { .. }
+            | Self::WaitingForMarks
+            | Self::Updating { .. } => Wait::UnderWay,
             Self::CannotTell { .. } | Self::CannotDrain { .. } | Self::VolumesUnknown { .. } => Wait::Node,
             _ => Wait::Stuck,
         }
@@ -96,6 +108,9 @@ impl Rule for Why {
             | Self::CannotDrain { .. }
             | Self::WaitingForVolumes { .. }
             | Self::VolumesUnknown { .. } => Evidence::own("Deleting"),
+            Self::WaitingForMarks | Self::Updating { .. } | Self::UpdateFailed { .. } => {
+                Evidence::own("Updating")
+            }
             _ => Vec::new(),
         }
     }
@@ -152,6 +167,14 @@ impl fmt::Display for Why {
             Self::VolumesUnknown { error } => {
                 write!(f, "what is attached to the Node is not known: {error}")
             }
+            Self::Updated => f.write_str("the extension has updated it in place"),
+            Self::UpdateOrphaned => f.write_str("its update in place was called off"),
+            Self::WaitingForMarks => {
+                f.write_str("its owner has not prepared the Machine and its objects for the update yet")
+            }
+            Self::Updating { words } if words.is_empty() => f.write_str("an extension updates it in place"),
+            Self::Updating { words } => write!(f, "an extension updates it in place: {words}"),
+            Self::UpdateFailed { error } => write!(f, "in-place update failed: {error}"),
         }
     }
 }

@@ -123,7 +123,7 @@ fn passed_on(deployment: &MachineDeployment) -> BTreeMap<String, String> {
     all.into_iter().filter(|(key, _)| !OWN_ANNOTATIONS.contains(&key.as_str())).collect()
 }
 
-fn annotate(set: &mut MachineSet, key: &str, value: String) {
+pub(super) fn annotate(set: &mut MachineSet, key: &str, value: String) {
     set.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value);
 }
 

@@ -14,8 +14,8 @@ use crate::time::{Timestamp, from_k8s, rfc3339};
 #[derive(Clone, Debug)]
 pub(super) struct Identified {
     pub(super) current: Option<Arc<MachineSet>>,
-    /// Most replicas first, then older, then by name.
-    pub(super) old: Vec<Arc<MachineSet>>,
+    /// Most replicas first, then older, then by name; with whether its Machines may be updated in place.
+    pub(super) old: Vec<(Arc<MachineSet>, bool)>,
     pub(super) create_reason: Option<String>,
 }
 
@@ -45,12 +45,13 @@ pub(super) fn identify(
             current = Some(set);
             continue;
         }
+        let eligible = !found.is_empty() && recent;
         if !found.is_empty() {
             let texts: Vec<&str> = found.iter().map(|d| d.log.as_str()).collect();
             let name = set.metadata.name.clone().unwrap_or_default();
             outdated.push(format!("MachineSet {name} needs rollout: {}", texts.join(", ")));
         }
-        old.push(set);
+        old.push((set, eligible));
     }
     let create_reason =
         current.is_none().then(|| create_reason(sets.is_empty(), &outdated, &old, not_before));
@@ -60,7 +61,7 @@ pub(super) fn identify(
 fn create_reason(
     none: bool,
     outdated: &[String],
-    old: &[Arc<MachineSet>],
+    old: &[(Arc<MachineSet>, bool)],
     not_before: Option<Timestamp>,
 ) -> String {
     match not_before {

@@ -1,10 +1,10 @@
 //! What a MachineDeployment does next: which MachineSet is current, how many replicas each gets, which
 //! ones go. Must not know a client, nor how MachineSets make Machines.
-//! Source: cluster-api `core/reconcilers/machinedeployment`, v1.14.0; algorithms MD-3 to MD-14 without
-//! in-place updates.
+//! Source: cluster-api `core/reconcilers/machinedeployment`, v1.14.0; algorithms MD-3 to MD-14.
 
 mod desired;
 mod identify;
+pub mod in_place;
 mod on_delete;
 mod paused;
 mod rolling;
@@ -13,18 +13,24 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::evidence::Evidence;
 use super::{Plan, Rule, Step, Write, field_owners, ownership};
 use crate::api::key::{ObjectKey, ObjectRef, annotation};
+use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::{self, manager};
+use crate::status::in_place::InPlace;
 use crate::status::machine_deployment::{is_on_delete, is_rolling_update, max_surge, max_unavailable};
 use crate::time::Timestamp;
 use identify::{Identified, identify};
+
+/// After a question to an extension that was not answered.
+const NO_ANSWER_RETRY: Duration = Duration::from_secs(15);
 
 /// Everything the plan depends on.
 #[derive(Clone, Debug)]
@@ -36,6 +42,10 @@ pub struct Observed {
     pub missing_templates: Vec<String>,
     /// Five characters for a new MachineSet's name.
     pub suffix: String,
+    /// All that its selector matches; looked at only where updates in place are on.
+    pub machines: Vec<Arc<Machine>>,
+    /// Answers by the name of the old MachineSet, about the current one.
+    pub in_place: InPlace,
 }
 
 /// Why a step is due, or what holds it back.
@@ -52,6 +62,12 @@ pub enum Why {
     Revision,
     TemplatesMissing(Vec<String>),
     UnknownStrategy(String),
+    /// Whether this old MachineSet's Machines can be updated in place is not known.
+    NotAsked(String),
+    NoAnswer {
+        set: String,
+        detail: String,
+    },
 }
 
 impl fmt::Display for Why {
@@ -70,6 +86,12 @@ impl fmt::Display for Why {
                 write!(f, "cannot create a MachineSet when templates do not exist: {}", kinds.join(", "))
             }
             Self::UnknownStrategy(name) => write!(f, "unexpected deployment strategy type: {name}"),
+            Self::NotAsked(set) => {
+                write!(f, "whether the Machines of MachineSet {set} can be updated in place was not asked")
+            }
+            Self::NoAnswer { set, detail } => {
+                write!(f, "failed to determine if MachineSet {set} can be updated in-place: {detail}")
+            }
         }
     }
 }
@@ -86,6 +108,8 @@ impl Rule for Why {
             Self::Revision => "revision",
             Self::TemplatesMissing(_) => "templates-missing",
             Self::UnknownStrategy(_) => "unknown-strategy",
+            Self::NotAsked(_) => "extensions-not-asked",
+            Self::NoAnswer { .. } => "extensions-do-not-answer",
         }
     }
 
@@ -111,7 +135,12 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if paused {
         paused::scale(&mut rollout);
     } else if is_rolling_update(&observed.deployment) {
-        rolling::scale(&mut rollout);
+        if let Err(blocker) = rolling::scale(&mut rollout, observed) {
+            // As upstream, which ends the pass with an error.
+            plan.block(blocker);
+            plan.recheck_within(NO_ANSWER_RETRY);
+            return plan;
+        }
     } else if is_on_delete(&observed.deployment) {
         on_delete::scale(&mut rollout);
     } else {
@@ -137,6 +166,9 @@ struct Share {
     spec: i32,
     status: i32,
     available: i32,
+    up_to_date: i32,
+    /// Of an old one: its Machines may be updated in place, as far as the spec has a say.
+    eligible: bool,
     /// What a rule wants `spec.replicas` to be.
     intent: Option<i32>,
     notes: Vec<String>,
@@ -149,6 +181,8 @@ impl Share {
             spec: live.as_ref().and_then(|s| s.spec.replicas).unwrap_or(0),
             status: status.and_then(|s| s.replicas).unwrap_or(0),
             available: status.and_then(|s| s.available_replicas).unwrap_or(0),
+            up_to_date: status.and_then(|s| s.up_to_date_replicas).unwrap_or(0),
+            eligible: false,
             intent: None,
             notes: Vec::new(),
             live,
@@ -202,14 +236,15 @@ impl Rollout {
     /// `None` when a MachineSet is needed and cannot be made; the plan then says why.
     fn begin(observed: &Observed, identified: &Identified, paused: bool, plan: &mut Plan) -> Option<Self> {
         let deployment = &observed.deployment;
-        let old: Vec<Share> = identified
-            .old
-            .iter()
-            .map(|set| Share::of(Some(set.clone()), desired::old_set(deployment, set)))
-            .collect();
+        let old_sets: Vec<Arc<MachineSet>> = identified.old.iter().map(|(set, _)| set.clone()).collect();
+        let share = |(set, eligible): &(Arc<MachineSet>, bool)| Share {
+            eligible: *eligible,
+            ..Share::of(Some(set.clone()), desired::old_set(deployment, set))
+        };
+        let old: Vec<Share> = identified.old.iter().map(share).collect();
         let current = match &identified.current {
             Some(set) => {
-                let after = desired::current_set(deployment, set, &identified.old);
+                let after = desired::current_set(deployment, set, &old_sets);
                 let mut share = Share::of(Some(set.clone()), after);
                 share.note_return();
                 Some(share)
@@ -219,7 +254,7 @@ impl Rollout {
                 plan.block(Why::TemplatesMissing(observed.missing_templates.clone()));
                 return None;
             }
-            None => Some(Share::of(None, desired::new_set(deployment, &observed.suffix, &identified.old))),
+            None => Some(Share::of(None, desired::new_set(deployment, &observed.suffix, &old_sets))),
         };
         Some(Self {
             replicas: deployment.spec.replicas.unwrap_or(1),
@@ -272,7 +307,8 @@ fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, 
     if live.metadata.deletion_timestamp.is_some() {
         return;
     }
-    let is_scaled = share.replicas() != share.spec;
+    let from = live.spec.replicas.unwrap_or(0);
+    let is_scaled = share.replicas() != from;
     let is_paused = observed.deployment.spec.paused == Some(true);
     if is_paused {
         after.spec.replicas = live.spec.replicas;
@@ -285,7 +321,7 @@ fn write_share(observed: &Observed, share: &Share, create_reason: Option<&str>, 
         step.or_complain(about.clone(), "FailedUpdate", format!("Failed to update MachineSet {key}"))
     };
     plan.steps.extend(Step::of(writes, why).map(failed_update));
-    let (from, to) = (share.spec, share.replicas());
+    let to = share.replicas();
     if is_scaled && is_paused {
         // As upstream, which scales by a patch while paused.
         let object = ObjectRef::of(live.as_ref());

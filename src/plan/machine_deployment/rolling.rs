@@ -3,13 +3,19 @@
 //! Source: cluster-api `core/reconcilers/machinedeployment/machinedeployment_rollout_rollingupdate.go`,
 //! v1.14.0 (MD-6, MD-7, MD-9).
 
-use super::{Rollout, Share};
+use super::{Observed, Rollout, Share, Why, in_place};
 
 /// Sets intents in upstream's order.
-pub(super) fn scale(rollout: &mut Rollout) {
+///
+/// # Errors
+/// When it is not known whether Machines can be updated in place.
+pub(super) fn scale(rollout: &mut Rollout, observed: &Observed) -> Result<(), Why> {
+    in_place::acknowledge(rollout, observed);
     grow_current(rollout, rollout.replicas + rollout.max_surge);
     shrink_old(rollout);
+    in_place::intend(rollout, observed)?;
     break_deadlock(rollout);
+    Ok(())
 }
 
 /// MD-6: up to the replicas as long as all together stay below `limit`; down without looking back.

@@ -89,6 +89,46 @@ pub(super) fn kept(live: &Machine, set: &MachineSet) -> Machine {
     machine
 }
 
+/// The same of a Machine that becomes what the template says.
+pub(super) fn updated(live: &Machine, set: &MachineSet) -> Machine {
+    let mut machine = kept(live, set);
+    machine.spec.version.clone_from(&set.spec.template.spec.version);
+    machine.spec.failure_domain.clone_from(&set.spec.template.spec.failure_domain);
+    machine
+}
+
+/// What of an object behind a Machine follows its template in an update in place: spec, where it was cloned from, and
+/// the template's own labels and annotations. What is kept in step anyway is left out; the mark says that it is ready.
+/// Source: `completeMoveMachine`.
+/// Intended difference: upstream leaves the template's own labels and annotations as they were.
+pub(super) fn updated_clone(live: &Value, set: &MachineSet, template: &Value) -> Value {
+    let name = live["metadata"]["name"].as_str().unwrap_or_default();
+    let own = Made {
+        key: ObjectKey::new(set.metadata.namespace.clone().unwrap_or_default(), name),
+        cluster_name: &set.spec.cluster_name,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        owner: owner(set, true),
+    };
+    let mut made = clone_of(template, &own);
+    let (labels, annotations) = (machine_labels(set), machine_annotations(set));
+    let metadata = &mut made["metadata"];
+    retain(metadata, "labels", |key| !labels.contains_key(key));
+    retain(metadata, "annotations", |key| !annotations.contains_key(key));
+    metadata["annotations"][names::annotation::UPDATE_IN_PROGRESS] = Value::String(String::new());
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.remove("ownerReferences");
+        metadata.retain(|_, value| value.as_object().is_none_or(|pairs| !pairs.is_empty()));
+    }
+    made
+}
+
+fn retain(metadata: &mut Value, field: &str, keeps: impl Fn(&str) -> bool) {
+    if let Some(pairs) = metadata[field].as_object_mut() {
+        pairs.retain(|key, _| keeps(key));
+    }
+}
+
 /// A Machine in deletion follows only in what still matters to it.
 pub(super) fn leaving(live: &Machine, set: &MachineSet) -> Machine {
     let mut machine = live.clone();

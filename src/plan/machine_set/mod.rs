@@ -1,8 +1,10 @@
 //! What a MachineSet does next: make Machines, delete Machines, keep them in step with its template.
 //! Must not know a client, nor how a Machine comes up.
-//! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1 to MS-9, without in-place updates).
+//! Source: cluster-api `core/reconcilers/machineset`, v1.14.0 (MS-1 to MS-9).
 
 mod desired;
+mod in_place;
+mod in_step;
 mod order;
 pub mod preflight;
 pub mod remediate;
@@ -16,15 +18,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::evidence::{Evidence, Subject};
-use super::{Plan, Rule, Step, Write, field_owners, ownership};
+use super::{OnFailure, Plan, Rule, Step, Write, field_owners, ownership};
 use crate::api::key::{ObjectKey, ObjectRef, annotation};
 use crate::api::machine::Machine;
 use crate::api::machine_set::{MachineSet, MachineSetStatus};
 use crate::api::names::{self, manager};
 use crate::status::contract::External;
-use crate::status::machine_set::{self as judged, is_pending_acknowledge};
+use crate::status::machine_set as judged;
 use crate::status::remediation::Limits;
 use crate::time::Timestamp;
+pub use in_step::InStep;
 use preflight::Preflight;
 
 /// When a failed preflight is tried again.
@@ -55,6 +58,10 @@ pub struct Observed {
     pub remediation: Limits,
     /// Five characters each; at least as many as Machines may be made in one pass.
     pub suffixes: Vec<String>,
+    /// Updates in place are on: Machines that are to be updated are handed to their controller.
+    pub updates_in_place: bool,
+    /// The MachineSet that takes its surplus, where one is named and exists.
+    pub target: Option<Arc<MachineSet>>,
 }
 
 /// Why a step is due, or what holds it back.
@@ -74,6 +81,14 @@ pub enum Why {
     Preflight(String),
     TemplatesMissing(Vec<String>),
     Naming(String),
+    /// To the MachineSet of this name.
+    Move(String),
+    CannotMove(String),
+    UpdateInPlace,
+    CannotBegin {
+        machine: String,
+        what: String,
+    },
 }
 
 impl fmt::Display for Why {
@@ -89,9 +104,16 @@ impl fmt::Display for Why {
             Self::CreationDisabled => {
                 write!(f, "{} is set: Machines are not made here", names::annotation::DISABLE_MACHINE_CREATE)
             }
-            Self::Preflight(sentence) | Self::RemediationHeld(sentence) | Self::Naming(sentence) => {
-                f.write_str(sentence)
-            }
+            Self::Preflight(sentence)
+            | Self::RemediationHeld(sentence)
+            | Self::Naming(sentence)
+            | Self::CannotMove(sentence) => f.write_str(sentence),
+            Self::Move(target) => write!(f, "it moves to MachineSet {target}, to be updated in place"),
+            Self::UpdateInPlace => f.write_str("it is updated in place to the template of the MachineSet"),
+            Self::CannotBegin { machine, what } => write!(
+                f,
+                "failed to complete triggering in-place update for Machine {machine}: {what} does not exist"
+            ),
             Self::TemplatesMissing(kinds) => write!(f, "{} does not exist", kinds.join(" and ")),
         }
     }
@@ -112,6 +134,10 @@ impl Rule for Why {
             Self::Preflight(_) => "preflight",
             Self::TemplatesMissing(_) => "templates-missing",
             Self::Naming(_) => "naming",
+            Self::Move(_) => "move",
+            Self::CannotMove(_) => "cannot-move",
+            Self::UpdateInPlace => "update-in-place",
+            Self::CannotBegin { .. } => "update-cannot-begin",
         }
     }
 
@@ -121,7 +147,7 @@ impl Rule for Why {
                 let of = || Subject::ControlPlane;
                 vec![Evidence::condition(of(), "RollingOut"), Evidence::field(of(), "spec.version")]
             }
-            Self::CreationDisabled => Evidence::own_field("metadata.annotations"),
+            Self::CreationDisabled | Self::CannotMove(_) => Evidence::own_field("metadata.annotations"),
             Self::TemplatesMissing(_) => Evidence::own_field("spec.template.spec.infrastructureRef"),
             Self::Naming(_) => Evidence::own_field("spec.machineNaming.template"),
             Self::TooFew(..)
@@ -131,31 +157,70 @@ impl Rule for Why {
             | Self::HealthyAgain
             | Self::RemediationHeld(_)
             | Self::Deleting
-            | Self::Completed => Vec::new(),
+            | Self::Completed
+            | Self::Move(_)
+            | Self::UpdateInPlace => Vec::new(),
+            Self::CannotBegin { machine, .. } => {
+                vec![Evidence::condition(Subject::Machine(machine.clone()), "Updating")]
+            }
+        }
+    }
+
+    fn on_failure(&self) -> OnFailure {
+        // Each Machine by itself.
+        OnFailure {
+            is_independent: matches!(self, Self::Move(_) | Self::UpdateInPlace),
+            ..OnFailure::default()
         }
     }
 }
 
-/// The next writes. Order: unhealthy Machines are remediated, existing ones kept in step, then their number is
-/// corrected; a Machine that was remediated still counts in this pass.
+/// The next writes. Order: unhealthy Machines are remediated, existing ones kept in step, updates in place begun, then
+/// their number is corrected, by moving Machines where another MachineSet takes them; a Machine that was remediated
+/// still counts in this pass.
 #[must_use]
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+    planned(observed, Some(&InStep::default()), now)
+}
+
+/// The same plan, without comparing the Machines again that are known to be in step.
+#[must_use]
+pub fn plan_sparing(observed: &Observed, known: &InStep, now: Timestamp) -> Plan {
+    planned(observed, Some(known), now)
+}
+
+/// The same for Machines that are known to be in step: for readers that run ahead of time, and saw to it before.
+#[must_use]
+pub fn plan_followed(observed: &Observed, now: Timestamp) -> Plan {
+    planned(observed, None, now)
+}
+
+/// Without `known` no Machine is compared.
+fn planned(observed: &Observed, known: Option<&InStep>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if observed.set.metadata.deletion_timestamp.is_some() {
         leave(observed, &mut plan);
         return plan;
     }
     remediate::unhealthy(observed, &mut plan);
-    keep_in_step(observed, &mut plan);
+    if let Some(known) = known {
+        keep_in_step(observed, known, &mut plan);
+    }
+    let begun = in_place::begin(observed, &mut plan);
     let current = observed.machines.len();
     let desired = observed.set.spec.replicas.unwrap_or(1);
     let wanted = usize::try_from(desired).unwrap_or(0);
     if current < wanted {
         make(observed, wanted - current, &Why::TooFew(current, desired), &mut plan);
-    } else {
-        let moving = observed.machines.iter().filter(|m| is_pending_acknowledge(m)).count();
-        let surplus = (current - wanted).saturating_sub(moving);
-        take(observed, surplus, &Why::TooMany(current, desired), now, &mut plan);
+        return plan;
+    }
+    let surplus = (current - wanted).saturating_sub(in_place::not_counted(observed, &begun));
+    if surplus == 0 {
+        return plan;
+    }
+    match annotation(&observed.set, names::annotation::MOVE_MACHINES_TO).filter(|target| !target.is_empty()) {
+        Some(target) => in_place::hand_over(observed, target, surplus, now, &mut plan),
+        None => take(observed, surplus, &Why::TooMany(current, desired), now, &mut plan),
     }
     plan
 }
@@ -239,10 +304,13 @@ fn is_creation_disabled(set: &MachineSet) -> bool {
 }
 
 /// MS-3: Machines, and the labels and annotations of the objects behind them.
-fn keep_in_step(observed: &Observed, plan: &mut Plan) {
+fn keep_in_step(observed: &Observed, known: &InStep, plan: &mut Plan) {
     let set = &observed.set;
     let (labels, annotations) = (desired::machine_labels(set), desired::machine_annotations(set));
     for (index, machine) in observed.machines.iter().enumerate() {
+        if known.holds(observed, index) {
+            continue;
+        }
         if machine.metadata.deletion_timestamp.is_some() {
             let patch = Write::difference(machine.as_ref(), &desired::leaving(machine, set));
             plan.steps.extend(patch.map(|patch| Step::new(patch, Why::Propagation)));
@@ -305,11 +373,16 @@ fn make_one(
 
 /// Deletes the first `count` in deletion order; those already on their way count.
 fn take(observed: &Observed, count: usize, because: &Why, now: Timestamp, plan: &mut Plan) {
-    let policy = observed.set.spec.deletion.as_ref().and_then(|d| d.order.as_deref());
-    let chosen = order::deletion_order(&observed.machines, policy, now);
+    let chosen = in_order(observed, now);
     for machine in chosen.iter().take(count).filter(|m| m.metadata.deletion_timestamp.is_none()) {
         delete(observed, machine, because.clone(), plan);
     }
+}
+
+/// Its Machines in the order in which they go.
+fn in_order(observed: &Observed, now: Timestamp) -> Vec<Arc<Machine>> {
+    let policy = observed.set.spec.deletion.as_ref().and_then(|d| d.order.as_deref());
+    order::deletion_order(&observed.machines, policy, now)
 }
 
 fn delete(observed: &Observed, machine: &Machine, because: Why, plan: &mut Plan) {

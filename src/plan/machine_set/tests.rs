@@ -10,7 +10,7 @@ use crate::time::{parse_rfc3339, to_k8s};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
 }
 
@@ -21,7 +21,7 @@ fn template(kind: &str, group: &str) -> Value {
     })
 }
 
-fn observed(replicas: i32, machines: Vec<Machine>) -> Observed {
+pub(super) fn observed(replicas: i32, machines: Vec<Machine>) -> Observed {
     let mut set = MachineSet::default();
     set.metadata.name = Some("md-x".into());
     set.metadata.namespace = Some("ns".into());
@@ -55,11 +55,13 @@ fn observed(replicas: i32, machines: Vec<Machine>) -> Observed {
         preflight: Preflight::default(),
         remediation: Limits { is_current_revision: true, max_in_flight: None, replicas },
         suffixes: (0..10).map(|i| format!("aaaa{i}")).collect(),
+        updates_in_place: false,
+        target: None,
     }
 }
 
 /// A healthy Machine in step with the MachineSet of [`observed`].
-fn machine(name: &str, age_days: i64) -> Machine {
+pub(super) fn machine(name: &str, age_days: i64) -> Machine {
     let mut machine = Machine::default();
     machine.metadata.name = Some(name.into());
     machine.metadata.namespace = Some("ns".into());
@@ -299,4 +301,168 @@ fn a_failed_preflight_holds_a_remediation() {
     assert_eq!(held.recheck, Some(PREFLIGHT_RECHECK));
     o.preflight.unread = Some("the control plane could not be read".into());
     assert_eq!(writes(&plan(&o, now())), Vec::<String>::new(), "nothing is marked by what is not known");
+}
+
+const MOVE: &str = names::annotation::MOVE_MACHINES_TO;
+const RECEIVE: &str = names::annotation::RECEIVE_MACHINES_FROM;
+
+fn note(set: &mut MachineSet, key: &str, value: &str) {
+    set.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+}
+
+/// Three Machines of which two are to move to `md-y`.
+fn giving() -> Observed {
+    let mut o = observed(1, vec![machine("a", 3), machine("b", 2), machine("c", 1)]);
+    note(&mut o.set, MOVE, "md-y");
+    let mut target = o.set.clone();
+    target.metadata.name = Some("md-y".into());
+    target.metadata.uid = Some("uid-md-y".into());
+    target.metadata.annotations = None;
+    note(&mut target, RECEIVE, "md-w,md-x");
+    let labels = target.metadata.labels.get_or_insert_default();
+    labels.insert(names::label::MACHINE_TEMPLATE_HASH.to_owned(), "hash-y".to_owned());
+    o.target = Some(Arc::new(target));
+    o
+}
+
+#[test]
+fn a_machine_moves_with_owner_label_and_marks() {
+    let plan = plan(&giving(), now());
+    assert_eq!(writes(&plan), ["patch Machine ns/a", "patch Machine ns/b"]);
+    let Write::Patch { body, .. } = &plan.steps[0].writes[0] else { panic!("a patch") };
+    let owner = &body["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["name"], &owner["uid"]), (&"md-y".into(), &"uid-md-y".into()));
+    assert_eq!(body["metadata"]["labels"][names::label::MACHINE_TEMPLATE_HASH], "hash-y");
+    let marks = body["metadata"]["annotations"].as_object().expect("annotations");
+    assert!(marks.contains_key(names::annotation::UPDATE_IN_PROGRESS));
+    assert!(marks.contains_key(names::annotation::PENDING_ACKNOWLEDGE_MOVE));
+    assert!(plan.steps.iter().all(|step| step.on_failure.is_independent));
+}
+
+#[test]
+fn a_move_needs_both_sides() {
+    let refused = |change: &dyn Fn(&mut Observed)| {
+        let mut o = giving();
+        change(&mut o);
+        let plan = plan(&o, now());
+        assert_eq!(writes(&plan), <[String; 0]>::default(), "nothing is moved and nothing deleted");
+        plan.blockers[0].to_string()
+    };
+    assert!(refused(&|o| o.target = None).starts_with("failed to get MachineSet md-y"));
+    let other = |o: &mut Observed| {
+        let mut target = o.target.as_ref().expect("a target").as_ref().clone();
+        note(&mut target, RECEIVE, "md-w");
+        o.target = Some(Arc::new(target));
+    };
+    assert_eq!(
+        refused(&other),
+        "MachineSet md-x is set to move replicas to md-y, but md-y only accepts Machines from md-w"
+    );
+}
+
+#[test]
+fn who_cannot_move_stays_and_who_is_unhealthy_goes() {
+    let mut o = giving();
+    let mut machines: Vec<Machine> = o.machines.iter().map(|m| m.as_ref().clone()).collect();
+    machines[0].status.as_mut().expect("a status").node_ref = None;
+    let marks = machines[1].metadata.annotations.get_or_insert_default();
+    marks.insert(names::annotation::UPDATE_IN_PROGRESS.to_owned(), String::new());
+    o.machines = machines.into_iter().map(Arc::new).collect();
+    o.updates_in_place = false;
+    assert_eq!(writes(&plan(&o, now())), ["patch Machine ns/c"], "one is updated, one has no Node");
+
+    let mut o = giving();
+    let mut machines: Vec<Machine> = o.machines.iter().map(|m| m.as_ref().clone()).collect();
+    let bad = |type_: &str| {
+        serde_json::json!({"type": type_, "status": "False", "reason": "R", "message": "",
+                                   "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    machines[0].status.as_mut().expect("a status").conditions =
+        serde_json::from_value(serde_json::json!([bad("HealthCheckSucceeded"), bad("OwnerRemediated")]))
+            .expect("conditions");
+    o.machines = machines.into_iter().map(Arc::new).collect();
+    o.remediation = Limits { is_current_revision: false, ..o.remediation };
+    let said = writes(&plan(&o, now()));
+    assert!(said.contains(&"delete Machine ns/a".to_owned()), "{said:?}");
+    assert!(said.contains(&"patch Machine ns/b".to_owned()), "{said:?}");
+}
+
+/// A Machine that arrived from another MachineSet, with the objects behind it.
+fn receiving(acknowledged: bool) -> Observed {
+    let mut moved = machine("a", 3);
+    moved.spec.version = Some("v1".into());
+    let reference =
+        |kind: &str| ContractRef { kind: kind.into(), name: "a".into(), ..ContractRef::default() };
+    moved.spec.infrastructure_ref = reference("DevMachine");
+    moved.spec.bootstrap.config_ref = Some(reference("KubeadmConfig"));
+    let marks = moved.metadata.annotations.get_or_insert_default();
+    marks.insert(names::annotation::UPDATE_IN_PROGRESS.to_owned(), String::new());
+    marks.insert(names::annotation::PENDING_ACKNOWLEDGE_MOVE.to_owned(), String::new());
+    let mut o = observed(i32::from(acknowledged), vec![moved]);
+    let clone = |kind: &str| {
+        External::Found(crate::status::contract::Provided::new(serde_json::json!({
+            "apiVersion": "g/v1", "kind": kind,
+            "metadata": {"name": "a", "namespace": "ns", "uid": kind, "labels": {"pool": "md"}},
+            "spec": {"marker": "old"},
+        })))
+    };
+    o.clones = vec![[clone("DevMachine"), clone("KubeadmConfig")]];
+    o.updates_in_place = true;
+    o.set.spec.template.spec.version = Some("v2".into());
+    note(&mut o.set, RECEIVE, "md-w");
+    if acknowledged {
+        note(&mut o.set, names::annotation::ACKNOWLEDGED_MOVE, "a,b");
+    }
+    o
+}
+
+fn begun(o: &Observed) -> Option<Vec<String>> {
+    let plan = plan(o, now());
+    let step = plan.steps.into_iter().find(|step| step.reason.rule == "update-in-place")?;
+    Some(step.writes.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn an_arrived_machine_waits_until_it_is_counted() {
+    let waiting = receiving(false);
+    assert_eq!(begun(&waiting), None);
+    let said = writes(&plan(&waiting, now()));
+    assert!(!said.iter().any(|w| w.starts_with("delete")), "it is not surplus: {said:?}");
+    assert_eq!(
+        begun(&receiving(true)).expect("an update"),
+        [
+            "apply DevMachine ns/a",
+            "apply KubeadmConfig ns/a",
+            "apply Machine ns/a",
+            "patch Machine ns/a",
+            "report SuccessfulStartInPlaceUpdate on Machine ns/a",
+        ]
+    );
+    let mut closed = receiving(true);
+    closed.updates_in_place = false;
+    assert_eq!(begun(&closed), None, "the gate is closed");
+}
+
+#[test]
+fn a_change_of_mind_counts_arrived_machines_like_others() {
+    let mut o = receiving(false);
+    o.set.metadata.annotations = None;
+    assert!(begun(&o).is_some(), "nobody acknowledges any more");
+    let said = writes(&plan(&o, now()));
+    assert!(said.contains(&"delete Machine ns/a".to_owned()), "and it is surplus: {said:?}");
+}
+
+#[test]
+fn what_is_applied_is_the_template_and_the_mark() {
+    let plan = plan(&receiving(true), now());
+    let step = plan.steps.iter().find(|s| s.reason.rule == "update-in-place").expect("an update");
+    let Write::Apply { intent, manager, .. } = &step.writes[0] else { panic!("an apply") };
+    assert_eq!(*manager, manager::MACHINE_SET);
+    assert_eq!(intent["spec"], serde_json::json!({"marker": "DevMachineTemplate"}));
+    assert_eq!(intent["metadata"]["labels"], serde_json::Value::Null, "kept in step by another manager");
+    assert_eq!(intent["metadata"]["annotations"][names::annotation::UPDATE_IN_PROGRESS], "");
+    assert!(intent["metadata"]["ownerReferences"].is_null());
+    let Write::Apply { intent, .. } = &step.writes[2] else { panic!("an apply") };
+    assert_eq!(intent["spec"]["version"], "v2");
+    assert_eq!(intent["spec"]["infrastructureRef"]["name"], "a");
 }

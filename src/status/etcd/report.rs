@@ -119,7 +119,7 @@ impl Report {
         self.findings.iter().any(passes)
     }
 
-    /// What the removal of this member would leave; `None` when it is no voter.
+    /// What the removal of this member would leave; `None` when it is not a voter.
     #[must_use]
     pub fn without(&self, name: &str) -> Option<&Removal> {
         self.removals.iter().find(|removal| removal.name == name)

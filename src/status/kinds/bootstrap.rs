@@ -1,10 +1,9 @@
 //! What is true of a KubeadmConfig, and how far its bootstrap data is. Owns judgement; must not know
 //! how facts were read or what is rendered.
 //! Source: cluster-api `bootstrap/kubeadm/reconcilers/kubeadmconfig`, v1.14.0.
-//!
-//! Intended difference: owners are Machines only; MachinePools are not served.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 
@@ -14,6 +13,7 @@ use crate::api::bootstrap::{BootstrapInitialization, KubeadmConfig, KubeadmConfi
 use crate::api::cluster::Cluster;
 use crate::api::condition::Status;
 use crate::api::machine::Machine;
+use crate::api::machine_pool::MachinePool;
 use crate::api::version;
 use crate::status::conditions::merge::{Reasons, Summary};
 use crate::status::conditions::setter::{self, Draft, condition, internal_error};
@@ -29,8 +29,10 @@ pub const OWNED: [&str; 4] = ["Paused", "Ready", "DataSecretAvailable", "Certifi
 pub struct Observed {
     /// As it is now, this run's own writes included.
     pub config: KubeadmConfig,
-    /// The Machine that it is for.
+    /// The Machine that it is for; for a MachinePool, one of its name as its template has it.
     pub machine: Machine,
+    /// The MachinePool that it is for.
+    pub pool: Option<Arc<MachinePool>>,
     pub cluster: Cluster,
     /// Its version is for templates in files.
     pub control_plane: External,
@@ -72,8 +74,9 @@ pub enum Certificates {
     NotAsked,
     /// A key that is not needed may be empty.
     Found(BTreeMap<Purpose, (String, String)>),
-    /// These secrets do not exist or are not usable.
-    Missing(Vec<String>),
+    /// There are no secrets for these.
+    Missing(Vec<Purpose>),
+    /// Some could not be read, or hold nothing usable.
     Unreadable(String),
 }
 
@@ -82,7 +85,7 @@ impl std::fmt::Debug for Certificates {
         match self {
             Self::NotAsked => f.write_str("NotAsked"),
             Self::Found(all) => write!(f, "Found({} pairs, not shown)", all.len()),
-            Self::Missing(names) => write!(f, "Missing({names:?})"),
+            Self::Missing(purposes) => write!(f, "Missing({purposes:?})"),
             Self::Unreadable(error) => write!(f, "Unreadable({error:?})"),
         }
     }
@@ -168,6 +171,35 @@ pub fn stage(o: &Observed) -> Stage {
     }
 }
 
+/// Whom it is for has its Node; a MachinePool has as many as it wants.
+#[must_use]
+pub fn has_nodes(o: &Observed) -> bool {
+    match &o.pool {
+        None => o.machine.status.as_ref().is_some_and(|s| s.node_ref.is_some()),
+        Some(pool) => {
+            let found = pool.status.as_ref().map_or(0, |s| s.node_refs.len());
+            usize::try_from(pool.spec.replicas.unwrap_or(1)) == Ok(found)
+        }
+    }
+}
+
+/// The key pairs that the first control plane Machine makes for its cluster: all that are missing, when no control plane
+/// object makes them. Nothing while some are missing that the user has to supply.
+#[must_use]
+pub fn made_here(o: &Observed) -> &[Purpose] {
+    let Certificates::Missing(missing) = &o.certificates else { return &[] };
+    let stands_alone = stage(o) == Stage::Init && o.control_plane == External::NotSet;
+    let external = has_external_etcd(o);
+    if stands_alone && missing.iter().all(|purpose| !purpose.is_external(external)) { missing } else { &[] }
+}
+
+/// Does the cluster use an etcd of the user's?
+#[must_use]
+pub fn has_external_etcd(o: &Observed) -> bool {
+    let etcd = o.config.spec.cluster_configuration.as_ref().and_then(|c| c.etcd.as_ref());
+    etcd.is_some_and(|etcd| etcd.external.is_some())
+}
+
 /// The status of a config that is not paused. One on its way out is only summed up.
 #[must_use]
 pub fn status(o: &Observed, now: Timestamp) -> KubeadmConfigStatus {
@@ -215,6 +247,9 @@ fn waiting(draft: &mut Draft, o: &Observed, stage: &Stage) {
         _ if !looks_for_certificates(o, stage) => {}
         Certificates::NotAsked => {}
         Certificates::Found(_) => draft.set(condition(CERTIFICATES, Status::True, "Available", "")),
+        Certificates::Missing(_) if !made_here(o).is_empty() => {
+            draft.set(condition(CERTIFICATES, Status::True, "Available", ""));
+        }
         Certificates::Missing(_) | Certificates::Unreadable(_) => draft.set(internal_error(CERTIFICATES)),
     }
     match &o.failure {
@@ -346,8 +381,7 @@ mod tests {
 
     #[test]
     fn certificates_that_cannot_be_used_are_an_internal_error() {
-        for certificates in
-            [Certificates::Missing(vec!["c-ca".into()]), Certificates::Unreadable("no".into())]
+        for certificates in [Certificates::Missing(vec![Purpose::Ca]), Certificates::Unreadable("no".into())]
         {
             let o = Observed { cluster: provisioned(), certificates, ..worker() };
             let status = status(&o, Timestamp::default());

@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod cluster_class;
 pub mod control_plane;
 pub mod dev;
+pub mod extension_config;
 pub mod machine;
 pub mod machine_deployment;
 pub mod machine_health_check;

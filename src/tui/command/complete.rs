@@ -1,6 +1,7 @@
 //! What a begun command line may become.
 
 use super::{Argument, Command, Kind, TABLE, condition, discouraged, find};
+use crate::fleet::Names;
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::prompt::Completion;
@@ -12,8 +13,14 @@ const NAMES_MAX: usize = 50;
 
 /// Brings the completions of an open command line up to what is typed.
 pub fn complete_prompt(model: &mut Model) {
-    let Some(Overlay::Prompt(prompt)) = model.overlays.last() else { return };
+    let Some(Overlay::Prompt(prompt)) = model.overlays.last() else {
+        model.names = None;
+        return;
+    };
     let Some(line) = prompt.wants_completions() else { return };
+    let is_looking = line.trim_start().starts_with(find::LINE);
+    model.names =
+        model.names.take().filter(|_| is_looking).or_else(|| is_looking.then(|| Names::of(&model.fleet)));
     let completions = complete(model, line);
     if let Some(Overlay::Prompt(prompt)) = model.overlays.last_mut() {
         prompt.set_completions(completions);

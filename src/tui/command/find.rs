@@ -2,30 +2,25 @@
 //! the command line; must not know how they are drawn.
 
 use super::Outcome;
-use crate::fleet::{Item, Kind, Match, Query, Row, RowId};
+use crate::fleet::{Item, Names, Row, RowId};
 use crate::tui::model::Model;
 use crate::tui::overlay::prompt::Completion;
 use crate::tui::screen::Screen;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::tree_line::short_kind;
 
+/// How a line begins that looks for an object.
+pub const LINE: &str = "find ";
 /// Of each kind so many at most.
 const OF_KIND_MAX: usize = 12;
 /// With fewer letters nearly everything matches.
 const LETTERS_MIN: usize = 2;
 
-const KINDS: [Kind; 6] = [
-    Kind::Cluster,
-    Kind::ControlPlane,
-    Kind::MachineDeployment,
-    Kind::MachineSet,
-    Kind::MachinePool,
-    Kind::Machine,
-];
-
 /// Opens the details of the object that is written, or of the first that matches.
 pub fn find(model: &mut Model, words: &str) -> Outcome {
-    let exact = model.fleet.rows().find(|(_, row)| written(row) == words).map(|(id, _)| id);
+    let name = words.rsplit('/').next().unwrap_or_default();
+    let is_meant = |row: &Row| row.name.as_ref() == name && written(row) == words;
+    let exact = model.fleet.rows().find(|(_, row)| is_meant(row)).map(|(id, _)| id);
     let id = exact.or_else(|| found(model, words).into_iter().next());
     let id = id.ok_or_else(|| format!("nothing here is called `{words}`"))?;
     let screen = DetailsScreen::of(&model.fleet, Item::Row(id), Tab::Overview).ok_or("it is gone")?;
@@ -51,15 +46,12 @@ fn written(row: &Row) -> String {
     format!("{}/{}/{}", short_kind(&row.gvk.kind), row.namespace, row.name)
 }
 
-/// By the letters of namespace and name in their order; where nothing has them, by words in what lists show.
+/// By the letters of namespace, name and Node in their order.
 fn found(model: &Model, words: &str) -> Vec<RowId> {
     // A kind in front was completed from here.
     let words = words.split_once('/').map_or(words, |(_, rest)| rest);
-    let select = |matching: Match| {
-        let query = Query { text: words.to_owned(), matching, ..Query::default() };
-        let of_kind = |kind: Kind| model.fleet.select(kind, None, &query).into_iter().take(OF_KIND_MAX);
-        KINDS.into_iter().flat_map(of_kind).collect::<Vec<_>>()
-    };
-    let by_letters = select(Match::Fuzzy);
-    if by_letters.is_empty() { select(Match::Substring) } else { by_letters }
+    match &model.names {
+        Some(names) => names.find(words, OF_KIND_MAX),
+        None => Names::of(&model.fleet).find(words, OF_KIND_MAX),
+    }
 }

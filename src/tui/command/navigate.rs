@@ -213,24 +213,34 @@ pub fn step(model: &mut Model, motion: Motion) -> Outcome {
 
 /// With words: narrows a list to them, finds them in a text. Without: opens the line for them.
 pub fn filter(model: &mut Model, words: &str) -> Outcome {
-    let before = match model.overlays.last() {
+    let (before, hint) = match model.overlays.last() {
         None if matches!(model.screen(), Screen::Rollout(_)) => {
             refuse(model, "there is nothing to search here".to_owned());
             return NOTHING;
         }
-        None => model.screen().filter().to_owned(),
-        Some(Overlay::Help(help)) => help.filter().to_owned(),
+        None => (model.screen().filter().to_owned(), hint_of(model.screen())),
+        Some(Overlay::Help(help)) => (help.filter().to_owned(), ""),
         Some(_) => {
             refuse(model, "there is nothing to search here".to_owned());
             return NOTHING;
         }
     };
     if words.is_empty() {
-        model.overlays.push(Overlay::Prompt(Prompt::filter(&before)));
+        model.overlays.push(Overlay::Prompt(Prompt::filter(&before, hint)));
     } else {
         model.set_filter(words);
     }
     NOTHING
+}
+
+/// What may be typed besides words, for lists of objects.
+fn hint_of(screen: &Screen) -> &'static str {
+    match screen {
+        Screen::Fleet(_) | Screen::Tree(_) => {
+            "!word  ~regex  version:1.34  l:key=value  NodeReady=False>10m  age<2h"
+        }
+        _ => "",
+    }
 }
 
 /// A line in place of a prompt: the letters that follow act no more than they would in the prompt.

@@ -12,6 +12,9 @@ pub fn acknowledge(model: &mut Model) -> Outcome {
     if model.fleet.unmark(id) {
         return done(model, "it is not quiet any longer");
     }
+    if let Some(mark) = model.fleet.mark(id) {
+        return Err(format!("it is quiet because {} is: take that back there", mark.object));
+    }
     model.fleet.acknowledge(id)?;
     done(model, "seen: quiet until it is well, worse or different, for a day at most")
 }
@@ -28,7 +31,7 @@ pub fn shelve(model: &mut Model, argument: &str) -> Outcome {
     }
     let for_s = parse_duration(first).and_then(|time| u32::try_from(time.as_secs()).ok());
     let for_s = for_s.ok_or_else(|| {
-        format!("`{first}` is no time: `shelve 8h the disk is being replaced`, or `shelve off`")
+        format!("`{first}` is not a duration: `shelve 8h the disk is being replaced`, or `shelve off`")
     })?;
     model.fleet.shelve(id, for_s, reason)?;
     done(model, format!("shelved for {first}: it comes back then, or when it is worse or different"))

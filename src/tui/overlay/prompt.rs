@@ -33,9 +33,10 @@ pub struct Completion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Command,
-    /// Narrows the screen while one types; holds what it was before.
+    /// Narrows the screen while one types; holds what it was before, and what may be typed.
     Filter {
         before: String,
+        hint: &'static str,
     },
 }
 
@@ -56,8 +57,8 @@ impl Prompt {
     }
 
     #[must_use]
-    pub fn filter(before: &str) -> Self {
-        Self::new(Purpose::Filter { before: before.to_owned() }, before)
+    pub fn filter(before: &str, hint: &'static str) -> Self {
+        Self::new(Purpose::Filter { before: before.to_owned(), hint }, before)
     }
 
     fn new(purpose: Purpose, line: &str) -> Self {
@@ -129,7 +130,7 @@ impl Prompt {
     /// Escape puts back what the filter was.
     fn cancel(&self) -> Answer {
         match &self.purpose {
-            Purpose::Filter { before } => Answer::CloseWithFilter(before.clone()),
+            Purpose::Filter { before, .. } => Answer::CloseWithFilter(before.clone()),
             Purpose::Command => Answer::Close,
         }
     }
@@ -172,6 +173,13 @@ impl Prompt {
         ]);
         put(buffer, area.x, y, &line, area.width);
         self.view_completions(paint, area, buffer);
+        if let Purpose::Filter { hint, .. } = self.purpose
+            && self.input.value().is_empty()
+        {
+            let hint = paint.cut(hint, room);
+            let x = area.right().saturating_sub(u16::try_from(crate::text::width(&hint) + 1).unwrap_or(0));
+            put(buffer, x.max(area.x + 4), y, &Line::from(paint.span(Scope::Muted, hint)), area.width);
+        }
         let column = self.input.visual_cursor().max(scroll) - scroll + 2;
         let x = area.x + u16::try_from(column).unwrap_or(u16::MAX).min(area.width - 1);
         Some(Position { x, y })
@@ -184,11 +192,17 @@ impl Prompt {
         let block = Rect { y: area.bottom() - 1 - height, height, ..area };
         Clear.render(block, buffer);
         let rows = self.completions.iter().enumerate().skip(skip);
+        // The notes stand below each other, and have room.
+        let widest =
+            rows.clone().take(shown).map(|(_, completion)| crate::text::width(&completion.line)).max();
+        let most = (usize::from(area.width) / 2).max(LINE_WIDTH);
+        let column = widest.unwrap_or(0).clamp(LINE_WIDTH, most);
         for (y, (at, completion)) in (block.y..block.bottom()).zip(rows) {
+            let name = paint.cut(&completion.line, column);
             let line = Line::from(vec![
                 paint.span(
                     if completion.is_refused { Scope::Muted } else { Scope::Suggestion },
-                    format!("  {:<LINE_WIDTH$} ", completion.line),
+                    format!("  {name:<column$} "),
                 ),
                 paint.span(Scope::Muted, completion.note.clone()),
             ]);

@@ -158,6 +158,11 @@ impl DetailsScreen {
         PlannedCluster::of(fleet, fleet.cluster_of(row)?)
     }
 
+    #[must_use]
+    pub fn tab(&self) -> Tab {
+        self.tab
+    }
+
     pub fn set_tab(&mut self, tab: Tab) {
         self.tab = tab;
     }

@@ -246,7 +246,7 @@ const PARTS: [(Part, &str, usize); 9] = [
     (Part::Id, "ID", 8),
 ];
 
-/// The most telling first where there is no room for all.
+/// Most important first: a narrow screen leaves out the last ones.
 fn columns(report: &Report) -> Vec<Column<Part>> {
     let column = |(id, title, rank): (Part, &str, usize)| {
         let widest = report.members.iter().map(|row| width(&words(row, id))).max().unwrap_or(0);

@@ -12,7 +12,7 @@ use super::parts::{counter, counters_of, is_mark, mark_words};
 use super::{Context, foot};
 use crate::api::columns::Column;
 use crate::fleet::{
-    By, Changes, Feed, FeedState, Fleet, Item, Kind, Match, Query, Row, RowId, Sort, SourceId, Tag, Uid,
+    By, Changes, Feed, FeedState, Fleet, Item, Kind, Query, Row, RowId, Sort, SourceId, Tag, Uid,
 };
 use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Cursor, Motion};
@@ -40,7 +40,7 @@ impl Default for FleetScreen {
     fn default() -> Self {
         let sort = Sort { by: By::Verdict, reverse: false };
         Self {
-            query: Query { matching: Match::Substring, sort, ..Query::default() },
+            query: Query { sort, ..Query::default() },
             cursor: Cursor::default(),
             order: Order::default(),
             columns: Columns::new(List::Fleet, false),
@@ -325,8 +325,12 @@ impl FleetScreen {
             | FeedState::Lost { error } => Some(error.as_ref()),
             FeedState::Connecting | FeedState::Listing | FeedState::Live | FeedState::Recorded => None,
         });
+        let trouble = self.query.trouble();
         let (scope, text) = match refusal {
-            _ if !fleet.clusters().is_empty() => (Scope::Muted, "no cluster matches; esc clears the filter"),
+            _ if !fleet.clusters().is_empty() => match &trouble {
+                Some(why) => (Scope::Text, why.as_str()),
+                None => (Scope::Muted, "no cluster matches; esc clears the filter"),
+            },
             Some(why) => (Scope::Text, why),
             None if clusters.is_empty() || clusters.iter().any(|feed| !feed.listed) => {
                 (Scope::Muted, "waiting for the first list of clusters")

@@ -6,7 +6,6 @@ pub mod details;
 pub mod details_text;
 pub mod etcd;
 pub mod fleet;
-pub mod folds;
 pub mod foot;
 pub mod header;
 pub mod order;

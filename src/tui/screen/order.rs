@@ -102,8 +102,8 @@ impl Order {
         if self.due == Due::Asked {
             self.places.clear();
         }
-        let mut candidates = fleet.candidates(Kind::Cluster, None, query.sort.by);
-        self.places = candidates.0.iter_mut().map(|c| (c.id, self.place(c, fleet.now_s()))).collect();
+        let mut candidates = fleet.candidates(Kind::Cluster, None, query);
+        self.places = candidates.all.iter_mut().map(|c| (c.id, self.place(c, fleet.now_s()))).collect();
         let ids = candidates.select(query);
         self.sorts += 1;
         if is_held {

@@ -8,7 +8,6 @@ use ratatui::text::Line;
 use rustc_hash::FxHashSet;
 
 use super::columns::{Columns, Id, List, since, verdict};
-use super::folds::Folds;
 use super::tree_line::TreeLine;
 use super::{Context, foot};
 use crate::fleet::{
@@ -17,6 +16,7 @@ use crate::fleet::{
 };
 use crate::status::verdict::Verdict;
 use crate::tui::cursor::{Cursor, Motion};
+use crate::tui::folds::Folds;
 use crate::tui::layout::{Layout, layout, page};
 use crate::tui::paint::{Paint, put};
 use crate::tui::plans::{PlannedCluster, Plans};
@@ -251,9 +251,13 @@ impl TreeScreen {
         }
     }
 
+    fn query(&self) -> Query {
+        Query { text: self.filter.clone(), ..Query::default() }
+    }
+
     /// Nodes that match the filter, with all that is above them.
     fn matching(&self, fleet: &Fleet, cluster: RowId) -> Vec<u32> {
-        let query = Query { text: self.filter.clone(), ..Query::default() };
+        let query = self.query();
         let matched: FxHashSet<RowId> =
             Kind::ALL.into_iter().flat_map(|kind| fleet.select(kind, Some(cluster), &query)).collect();
         let mut shown = vec![false; self.tree.nodes.len()];
@@ -408,8 +412,11 @@ impl TreeScreen {
         table::headings(&placed, None, body.y, paint, buffer);
         let area = Rect { y: body.y + 1, height: body.height - 1, ..body };
         if self.visible.is_empty() {
+            let trouble = self.query().trouble();
             let text = if self.tree.nodes.is_empty() {
                 "this cluster is gone"
+            } else if let Some(why) = &trouble {
+                why
             } else if self.is_faults_only {
                 "nothing here is at fault; :faults shows everything again"
             } else {

@@ -1,15 +1,13 @@
 //! A client certificate for etcd, signed by the cluster's own etcd authority. It is made when it is needed, lives
-//! for an hour, and stays in memory. Owns how such a certificate looks and which forms of keys are read; must not
-//! know where the authority is kept.
+//! for an hour, and stays in memory. Owns how such a certificate looks; must not know where the authority is kept.
 //! Source: cluster-api `controlplane/kubeadm/pkg/cluster.go` (`generateClientCert`), v1.14.0. Different: upstream's
 //! lives for ten years.
 
 use chrono::TimeDelta;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::Tls;
+use crate::key_pair;
 use crate::time::Timestamp;
 
 const COMMON_NAME: &str = "cluster-api.x-k8s.io";
@@ -26,8 +24,8 @@ pub enum CredentialError {
     Certificate(String),
 }
 
-/// What is needed to talk to members whose certificates `authority` signed. Both are PEM; keys may be
-/// PKCS#8, PKCS#1 (RSA, as kubeadm writes them) or SEC1 (ECDSA P-256 and P-384).
+/// What is needed to talk to members whose certificates `authority` signed. Both are PEM; the key has any form that
+/// [`key_pair::read`] takes.
 ///
 /// # Errors
 /// A key or certificate that cannot be used.
@@ -51,57 +49,8 @@ pub fn client_certificate(authority: &str, key: &str, now: Timestamp) -> Result<
     Ok(Tls { authority: authority.as_bytes().to_vec(), identity: Some(identity) })
 }
 
-/// The library reads PKCS#8 only: the older forms are put into it.
 fn signing_key(pem: &str) -> Result<KeyPair, CredentialError> {
-    let unusable = |error: &dyn std::fmt::Display| CredentialError::Key(error.to_string());
-    let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|e| unusable(&e))?;
-    let forms = match &key {
-        PrivateKeyDer::Pkcs1(rsa) => vec![pkcs8(&RSA, rsa.secret_pkcs1_der())],
-        PrivateKeyDer::Sec1(ecdsa) => {
-            [&P256[..], &P384[..]].map(|algorithm| pkcs8(algorithm, ecdsa.secret_sec1_der())).to_vec()
-        }
-        other => vec![other.secret_der().to_vec()],
-    };
-    let mut read = forms.into_iter().map(|der| KeyPair::try_from(&PrivatePkcs8KeyDer::from(der)));
-    let first = read.next().ok_or_else(|| unusable(&"it is empty"))?;
-    first.or_else(|error| read.next().unwrap_or(Err(error))).map_err(|e| unusable(&e))
-}
-
-/// Algorithm identifiers in DER: rsaEncryption, and ecPublicKey with prime256v1 or secp384r1.
-/// Source: RFC 8017 appendix A.1, RFC 5480 section 2.1.1.
-const RSA: [u8; 15] =
-    [0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
-const P256: [u8; 21] = [
-    0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07,
-];
-const P384: [u8; 18] = [
-    0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04, 0x00,
-    0x22,
-];
-
-/// `PrivateKeyInfo` of RFC 5208 around a key of an older form.
-fn pkcs8(algorithm: &[u8], key: &[u8]) -> Vec<u8> {
-    let version = [0x02, 0x01, 0x00];
-    let content = [&version[..], algorithm, &element(0x04, key)].concat();
-    element(0x30, &content)
-}
-
-/// A DER element: tag, length, content.
-fn element(tag: u8, content: &[u8]) -> Vec<u8> {
-    let bytes = content.len().to_be_bytes();
-    let length: Vec<u8> = bytes.into_iter().skip_while(|byte| *byte == 0).collect();
-    let mut out = vec![tag];
-    match length.as_slice() {
-        [] => out.push(0),
-        [short] if *short < 0x80 => out.push(*short),
-        long => {
-            out.push(0x80 | u8::try_from(long.len()).unwrap_or(0));
-            out.extend(long);
-        }
-    }
-    out.extend(content);
-    out
+    key_pair::read(pem).map_err(|error| CredentialError::Key(error.to_string()))
 }
 
 #[cfg(test)]
@@ -148,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_an_error() {
+    fn what_is_not_a_key_is_an_error() {
         let key = KeyPair::generate().expect("a key");
         let certificate = authority(&key);
         for bad in ["", "x", "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"] {

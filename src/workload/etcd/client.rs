@@ -5,16 +5,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use etcd_client::{AlarmAction, AlarmType, Certificate, Channel, Client, Identity, TlsOptions};
+use http::Uri;
+use hyper_util::rt::TokioIo;
 use tonic::transport::Endpoint;
+use tower::Service;
 
 use super::failure;
-use super::forward::{CLIENT_PORT, connector};
 use crate::status::etcd::facts::{Alarm, Class, Database, Listed, MemberStatus, Raft, Trouble};
+use crate::workload::forward::{self, ForwardError, Forwarded};
 
+/// Where etcd listens for clients.
+const CLIENT_PORT: u16 = 2379;
 /// How long one call may take. etcd itself gives up what needs a quorum after some 7 s.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 /// A connection that is half dead looks like a hung member otherwise.
 const PING_EVERY: Duration = Duration::from_secs(10);
+
+/// Opens a stream to the static pod of the Node's member each time it is asked for a connection.
+fn connector(
+    workload: kube::Client,
+    node: &str,
+) -> impl Service<Uri, Response = TokioIo<Forwarded>, Error = ForwardError, Future: Send> + Send + 'static {
+    let pod = format!("etcd-{node}");
+    tower::service_fn(move |_: Uri| {
+        let open = forward::open(workload.clone(), pod.clone(), CLIENT_PORT);
+        async move { open.await.map(TokioIo::new) }
+    })
+}
 
 /// Whom to trust, and who we are. Text is PEM.
 #[derive(Clone)]

@@ -4,8 +4,8 @@
 use std::error::Error as _;
 use std::io;
 
-use super::forward::ForwardError;
 use crate::status::etcd::facts::{Class, Trouble};
+use crate::workload::forward::ForwardError;
 
 /// `is_known`: the server has accepted our certificate before, or there is none.
 pub fn trouble(error: &etcd_client::Error, is_by_tls: bool, is_known: bool) -> Trouble {

@@ -8,7 +8,6 @@ mod authority;
 mod client;
 mod credentials;
 mod failure;
-mod forward;
 mod stacked;
 
 use futures::future::join_all;

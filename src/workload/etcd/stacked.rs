@@ -61,7 +61,7 @@ impl StackedEtcd {
     /// Members, leader and alarms as the first member has them that answers.
     ///
     /// # Errors
-    /// No member answers, there is no leader, or it does not give its list or the alarms.
+    /// No member answers, the members have no leader, or the leader does not give its member list or the alarms.
     pub async fn view(&self) -> Result<EtcdView, WorkloadError> {
         let open = self.first(None).await?;
         let leader = open.status.leader.ok_or(WorkloadError::NoEtcdLeader)?;

@@ -158,7 +158,7 @@ fn start(site: &Site) -> Running {
     let yard = Arc::new(Yard::new(site.clock.clone()));
     // As `capstan engine --simulate-infrastructure` does: its kinds are not served, and it starts without them.
     capstan::provider::register(&mut engine, ProviderOptions::default());
-    controllers::register(&mut engine, yard.clone(), controllers::SyncedKeys::default());
+    controllers::register(&mut engine, yard.clone(), controllers::Settings::default());
     let (handle, stop) = (engine.handle(), CancellationToken::new());
     tokio::spawn(engine.run(stop.clone()));
     let client = site.connection.client.clone();

@@ -135,6 +135,10 @@ impl Workload for Yard {
         Err(WorkloadError::Unsupported("a join token"))
     }
 
+    async fn api_server_expiry(&self, _: &ObjectKey, _: &str, _: u16) -> Result<Timestamp, WorkloadError> {
+        Err(WorkloadError::Unsupported("a certificate"))
+    }
+
     async fn etcd(&self, _: &ObjectKey) -> Result<EtcdView, WorkloadError> {
         Err(WorkloadError::Unsupported("etcd"))
     }

@@ -24,6 +24,8 @@ use capstan::workload::{EtcdView, Workload, WorkloadError};
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio_rustls::rustls;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::etcd_status::server::{TlsCluster, authority};
 use crate::keeping::etcd::is_installed;
@@ -205,7 +207,7 @@ async fn the_engine_reaches_real_members_through_the_kubeconfig_alone() {
     assert_eq!(names(&left), ["cp-2", "cp-3"]);
     assert!(site.api.opened.load(Ordering::Relaxed) > 0, "port-forwards were used");
 
-    // One of two is no quorum: that is a reason, not a hung worker.
+    // One of two is not a quorum: the engine gets a reason, and no worker hangs.
     site.etcd.kill(2);
     let begun = Instant::now();
     let error = loop {
@@ -248,10 +250,56 @@ async fn what_is_wrong_on_the_way_to_etcd_is_a_reason() {
     assert!(words.contains("cp-1: port-forward failed") && words.contains("connection refused"), "{words}");
     assert!(words.contains("cp-2: its certificate is for another name"), "{words}");
 
-    // There are no such pods.
+    // The pods do not exist.
     site.api.ports.lock().clear();
     let words = reason().await;
     assert!(words.contains("cp-3: port-forward failed"), "{words}");
+}
+
+/// Something that shows kubeadm's certificate, which ends with 2031, to whoever connects; where it listens.
+async fn api_server_pod() -> (u16, AbortOnDropHandle<()>) {
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "kube-apiserver");
+    params.not_after = rcgen::date_time_ymd(2032, 1, 1);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&key).expect("a certificate").der().clone();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![certificate],
+            rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        );
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config.expect("a server")));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let task = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            drop(acceptor.accept(stream).await);
+        }
+    });
+    (port, AbortOnDropHandle::new(task))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_an_api_servers_certificate_is_read_through_its_pod() {
+    if !is_installed() {
+        return;
+    }
+    let site = Site::open().await;
+    site.give_secrets().await;
+    site.connect().await;
+    let (port, _pod) = api_server_pod().await;
+    site.api.ports.lock().insert("kube-apiserver-cp-1".to_owned(), Some(port));
+    site.api.ports.lock().insert("kube-apiserver-cp-2".to_owned(), None);
+    let expiry = async |node: &str| site.workloads.api_server_expiry(&harbor(), node, 6443).await;
+    assert_eq!(expiry("cp-1").await.map(capstan::time::rfc3339), Ok("2032-01-01T00:00:00Z".to_owned()));
+    for node in ["cp-2", "cp-3"] {
+        let error = expiry(node).await.expect_err("nothing listens there");
+        assert!(matches!(error, WorkloadError::Unreachable(_)), "{error:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

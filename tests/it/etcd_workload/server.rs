@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::{Message, handshake::derive_accept_key, prot
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt as _;
 
-/// Local ports of etcd members by pod; `None`: nothing listens in the pod.
+/// Local ports of what listens in static pods, by pod; `None`: nothing listens in the pod.
 pub type Ports = Arc<Mutex<BTreeMap<String, Option<u16>>>>;
 
 type Answer = Response<UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>>;
@@ -98,13 +98,15 @@ async fn answer(
     };
     let key = request.headers().get(header::SEC_WEBSOCKET_KEY).cloned();
     let Some(key) = key else { return Ok(bodiless(empty(StatusCode::BAD_REQUEST))) };
-    assert!(request.uri().query().unwrap_or_default().contains("ports=2379"), "{}", request.uri());
+    let asked =
+        request.uri().query().unwrap_or_default().split('&').find_map(|part| part.strip_prefix("ports="));
+    let asked: u16 = asked.and_then(|port| port.parse().ok()).expect("one port");
     opened.fetch_add(1, Ordering::Relaxed);
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let upgraded = upgrade.await.expect("an upgrade");
         let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
-        forward(socket, port).await;
+        forward(socket, asked, port).await;
     });
     let mut response = empty(StatusCode::SWITCHING_PROTOCOLS);
     let headers = response.headers_mut();
@@ -120,10 +122,13 @@ async fn answer(
 }
 
 /// Channel 0 has the bytes, channel 1 errors; each begins with the port that was asked for.
-async fn forward(mut socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>, port: Option<u16>) {
-    let asked = 2379_u16.to_le_bytes();
+async fn forward(
+    mut socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
+    asked: u16,
+    port: Option<u16>,
+) {
     for channel in [0, 1] {
-        let message = [&[channel], &asked[..]].concat();
+        let message = [&[channel], &asked.to_le_bytes()[..]].concat();
         if socket.send(Message::binary(message)).await.is_err() {
             return;
         }
@@ -133,8 +138,8 @@ async fn forward(mut socket: WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>,
         None => None,
     };
     let Some(mut stream) = stream else {
-        let words = b"error forwarding port 2379 to pod: connection refused";
-        let _ = socket.send(Message::binary([&[1], &words[..]].concat())).await;
+        let words = format!("error forwarding port {asked} to pod: connection refused");
+        let _ = socket.send(Message::binary([&[1], words.as_bytes()].concat())).await;
         return;
     };
     let mut buffer = vec![0; 16 * 1024];

@@ -28,6 +28,7 @@ const KINDS: &[(&str, &str)] = &[
         "{clusterName: c, selector: {matchLabels: {a: b}}, checks: {unhealthyNodeConditions: [{type: Ready, status: Unknown, timeoutSeconds: 300}]}}",
     ),
     ("MachineDrainRule", "{drain: {behavior: Drain, order: 5}}"),
+    ("ExtensionConfig", "{clientConfig: {url: 'https://extension.example.io'}}"),
     (
         "KubeadmControlPlane",
         "{replicas: 3, version: v1.33.0, machineTemplate: {spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: t}}}}",
@@ -39,6 +40,7 @@ const KINDS: &[(&str, &str)] = &[
     ("DevClusterTemplate", IN_MEMORY_TEMPLATE),
     ("DevMachine", IN_MEMORY),
     ("DevMachineTemplate", IN_MEMORY_TEMPLATE),
+    ("DevMachinePool", IN_MEMORY),
 ];
 
 /// Kinds without a type of their own here: served once upstream's definitions are applied.
@@ -57,7 +59,6 @@ const UPSTREAM_KINDS: &[(&str, &str)] = &[
         "IPAddress",
         "{address: 10.0.0.1, prefix: 24, claimRef: {name: c}, poolRef: {apiGroup: ipam.example.io, kind: Pool, name: p}}",
     ),
-    ("ExtensionConfig", "{clientConfig: {url: 'https://extension.example.io'}}"),
     ("DevMachinePool", "{backend: {docker: {}}}"),
     ("DevMachinePoolTemplate", "{template: {spec: {backend: {docker: {}}}}}"),
     ("DockerCluster", "{failureDomains: [{name: a, controlPlane: false}]}"),

@@ -172,7 +172,7 @@ fn labels_gates_and_timeouts_change_in_place() {
     let syncs: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
     assert_eq!(
         syncs[0],
-        "update Machine m1 in place: labels, labels or annotations of its objects differ from the template"
+        "keep Machine m1 in step: labels, labels or annotations of its objects differ from the template"
     );
     assert_eq!(syncs.len(), 3);
     let Some(Write::Apply { body, .. }) = plan.steps[0].writes.get(1) else { unreachable!("checked above") };
@@ -290,6 +290,7 @@ fn a_machine_that_is_updated_in_place_is_waited_for() {
     o.control_plane.spec.replicas = Some(5);
     let annotations = o.machines[1].machine.metadata.annotations.get_or_insert_default();
     annotations.insert(annotation::UPDATE_IN_PROGRESS.to_owned(), String::new());
+    annotations.insert(annotation::PENDING_HOOKS.to_owned(), "UpdateMachine".to_owned());
     check(&o, &[], &["updating-in-place"]);
 }
 

@@ -1,30 +1,18 @@
 //! Whole lives: create, scale, roll out, remediate, delete. Bounds are checked after every step by
 //! the world; the transcripts are golden and meant to be read.
 
-use std::path::Path;
-
 use chrono::TimeDelta;
 
 use super::world::World;
 use crate::api::condition::Status;
 use crate::api::control_plane::ControlPlaneStrategy;
 use crate::api::names::annotation;
+use crate::plan::golden::golden;
 use crate::status::conditions::setter::{self, condition};
 use crate::status::control_plane::fixtures::of;
 use crate::time::to_k8s;
 
-/// Compares with `tests/golden/NAME.txt`; `UPDATE_GOLDEN=1` rewrites it.
-fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, expected, "{} differs; UPDATE_GOLDEN=1 accepts the new text", path.display());
-}
-
-fn surge(world: &mut World, max_surge: i32) {
+pub fn surge(world: &mut World, max_surge: i32) {
     let strategy: ControlPlaneStrategy = of(serde_json::json!({
         "type": "RollingUpdate", "rollingUpdate": { "maxSurge": max_surge },
     }));
@@ -34,7 +22,7 @@ fn surge(world: &mut World, max_surge: i32) {
 }
 
 /// The steady state of a healthy control plane.
-fn assert_healthy(world: &World, replicas: i32) {
+pub fn assert_healthy(world: &World, replicas: i32) {
     for (type_, expected) in [
         ("Available", "True/Available"),
         ("Initialized", "True/Initialized"),

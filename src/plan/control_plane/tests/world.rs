@@ -1,11 +1,13 @@
 //! A world for planner sequences: Machines come up and go away as simply as possible, steps take
 //! effect at once, and bounds are checked after every one. It shares no rule with the planner.
 
+use std::collections::BTreeMap;
+
 use chrono::TimeDelta;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-use super::super::{Decision, Observed, Workload, decide};
+use super::super::{Decision, Observed, Workload, decide, in_place};
 use crate::api::condition::Status;
 use crate::api::key::ObjectRef;
 use crate::api::names::annotation;
@@ -16,12 +18,18 @@ use crate::status::control_plane::certificates::Certificates;
 use crate::status::control_plane::fixtures::{self, of};
 use crate::status::control_plane::{Kubeconfig, OwnedMachine, Reached, status};
 use crate::status::etcd::{Member, Members, Membership};
+use crate::status::in_place::{InPlace, Verdict};
 use crate::time::{Timestamp, to_k8s};
 
 /// Passes take this long.
 const TICK_S: i64 = 10;
 /// Ticks from creation to a Node.
 const BOOT_TICKS: i64 = 3;
+/// Ticks that an extension takes.
+const UPDATE_TICKS: i64 = 3;
+
+/// What an extension says about the Machine of this name.
+pub type Says = fn(&str) -> Result<Verdict, String>;
 
 pub struct World {
     pub observed: Observed,
@@ -31,6 +39,10 @@ pub struct World {
     /// Machines by name whose components report false.
     pub broken: Vec<String>,
     pub max_surge: usize,
+    /// What an extension says about a Machine; `None`: updates in place are off.
+    pub says: Option<Says>,
+    /// Ticks that an update has taken, by Machine.
+    updates: BTreeMap<String, i64>,
     /// More than this is a violation; raised while a scale-down starts from above.
     pub machines_max: usize,
     configuration: Option<Value>,
@@ -58,6 +70,8 @@ impl World {
             leader: None,
             broken: Vec::new(),
             max_surge: 1,
+            says: None,
+            updates: BTreeMap::new(),
             machines_max,
             configuration: None,
             made: 0,
@@ -119,6 +133,11 @@ impl World {
         self.made += 1;
         self.observed.name_suffix = format!("{:05}-----", self.made);
         self.observed.workload = self.workload();
+        let nothing_asked = InPlace::On(BTreeMap::new());
+        self.observed.in_place = self.says.map_or(InPlace::Off, |_| nothing_asked);
+        if let (Some(name), Some(says)) = (in_place::asks(&self.observed, self.now), self.says) {
+            self.observed.in_place = InPlace::On(BTreeMap::from([(name.clone(), says(&name))]));
+        }
         let decision = decide(self.observed.clone(), self.now);
         self.observed.machines.clone_from(&decision.observed.machines);
         decision
@@ -164,7 +183,7 @@ impl World {
         let mut moved = false;
         let mut gone = Vec::new();
         for index in 0..self.observed.machines.len() {
-            moved |= self.boot(index);
+            moved |= self.boot(index) | self.update(index);
             let machine = &mut self.observed.machines[index];
             if !machine.is_deleting() {
                 report(machine, self.now);
@@ -210,6 +229,35 @@ impl World {
         self.leader.get_or_insert(id);
         self.configuration.get_or_insert_with(|| json!({ "kubernetesVersion": version }));
         self.log.push(format!("{}   Node {node} is up, {} etcd members", self.clock(), self.members.len()));
+        true
+    }
+
+    /// An extension makes the host what the Machine says; its kubelet follows.
+    fn update(&mut self, index: usize) -> bool {
+        let owned = &mut self.observed.machines[index];
+        let name = owned.name().to_owned();
+        if owned.is_deleting() || owned.annotation(annotation::PENDING_HOOKS) != Some("UpdateMachine") {
+            return false;
+        }
+        let ticks = self.updates.entry(name.clone()).or_default();
+        *ticks += 1;
+        if *ticks < UPDATE_TICKS {
+            return true;
+        }
+        self.updates.remove(&name);
+        let version = owned.version().to_owned();
+        let info = json!({"architecture": "", "bootID": "", "containerRuntimeVersion": "", "kernelVersion": "",
+            "kubeProxyVersion": "", "kubeletVersion": version, "machineID": "", "operatingSystem": "", "osImage": "",
+            "systemUUID": ""});
+        owned.machine.status.get_or_insert_default().node_info = Some(of(info));
+        let gone = [annotation::UPDATE_IN_PROGRESS, annotation::PENDING_HOOKS];
+        owned
+            .machine
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .retain(|key, _| !gone.contains(&key.as_str()));
+        self.log.push(format!("{}   Machine {name} is updated to {version}", self.clock()));
         true
     }
 
@@ -311,6 +359,8 @@ impl World {
 
     fn check_bounds(&self, step: &Step) {
         let machines = &self.observed.machines;
+        let updating = machines.iter().filter(|m| m.is_updating_in_place()).count();
+        assert!(updating <= 1, "{updating} Machines are updated at once after {step}\n{}", self.transcript());
         let context = || format!("after {step}\n{}", self.transcript());
         assert!(machines.len() <= self.machines_max, "{} Machines {}", machines.len(), context());
         let ending = self.observed.is_deleting() || self.members.is_empty();
@@ -344,7 +394,9 @@ fn set(machine: &mut OwnedMachine, new: Condition, now: Timestamp) {
 /// The Machine controller: ready once all gates are.
 fn report(machine: &mut OwnedMachine, now: Timestamp) {
     let gates = machine.machine.spec.readiness_gates.clone();
-    let ready = !gates.is_empty() && gates.iter().all(|g| machine.is_true(&g.condition_type));
+    let ready = !gates.is_empty()
+        && gates.iter().all(|g| machine.is_true(&g.condition_type))
+        && !machine.is_updating_in_place();
     for type_ in ["Ready", "Available"] {
         let reason = if ready { type_ } else { "NotReady" };
         set(machine, condition(type_, Status::of(ready), reason, ""), now);

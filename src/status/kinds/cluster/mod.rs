@@ -77,6 +77,20 @@ pub struct Observed {
     pub asks_hooks: bool,
     /// What of a deletion failed in this run.
     pub failed: bool,
+    pub kubeconfig: Kubeconfig,
+}
+
+/// The Secret with the administrator's kubeconfig of a Cluster that has no control plane object to make it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Kubeconfig {
+    #[default]
+    NotAsked,
+    Found,
+    Missing {
+        /// The Secret of the authority that signs it exists.
+        has_authority: bool,
+    },
+    Unreadable(String),
 }
 
 /// Everything in the namespace that carries the cluster's label, each list ordered by name.
@@ -131,6 +145,13 @@ impl Observed {
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.cluster.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Is the kubeconfig made by the Cluster's own controller? Not before there is an endpoint.
+    #[must_use]
+    pub fn makes_kubeconfig(&self) -> bool {
+        let stands_alone = self.cluster.spec.control_plane_ref.is_none();
+        stands_alone && !self.is_deleting() && self.looks() && has_endpoint(&self.cluster)
     }
 
     #[must_use]

@@ -8,6 +8,7 @@ use super::{Kubeconfig, Observed, OwnedMachine, Reached, Template, Workload};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::status::etcd::{Member, Members, Membership};
+use crate::status::in_place::InPlace;
 use crate::time::{Timestamp, parse_rfc3339, rfc3339};
 
 pub fn now() -> Timestamp {
@@ -219,6 +220,7 @@ pub fn observed(machines: Vec<OwnedMachine>) -> Observed {
         certificates: Certificates::Found(Purpose::needed(false).to_vec()),
         kubeconfig: Kubeconfig::Found { ours: true, controlled: true, expires: None },
         name_suffix: "abcdefghij".to_owned(),
+        in_place: InPlace::Off,
     }
 }
 

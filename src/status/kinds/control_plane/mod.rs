@@ -32,6 +32,7 @@ use crate::api::condition;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::machine::Machine;
 use crate::status::etcd::Membership;
+use crate::status::in_place::InPlace;
 use crate::time::Timestamp;
 
 /// Conditions of Machines that the control plane writes.
@@ -97,6 +98,8 @@ pub struct Observed {
     pub workload: Workload,
     /// Random characters for the name of a Machine created now (5, and 5 more for shortening).
     pub name_suffix: String,
+    /// Answers by the name of the Machine.
+    pub in_place: InPlace,
 }
 
 /// The infrastructure template of new Machines.

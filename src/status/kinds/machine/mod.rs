@@ -82,6 +82,12 @@ pub struct Observed {
     pub told_deletion: Option<Condition>,
     /// The answer of an in-place update in this run; `None` when it was not asked.
     pub update: Option<Update>,
+    /// When the extension wants to be asked again, while the update runs.
+    pub update_again: Option<std::time::Duration>,
+    /// Why the update failed, in an operator's sentence; the condition does not have it.
+    pub update_error: Option<String>,
+    /// The gate `InPlaceUpdates` is open.
+    pub updates_in_place: bool,
     pub synced_keys: Arc<SyncedKeys>,
 }
 
@@ -100,6 +106,8 @@ pub enum Update {
     Running(String),
     InfrastructureMissing,
     Failed,
+    /// The extension has nothing left to do.
+    Done,
 }
 
 /// How the connection to the workload cluster is.

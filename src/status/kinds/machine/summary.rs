@@ -26,7 +26,9 @@ pub(super) fn updating(o: &Observed) -> NewCondition<'static> {
         Some(Update::Running(words)) if !words.is_empty() => {
             ("InPlaceUpdating", format!("In-place update in progress: {words}"))
         }
-        Some(Update::Running(_)) | None => ("InPlaceUpdating", "In-place update in progress".to_owned()),
+        Some(Update::Running(_) | Update::Done) | None => {
+            ("InPlaceUpdating", "In-place update in progress".to_owned())
+        }
         Some(Update::InfrastructureMissing) => {
             ("InPlaceUpdateFailed", "In-place update not possible: InfraMachine not found".to_owned())
         }

@@ -8,10 +8,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::api::cluster::Cluster;
 use crate::api::condition::Status;
 use crate::api::key::annotation as annotation_of;
 use crate::api::machine::{Machine, MachineInitialization};
@@ -32,11 +35,15 @@ const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
 /// Everything a MachinePool is judged by.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// As it is now, this run's own writes included.
     pub pool: MachinePool,
+    pub cluster: Arc<Cluster>,
     pub bootstrap: External,
     pub infrastructure: External,
     /// Machines of the pool, where its infrastructure makes Machines.
     pub machines: Vec<Machine>,
+    /// What those Machines are made for: objects of the kind that the infrastructure names, ordered by name.
+    pub hosts: Vec<Provided>,
     /// Nodes of the workload cluster; `None` when it was not reached.
     pub nodes: Option<Vec<Node>>,
 }
@@ -87,8 +94,25 @@ pub fn is_complete(o: &Observed) -> bool {
 }
 
 /// An empty name is one.
-fn names_data_secret(config: &Provided) -> bool {
+#[must_use]
+pub fn names_data_secret(config: &Provided) -> bool {
     config.content()["status"]["dataSecretName"].is_string()
+}
+
+/// The provider IDs of the pool after this pass; `None` when its infrastructure or its Nodes were not read.
+#[must_use]
+pub fn provider_ids(o: &Observed) -> Option<Vec<String>> {
+    let infrastructure = usable(o).filter(|_| o.nodes.is_some())?;
+    let mut status = o.pool.status.clone().unwrap_or_default();
+    initialize(&mut status, o);
+    Some(follow(&mut status, o, infrastructure))
+}
+
+/// All that the infrastructure counts is ready and has a Node.
+#[must_use]
+pub fn has_all_nodes(status: &MachinePoolStatus) -> bool {
+    let ready = legacy_ready(status);
+    status.replicas.unwrap_or(0) == ready && int(status.node_refs.len()) == ready
 }
 
 /// `UpToDate` of a Machine of a pool.
@@ -102,7 +126,8 @@ pub fn machine_up_to_date(machine: &Machine) -> Condition {
     }
 }
 
-fn is_deleting(o: &Observed) -> bool {
+#[must_use]
+pub fn is_deleting(o: &Observed) -> bool {
     o.pool.metadata.deletion_timestamp.is_some()
 }
 
@@ -199,7 +224,9 @@ fn legacy_ready(status: &MachinePoolStatus) -> i32 {
     legacy.and_then(|l| l.ready_replicas).unwrap_or(0)
 }
 
-fn id_of(node: &Node) -> Option<&String> {
+/// The provider ID of a Node that has one.
+#[must_use]
+pub fn id_of(node: &Node) -> Option<&String> {
     node.spec.as_ref()?.provider_id.as_ref().filter(|id| !id.is_empty())
 }
 

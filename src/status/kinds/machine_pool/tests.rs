@@ -48,6 +48,7 @@ fn running() -> Observed {
             node("n2", "x://2", "True"),
             node("other", "x://3", "True"),
         ]),
+        ..Observed::default()
     }
 }
 

@@ -168,31 +168,36 @@ impl Page<'_, '_, '_> {
         self.push(Section::Head, cluster, words);
     }
 
-    /// Versions, since when, until when.
+    /// Versions, since when, until when; by whom only where that leaves the others whole.
     fn standing(&self) -> Vec<Span<'static>> {
         let rollout = self.input.rollout;
-        let mut spans = vec![self.paint.span(Scope::Strong, versions(rollout))];
+        let (versions, end) = (versions(rollout), self.end());
+        let mut spans = vec![self.paint.span(Scope::Strong, versions.clone())];
         if let Some(began) = rollout.began_s() {
             let ago = moment(began).map(|at| self.paint.age(at)).unwrap_or_default();
             let at = words::time_of_day(began, self.paint.now);
             let is_tiny = self.width < CLOCK_FROM;
-            let words = if is_tiny {
-                format!("  {ago}")
-            } else {
-                format!("   began {at}, {ago} ago{}", self.by_whom(began))
-            };
+            let mut words = if is_tiny { format!("  {ago}") } else { format!("   began {at}, {ago} ago") };
+            let by_whom = self.by_whom(began);
+            let wanted = [&versions, &words, &by_whom, &end].map(|part| text::width(part));
+            if !is_tiny && wanted.iter().sum::<usize>() + 3 <= self.width {
+                words.push_str(&by_whom);
+            }
             spans.push(self.paint.span(Scope::Text, words));
         }
-        let end = match self.input.outlook.arrival {
+        spans.push(self.paint.span(Scope::Strong, end));
+        spans
+    }
+
+    fn end(&self) -> String {
+        match self.input.outlook.arrival {
             Some(arrival) if self.width < CLOCK_FROM => {
                 format!("  {}", words::arrival(arrival, self.paint.now))
             }
             Some(arrival) => format!("   ready {} UTC", words::arrival(arrival, self.paint.now)),
             None if !self.input.outlook.held.is_empty() => "   held: no time of arrival".to_owned(),
             None => "   no estimate yet".to_owned(),
-        };
-        spans.push(self.paint.span(Scope::Strong, end));
-        spans
+        }
     }
 
     /// Who wrote the spec shortly before it began, where the server kept that: the Cluster before its parts, whose topology is

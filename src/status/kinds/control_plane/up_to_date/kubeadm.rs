@@ -6,11 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::FieldDifference;
 use crate::api::version::wants_kubelet_local_mode;
+use crate::status::fields::{self, FieldDifference};
 
 /// Subtrees whose values may hold credentials: a difference there is named but not shown.
-const HIDDEN: [&str; 4] =
+pub const HIDDEN: [&str; 4] =
     ["files", "users", "initConfiguration.bootstrapTokens", "joinConfiguration.discovery"];
 
 /// The KubeadmConfig spec of the first Machine: `joinConfiguration` cleared.
@@ -57,12 +57,44 @@ fn default_feature_gate(spec: &mut Map<String, Value>, version: &str) {
 pub fn differences(live: &Value, spec: &Value, version: &str) -> Vec<FieldDifference> {
     let desired = normalised(desired_join(spec, version));
     let as_join = normalised(join_form(live, &desired));
-    let mut found = Vec::new();
-    walk("", Some(&as_join), Some(&desired), &mut found);
+    let found = fields::differences(&as_join, &desired, &HIDDEN);
     if found.is_empty() || is_join(live) {
         return found;
     }
     if normalised(live.clone()) == normalised(desired_init(spec, version)) { Vec::new() } else { found }
+}
+
+/// The two sides of a comparison as an extension gets them: the live spec in join form, and the desired one. What is
+/// not compared is the same on both sides, or left out. Source: `PrepareKubeadmConfigsForDiff`.
+#[must_use]
+pub fn prepared(live: &Value, spec: &Value, version: &str) -> [Value; 2] {
+    let desired = desired_join(spec, version);
+    let mut current = join_form(live, &desired);
+    for field in ["controlPlaneEndpoint", "dns"] {
+        let path = format!("/clusterConfiguration/{field}");
+        remove(&mut current, &path);
+        if let (Some(value), Some(current)) = (desired.pointer(&path), current.as_object_mut()) {
+            current.entry("clusterConfiguration").or_insert_with(|| json!({}))[field] = value.clone();
+        }
+    }
+    [current, desired].map(|mut config| {
+        remove(&mut config, "/joinConfiguration/discovery");
+        remove(&mut config, "/joinConfiguration/timeouts/controlPlaneComponentHealthCheckSeconds");
+        collapse("", &mut config);
+        let join = &mut config["joinConfiguration"];
+        for (section, field, default) in [("nodeRegistration", "imagePullPolicy", "IfNotPresent")] {
+            if join[section][field].is_null() {
+                join[section][field] = json!(default);
+            }
+        }
+        if join["controlPlane"].is_null() {
+            join["controlPlane"] = json!({});
+        }
+        if config["format"].is_null() {
+            config["format"] = json!("cloud-config");
+        }
+        config
+    })
 }
 
 fn is_join(config: &Value) -> bool {
@@ -144,39 +176,6 @@ fn collapse(field: &str, value: &mut Value) -> bool {
     }
 }
 
-fn walk(path: &str, live: Option<&Value>, desired: Option<&Value>, found: &mut Vec<FieldDifference>) {
-    let nothing = Map::new();
-    let objects = match (live, desired) {
-        (Some(Value::Object(a)), Some(Value::Object(b))) => Some((a, b)),
-        // Down to the field that is set, not up to the section that is absent.
-        (Some(Value::Object(a)), None) => Some((a, &nothing)),
-        (None, Some(Value::Object(b))) => Some((&nothing, b)),
-        _ => None,
-    };
-    match (objects, live, desired) {
-        (Some((a, b)), ..) => {
-            let mut fields: Vec<&String> = a.keys().chain(b.keys()).collect();
-            fields.sort_unstable();
-            fields.dedup();
-            for field in fields {
-                let child = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
-                walk(&child, a.get(field), b.get(field), found);
-            }
-        }
-        (None, a, b) if a == b => {}
-        (None, a, b) => {
-            let hidden = HIDDEN.iter().any(|prefix| path.starts_with(prefix));
-            let shown = |value: Option<&Value>| value.filter(|_| !hidden).cloned();
-            found.push(FieldDifference {
-                path: path.to_owned(),
-                current: shown(a),
-                desired: shown(b),
-                hidden,
-            });
-        }
-    }
-}
-
 fn object(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
@@ -235,6 +234,42 @@ mod tests {
             json!({}),
             &[],
         );
+    }
+
+    #[test]
+    fn both_sides_for_an_extension_differ_only_where_a_machine_does() {
+        let spec = json!({
+            "clusterConfiguration": {"dns": {"imageTag": "v2"}, "imageRepository": "new"},
+            "joinConfiguration": {"nodeRegistration": {"name": "n"}},
+        });
+        let live = json!({
+            "clusterConfiguration": {"controlPlaneEndpoint": "h:6443", "dns": {"imageTag": "v1"}},
+            "initConfiguration": {"nodeRegistration": {"name": "n"}, "localAPIEndpoint": {"bindPort": 1}},
+        });
+        let [current, desired] = prepared(&live, &spec, VERSION);
+        assert_eq!(
+            desired,
+            json!({
+                "clusterConfiguration": {"dns": {"imageTag": "v2"}, "imageRepository": "new"},
+                "format": "cloud-config",
+                "joinConfiguration": {
+                    "controlPlane": {}, "nodeRegistration": {"name": "n", "imagePullPolicy": "IfNotPresent"},
+                },
+            })
+        );
+        let found: Vec<_> =
+            fields::differences(&current, &desired, &[]).into_iter().map(|d| d.path).collect();
+        assert_eq!(
+            found,
+            [
+                "clusterConfiguration.imageRepository",
+                "joinConfiguration.controlPlane.localAPIEndpoint.bindPort"
+            ]
+        );
+        let joined = json!({"joinConfiguration": {
+            "controlPlane": {}, "discovery": {"bootstrapToken": {"token": "secret"}}}});
+        let [current, desired] = prepared(&joined, &json!({}), VERSION);
+        assert_eq!(current, desired, "a token does not leave the process");
     }
 
     #[test]

@@ -18,28 +18,8 @@ use crate::api::names::annotation;
 use crate::api::reference::ContractRef;
 use crate::status::conditions::setter::condition;
 use crate::status::control_plane::OwnedMachine;
+use crate::status::fields::FieldDifference;
 use crate::time::{Timestamp, from_k8s};
-
-/// One field that is not as wanted.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct FieldDifference {
-    /// Dotted, from the spec of the compared document.
-    pub path: String,
-    pub current: Option<Value>,
-    pub desired: Option<Value>,
-    /// The values may hold credentials and were left out.
-    pub hidden: bool,
-}
-
-impl fmt::Display for FieldDifference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.hidden {
-            return write!(f, "{}: changed (values not shown)", self.path);
-        }
-        let shown = |v: &Option<Value>| v.as_ref().map_or_else(|| "unset".to_owned(), Value::to_string);
-        write!(f, "{}: {} → {}", self.path, shown(&self.current), shown(&self.desired))
-    }
-}
 
 /// One reason why a Machine is not what its owner wants. `Display` is upstream's message.
 #[derive(Clone, Debug, PartialEq)]

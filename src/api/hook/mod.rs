@@ -1,0 +1,133 @@
+//! What Cluster API and its extensions say to each other: the catalogue of hooks, requests, answers and patches of those
+//! about updates in place, and how a controller asks ([`Extensions`]). Owns the JSON of
+//! `hooks.runtime.cluster.x-k8s.io/v1alpha1`; must not know HTTP, nor what a change means.
+//! Source: cluster-api `api/runtime/hooks/v1alpha1`, `api/runtime/catalog`, v1.14.0.
+
+mod call;
+mod discovery;
+mod message;
+mod patch;
+
+use std::fmt;
+
+pub use call::{Extensions, HookError, NoExtensions, aggregate};
+pub use discovery::{DiscoveredHandler, DiscoveryRequest, DiscoveryResponse};
+pub use message::{
+    CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
+    CanUpdateMachineSetResponse, FAILURE, HookRequest, HookResponse, MachineObjects, MachineSetObjects,
+    SUCCESS, UpdateMachineRequest, UpdateMachineResponse, subject,
+};
+pub use patch::{Patch, PatchError, PatchType};
+
+pub const GROUP: &str = "hooks.runtime.cluster.x-k8s.io";
+pub const VERSION: &str = "v1alpha1";
+pub const API_VERSION: &str = "hooks.runtime.cluster.x-k8s.io/v1alpha1";
+
+/// Every hook that upstream knows. capstan calls the first and the last three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Hook {
+    Discovery,
+    BeforeClusterCreate,
+    AfterControlPlaneInitialized,
+    BeforeClusterUpgrade,
+    BeforeControlPlaneUpgrade,
+    AfterControlPlaneUpgrade,
+    BeforeWorkersUpgrade,
+    AfterWorkersUpgrade,
+    AfterClusterUpgrade,
+    BeforeClusterDelete,
+    GenerateUpgradePlan,
+    GeneratePatches,
+    ValidateTopology,
+    DiscoverVariables,
+    CanUpdateMachine,
+    CanUpdateMachineSet,
+    UpdateMachine,
+}
+
+impl Hook {
+    pub const ALL: [Self; 17] = [
+        Self::Discovery,
+        Self::BeforeClusterCreate,
+        Self::AfterControlPlaneInitialized,
+        Self::BeforeClusterUpgrade,
+        Self::BeforeControlPlaneUpgrade,
+        Self::AfterControlPlaneUpgrade,
+        Self::BeforeWorkersUpgrade,
+        Self::AfterWorkersUpgrade,
+        Self::AfterClusterUpgrade,
+        Self::BeforeClusterDelete,
+        Self::GenerateUpgradePlan,
+        Self::GeneratePatches,
+        Self::ValidateTopology,
+        Self::DiscoverVariables,
+        Self::CanUpdateMachine,
+        Self::CanUpdateMachineSet,
+        Self::UpdateMachine,
+    ];
+
+    /// As requests, `pending-hooks` and discovery spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Discovery => "Discovery",
+            Self::BeforeClusterCreate => "BeforeClusterCreate",
+            Self::AfterControlPlaneInitialized => "AfterControlPlaneInitialized",
+            Self::BeforeClusterUpgrade => "BeforeClusterUpgrade",
+            Self::BeforeControlPlaneUpgrade => "BeforeControlPlaneUpgrade",
+            Self::AfterControlPlaneUpgrade => "AfterControlPlaneUpgrade",
+            Self::BeforeWorkersUpgrade => "BeforeWorkersUpgrade",
+            Self::AfterWorkersUpgrade => "AfterWorkersUpgrade",
+            Self::AfterClusterUpgrade => "AfterClusterUpgrade",
+            Self::BeforeClusterDelete => "BeforeClusterDelete",
+            Self::GenerateUpgradePlan => "GenerateUpgradePlan",
+            Self::GeneratePatches => "GeneratePatches",
+            Self::ValidateTopology => "ValidateTopology",
+            Self::DiscoverVariables => "DiscoverVariables",
+            Self::CanUpdateMachine => "CanUpdateMachine",
+            Self::CanUpdateMachineSet => "CanUpdateMachineSet",
+            Self::UpdateMachine => "UpdateMachine",
+        }
+    }
+
+    /// The hook of this API version and name; case matters.
+    #[must_use]
+    pub fn find(api_version: &str, name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|hook| api_version == API_VERSION && hook.as_str() == name)
+    }
+
+    /// The path under the extension's prefix at which `handler` is called; discovery has no handler.
+    /// Source: `GVHToPath`.
+    #[must_use]
+    pub fn path(self, handler: Option<&str>) -> String {
+        let hook = self.as_str().to_lowercase();
+        let handler = handler.map(|handler| format!("/{}", handler.to_lowercase())).unwrap_or_default();
+        format!("/{API_VERSION}/{hook}{handler}")
+    }
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_have_upstreams_names_and_paths() {
+        for hook in Hook::ALL {
+            assert_eq!(Hook::find(API_VERSION, hook.as_str()), Some(hook));
+        }
+        assert_eq!(Hook::find("hooks.runtime.cluster.x-k8s.io/v1", "UpdateMachine"), None);
+        assert_eq!(Hook::find(API_VERSION, "updatemachine"), None);
+        assert_eq!(API_VERSION, format!("{GROUP}/{VERSION}"));
+        assert_eq!(Hook::Discovery.path(None), "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery");
+        assert_eq!(
+            Hook::CanUpdateMachine.path(Some("Can-Update-Machine")),
+            "/hooks.runtime.cluster.x-k8s.io/v1alpha1/canupdatemachine/can-update-machine"
+        );
+    }
+}

@@ -1,0 +1,297 @@
+//! What kubeadm refuses although every field has its type: ranges, names, paths, what excludes each other. Owns
+//! the rules about values of one document; must not know a change.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::super::document::{Document, DocumentKind};
+use super::super::network::{self, Cidr};
+use super::super::path::FieldPath;
+use super::super::yaml::{Located, YamlShape};
+use super::{DocumentFinding, FindingSeverity, finding};
+
+/// The flags of each component: path of the list, and those that may stand several times.
+pub(super) const COMPONENTS: [&[&str]; 4] =
+    [&["apiServer"], &["controllerManager"], &["scheduler"], &["etcd", "local"]];
+/// Flags of the API server that gather their values instead of keeping the last.
+const ACCUMULATING: [&str; 4] =
+    ["service-account-issuer", "service-account-key-file", "tls-sni-cert-key", "feature-gates"];
+/// Volume names that kubeadm uses itself.
+const OWN_VOLUMES: [&str; 10] = [
+    "k8s-certs",
+    "ca-certs",
+    "etc-ca-certificates",
+    "usr-share-ca-certificates",
+    "usr-local-share-ca-certificates",
+    "etc-pki",
+    "kubeconfig",
+    "flexvolume-dir",
+    "etcd-data",
+    "etcd-certs",
+];
+const ALGORITHMS: [&str; 5] = ["RSA-2048", "RSA-3072", "RSA-4096", "ECDSA-P256", "ECDSA-P384"];
+const PATH_TYPES: [&str; 8] =
+    ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"];
+/// kubeadm allows a range of at most 2^20 Service addresses.
+const SERVICE_BITS_MAX: u8 = 20;
+
+struct Report<'d> {
+    document: &'d Document,
+    found: &'d mut Vec<DocumentFinding>,
+}
+
+pub(super) fn check(document: &Document, found: &mut Vec<DocumentFinding>) {
+    if document.kind != DocumentKind::Cluster {
+        return;
+    }
+    let mut report = Report { document, found };
+    report.networking();
+    report.names();
+    report.paths();
+    report.etcd();
+    report.words();
+    for component in COMPONENTS {
+        report.flags(component);
+        report.volumes(component);
+    }
+}
+
+impl Report<'_> {
+    fn text(&self, path: &[&str]) -> Option<&str> {
+        path.iter()
+            .try_fold(&self.document.value, |value, name| value.get(*name))?
+            .as_str()
+            .filter(|t| !t.is_empty())
+    }
+
+    fn add(&mut self, severity: FindingSeverity, path: &str, message: String) {
+        let path = FieldPath::parse(path).unwrap_or_default();
+        let at = place(&self.document.located, &path).clone();
+        self.found.push(finding(self.document, severity, &path, &at, message));
+    }
+
+    fn error(&mut self, path: &[&str], message: &str) {
+        let value = self.text(path).unwrap_or_default().to_owned();
+        let path = path.join(".");
+        self.add(FindingSeverity::Error, &path, format!("{path} is `{value}`; expected {message}"));
+    }
+
+    fn networking(&mut self) {
+        for (name, least_bits) in [("serviceSubnet", 4), ("podSubnet", 4)] {
+            let path = ["networking", name];
+            let Some(text) = self.text(&path) else { continue };
+            match Cidr::parse_pair(text) {
+                None => self.error(
+                    &path,
+                    "one range such as 10.96.0.0/12, or one of each address family behind a comma",
+                ),
+                Some(ranges) if ranges.iter().any(|range| range.host_bits() < least_bits) => {
+                    self.error(&path, "a larger range: kubeadm wants ten addresses and more");
+                }
+                Some(ranges)
+                    if name == "serviceSubnet" && ranges.iter().any(|r| r.host_bits() > SERVICE_BITS_MAX) =>
+                {
+                    self.error(&path, "a range of at most 2^20 addresses (IPv4 /12, IPv6 /108)");
+                }
+                Some(_) => {}
+            }
+        }
+        let domain = ["networking", "dnsDomain"];
+        if self.text(&domain).is_some_and(|domain| !network::is_dns_name(domain)) {
+            self.error(&domain, "a DNS name in lower case");
+        }
+        let endpoint = ["controlPlaneEndpoint"];
+        if self.text(&endpoint).is_some_and(|endpoint| network::host_of(endpoint).is_none()) {
+            self.error(&endpoint, "HOST or HOST:PORT");
+        }
+    }
+
+    fn names(&mut self) {
+        for path in [
+            &["apiServer", "certSANs"][..],
+            &["etcd", "local", "serverCertSANs"],
+            &["etcd", "local", "peerCertSANs"],
+        ] {
+            let names = path.iter().try_fold(&self.document.value, |value, name| value.get(*name));
+            let names: Vec<String> = names
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(|name| name.as_str().map(str::to_owned))
+                .collect();
+            for (index, name) in
+                names.iter().enumerate().filter(|(_, name)| !network::is_certificate_name(name))
+            {
+                let path = format!("{}[{index}]", path.join("."));
+                let message = format!(
+                    "{path} is `{name}`; expected an address, or a DNS name in lower case (`*.` may stand before it)"
+                );
+                self.add(FindingSeverity::Error, &path, message);
+            }
+        }
+    }
+
+    fn paths(&mut self) {
+        for path in [
+            &["certificatesDir"][..],
+            &["etcd", "local", "dataDir"],
+            &["etcd", "external", "caFile"],
+            &["etcd", "external", "certFile"],
+            &["etcd", "external", "keyFile"],
+        ] {
+            if self.text(path).is_some_and(|text| !text.starts_with('/')) {
+                self.error(path, "an absolute path");
+            }
+        }
+    }
+
+    fn etcd(&mut self) {
+        let etcd = &self.document.value["etcd"];
+        if etcd["local"].is_object() && etcd["external"].is_object() {
+            self.add(
+                FindingSeverity::Error,
+                "etcd",
+                "etcd.local and etcd.external exclude each other; expected one of them".to_owned(),
+            );
+        }
+        let Some(external) = self.document.value["etcd"]["external"].as_object() else { return };
+        let has =
+            |name: &str| external.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+        let (ca, certificate, key) = (has("caFile"), has("certFile"), has("keyFile"));
+        let endpoints: Vec<String> = external
+            .get("endpoints")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(|e| e.as_str().map(str::to_owned))
+            .collect();
+        if certificate != key {
+            self.add(
+                FindingSeverity::Error,
+                "etcd.external",
+                "expected both etcd.external.certFile and keyFile, or neither".to_owned(),
+            );
+        } else if certificate && !ca {
+            self.add(
+                FindingSeverity::Error,
+                "etcd.external",
+                "etcd.external.certFile and keyFile need caFile beside them".to_owned(),
+            );
+        }
+        if endpoints.is_empty() {
+            self.add(
+                FindingSeverity::Error,
+                "etcd.external",
+                "expected at least one of etcd.external.endpoints".to_owned(),
+            );
+        }
+        let scheme = if ca || certificate || key { "https://" } else { "http" };
+        for (index, endpoint) in endpoints.iter().enumerate().filter(|(_, e)| !e.starts_with(scheme)) {
+            let path = format!("etcd.external.endpoints[{index}]");
+            let message = format!("{path} is `{endpoint}`; expected a URL that begins with {scheme}");
+            self.add(FindingSeverity::Error, &path, message);
+        }
+    }
+
+    fn words(&mut self) {
+        let algorithm = ["encryptionAlgorithm"];
+        if self.text(&algorithm).is_some_and(|text| !ALGORITHMS.contains(&text)) {
+            self.error(&algorithm, &format!("one of {}", ALGORITHMS.join(", ")));
+        }
+        let version = ["kubernetesVersion"];
+        let is_label = |text: &str| !text.starts_with(|c: char| c == 'v' || c.is_ascii_digit());
+        if self.text(&version).is_some_and(|text| !is_label(text) && super::minor_of(text).is_none()) {
+            self.error(&version, "a version such as v1.31.0");
+        }
+    }
+
+    fn flags(&mut self, component: &[&str]) {
+        let at = component.join(".");
+        let list = component.iter().try_fold(&self.document.value, |value, name| value.get(*name));
+        let flags =
+            list.and_then(|c| c.get("extraArgs")).and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        for (index, item) in flags.iter().enumerate() {
+            let name = item["name"].as_str().unwrap_or_default();
+            let path = format!("{at}.extraArgs[{index}]");
+            if name.is_empty() {
+                self.add(
+                    FindingSeverity::Error,
+                    &path,
+                    format!("{path} has no name; expected name and value"),
+                );
+            } else if name.starts_with('-') {
+                let bare = name.trim_start_matches('-');
+                self.add(
+                    FindingSeverity::Error,
+                    &path,
+                    format!("{path} is `{name}`; expected the name without dashes: `{bare}`"),
+                );
+            } else if !seen.insert(name.to_owned()) && !(at == "apiServer" && ACCUMULATING.contains(&name)) {
+                let message = format!("{path}: `{name}` stands twice; {at} takes the last one");
+                self.add(FindingSeverity::Warning, &path, message);
+            }
+        }
+    }
+
+    fn volumes(&mut self, component: &[&str]) {
+        let at = component.join(".");
+        let list = component.iter().try_fold(&self.document.value, |value, name| value.get(*name));
+        let volumes =
+            list.and_then(|c| c.get("extraVolumes")).and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        for (index, volume) in volumes.iter().enumerate() {
+            let text = |field: &str| volume[field].as_str().unwrap_or_default();
+            let (name, path) = (text("name"), format!("{at}.extraVolumes[{index}]"));
+            if OWN_VOLUMES.contains(&name) || name.starts_with("etc-pki") {
+                let message = format!(
+                    "{path} is named `{name}`, which kubeadm uses itself: it would replace that volume"
+                );
+                self.add(FindingSeverity::Error, &path, message);
+            }
+            if !seen.insert(name.to_owned()) {
+                self.add(
+                    FindingSeverity::Warning,
+                    &path,
+                    format!("{path}: `{name}` stands twice; kubeadm takes the last one"),
+                );
+            }
+            for field in ["hostPath", "mountPath"] {
+                if !text(field).starts_with('/') {
+                    let message = format!("{path}.{field} is `{}`; expected an absolute path", text(field));
+                    self.add(FindingSeverity::Error, &path, message);
+                }
+            }
+            if !PATH_TYPES.contains(&text("pathType")) {
+                let message = format!(
+                    "{path}.pathType is `{}`; expected one of {}",
+                    text("pathType"),
+                    PATH_TYPES[1..].join(", ")
+                );
+                self.add(FindingSeverity::Error, &path, message);
+            }
+        }
+    }
+}
+
+/// What stands at `path`, or the nearest place above it.
+fn place<'l>(root: &'l Located, path: &FieldPath) -> &'l Located {
+    use super::super::path::PathStep;
+    let mut at = root;
+    for step in &path.0 {
+        let next = match (step, &at.shape) {
+            (PathStep::Field(name), _) => at.get(name),
+            (PathStep::Index(index), YamlShape::List(items)) => items.get(*index),
+            (PathStep::Index(index), YamlShape::Map(entries)) => {
+                entries.get(*index).map(|entry| &entry.value)
+            }
+            _ => None,
+        };
+        match next {
+            Some(next) => at = next,
+            None => return at,
+        }
+    }
+    at
+}

@@ -1,0 +1,112 @@
+//! What is known of the cluster beyond its configuration. Owns the facts that rules look at, and how they are read
+//! from Nodes and Pods; must not know any rule.
+
+use serde_json::Value;
+
+use super::check::minor_of;
+use super::document::{DocumentKind, Inputs};
+use super::live::{self, LiveNode};
+use super::network::is_dns_name;
+
+/// Who looks after the control plane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ManagedBy {
+    /// People, by kubeadm on each node.
+    #[default]
+    Kubeadm,
+    /// A KubeadmControlPlane, whose own configuration wins.
+    ControlPlane,
+}
+
+/// The facts of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterFacts {
+    /// Kubernetes' minor version.
+    pub minor: Option<u64>,
+    pub control_plane: Vec<LiveNode>,
+    /// Names of Nodes without an API server, in order.
+    pub workers: Vec<String>,
+    pub has_local_etcd: bool,
+    /// A flag or a Node names a cloud provider.
+    pub has_cloud_provider: bool,
+    pub managed_by: ManagedBy,
+}
+
+impl ClusterFacts {
+    /// Reads them from what was found beside the documents.
+    #[must_use]
+    pub fn read(inputs: &Inputs) -> Self {
+        let control_plane = live::control_plane(&inputs.objects);
+        let nodes: Vec<&Value> = inputs.objects.iter().filter(|object| object["kind"] == "Node").collect();
+        let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let mut workers: Vec<String> = nodes.iter().map(|node| name(node)).collect();
+        // Names stand in commands and file names.
+        workers.retain(|node| is_dns_name(node));
+        workers.retain(|node| !control_plane.iter().any(|live| live.host.name == *node));
+        workers.sort();
+        let cluster = inputs.document(DocumentKind::Cluster).map(|document| &document.value);
+        let annotation = |node: &Value| {
+            node["metadata"]["annotations"]["cluster.x-k8s.io/owner-kind"] == "KubeadmControlPlane"
+        };
+        let is_managed = nodes.iter().any(|node| annotation(node))
+            || inputs.objects.iter().any(|object| object["kind"] == "KubeadmControlPlane");
+        Self {
+            minor: cluster.and_then(|value| minor_of(value["kubernetesVersion"].as_str()?)),
+            has_local_etcd: cluster.is_none_or(|value| value["etcd"]["external"].is_null()),
+            has_cloud_provider: has_cloud_provider(cluster, &nodes, &control_plane),
+            managed_by: if is_managed { ManagedBy::ControlPlane } else { ManagedBy::Kubeadm },
+            control_plane,
+            workers,
+        }
+    }
+
+    /// How many control plane nodes there are; `None` when no pod was read.
+    #[must_use]
+    pub fn control_planes(&self) -> Option<usize> {
+        Some(self.control_plane.len()).filter(|count| *count > 0)
+    }
+}
+
+fn has_cloud_provider(cluster: Option<&Value>, nodes: &[&Value], control_plane: &[LiveNode]) -> bool {
+    let has_flag = |value: &Value, component: &str| {
+        let flags = value[component]["extraArgs"].as_array().into_iter().flatten();
+        flags.into_iter().any(|flag| flag["name"] == "cloud-provider" && flag["value"] != "")
+    };
+    let configured =
+        cluster.is_some_and(|value| has_flag(value, "apiServer") || has_flag(value, "controllerManager"));
+    let running = control_plane
+        .iter()
+        .flat_map(|node| node.static_pods.values())
+        .any(|pod| live::flag(pod, "cloud-provider").is_some_and(|value| !value.is_empty()));
+    // A provider id of another form than that of bare metal comes from a cloud controller.
+    let by_node = nodes.iter().filter_map(|node| node["spec"]["providerID"].as_str()).any(|id| {
+        ["aws://", "gce://", "azure://", "openstack://", "vsphere://", "digitalocean://", "hcloud://"]
+            .iter()
+            .any(|known| id.starts_with(known))
+    });
+    configured || running || by_node
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::change::document::read_inputs;
+
+    #[test]
+    fn facts_are_read_from_documents_and_objects() {
+        let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.34.2\ncontrollerManager: {extraArgs: [{name: cloud-provider, value: external}]}\netcd: {external: {endpoints: [https://e]}}\n";
+        let mut inputs = read_inputs(&[("f".to_owned(), text.to_owned())]).expect("documents");
+        inputs.objects.push(json!({"kind": "Node", "metadata": {"name": "w1", "annotations": {"cluster.x-k8s.io/owner-kind": "MachineSet"}}}));
+        let facts = ClusterFacts::read(&inputs);
+        assert_eq!((facts.minor, facts.has_local_etcd, facts.has_cloud_provider), (Some(34), false, true));
+        assert_eq!(
+            (facts.workers, facts.control_plane.len(), facts.managed_by),
+            (vec!["w1".to_owned()], 0, ManagedBy::Kubeadm)
+        );
+        inputs.objects.push(json!({"kind": "Node", "metadata": {"name": "c1", "annotations": {"cluster.x-k8s.io/owner-kind": "KubeadmControlPlane"}}}));
+        assert_eq!(ClusterFacts::read(&inputs).managed_by, ManagedBy::ControlPlane);
+    }
+}

@@ -1,0 +1,84 @@
+//! The kinds of configuration documents: their names, groups, versions, and where a cluster keeps them. Must not
+//! know how one is read.
+
+/// The kinds of documents that kubeadm reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DocumentKind {
+    Cluster,
+    Kubelet,
+    Proxy,
+    Init,
+    Join,
+    Upgrade,
+    Reset,
+}
+
+/// The group of kubeadm's own documents.
+pub const KUBEADM_GROUP: &str = "kubeadm.k8s.io";
+/// The versions of the kubeadm API that are read and written.
+pub const V1BETA3: &str = "v1beta3";
+pub const V1BETA4: &str = "v1beta4";
+
+impl DocumentKind {
+    /// Every kind.
+    pub const ALL: [Self; 7] =
+        [Self::Cluster, Self::Kubelet, Self::Proxy, Self::Init, Self::Join, Self::Upgrade, Self::Reset];
+
+    /// The kind's name, which is also the name of its structure in the schema.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "ClusterConfiguration",
+            Self::Kubelet => "KubeletConfiguration",
+            Self::Proxy => "KubeProxyConfiguration",
+            Self::Init => "InitConfiguration",
+            Self::Join => "JoinConfiguration",
+            Self::Upgrade => "UpgradeConfiguration",
+            Self::Reset => "ResetConfiguration",
+        }
+    }
+
+    /// The kind of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The API group of the kind.
+    #[must_use]
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::Kubelet => "kubelet.config.k8s.io",
+            Self::Proxy => "kubeproxy.config.k8s.io",
+            _ => KUBEADM_GROUP,
+        }
+    }
+
+    /// The versions that can be read and written.
+    #[must_use]
+    pub fn versions(self) -> &'static [&'static str] {
+        match self {
+            Self::Kubelet => &["v1beta1"],
+            Self::Proxy => &["v1alpha1"],
+            Self::Upgrade | Self::Reset => &[V1BETA4],
+            _ => &[V1BETA3, V1BETA4],
+        }
+    }
+
+    /// Where a cluster keeps documents of the kind: ConfigMap in `kube-system`, and key.
+    #[must_use]
+    pub fn stored_in(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Cluster => Some(("kubeadm-config", "ClusterConfiguration")),
+            Self::Kubelet => Some(("kubelet-config", "kubelet")),
+            Self::Proxy => Some(("kube-proxy", "config.conf")),
+            _ => None,
+        }
+    }
+}
+
+impl serde::Serialize for DocumentKind {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

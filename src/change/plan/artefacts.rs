@@ -1,0 +1,153 @@
+//! Which components of which nodes a change reaches: what kubeadm writes is rendered before and after, and only what
+//! differs counts. Owns the reduction; must not know steps.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::super::document::DocumentKind;
+use super::super::render::{
+    self, API_SERVER, CONTROLLER_MANAGER, ClusterSettings, ETCD, HostFacts, NodeArtefacts, RenderError,
+    SCHEDULER, StaticPod,
+};
+use super::super::rules::Component;
+use super::super::steps::StepId;
+use super::JudgedChange;
+
+/// One component, the nodes on which it is reached, and what differs there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reach {
+    pub component: Component,
+    /// Empty for what is there once, and for every kubelet.
+    pub nodes: Vec<String>,
+    /// One line for each thing that differs, on the first of the nodes.
+    pub differences: Vec<String>,
+}
+
+const PODS: [(&str, Component); 4] = [
+    (ETCD, Component::Etcd),
+    (API_SERVER, Component::ApiServer),
+    (CONTROLLER_MANAGER, Component::ControllerManager),
+    (SCHEDULER, Component::Scheduler),
+];
+const CERTIFICATES: [(&str, Component); 3] = [
+    ("apiserver", Component::Certificates),
+    ("etcd-server", Component::EtcdCertificates),
+    ("etcd-peer", Component::EtcdCertificates),
+];
+
+/// What a change reaches, in the order in which it is carried out.
+pub(super) fn reach(
+    old: &ClusterSettings<'_>,
+    new: &ClusterSettings<'_>,
+    hosts: &[HostFacts],
+    judged: &[JudgedChange],
+) -> Result<Vec<Reach>, RenderError> {
+    let mut found: BTreeMap<Component, Reach> = BTreeMap::new();
+    for host in hosts {
+        let (before, after) = (render::node(old, host)?, render::node(new, host)?);
+        for (component, lines) in node_differences(&before, &after) {
+            let reach = found.entry(component).or_insert_with(|| Reach {
+                component,
+                nodes: Vec::new(),
+                differences: lines.clone(),
+            });
+            if !reach.nodes.contains(&host.name) {
+                reach.nodes.push(host.name.clone());
+            }
+        }
+    }
+    let (before, after) = (old.addon_images(), new.addon_images());
+    let mut once = |component: Component, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let reach = found.entry(component).or_insert_with(|| Reach {
+                component,
+                nodes: Vec::new(),
+                differences: Vec::new(),
+            });
+            reach.differences.extend(lines);
+        }
+    };
+    once(Component::KubeProxy, image_line(&before.kube_proxy, &after.kube_proxy));
+    once(Component::CoreDns, image_line(&before.coredns, &after.coredns));
+    once(Component::KubeProxy, changed_fields(judged, DocumentKind::Proxy));
+    once(Component::Kubelet, changed_fields(judged, DocumentKind::Kubelet));
+    // What no document shows.
+    let rewritten =
+        judged.iter().filter(|judged| judged.finding.steps.iter().any(|step| step == StepId::F1.name()));
+    once(Component::Kubeconfigs, rewritten.map(|judged| format!("by {}", judged.change.path)).collect());
+    Ok(found.into_values().collect())
+}
+
+fn image_line(before: &str, after: &str) -> Vec<String> {
+    if before == after { Vec::new() } else { vec![format!("image {before} → {after}")] }
+}
+
+fn changed_fields(judged: &[JudgedChange], kind: DocumentKind) -> Vec<String> {
+    let changes = judged.iter().filter(|judged| judged.change.kind == kind).map(|judged| &judged.change);
+    changes.map(|change| format!("{}: {} → {}", change.path, change.old_text(), change.new_text())).collect()
+}
+
+fn node_differences(before: &NodeArtefacts, after: &NodeArtefacts) -> Vec<(Component, Vec<String>)> {
+    let mut found = Vec::new();
+    for (name, component) in CERTIFICATES {
+        let empty = Vec::new();
+        let (old, new) =
+            (before.certificates.get(name).unwrap_or(&empty), after.certificates.get(name).unwrap_or(&empty));
+        let lines = lost_and_gained("name", old, new);
+        if !lines.is_empty() {
+            found.push((component, lines));
+            // A component reads its certificate when it starts.
+            found.push((
+                if component == Component::Certificates { Component::ApiServer } else { Component::Etcd },
+                vec!["restarts with the new certificate".to_owned()],
+            ));
+        }
+    }
+    for (name, component) in PODS {
+        let empty = StaticPod::default();
+        let (old, new) =
+            (before.static_pods.get(name).unwrap_or(&empty), after.static_pods.get(name).unwrap_or(&empty));
+        let lines = pod_differences(old, new);
+        if !lines.is_empty() {
+            found.push((component, lines));
+        }
+    }
+    found
+}
+
+/// What differs between two manifests. Flags are compared in order per name, and without order between names.
+pub(super) fn pod_differences(old: &StaticPod, new: &StaticPod) -> Vec<String> {
+    let mut lines = lost_and_gained("", &by_name(&old.command), &by_name(&new.command));
+    lines.extend(image_line(&old.image, &new.image));
+    let texts = |values: &[serde_json::Value]| values.iter().map(ToString::to_string).collect::<Vec<_>>();
+    if old.env != new.env {
+        let count = lost_and_gained("", &texts(&old.env), &texts(&new.env)).len();
+        lines.push(format!("environment: {count} differences"));
+    }
+    let volume = |v: &render::Volume| format!("{} {} {}", v.name, v.host_path, v.type_);
+    let mount = |m: &render::Mount| {
+        format!("{} {}{}", m.name, m.mount_path, if m.read_only { " (read-only)" } else { "" })
+    };
+    let all = |pod: &StaticPod| pod.volumes.iter().map(volume).collect::<Vec<_>>();
+    lines.extend(lost_and_gained("volume ", &all(old), &all(new)));
+    let all = |pod: &StaticPod| pod.volume_mounts.iter().map(mount).collect::<Vec<_>>();
+    lines.extend(lost_and_gained("mount ", &all(old), &all(new)));
+    lines
+}
+
+/// All values of a flag in one text, so that their order counts.
+fn by_name(command: &[String]) -> Vec<String> {
+    let mut flags: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for argument in command {
+        let name = argument.split('=').next().unwrap_or_default();
+        flags.entry(name).or_default().push(argument);
+    }
+    flags.into_values().map(|values| values.join(" ")).collect()
+}
+
+fn lost_and_gained(what: &str, old: &[String], new: &[String]) -> Vec<String> {
+    let lost = old.iter().filter(|item| !new.contains(item)).map(|item| format!("- {what}{item}"));
+    let gained = new.iter().filter(|item| !old.contains(item)).map(|item| format!("+ {what}{item}"));
+    lost.chain(gained).collect()
+}

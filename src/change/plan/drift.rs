@@ -1,0 +1,58 @@
+//! What runs otherwise than the stored configuration says: writing manifests anew would take it back. Owns the
+//! comparison and the likely reasons; must not know a request.
+
+use serde::Serialize;
+
+use super::super::facts::ClusterFacts;
+use super::super::render::{self, ClusterSettings, ETCD, RenderError, StaticPod};
+use super::artefacts::pod_differences;
+
+/// One pod that is not as its configuration renders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Drift {
+    pub node: String,
+    pub component: String,
+    /// From what is rendered to what runs.
+    pub differences: Vec<String>,
+    /// Where it probably comes from.
+    pub likely: &'static str,
+}
+
+/// Every pod that runs otherwise, in the order of nodes.
+pub(super) fn find(settings: &ClusterSettings<'_>, facts: &ClusterFacts) -> Result<Vec<Drift>, RenderError> {
+    let mut found = Vec::new();
+    for node in &facts.control_plane {
+        let rendered = render::node(settings, &node.host)?;
+        for (component, live) in &node.static_pods {
+            let empty = StaticPod::default();
+            let expected = rendered.static_pods.get(component).unwrap_or(&empty);
+            let differences = pod_differences(expected, live);
+            if !differences.is_empty() {
+                let likely = likely(component, &differences);
+                found.push(Drift {
+                    node: node.host.name.clone(),
+                    component: (*component).to_owned(),
+                    differences,
+                    likely,
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn likely(component: &str, differences: &[String]) -> &'static str {
+    let all = |test: fn(&str) -> bool| differences.iter().all(|line| test(line));
+    if component == ETCD && all(|line| line.starts_with("image ")) {
+        return "another patch release of kubeadm wrote it";
+    }
+    if all(|line| {
+        line.contains("flexvolume-dir") || line.contains("experimental-") || line.contains("/etc/pki")
+    }) {
+        return "an older kubeadm wrote it";
+    }
+    if all(|line| line.starts_with("environment")) {
+        return "a patches folder or a hand edit of variables";
+    }
+    "a patches folder, a hand edit, or a change of the configuration that was not rolled out"
+}

@@ -1,0 +1,310 @@
+//! The order of steps: what is kept, what is written once, then etcd, API servers with the rest of the control plane,
+//! add-ons, kubelets. Owns order, batches, commands and the expected disruption; must not know rules.
+
+use serde_json::Value;
+
+use super::super::document::DocumentKind;
+use super::super::facts::{ClusterFacts, ManagedBy};
+use super::super::render::{ClusterSettings, HostFacts};
+use super::super::rules::Component;
+use super::super::steps::{StepId, StepScope};
+use super::{JudgedChange, PlannedStep, Reach};
+
+/// What the order is made from.
+pub(super) struct Inputs<'p> {
+    pub(super) reach: &'p [Reach],
+    pub(super) judged: &'p [JudgedChange],
+    pub(super) facts: &'p ClusterFacts,
+    pub(super) hosts: &'p [HostFacts],
+    /// The folder that commands name for files.
+    pub(super) files: &'p str,
+    pub(super) new: &'p ClusterSettings<'p>,
+    pub(super) patch: Option<&'p Value>,
+}
+
+/// Kubelets of workers restart in batches of a tenth of the nodes.
+const BATCH_PART: usize = 10;
+
+/// Every step, in order.
+pub(super) fn steps(plan: &Inputs<'_>) -> Vec<PlannedStep> {
+    let mut steps = Vec::new();
+    if plan.judged.is_empty() {
+        return steps;
+    }
+    once(plan, StepId::B0, &mut steps);
+    if plan.facts.managed_by == ManagedBy::ControlPlane {
+        managed(plan, &mut steps);
+    } else {
+        documents(plan, &mut steps);
+        for id in [StepId::H1, StepId::I1] {
+            if wants(plan, id) {
+                each_control_plane(plan, id, &mut steps);
+            }
+        }
+        etcd(plan, &mut steps);
+        control_plane(plan, &mut steps);
+    }
+    add_ons(plan, &mut steps);
+    if plan.facts.managed_by == ManagedBy::Kubeadm {
+        kubelets(plan, &mut steps);
+    }
+    if wants(plan, StepId::R1) {
+        once(plan, StepId::R1, &mut steps);
+    }
+    once(plan, StepId::X, &mut steps);
+    steps
+}
+
+fn wants(plan: &Inputs<'_>, id: StepId) -> bool {
+    plan.judged.iter().any(|judged| judged.finding.steps.iter().any(|step| step == id.name()))
+}
+
+fn reaches(plan: &Inputs<'_>, component: Component) -> bool {
+    plan.reach.iter().any(|reach| reach.component == component)
+}
+
+fn is_changed(plan: &Inputs<'_>, kind: DocumentKind) -> bool {
+    plan.judged.iter().any(|judged| judged.change.kind == kind)
+}
+
+fn step(plan: &Inputs<'_>, id: StepId, nodes: Vec<String>) -> PlannedStep {
+    let commands = commands(plan, id, nodes.first().map(String::as_str).unwrap_or_default());
+    let (check, undo) = (id.check().to_owned(), id.undo().to_owned());
+    PlannedStep { id, title: id.title().to_owned(), nodes, commands, check, undo }
+}
+
+fn once(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
+    steps.push(step(plan, id, Vec::new()));
+}
+
+fn each_control_plane(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
+    steps.extend(plan.hosts.iter().map(|host| step(plan, id, vec![host.name.clone()])));
+}
+
+fn documents(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    for (kind, id) in [
+        (DocumentKind::Cluster, StepId::G1),
+        (DocumentKind::Kubelet, StepId::G2),
+        (DocumentKind::Proxy, StepId::G3),
+    ] {
+        if is_changed(plan, kind) {
+            once(plan, id, steps);
+        }
+    }
+}
+
+/// One member after the other; nothing says here which one leads.
+fn etcd(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    let certificates = reaches(plan, Component::EtcdCertificates);
+    if !certificates && !reaches(plan, Component::Etcd) {
+        return;
+    }
+    for host in plan.hosts {
+        if certificates {
+            steps.push(step(plan, StepId::C2, vec![host.name.clone()]));
+        }
+        steps.push(step(plan, StepId::E1, vec![host.name.clone()]));
+    }
+}
+
+/// Node after node: the certificate with the restart that makes it count, then the manifests.
+fn control_plane(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    let manifests = plan.reach.iter().any(|reach| {
+        matches!(reach.component, Component::ApiServer | Component::ControllerManager | Component::Scheduler)
+            && reach.differences.iter().any(|line| !line.starts_with("restarts with"))
+    });
+    for host in plan.hosts {
+        for (id, wanted) in [
+            (StepId::C1, reaches(plan, Component::Certificates)),
+            (StepId::M1, manifests),
+            (StepId::F1, reaches(plan, Component::Kubeconfigs)),
+        ] {
+            if wanted {
+                steps.push(step(plan, id, vec![host.name.clone()]));
+            }
+        }
+    }
+}
+
+fn add_ons(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    if plan.facts.managed_by == ManagedBy::ControlPlane && is_changed(plan, DocumentKind::Proxy) {
+        once(plan, StepId::G3, steps);
+    }
+    let by_hand = plan.facts.managed_by == ManagedBy::Kubeadm || is_changed(plan, DocumentKind::Proxy);
+    if reaches(plan, Component::KubeProxy) && by_hand {
+        once(plan, StepId::P1, steps);
+    }
+    if wants(plan, StepId::P2) {
+        each_node(plan, StepId::P2, steps);
+    }
+    if reaches(plan, Component::CoreDns) && plan.facts.managed_by == ManagedBy::Kubeadm {
+        once(plan, StepId::D1, steps);
+    }
+}
+
+fn kubelets(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    if !reaches(plan, Component::Kubelet) {
+        return;
+    }
+    each_node(plan, if wants(plan, StepId::K2) { StepId::K2 } else { StepId::K1 }, steps);
+}
+
+/// Control plane nodes one by one, then workers in batches; a node that is drained is always alone.
+fn each_node(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
+    each_control_plane(plan, id, steps);
+    let nodes = plan.facts.workers.len() + plan.hosts.len();
+    let batch = if id == StepId::K2 { 1 } else { (nodes / BATCH_PART).max(1) };
+    steps.extend(plan.facts.workers.chunks(batch).map(|batch| step(plan, id, batch.to_vec())));
+}
+
+fn managed(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    if plan.patch.is_none() {
+        return;
+    }
+    let mut step = step(plan, StepId::G1, Vec::new());
+    "patch the KubeadmControlPlane in the management cluster; it replaces its Machines one by one"
+        .clone_into(&mut step.title);
+    "condition RollingOut is False, all Machines are UpToDate".clone_into(&mut step.check);
+    "patch the old values back: another rollout".clone_into(&mut step.undo);
+    step.commands = vec![format!(
+        "kubectl patch kubeadmcontrolplane NAME --type merge --patch-file {}/kubeadmcontrolplane.json",
+        plan.files
+    )];
+    steps.push(step);
+}
+
+fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<String> {
+    let files = plan.files;
+    let lines: Vec<String> = match id {
+        StepId::B0 => vec![
+            format!("kubectl -n kube-system get configmap kubeadm-config kubelet-config kube-proxy coredns -o yaml > {files}/before.yaml"),
+            "kubectl -n kube-system exec etcd-NODE -- etcdctl --cacert /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt --key /etc/kubernetes/pki/etcd/server.key snapshot save /var/lib/etcd/before.db".to_owned(),
+        ],
+        StepId::G1 => vec![patch_map("kubeadm-config", files)],
+        StepId::G2 => vec![patch_map("kubelet-config", files)],
+        StepId::G3 => vec![patch_map("kube-proxy", files)],
+        StepId::H1 => Vec::new(),
+        StepId::I1 => vec![format!("kubeadm config images pull --config {files}/{node}.yaml")],
+        StepId::C1 => reissue("apiserver", &[("apiserver", "apiserver")], files, node, "kube-apiserver"),
+        StepId::C2 => reissue("etcd", &[("etcd-server", "etcd/server"), ("etcd-peer", "etcd/peer")], files, node, "etcd"),
+        StepId::E1 => vec![
+            "test -d /var/lib/etcd/member".to_owned(),
+            "cp /etc/kubernetes/manifests/etcd.yaml /etc/kubernetes/tmp/etcd.yaml".to_owned(),
+            format!("kubeadm init phase etcd local --config {files}/{node}.yaml"),
+        ],
+        StepId::M1 => vec!["kubeadm upgrade node phase control-plane --certificate-renewal=false".to_owned()],
+        StepId::F1 => vec![
+            "mv /etc/kubernetes/kubelet.conf /etc/kubernetes/tmp/kubelet.conf".to_owned(),
+            format!("kubeadm init phase kubeconfig kubelet --config {files}/{node}.yaml"),
+            "systemctl restart kubelet".to_owned(),
+        ],
+        StepId::P1 => kube_proxy(plan),
+        StepId::P2 => vec!["kube-proxy --cleanup".to_owned()],
+        StepId::D1 => vec![
+            format!("kubectl -n kube-system set image deployment/coredns coredns={}", plan.new.addon_images().coredns),
+            "kubectl -n kube-system rollout status deployment/coredns".to_owned(),
+        ],
+        StepId::K1 => kubelet(),
+        StepId::K2 => {
+            let mut lines = vec![
+                format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"),
+                "rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state".to_owned(),
+            ];
+            lines.extend(kubelet());
+            lines.push(format!("kubectl uncordon {node}"));
+            lines
+        }
+        StepId::R1 => vec!["kubectl get secrets -A -o json | kubectl replace -f -".to_owned()],
+        StepId::X => vec!["capstan change plan --from-dir DIR".to_owned()],
+    };
+    lines
+}
+
+fn patch_map(name: &str, files: &str) -> String {
+    format!("kubectl -n kube-system patch configmap {name} --type merge --patch-file {files}/{name}.json")
+}
+
+/// kubeadm keeps a certificate that is there: it is moved away first. A container reads it when it starts.
+fn reissue(
+    what: &str,
+    certificates: &[(&str, &str)],
+    files: &str,
+    node: &str,
+    component: &str,
+) -> Vec<String> {
+    let kept = format!("/etc/kubernetes/tmp/{what}-before");
+    let mut lines = vec![format!("mkdir -p {kept}")];
+    for (phase, file) in certificates {
+        lines.push(format!("mv /etc/kubernetes/pki/{file}.crt /etc/kubernetes/pki/{file}.key {kept}/"));
+        lines.push(format!("kubeadm init phase certs {phase} --config {files}/{node}.yaml"));
+    }
+    lines.push(format!("crictl stop $(crictl ps -q --name '^{component}$')"));
+    lines
+}
+
+fn kube_proxy(plan: &Inputs<'_>) -> Vec<String> {
+    let image = plan.reach.iter().any(|r| {
+        r.component == Component::KubeProxy && r.differences.iter().any(|l| l.starts_with("image "))
+    });
+    let mut lines = Vec::new();
+    if image {
+        lines.push(format!(
+            "kubectl -n kube-system set image daemonset/kube-proxy kube-proxy={}",
+            plan.new.addon_images().kube_proxy
+        ));
+    }
+    if is_changed(plan, DocumentKind::Proxy) {
+        lines.push("kubectl -n kube-system rollout restart daemonset/kube-proxy".to_owned());
+    }
+    lines.push("kubectl -n kube-system rollout status daemonset/kube-proxy".to_owned());
+    lines
+}
+
+fn kubelet() -> Vec<String> {
+    vec!["kubeadm upgrade node phase kubelet-config".to_owned(), "systemctl restart kubelet".to_owned()]
+}
+
+/// What people will notice.
+pub(super) fn disruption(reach: &[Reach], facts: &ClusterFacts, steps: &[PlannedStep]) -> Vec<String> {
+    let mut lines = Vec::new();
+    if steps.is_empty() {
+        return lines;
+    }
+    if facts.managed_by == ManagedBy::ControlPlane {
+        let machines = facts
+            .control_planes()
+            .map_or_else(|| "the control plane's Machines".to_owned(), |n| format!("{n} Machines"));
+        lines.push(format!("{machines} are replaced, one after the other"));
+        return lines;
+    }
+    let reaches = |component| reach.iter().any(|reach| reach.component == component);
+    let alone = facts.control_planes() == Some(1);
+    for (component, name) in [(Component::Etcd, "etcd"), (Component::ApiServer, "the API")] {
+        match facts.control_planes() {
+            _ if !reaches(component) => {}
+            Some(1) => {
+                lines.push(format!("{name} is away for 30 to 90 seconds: there is one control plane node"));
+            }
+            Some(count) => lines.push(format!("{name} restarts on {count} nodes, one at a time")),
+            None => lines.push(format!("{name} restarts on each control plane node, one at a time")),
+        }
+    }
+    if reaches(Component::ControllerManager) || reaches(Component::Scheduler) {
+        lines.push(format!(
+            "controllers and scheduler {}",
+            if alone { "stop for some seconds" } else { "are led by another replica for some seconds" }
+        ));
+    }
+    if reaches(Component::KubeProxy) {
+        lines.push("kube-proxy restarts on every node; connections go on".to_owned());
+    }
+    let drained: usize = steps.iter().filter(|step| step.id == StepId::K2).map(|step| step.nodes.len()).sum();
+    if drained > 0 {
+        lines.push(format!("{drained} nodes are drained, one at a time: disruption budgets may hold it up"));
+    } else if reaches(Component::Kubelet) {
+        let batches =
+            steps.iter().filter(|s| s.id.scope() == StepScope::EachNode && s.id == StepId::K1).count();
+        lines.push(format!("every kubelet restarts, in {batches} batches; pods go on running"));
+    }
+    lines
+}

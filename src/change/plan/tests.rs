@@ -1,0 +1,322 @@
+//! Plans as golden files, refusals, what follows, drift, order, and clusters with a KubeadmControlPlane.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::*;
+use crate::change::document::read_inputs;
+use crate::change::render::{StaticPod, node};
+use crate::change::report;
+use crate::change::request::{PatchKind, RequestPart, apply};
+
+const CLUSTER: &str = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.1\nclusterName: prod\ncontrolPlaneEndpoint: cp.example:6443\nnetworking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}\napiServer: {certSANs: [cp.example]}\ncontrollerManager: {extraArgs: [{name: node-cidr-mask-size, value: \"25\"}]}\n";
+const COMPONENTS: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\nmaxPods: 110\nstaticPodPath: /etc/kubernetes/manifests\n---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCIDR: 10.244.0.0/16\nmode: iptables\n";
+
+/// The mirror pod of a static pod.
+fn mirror(host: &HostFacts, component: &str, pod: &StaticPod) -> Value {
+    let volumes: Vec<Value> = pod
+        .volumes
+        .iter()
+        .map(|v| json!({"name": v.name, "hostPath": {"path": v.host_path, "type": v.type_}}))
+        .collect();
+    json!({
+        "kind": "Pod",
+        "metadata": {
+            "namespace": "kube-system", "name": format!("{component}-{}", host.name), "labels": {"component": component},
+            "annotations": {
+                "kubernetes.io/config.mirror": "x",
+                "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint": format!("{}:6443", host.address),
+            },
+        },
+        "spec": {"nodeName": host.name, "volumes": volumes, "containers": [{
+            "command": pod.command, "image": pod.image, "env": pod.env, "volumeMounts": pod.volume_mounts,
+        }]},
+    })
+}
+
+/// A cluster as kubeadm leaves it: three documents, control plane nodes with their mirror pods, workers.
+fn cluster(control_planes: usize, workers: usize) -> Inputs {
+    let text = format!("{CLUSTER}---\n{COMPONENTS}");
+    let mut inputs = read_inputs(&[("stored".to_owned(), text)]).expect("documents");
+    inputs.versions.insert("kubeadm-config".to_owned(), "41".to_owned());
+    let configuration = inputs.document(DocumentKind::Cluster).expect("there").value.clone();
+    let settings = ClusterSettings::new(&configuration, None).expect("a version");
+    for index in 0..control_planes {
+        let host = HostFacts::new(&format!("cp-{index}"), &format!("10.0.0.{}", index + 1));
+        inputs.objects.push(json!({"kind": "Node", "metadata": {"name": host.name}}));
+        let artefacts = node(&settings, &host).expect("an address");
+        let pods: Vec<Value> =
+            artefacts.static_pods.iter().map(|(name, pod)| mirror(&host, name, pod)).collect();
+        inputs.objects.extend(pods);
+    }
+    inputs
+        .objects
+        .extend((0..workers).map(|n| json!({"kind": "Node", "metadata": {"name": format!("w-{n:03}")}})));
+    inputs
+}
+
+fn planned_with(inputs: &Inputs, sets: &[&str], options: &PlanOptions) -> ChangePlan {
+    let parts: Vec<RequestPart> = sets.iter().map(|set| RequestPart::Set((*set).to_owned())).collect();
+    let mut target = apply(inputs, &parts, PatchKind::Strategic).expect("a request");
+    plan(inputs, &mut target, options).expect("a plan")
+}
+
+fn planned(inputs: &Inputs, sets: &[&str]) -> ChangePlan {
+    planned_with(inputs, sets, &PlanOptions { files: "FILES".to_owned(), ..PlanOptions::default() })
+}
+
+fn steps(plan: &ChangePlan) -> Vec<String> {
+    plan.steps
+        .iter()
+        .map(|step| format!("{} {}", step.id.name(), step.nodes.join(",")).trim().to_owned())
+        .collect()
+}
+
+fn golden(name: &str, inputs: &Inputs, sets: &[&str]) -> ChangePlan {
+    let plan = planned(inputs, sets);
+    let text = report::as_text(&plan, &ClusterFacts::read(inputs));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/change/{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).expect("the golden folder can be written");
+    } else {
+        let expected = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            expected == text,
+            "tests/golden/change/{name}.txt differs (UPDATE_GOLDEN=1 writes it anew); now:\n{text}"
+        );
+    }
+    plan
+}
+
+#[test]
+fn five_plans() {
+    let inputs = cluster(3, 4);
+    let flag = golden("api_server_flag", &inputs, &["apiServer.extraArgs[event-ttl]=2h"]);
+    assert_eq!((flag.state, flag.drift.len()), (PlanState::Ready, 0));
+    assert_eq!(steps(&flag), ["B0", "G1", "M1 cp-0", "M1 cp-1", "M1 cp-2", "X"]);
+    let name = golden("certificate_name", &inputs, &["apiServer.certSANs=[new.example]"]);
+    assert_eq!(steps(&name), ["B0", "G1", "C1 cp-0", "C1 cp-1", "C1 cp-2", "X"]);
+    golden(
+        "audit_policy",
+        &cluster(1, 0),
+        &[
+            "apiServer.extraArgs[audit-policy-file]=/etc/kubernetes/audit/policy.yaml",
+            "apiServer.extraArgs[audit-log-path]=-",
+            "apiServer.extraVolumes[audit]={hostPath: /etc/kubernetes/audit, mountPath: /etc/kubernetes/audit, readOnly: true, pathType: Directory}",
+        ],
+    );
+    let kubelet = golden("kubelet_max_pods", &inputs, &["maxPods=60"]);
+    assert_eq!(
+        steps(&kubelet),
+        ["B0", "G2", "K1 cp-0", "K1 cp-1", "K1 cp-2", "K1 w-000", "K1 w-001", "K1 w-002", "K1 w-003", "X"]
+    );
+    assert_eq!(kubelet.components().keys().collect::<Vec<_>>(), [&Component::Kubelet], "no static pod");
+    let dual = golden(
+        "dual_stack",
+        &inputs,
+        &[
+            "networking.podSubnet=10.244.0.0/16,fd00:10:244::/48",
+            "networking.serviceSubnet=10.96.0.0/12,fd00:10:96::/112",
+        ],
+    );
+    let derived: Vec<String> = dual
+        .changes
+        .iter()
+        .filter(|j| j.change.derived_from.is_some())
+        .map(|j| j.change.path.to_string())
+        .collect();
+    assert_eq!(
+        derived,
+        [
+            "controllerManager.extraArgs[node-cidr-mask-size]",
+            "controllerManager.extraArgs[node-cidr-mask-size-ipv4]",
+            "clusterCIDR"
+        ]
+    );
+}
+
+#[test]
+fn three_refusals() {
+    let inputs = cluster(3, 4);
+    let endpoint = golden("refused_endpoint", &inputs, &["controlPlaneEndpoint=other.example:6443"]);
+    assert_eq!((endpoint.state, endpoint.steps.len()), (PlanState::Blocked, 0));
+    let all = golden(
+        "refused_all_reasons",
+        &inputs,
+        &[
+            "networking.dnsDomain=corp.local",
+            "etcd.local.dataDir=/data",
+            "apiServer.extraArgs[authorization-mode]=RBAC",
+            "maxPods=60",
+        ],
+    );
+    let blocks = all.changes.iter().filter(|judged| judged.finding.verdict == Judgement::Block).count();
+    assert_eq!(blocks, 3, "all reasons at once");
+    golden("refused_flag", &inputs, &["apiServer.extraArgs[client-ca-file]=/etc/other.crt"]);
+}
+
+#[test]
+fn force_passes_only_what_a_rule_allows() {
+    let inputs = cluster(1, 0);
+    let options = PlanOptions { force: true, acknowledged: true, files: "FILES".to_owned() };
+    let state = |set: &str| planned_with(&inputs, &[set], &options).state;
+    assert_eq!(state("apiServer.extraArgs[client-ca-file]=/etc/other.crt"), PlanState::Ready);
+    for never in [
+        "etcd.local.dataDir=/data",
+        "apiServer.extraArgs[etcd-prefix]=/x",
+        "networking.podSubnet=10.1.0.0/16",
+    ] {
+        assert_eq!(state(never), PlanState::Blocked, "{never}");
+    }
+}
+
+#[test]
+fn nothing_and_wrong_documents_are_states_of_their_own() {
+    let inputs = cluster(1, 0);
+    assert_eq!(planned(&inputs, &["maxPods=110"]).state, PlanState::Nothing);
+    assert_eq!(steps(&planned(&inputs, &["maxPods=110"])), Vec::<String>::new());
+    let wrong = planned(&inputs, &["apiServer.certSANs=[a_b]"]);
+    assert_eq!(wrong.state, PlanState::Invalid);
+    assert!(wrong.findings[0].message.contains("`a_b`"), "{:?}", wrong.findings);
+}
+
+#[test]
+fn only_what_differs_when_rendered_is_reached() {
+    let mut inputs = cluster(1, 0);
+    let masked = planned(&inputs, &["imageRepository=r.example"]);
+    assert!(masked.components().contains_key(&Component::Etcd));
+    let document = inputs.documents.iter_mut().find(|d| d.kind == DocumentKind::Cluster).expect("there");
+    document.value["etcd"] = json!({"local": {"imageRepository": "own.example"}});
+    let masked = planned(&inputs, &["imageRepository=r.example"]);
+    assert!(!masked.components().contains_key(&Component::Etcd), "etcd has a repository of its own");
+}
+
+#[test]
+fn drift_is_found_and_its_likely_source_named() {
+    let mut inputs = cluster(2, 0);
+    let pod =
+        inputs.objects.iter_mut().find(|o| o["metadata"]["name"] == "kube-apiserver-cp-1").expect("a pod");
+    pod["spec"]["containers"][0]["command"]
+        .as_array_mut()
+        .expect("a list")
+        .push(json!("--goaway-chance=0.01"));
+    let etcd = inputs.objects.iter_mut().find(|o| o["metadata"]["name"] == "etcd-cp-0").expect("a pod");
+    etcd["spec"]["containers"][0]["image"] = json!("registry.k8s.io/etcd:3.6.7-0");
+    let plan = planned(&inputs, &["maxPods=60"]);
+    let found: Vec<(&str, &str, &str)> = plan
+        .drift
+        .iter()
+        .map(|d| (d.node.as_str(), d.component.as_str(), d.differences[0].as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("cp-0", "etcd", "image registry.k8s.io/etcd:3.6.8-0 → registry.k8s.io/etcd:3.6.7-0"),
+            ("cp-1", "kube-apiserver", "+ --goaway-chance=0.01"),
+        ]
+    );
+    assert_eq!(plan.drift[0].likely, "another patch release of kubeadm wrote it");
+}
+
+#[test]
+fn etcd_comes_before_the_control_plane_and_kubelets_last() {
+    let plan = planned(
+        &cluster(2, 1),
+        &[
+            "etcd.local.extraArgs[snapshot-count]=5000",
+            "etcd.local.peerCertSANs=[p.example]",
+            "apiServer.extraArgs[v]=2",
+            "cpuManagerPolicy=static",
+            "mode=nftables",
+        ],
+    );
+    assert_eq!(
+        steps(&plan),
+        [
+            "B0", "G1", "G2", "G3", "C2 cp-0", "E1 cp-0", "C2 cp-1", "E1 cp-1", "M1 cp-0", "M1 cp-1", "P1",
+            "P2 cp-0", "P2 cp-1", "P2 w-000", "K2 cp-0", "K2 cp-1", "K2 w-000", "X",
+        ]
+    );
+    assert_eq!(plan.state, PlanState::NeedsAcknowledgement);
+}
+
+#[test]
+fn workers_restart_in_batches_of_a_tenth() {
+    let plan = planned(&cluster(3, 497), &["containerLogMaxFiles=7"]);
+    let batches: Vec<usize> =
+        plan.steps.iter().filter(|s| s.id == StepId::K1).map(|s| s.nodes.len()).collect();
+    assert_eq!(batches, [&[1, 1, 1][..], &[50; 9], &[47]].concat());
+}
+
+#[test]
+fn a_plan_is_known_by_what_it_was_made_from() {
+    let inputs = cluster(1, 0);
+    let id = planned(&inputs, &["maxPods=60"]).id;
+    assert_eq!(planned(&inputs, &["maxPods=60"]).id, id);
+    assert_ne!(planned(&inputs, &["maxPods=61"]).id, id);
+    let mut later = cluster(1, 0);
+    later.versions.insert("kubeadm-config".to_owned(), "42".to_owned());
+    assert_ne!(planned(&later, &["maxPods=60"]).id, id);
+}
+
+#[test]
+fn a_control_plane_object_gets_a_patch_instead() {
+    let mut inputs = cluster(3, 1);
+    inputs.objects.push(json!({"kind": "KubeadmControlPlane", "metadata": {"name": "cp"}}));
+    let plan = planned(&inputs, &["apiServer.extraArgs[event-ttl]=2h", "certificateValidityPeriod=4800h"]);
+    assert_eq!(
+        plan.control_plane_patch,
+        Some(json!({"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {
+            "apiServer": {"extraArgs": [{"name": "event-ttl", "value": "2h"}]}, "certificateValidityPeriodDays": 200,
+        }}}}))
+    );
+    assert_eq!(
+        (plan.state, steps(&plan)),
+        (PlanState::Ready, vec!["B0".to_owned(), "G1".to_owned(), "X".to_owned()])
+    );
+    let blocked = |set: &str| {
+        let plan = planned(&inputs, &[set]);
+        (plan.state, plan.changes[0].finding.message.clone())
+    };
+    for (set, expected) in [
+        (
+            "caCertificateValidityPeriod=1000h",
+            "The webhook of KubeadmControlPlane does not allow a change of this field.",
+        ),
+        (
+            "proxy.disabled=true",
+            "KubeadmControlPlane has no field for it: the next rollout would write the document without it.",
+        ),
+        (
+            "maxPods=60",
+            "Machines are made from templates: a change in the workload cluster reaches no new one, and KubeadmControlPlane has no field for it.",
+        ),
+    ] {
+        assert_eq!(blocked(set), (PlanState::Blocked, expected.to_owned()), "{set}");
+    }
+    assert!(
+        steps(&planned(&inputs, &["mode=nftables"])).contains(&"P1".to_owned()),
+        "kube-proxy stays the cluster's own"
+    );
+    let last = inputs.objects.last_mut().expect("the object");
+    last["metadata"]["labels"] = json!({"topology.cluster.x-k8s.io/owned": ""});
+    let owned = planned(&inputs, &["apiServer.extraArgs[event-ttl]=2h"]);
+    assert_eq!(owned.state, PlanState::Blocked);
+    assert!(owned.changes[0].finding.message.starts_with("The KubeadmControlPlane belongs to a topology"));
+}
+
+#[test]
+fn reports_hide_secrets_in_every_form() {
+    let inputs = cluster(1, 0);
+    let plan = planned(&inputs, &["apiServer.extraEnvs[API_TOKEN].value=hunter2"]);
+    let facts = ClusterFacts::read(&inputs);
+    for text in [
+        report::as_text(&plan, &facts),
+        report::as_markdown(&plan, &facts),
+        report::as_json(&plan).to_string(),
+    ] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    assert!(report::as_markdown(&plan, &facts).contains("- [ ] "));
+}

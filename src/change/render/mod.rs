@@ -1,0 +1,210 @@
+//! What kubeadm writes from a configuration on one node: static pods, names in certificates, images of add-ons.
+//! Owns the artefacts and the defaults of ClusterConfiguration; must not know a change nor a live pod.
+//!
+//! Source: kubeadm `phases/controlplane`, `phases/etcd`, `images`, `pkiutil`. Not rendered: probes, resources and
+//! labels, which no field of the configuration reaches except `timeouts`; patches of a folder on the node; proxy
+//! variables of the shell that runs kubeadm (see `HostFacts`).
+
+mod certificates;
+mod control_plane;
+mod etcd;
+mod flags;
+mod release;
+mod static_pod;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+pub use release::Release;
+pub use static_pod::{Mount, StaticPod, Volume};
+
+/// The components that run as static pods, in the order in which kubeadm restarts them.
+pub const ETCD: &str = "etcd";
+pub const API_SERVER: &str = "kube-apiserver";
+pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+pub const SCHEDULER: &str = "kube-scheduler";
+
+/// Folders with certificate authorities that kubeadm mounts when the host has them.
+pub const DEBIAN_CA_FOLDERS: [&str; 3] =
+    ["/etc/ca-certificates", "/usr/local/share/ca-certificates", "/usr/share/ca-certificates"];
+
+/// A control plane node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFacts {
+    pub name: String,
+    /// The API server's advertise address.
+    pub address: String,
+    /// The API server's port; 6443 unless the node was made with another.
+    pub port: u16,
+    /// Which of the known folders of certificate authorities exist on the host.
+    pub ca_folders: Vec<String>,
+    /// `*_proxy` variables of the shell that ran kubeadm.
+    pub proxy_variables: Vec<(String, String)>,
+    /// The members at the time when this node joined, as `NAME=PEER-URL`; empty on the first node.
+    pub joined_members: Vec<String>,
+    /// The key of the certificate authority is not on the node.
+    pub external_ca: bool,
+}
+
+impl HostFacts {
+    /// A node as kubeadm finds it on Debian, made first.
+    #[must_use]
+    pub fn new(name: &str, address: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            address: address.to_owned(),
+            port: 6443,
+            ca_folders: DEBIAN_CA_FOLDERS.map(str::to_owned).into(),
+            proxy_variables: Vec::new(),
+            joined_members: Vec::new(),
+            external_ca: false,
+        }
+    }
+
+    fn is_ipv6(&self) -> bool {
+        self.address.contains(':')
+    }
+
+    /// The loopback address of the node's family.
+    fn loopback(&self) -> &'static str {
+        if self.is_ipv6() { "::1" } else { "127.0.0.1" }
+    }
+}
+
+/// Everything kubeadm writes on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeArtefacts {
+    pub static_pods: BTreeMap<&'static str, StaticPod>,
+    /// The names of each certificate, sorted.
+    pub certificates: BTreeMap<&'static str, Vec<String>>,
+}
+
+/// The images of the add-ons, which are written once for the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AddonImages {
+    #[serde(rename = "kube-proxy")]
+    pub kube_proxy: String,
+    pub coredns: String,
+}
+
+/// Why nothing can be rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    #[error("kubernetesVersion is `{0}`; expected the version of the cluster, such as v1.36.0")]
+    Version(String),
+    #[error("networking.serviceSubnet is `{0}`; expected a range such as 10.96.0.0/12")]
+    ServiceSubnet(String),
+    #[error("the address of node {node} is `{address}`; expected an IP address")]
+    Address { node: String, address: String },
+}
+
+/// ClusterConfiguration with kubeadm's defaults, as rendering reads it.
+#[derive(Clone, Debug)]
+pub struct ClusterSettings<'c> {
+    value: &'c Value,
+    pub release: Release,
+    kubernetes_minor: u64,
+}
+
+impl<'c> ClusterSettings<'c> {
+    /// `kubeadm` is the release that writes; that of the cluster's own version when it is not known.
+    ///
+    /// # Errors
+    /// [`RenderError::Version`] when the document names no version.
+    pub fn new(value: &'c Value, kubeadm: Option<Release>) -> Result<Self, RenderError> {
+        let text = value["kubernetesVersion"].as_str().unwrap_or_default();
+        let own = Release::of(text).ok_or_else(|| RenderError::Version(text.to_owned()))?;
+        Ok(Self { value, release: kubeadm.unwrap_or(own), kubernetes_minor: own.minor })
+    }
+
+    fn text(&self, path: &[&str]) -> Option<&'c str> {
+        self.at(path).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+
+    fn at(&self, path: &[&str]) -> Option<&'c Value> {
+        path.iter().try_fold(self.value, |value, name| value.get(*name)).filter(|value| !value.is_null())
+    }
+
+    fn texts(&self, path: &[&str]) -> Vec<&'c str> {
+        self.at(path).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
+    fn certificates_dir(&self) -> &'c str {
+        self.text(&["certificatesDir"]).unwrap_or("/etc/kubernetes/pki")
+    }
+
+    /// A file in the folder of certificates.
+    fn certificate(&self, name: &str) -> String {
+        flags::join_path(self.certificates_dir(), name)
+    }
+
+    #[must_use]
+    pub fn image_repository(&self) -> &'c str {
+        self.text(&["imageRepository"]).unwrap_or("registry.k8s.io")
+    }
+
+    #[must_use]
+    pub fn service_subnet(&self) -> &'c str {
+        self.text(&["networking", "serviceSubnet"]).unwrap_or("10.96.0.0/12")
+    }
+
+    #[must_use]
+    pub fn dns_domain(&self) -> &'c str {
+        self.text(&["networking", "dnsDomain"]).unwrap_or("cluster.local")
+    }
+
+    fn cluster_name(&self) -> &'c str {
+        self.text(&["clusterName"]).unwrap_or("kubernetes")
+    }
+
+    /// etcd runs as a static pod unless it is named as external.
+    #[must_use]
+    pub fn has_local_etcd(&self) -> bool {
+        self.at(&["etcd", "external"]).is_none()
+    }
+
+    /// The image of a component that is released with Kubernetes.
+    fn kubernetes_image(&self, component: &str) -> String {
+        let version = self.text(&["kubernetesVersion"]).unwrap_or_default();
+        // The tag has a `v`, whether or not the document has it.
+        let version = format!("v{}", version.strip_prefix('v').unwrap_or(version));
+        let tag: String = version
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' })
+            .collect();
+        format!("{}/{component}:{tag}", self.image_repository())
+    }
+
+    /// kube-proxy and CoreDNS.
+    #[must_use]
+    pub fn addon_images(&self) -> AddonImages {
+        let repository = self.text(&["dns", "imageRepository"]).unwrap_or_else(|| self.image_repository());
+        let folder = if repository == "registry.k8s.io" { "registry.k8s.io/coredns" } else { repository };
+        let tag = self.text(&["dns", "imageTag"]).unwrap_or_else(|| self.release.coredns_tag());
+        AddonImages {
+            kube_proxy: self.kubernetes_image("kube-proxy"),
+            coredns: format!("{folder}/coredns:{tag}"),
+        }
+    }
+}
+
+/// What kubeadm writes on `host`.
+///
+/// # Errors
+/// [`RenderError`] when an address cannot be read.
+pub fn node(settings: &ClusterSettings<'_>, host: &HostFacts) -> Result<NodeArtefacts, RenderError> {
+    let mut static_pods = BTreeMap::from([
+        (API_SERVER, control_plane::api_server(settings, host)),
+        (CONTROLLER_MANAGER, control_plane::controller_manager(settings, host)),
+        (SCHEDULER, control_plane::scheduler(settings, host)),
+    ]);
+    if settings.has_local_etcd() {
+        static_pods.insert(ETCD, etcd::pod(settings, host));
+    }
+    Ok(NodeArtefacts { static_pods, certificates: certificates::names(settings, host)? })
+}
+
+#[cfg(test)]
+mod tests;

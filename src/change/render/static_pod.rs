@@ -1,0 +1,120 @@
+//! The parts of a static pod that the configuration reaches: command, image, environment, volumes. Must not know
+//! any component.
+//!
+//! Source: kubeadm `util/staticpod/utils.go`, `phases/controlplane/volumes.go`, `util/env.go`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{ClusterSettings, HostFacts};
+
+/// One static pod with its one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StaticPod {
+    pub command: Vec<String>,
+    pub image: String,
+    /// As in a container, sorted by name.
+    pub env: Vec<Value>,
+    /// Sorted by name.
+    pub volumes: Vec<Volume>,
+    /// Sorted by name.
+    pub volume_mounts: Vec<Mount>,
+}
+
+/// A folder or file of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Volume {
+    pub name: String,
+    pub host_path: String,
+    /// `DirectoryOrCreate` and the like; empty when nothing is checked.
+    #[serde(rename = "type", default)]
+    pub type_: String,
+}
+
+/// Where it is in the container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mount {
+    pub name: String,
+    pub mount_path: String,
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// Volumes by name: the last one of a name counts.
+#[derive(Default)]
+pub(super) struct Volumes(BTreeMap<String, (Volume, Mount)>);
+
+pub(super) const DIRECTORY_OR_CREATE: &str = "DirectoryOrCreate";
+pub(super) const FILE_OR_CREATE: &str = "FileOrCreate";
+
+impl Volumes {
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        host_path: &str,
+        mount_path: &str,
+        read_only: bool,
+        type_: &str,
+    ) {
+        let volume =
+            Volume { name: name.to_owned(), host_path: host_path.to_owned(), type_: type_.to_owned() };
+        let mount = Mount { name: name.to_owned(), mount_path: mount_path.to_owned(), read_only };
+        self.0.insert(name.to_owned(), (volume, mount));
+    }
+
+    /// The same path on the host and in the container.
+    pub(super) fn add_same(&mut self, name: &str, path: &str, read_only: bool, type_: &str) {
+        self.add(name, path, path, read_only, type_);
+    }
+
+    pub(super) fn add_user(&mut self, list: Option<&Value>) {
+        for volume in list.and_then(Value::as_array).into_iter().flatten() {
+            let text = |field: &str| volume[field].as_str().unwrap_or_default();
+            let read_only = volume["readOnly"].as_bool().unwrap_or_default();
+            self.add(text("name"), text("hostPath"), text("mountPath"), read_only, text("pathType"));
+        }
+    }
+
+    pub(super) fn into_lists(self) -> (Vec<Volume>, Vec<Mount>) {
+        self.0.into_values().unzip()
+    }
+}
+
+/// Proxy variables of the shell under the user's variables, sorted by name.
+pub(super) fn environment(
+    settings: &ClusterSettings<'_>,
+    host: &HostFacts,
+    list: Option<&Value>,
+    proxies: bool,
+) -> Vec<Value> {
+    let mut variables: BTreeMap<String, Value> = BTreeMap::new();
+    if proxies {
+        for (name, value) in &host.proxy_variables {
+            variables.insert(name.clone(), json!({"name": name, "value": value}));
+        }
+    }
+    let user = list.filter(|_| settings.release.reads_extra_envs()).and_then(Value::as_array);
+    for variable in user.into_iter().flatten() {
+        let name = variable["name"].as_str().unwrap_or_default();
+        variables.insert(name.to_owned(), as_written(variable));
+    }
+    variables.into_values().collect()
+}
+
+/// A manifest leaves an empty value out, and a reference to a field has a version.
+fn as_written(variable: &Value) -> Value {
+    let mut variable = variable.clone();
+    if let Value::Object(map) = &mut variable {
+        map.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+        if let Some(Value::Object(field)) = map.get_mut("valueFrom").and_then(|from| from.get_mut("fieldRef"))
+        {
+            field.entry("apiVersion").or_insert_with(|| "v1".into());
+        }
+    }
+    variable
+}

@@ -1,0 +1,208 @@
+//! A plan in words: for a terminal, as a runbook, for programs. Owns layout; must not know where it is shown.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::difference::{FieldChange, is_secret};
+use super::facts::{ClusterFacts, ManagedBy};
+use super::plan::{ChangePlan, PlanState, PlannedStep};
+use super::rules::Judgement;
+
+fn state_words(state: PlanState) -> &'static str {
+    match state {
+        PlanState::Nothing => "nothing to do",
+        PlanState::Ready => "ready",
+        PlanState::Blocked => "blocked: some changes must not be made",
+        PlanState::NeedsAcknowledgement => "needs acknowledgement (--acknowledge)",
+        PlanState::Invalid => "the documents that are asked for are wrong",
+    }
+}
+
+/// One word for a verdict.
+#[must_use]
+pub fn verdict_word(verdict: Judgement) -> &'static str {
+    match verdict {
+        Judgement::Ok => "ok",
+        Judgement::Advise => "advise",
+        Judgement::Block => "block",
+    }
+}
+
+fn cluster_words(plan: &ChangePlan, facts: &ClusterFacts) -> String {
+    let version = facts.minor.map_or_else(|| "of unknown version".to_owned(), |minor| format!("1.{minor}"));
+    let nodes = match facts.control_planes() {
+        Some(count) => format!("{count} control plane nodes, {} others", facts.workers.len()),
+        None => "nodes unknown".to_owned(),
+    };
+    let by = match plan.managed_by {
+        ManagedBy::Kubeadm => "kubeadm on each node",
+        ManagedBy::ControlPlane => "a KubeadmControlPlane",
+    };
+    format!("Kubernetes {version}, {nodes}, looked after by {by}")
+}
+
+/// For a terminal.
+#[must_use]
+pub fn as_text(plan: &ChangePlan, facts: &ClusterFacts) -> String {
+    let mut text = format!("plan {}: {}\n{}\n", plan.id, state_words(plan.state), cluster_words(plan, facts));
+    let mut section = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n{title}");
+            lines.iter().for_each(|line| {
+                let _ = writeln!(text, "  {line}");
+            });
+        }
+    };
+    section(
+        "WRONG WITH WHAT IS ASKED FOR",
+        plan.findings.iter().map(|f| format!("{}: {}", f.kind, f.message)).collect(),
+    );
+    section("CHANGES", change_lines(plan));
+    section("DRIFT: runs otherwise than stored; writing manifests anew takes it back", drift_lines(plan));
+    section("REACHES", reach_lines(plan));
+    section("WHAT PEOPLE NOTICE", plan.disruption.clone());
+    section("STEPS", step_lines(&plan.steps));
+    section("NOTES", plan.notes.clone());
+    text
+}
+
+fn change_lines(plan: &ChangePlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for judged in &plan.changes {
+        let (change, finding) = (&judged.change, &judged.finding);
+        let kind = change.kind.name();
+        let word = verdict_word(finding.verdict);
+        lines.push(format!(
+            "{word:<6} {kind} {}: {} → {}",
+            change.path,
+            change.old_text(),
+            change.new_text()
+        ));
+        if let Some(because) = &change.derived_from {
+            lines.push(format!("         follows from {because}"));
+        }
+        lines.push(format!("         {}", finding.message));
+        if let Some(alternative) = &finding.alternative {
+            lines.push(format!("         instead: {alternative}"));
+        }
+        if finding.verdict == Judgement::Block && finding.forceable {
+            lines.push("         --force passes this block".to_owned());
+        }
+    }
+    lines
+}
+
+fn drift_lines(plan: &ChangePlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for drift in &plan.drift {
+        lines.push(format!("{} on {}: {}", drift.component, drift.node, drift.likely));
+        lines.extend(drift.differences.iter().map(|line| format!("    {line}")));
+    }
+    lines
+}
+
+fn reach_lines(plan: &ChangePlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for reach in &plan.reach {
+        let nodes =
+            if reach.nodes.is_empty() { String::new() } else { format!(" on {}", reach.nodes.join(", ")) };
+        lines.push(format!("{}{nodes}", reach.component.name()));
+        lines.extend(reach.differences.iter().map(|line| format!("    {line}")));
+    }
+    lines
+}
+
+fn step_lines(steps: &[PlannedStep]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let nodes =
+            if step.nodes.is_empty() { String::new() } else { format!(" [{}]", step.nodes.join(", ")) };
+        lines.push(format!("{:>2}. {}{nodes} {}", index + 1, step.id.name(), step.title));
+        lines.extend(step.commands.iter().map(|command| format!("      $ {command}")));
+        lines.push(format!("      then: {}", step.check));
+    }
+    lines
+}
+
+/// A runbook, with a box for each check.
+#[must_use]
+pub fn as_markdown(plan: &ChangePlan, facts: &ClusterFacts) -> String {
+    let mut text =
+        format!("# Plan {}\n\n{}. {}.\n", plan.id, state_words(plan.state), cluster_words(plan, facts));
+    if !plan.changes.is_empty() {
+        text.push_str("\n## Changes\n\n| | Attribute | Before | After | What it means |\n| --- | --- | --- | --- | --- |\n");
+        for judged in &plan.changes {
+            let (change, finding) = (&judged.change, &judged.finding);
+            let instead = finding.alternative.as_ref().map_or_else(String::new, |a| format!(" Instead: {a}"));
+            let _ = writeln!(
+                text,
+                "| {} | `{}` | {} | {} | {}{} |",
+                verdict_word(finding.verdict),
+                change.path,
+                cell(&change.old_text()),
+                cell(&change.new_text()),
+                cell(&finding.message),
+                cell(&instead)
+            );
+        }
+    }
+    let mut list = |title: &str, lines: Vec<String>| {
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\n## {title}\n");
+            lines.iter().for_each(|line| {
+                let _ = writeln!(text, "- {}", line.trim());
+            });
+        }
+    };
+    list("Drift", drift_lines(plan));
+    list("What people notice", plan.disruption.clone());
+    list("Notes", plan.notes.clone());
+    if !plan.steps.is_empty() {
+        text.push_str("\n## Steps\n");
+    }
+    for (index, step) in plan.steps.iter().enumerate() {
+        let nodes =
+            if step.nodes.is_empty() { String::new() } else { format!(" on {}", step.nodes.join(", ")) };
+        let _ = writeln!(text, "\n### {}. {}{nodes}\n", index + 1, step.title);
+        if !step.commands.is_empty() {
+            let _ = writeln!(text, "```\n{}\n```\n", step.commands.join("\n"));
+        }
+        let _ = writeln!(text, "- [ ] {}\n- to take it back: {}", step.check, step.undo);
+    }
+    text
+}
+
+/// A cell of a table is one line without bars.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+/// For programs; secrets are hidden.
+#[must_use]
+pub fn as_json(plan: &ChangePlan) -> Value {
+    let mut value = json!(plan);
+    let changes: Vec<_> = plan.changes.iter().map(|judged| judged.change.clone()).collect();
+    for (shown, hidden) in value["changes"].as_array_mut().into_iter().flatten().zip(change_values(&changes))
+    {
+        shown["old"] = hidden["old"].clone();
+        shown["new"] = hidden["new"].clone();
+    }
+    value["components"] = json!(plan.components());
+    value
+}
+
+/// Changes as values, without secrets.
+#[must_use]
+pub fn change_values(changes: &[FieldChange]) -> Vec<Value> {
+    let value = |change: &FieldChange, value: &Value| {
+        if is_secret(&change.path) && !value.is_null() { json!("(hidden)") } else { value.clone() }
+    };
+    let entry = |change: &FieldChange| {
+        json!({
+            "kind": change.kind, "path": change.path.to_string(), "derivedFrom": change.derived_from,
+            "old": value(change, &change.old), "new": value(change, &change.new),
+        })
+    };
+    changes.iter().map(entry).collect()
+}

@@ -1,0 +1,216 @@
+//! The rule base: what a change of each attribute touches, whether it may be made, and what to say about it. Owns
+//! the embedded tables and which rule counts for a path; must not know how anything is carried out.
+
+mod condition;
+mod pattern;
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+pub use condition::RuleCondition;
+use pattern::Pattern;
+
+use super::difference::FieldChange;
+use super::document::DocumentKind;
+use super::facts::ClusterFacts;
+use super::path::FieldPath;
+
+/// What a change reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Component {
+    Etcd,
+    EtcdCertificates,
+    Certificates,
+    #[serde(rename = "apiserver")]
+    ApiServer,
+    ControllerManager,
+    Scheduler,
+    Kubeconfigs,
+    ClusterInfo,
+    KubeProxy,
+    #[serde(rename = "coredns")]
+    CoreDns,
+    Kubelet,
+}
+
+impl Component {
+    /// As people write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::EtcdCertificates => "etcd's certificates",
+            Self::Certificates => "the API server's certificate",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kubeconfigs => "kubeconfigs",
+            Self::ClusterInfo => "cluster-info",
+            Self::KubeProxy => "kube-proxy",
+            Self::CoreDns => "CoreDNS",
+            Self::Kubelet => "kubelet",
+        }
+    }
+}
+
+/// May it be changed?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    Ok,
+    /// After somebody has acknowledged what is said about it.
+    Advise,
+    Block,
+}
+
+/// What a KubeadmControlPlane does with the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlPlaneEffect {
+    /// Machines are replaced one by one.
+    Rollout,
+    /// Changed in the cluster, no Machine is replaced.
+    #[serde(rename = "in place")]
+    InPlace,
+    None,
+    /// Its webhook does not allow a change.
+    Refused,
+    /// It has no field for it.
+    Unmodelled,
+    /// It is spec.version.
+    Version,
+}
+
+/// Attributes that have to change together with another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Linked {
+    /// KubeProxyConfiguration.clusterCIDR becomes networking.podSubnet.
+    #[serde(rename = "kube-proxy clusterCIDR")]
+    KubeProxyClusterCidr,
+    /// node-cidr-mask-size of the controller manager is split by address family.
+    #[serde(rename = "node mask flags")]
+    NodeMaskFlags,
+}
+
+/// One entry of the table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    #[serde(default = "cluster_configuration")]
+    pub kind: String,
+    pub paths: Vec<Pattern>,
+    pub touches: Vec<Component>,
+    pub verdict: Judgement,
+    pub message: String,
+    #[serde(default)]
+    pub alternative: Option<String>,
+    /// Steps beside those that follow from what is touched.
+    #[serde(default)]
+    pub steps: Vec<String>,
+    /// `--force` may pass the block.
+    #[serde(default)]
+    pub force: bool,
+    pub kcp: ControlPlaneEffect,
+    #[serde(default, rename = "case")]
+    pub cases: Vec<Case>,
+}
+
+/// What counts instead when its condition holds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub when: RuleCondition,
+    pub verdict: Judgement,
+    pub message: String,
+    #[serde(default)]
+    pub alternative: Option<String>,
+    #[serde(default)]
+    pub force: bool,
+    #[serde(default)]
+    pub linked: Vec<Linked>,
+}
+
+fn cluster_configuration() -> String {
+    DocumentKind::Cluster.name().to_owned()
+}
+
+/// What is said about one change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RuleFinding {
+    pub verdict: Judgement,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alternative: Option<String>,
+    pub forceable: bool,
+    pub touches: Vec<Component>,
+    pub steps: Vec<String>,
+    pub control_plane_effect: ControlPlaneEffect,
+    #[serde(skip)]
+    pub linked: Vec<Linked>,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    rule: Vec<Rule>,
+}
+
+const TABLES: [&str; 3] =
+    [include_str!("cluster.toml"), include_str!("flags.toml"), include_str!("components.toml")];
+
+static RULES: LazyLock<Vec<Rule>> =
+    LazyLock::new(|| TABLES.iter().flat_map(|text| parse(text).unwrap_or_default()).collect());
+
+fn parse(text: &str) -> Result<Vec<Rule>, toml::de::Error> {
+    toml::from_str::<Table>(text).map(|table| table.rule)
+}
+
+/// Every rule.
+#[must_use]
+pub fn all() -> &'static [Rule] {
+    &RULES
+}
+
+/// The tables, for plans to be known by.
+#[must_use]
+pub fn version() -> String {
+    TABLES.concat()
+}
+
+/// The rule that counts for a path of a document: the most specific one that matches.
+#[must_use]
+pub fn rule_for(kind: DocumentKind, path: &FieldPath) -> Option<&'static Rule> {
+    let matching = all().iter().filter(|rule| rule.kind == kind.name());
+    let scored =
+        matching.filter_map(|rule| Some((rule.paths.iter().filter_map(|p| p.score(path)).max()?, rule)));
+    scored.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, rule)| rule)
+}
+
+/// What the rule base says about a change of a cluster.
+#[must_use]
+pub fn judge(change: &FieldChange, facts: &ClusterFacts) -> Option<RuleFinding> {
+    let rule = rule_for(change.kind, &change.path)?;
+    let case = rule.cases.iter().find(|case| case.when.holds(change, facts));
+    let mut finding = RuleFinding {
+        verdict: rule.verdict,
+        message: rule.message.clone(),
+        alternative: rule.alternative.clone(),
+        forceable: rule.force,
+        touches: rule.touches.clone(),
+        steps: rule.steps.clone(),
+        control_plane_effect: rule.kcp,
+        linked: Vec::new(),
+    };
+    if let Some(case) = case {
+        finding.verdict = case.verdict;
+        finding.message.clone_from(&case.message);
+        finding.alternative.clone_from(&case.alternative);
+        finding.forceable = case.force;
+        finding.linked.clone_from(&case.linked);
+    }
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests;

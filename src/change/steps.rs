@@ -1,0 +1,83 @@
+//! The steps that a change consists of: what is done, where, by which command, and how one sees that it is done. Owns
+//! the catalogue; must not know which change needs which step.
+
+use serde::Serialize;
+
+/// Where a step is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepScope {
+    Once,
+    EachControlPlane,
+    EachNode,
+}
+
+macro_rules! steps {
+    ($($id:ident, $scope:ident, $title:literal, $check:literal, $undo:literal;)*) => {
+        /// A step by its short name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub enum StepId { $($id,)* }
+
+        impl StepId {
+            const ALL: &'static [Self] = &[$(Self::$id,)*];
+
+            /// As rules name it.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$id => stringify!($id),)* }
+            }
+
+            #[must_use]
+            pub fn scope(self) -> StepScope {
+                match self { $(Self::$id => StepScope::$scope,)* }
+            }
+
+            /// What is done, in a few words.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$id => $title,)* }
+            }
+
+            /// How one sees that it is done.
+            #[must_use]
+            pub fn check(self) -> &'static str {
+                match self { $(Self::$id => $check,)* }
+            }
+
+            /// How it is taken back.
+            #[must_use]
+            pub fn undo(self) -> &'static str {
+                match self { $(Self::$id => $undo,)* }
+            }
+        }
+    };
+}
+
+steps! {
+    B0, Once, "keep what there is: an etcd snapshot and the stored documents", "the files exist and `etcdutl snapshot status` reads the snapshot", "nothing to take back";
+    H1, EachControlPlane, "put the files in place that the change names, the same on every node", "the checksums are equal on all nodes", "remove the files";
+    I1, EachControlPlane, "fetch the images", "the runtime lists them", "nothing to take back";
+    G1, Once, "write ClusterConfiguration into ConfigMap kubeadm-config", "read again, it equals the target", "write the kept document";
+    G2, Once, "write KubeletConfiguration into ConfigMap kubelet-config", "read again, it equals the target", "write the kept document";
+    G3, Once, "write KubeProxyConfiguration into ConfigMap kube-proxy", "read again, it equals the target", "write the kept document";
+    C2, EachControlPlane, "issue etcd's certificates anew", "a TLS handshake at port 2379 shows the names", "move the kept files back";
+    E1, EachControlPlane, "write etcd's manifest anew", "the member is healthy and has caught up; one more may be lost than before this node", "move the kept manifest back";
+    C1, EachControlPlane, "issue the API server's certificate anew and restart the API server", "a TLS handshake at the node's port 6443 shows the names", "move the kept files back";
+    M1, EachControlPlane, "write the control plane's manifests anew", "the mirror pods have the expected arguments and are Ready; /readyz answers here and on the other nodes", "write the kept document (G1), then the same command";
+    F1, EachControlPlane, "write the kubeconfigs anew", "the Node is Ready", "move the kept files back";
+    P1, Once, "restart kube-proxy", "the DaemonSet is updated and available on all nodes", "write the kept document (G3), then the same command";
+    P2, EachNode, "clean up the rules of the old mode", "the old rules are gone (seen on the node only)", "nothing to take back";
+    D1, Once, "set the image of CoreDNS", "the Deployment is available", "set the image that was there";
+    K1, EachNode, "write the kubelet's file anew and restart it", "the Node is Ready and /configz shows the value", "write the kept document (G2), then the same command";
+    K2, EachNode, "drain the node, write the kubelet's file anew, restart it, and let pods come back", "the Node is Ready and takes pods, and /configz shows the value", "write the kept document (G2), then the same steps";
+    R1, Once, "write every Secret anew", "`etcdctl get` of a Secret shows the new provider's name", "nothing to take back while the old key is kept";
+    X, Once, "compare what runs with what is stored", "no drift is left", "nothing to take back";
+}
+
+impl StepId {
+    /// The step of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|step| step.name() == name)
+    }
+}

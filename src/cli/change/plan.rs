@@ -1,0 +1,159 @@
+//! `capstan change plan` and `change rules`: which form is printed, the files that the plan's commands name,
+//! and the rule base for one attribute. Owns exit codes; the words of a plan are `change::report`'s.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use serde_json::json;
+
+use super::args::{PlanChangeArgs, PlanFormatArg, RulesArgs};
+use super::{ChangeAnswer, FAILED_CHECK, PENDING, target};
+use crate::change::document::{DocumentKind, Inputs};
+use crate::change::facts::ClusterFacts;
+use crate::change::path::{FieldPath, PathStep};
+use crate::change::plan::{self, ChangePlan, PlanOptions, PlanState};
+use crate::change::report::{self, verdict_word};
+use crate::change::request::WantedDocuments;
+use crate::change::rules;
+use crate::change::schema::Schema;
+use crate::change::{convert, yaml};
+use crate::cli::output::{self, Style};
+use crate::private_file;
+
+/// Some changes must not be made.
+const BLOCKED: u8 = 3;
+/// Somebody has to acknowledge what is said.
+const NEEDS_ACKNOWLEDGEMENT: u8 = 4;
+
+pub(super) fn run(args: &PlanChangeArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
+    let mut target = target(inputs, &args.request)?;
+    let files = args.files.as_ref().map_or_else(|| "FILES".to_owned(), |folder| folder.display().to_string());
+    let options = PlanOptions { force: args.force, acknowledged: args.acknowledge, files };
+    let plan = plan::plan(inputs, &mut target, &options)?;
+    if let Some(folder) = &args.files {
+        write_files(folder, inputs, &target, &plan)?;
+    }
+    let facts = ClusterFacts::read(inputs);
+    let document = match args.output {
+        PlanFormatArg::Text => style.block(report::as_text(&plan, &facts)),
+        PlanFormatArg::Md => style.block(report::as_markdown(&plan, &facts)),
+        PlanFormatArg::Json => output::json(&report::as_json(&plan))?,
+    };
+    Ok(ChangeAnswer { document, remarks: Vec::new(), exit_code: exit_code(plan.state) })
+}
+
+fn exit_code(state: PlanState) -> u8 {
+    match state {
+        PlanState::Nothing => 0,
+        PlanState::Ready => PENDING,
+        PlanState::Blocked => BLOCKED,
+        PlanState::NeedsAcknowledgement => NEEDS_ACKNOWLEDGEMENT,
+        PlanState::Invalid => FAILED_CHECK,
+    }
+}
+
+/// What the commands of the steps name: patches of the ConfigMaps or of the KubeadmControlPlane, and a file for kubeadm
+/// per node. Mode 0600: variables may be secrets.
+fn write_files(
+    folder: &Path,
+    inputs: &Inputs,
+    target: &WantedDocuments,
+    plan: &ChangePlan,
+) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("--files: cannot make {}", folder.display()))?;
+    let write = |name: String, text: &str| private_file::write(&folder.join(name), text).context("--files");
+    if let Some(patch) = &plan.control_plane_patch {
+        write("kubeadmcontrolplane.json".to_owned(), &output::json(patch)?)?;
+    }
+    for wanted in target.documents.iter().filter(|wanted| wanted.old != wanted.new) {
+        let Some((map, key)) = wanted.kind.stored_in() else { continue };
+        let text = yaml::write(&convert::to_stored(wanted.kind, &wanted.version, &wanted.new)?);
+        let version = inputs.versions.get(map).filter(|version| !version.is_empty());
+        let mut patch = json!({"data": {key: text}});
+        if let Some(version) = version {
+            patch["metadata"] = json!({"resourceVersion": version});
+        }
+        write(format!("{map}.json"), &output::json(&patch)?)?;
+    }
+    let Some(cluster) = target.document(DocumentKind::Cluster) else { return Ok(()) };
+    let configuration = yaml::write(&convert::to_stored(cluster.kind, &cluster.version, &cluster.new)?);
+    for node in ClusterFacts::read(inputs).control_plane {
+        let init = json!({
+            "apiVersion": format!("kubeadm.k8s.io/{}", cluster.version), "kind": "InitConfiguration",
+            "nodeRegistration": {"name": node.host.name},
+            "localAPIEndpoint": {"advertiseAddress": node.host.address, "bindPort": node.host.port},
+        });
+        write(format!("{}.yaml", node.host.name), &format!("{}---\n{configuration}", yaml::write(&init)))?;
+    }
+    Ok(())
+}
+
+/// `capstan change rules [--path P]`.
+pub(super) fn rules(args: &RulesArgs, style: Style) -> anyhow::Result<ChangeAnswer> {
+    let mut text = String::new();
+    match &args.path {
+        Some(typed) => {
+            let path = FieldPath::parse(typed)?;
+            let kinds = [DocumentKind::Cluster, DocumentKind::Kubelet, DocumentKind::Proxy];
+            let known =
+                kinds.into_iter().filter(|kind| Schema::embedded().type_at(kind.name(), &path).is_ok());
+            for kind in known {
+                if let Some(rule) = rules::rule_for(kind, &path) {
+                    describe(&mut text, kind.name(), typed, rule);
+                }
+            }
+            if text.is_empty() {
+                bail!(
+                    "--path {typed}: no document has this field; expected a path such as apiServer.extraArgs[audit-log-path] or maxPods"
+                );
+            }
+        }
+        None => {
+            for kind in [DocumentKind::Cluster, DocumentKind::Kubelet, DocumentKind::Proxy] {
+                let _ = writeln!(text, "{}", kind.name());
+                for path in Schema::embedded().leaves(kind.name()) {
+                    let verdict = rules::rule_for(kind, &path).map_or("", |rule| verdict_word(rule.verdict));
+                    let _ = writeln!(text, "  {verdict:<6} {}", shown(&path));
+                }
+            }
+        }
+    }
+    Ok(ChangeAnswer { document: style.block(text), remarks: Vec::new(), exit_code: 0 })
+}
+
+/// `[*]` and `*` as people read them.
+fn shown(path: &FieldPath) -> String {
+    let names = path.0.iter().map(|step| match step {
+        PathStep::Field(name) if name == "*" => PathStep::Field("NAME".to_owned()),
+        PathStep::Item(_) => PathStep::Item("NAME".to_owned()),
+        step => step.clone(),
+    });
+    FieldPath(names.collect()).to_string()
+}
+
+fn describe(text: &mut String, kind: &str, path: &str, rule: &rules::Rule) {
+    let touches: Vec<&str> = rule.touches.iter().map(|component| component.name()).collect();
+    let _ = writeln!(text, "{kind} {path}");
+    let _ = writeln!(
+        text,
+        "  touches: {}",
+        if touches.is_empty() { "nothing that runs".to_owned() } else { touches.join(", ") }
+    );
+    let effect = json!(rule.kcp);
+    let _ = writeln!(text, "  KubeadmControlPlane: {}", effect.as_str().unwrap_or_default());
+    let mut line = |when: String, verdict, message: &str, alternative: &Option<String>| {
+        let _ = writeln!(text, "  {:<6} {when}{message}", verdict_word(verdict));
+        if let Some(alternative) = alternative {
+            let _ = writeln!(text, "         instead: {alternative}");
+        }
+    };
+    for case in &rule.cases {
+        line(format!("when {}: ", case.when), case.verdict, &case.message, &case.alternative);
+    }
+    let when = if rule.cases.is_empty() { String::new() } else { "otherwise: ".to_owned() };
+    line(when, rule.verdict, &rule.message, &rule.alternative);
+    if !rule.steps.is_empty() {
+        let _ = writeln!(text, "  steps beside the usual ones: {}", rule.steps.join(", "));
+    }
+}

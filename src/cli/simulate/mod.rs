@@ -1,0 +1,264 @@
+//! `capstan simulate`: what will happen to the objects of a server or of files, how long it takes and how low it goes, with
+//! changes that are only tried. Owns arguments and which objects are asked for; the forecasts are `simulate`'s. Writes
+//! nothing.
+
+pub mod args;
+mod change;
+mod text;
+
+use anyhow::{Context as _, anyhow, bail};
+
+use super::output::{self, Style};
+use super::output_arg::PlanOutputArg;
+use super::{documents, target};
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::client::Connection;
+use crate::client::clusters::{cluster_named_by, cluster_of, list_clusters};
+use crate::observe::dump::Dump;
+use crate::simulate::{
+    Detail, Hunt, Scenario, Simulation, Span, Timing, Timings, Until, hunt, learn, replayed, simulate,
+};
+use crate::time::{Timestamp, parse_duration, parse_moment};
+use args::{OrderArg, SimulateArgs};
+
+/// Longer steps are not believed.
+const STEP_MAX_S: u64 = 7 * 86_400;
+
+/// Machines that fail in each run with faults.
+const FAILING: usize = 1;
+
+/// What the command prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SimulationAnswer {
+    pub document: String,
+    /// What was left out or could not be read.
+    pub remarks: Vec<String>,
+}
+
+/// Simulates what files hold. `namespace`: only this one.
+///
+/// # Errors
+/// A file or a change that cannot be read or does not apply, or nothing to simulate, in a sentence.
+pub fn from_files(
+    args: &SimulateArgs,
+    namespace: Option<&str>,
+    now: Timestamp,
+    style: Style,
+) -> anyhow::Result<SimulationAnswer> {
+    let (mut found, remarks) = documents::documents(&args.files, &args.workloads)?;
+    if let Some(wanted) = namespace {
+        let here = |value: &serde_json::Value| document_namespace(value) == wanted;
+        found.retain(|document| document.workload.is_some() || here(&document.value));
+    }
+    let wanted = wanted(args, namespace.unwrap_or("default"))?;
+    run(args, Dump::new(found), remarks, wanted.as_ref(), moment(args, now)?, style)
+}
+
+/// Cluster-scoped objects and those of workload clusters stay.
+fn document_namespace(value: &serde_json::Value) -> &str {
+    match value["kind"].as_str() {
+        Some("CustomResourceDefinition" | "Node" | "Pod" | "PodDisruptionBudget") => "",
+        _ => value["metadata"]["namespace"].as_str().unwrap_or("default"),
+    }
+}
+
+/// Simulates from a snapshot of what a server holds. `namespace` is empty for all namespaces.
+///
+/// # Errors
+/// The server does not answer, a change does not apply, or nothing to simulate, in a sentence.
+pub async fn from_server(
+    connection: &Connection,
+    args: &SimulateArgs,
+    namespace: &str,
+    now: Timestamp,
+    style: Style,
+) -> anyhow::Result<SimulationAnswer> {
+    let wanted = wanted(args, namespace)?;
+    if wanted.is_some() && namespace.is_empty() {
+        bail!("an object is named within a namespace: leave out --all-namespaces, or leave out the name");
+    }
+    let cluster = match &wanted {
+        Some(wanted) => Some(cluster_of(connection, wanted).await?),
+        None => None,
+    };
+    let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
+    run(args, Dump::of_lists(lists.kinds), lists.gaps, wanted.as_ref(), moment(args, now)?, style)
+}
+
+fn run(
+    args: &SimulateArgs,
+    mut dump: Dump,
+    mut remarks: Vec<String>,
+    wanted: Option<&ObjectRef>,
+    now: Timestamp,
+    style: Style,
+) -> anyhow::Result<SimulationAnswer> {
+    // What the Machines tell of the past does not depend on what is tried.
+    let learnt = learn(&dump);
+    let mut scenario = scenario(args, learnt.timings)?;
+    let namespace = wanted.map_or("default", |wanted| wanted.key.namespace.as_str());
+    let mut changes = change::from_files(&args.changes, wanted, namespace)?;
+    for set in &args.sets {
+        changes.push(change::from_flag(set, wanted, namespace)?);
+    }
+    change::apply(&mut dump, &changes)?;
+    let cluster = match wanted {
+        Some(wanted) => Some(cluster_in(&dump, wanted)?),
+        None => None,
+    };
+    scenario.faults.failing.clone_from(&args.failing);
+    if args.faults && args.seed.is_none() {
+        let hunts = hunts(&dump, cluster.as_ref(), &scenario, args.seeds, now);
+        let document = match args.output {
+            PlanOutputArg::Json => style.block(output::json(&hunts)?),
+            PlanOutputArg::Text => text::hunts(&hunts, style),
+        };
+        remarks.extend(learnt.grounds);
+        return Ok(SimulationAnswer { document, remarks });
+    }
+    let simulation = match args.seed.filter(|_| args.faults) {
+        Some(seed) => replayed(&dump, cluster.as_ref(), &scenario, (seed, FAILING), now),
+        None => simulate(&dump, cluster.as_ref(), &scenario, now),
+    };
+    if simulation.clusters.is_empty() {
+        let more: String = simulation.remarks.iter().map(|remark| format!("\n{remark}")).collect();
+        bail!("there is nothing to simulate: no Cluster among the objects{more}");
+    }
+    remarks.extend(learnt.grounds);
+    remarks.extend(simulation.remarks.iter().cloned());
+    Ok(SimulationAnswer { document: printed(&simulation, args, wanted.is_some(), style)?, remarks })
+}
+
+/// Every Cluster, or only the one that was asked for.
+fn hunts(
+    dump: &Dump,
+    wanted: Option<&ObjectKey>,
+    scenario: &Scenario,
+    seeds: u64,
+    now: Timestamp,
+) -> Vec<Hunt> {
+    let mine = dump.clusters.keys().filter(|key| wanted.is_none_or(|wanted| wanted == *key));
+    mine.filter_map(|key| hunt(dump, key, scenario, (seeds, FAILING), now)).collect()
+}
+
+fn printed(
+    simulation: &Simulation,
+    args: &SimulateArgs,
+    is_wanted: bool,
+    style: Style,
+) -> anyhow::Result<String> {
+    Ok(match args.output {
+        PlanOutputArg::Json => style.block(output::json(simulation)?),
+        PlanOutputArg::Text => text::text(simulation, is_wanted, style),
+    })
+}
+
+fn moment(args: &SimulateArgs, now: Timestamp) -> anyhow::Result<Timestamp> {
+    let Some(typed) = &args.now else { return Ok(now) };
+    parse_moment(typed, now).with_context(|| {
+        format!("--now {typed}: expected a moment such as 2026-11-20T10:00:00Z, or one from now such as +2h")
+    })
+}
+
+fn wanted(args: &SimulateArgs, namespace: &str) -> anyhow::Result<Option<ObjectRef>> {
+    if args.target.is_empty() { Ok(None) } else { Ok(Some(target::parse(&args.target, namespace)?)) }
+}
+
+/// The Cluster of an object of the dump.
+fn cluster_in(dump: &Dump, wanted: &ObjectRef) -> anyhow::Result<ObjectKey> {
+    let ObjectRef { gvk, key, .. } = wanted;
+    let Some(object) = dump.raw(&gvk.group, &gvk.kind, key) else {
+        bail!("there is no {} {key} among the objects: check the name and the namespace (-n)", gvk.kind);
+    };
+    let referring = || {
+        let refers = |cluster: &crate::api::cluster::Cluster| {
+            cluster.spec.control_plane_ref.as_ref().is_some_and(|r| r.kind == gvk.kind && r.name == key.name)
+        };
+        let mut all = dump.clusters.iter().filter(|(at, _)| at.namespace == key.namespace);
+        all.find(|(_, cluster)| refers(cluster)).map(|(at, _)| at.clone())
+    };
+    let named = cluster_named_by(object).map(|name| ObjectKey::new(&key.namespace, name));
+    let cluster = named.or_else(referring);
+    cluster.ok_or_else(|| anyhow!("{} {key} does not say which Cluster it belongs to", gvk.kind))
+}
+
+fn scenario(args: &SimulateArgs, learnt: Timings) -> anyhow::Result<Scenario> {
+    let until = match args.until.as_str() {
+        "settled" => Until::Settled,
+        other => {
+            let steps = other.strip_suffix("steps").and_then(|n| n.parse().ok());
+            Until::Steps(steps.with_context(|| {
+                format!("--until {other}: expected settled, or a number of steps such as 20steps")
+            })?)
+        }
+    };
+    let seed = match (args.order, args.seed) {
+        (OrderArg::Random, seed) => Some(seed.unwrap_or(1)),
+        (OrderArg::Fixed, Some(_)) if args.faults => None,
+        (OrderArg::Fixed, Some(_)) => bail!("--seed is for --order random: a fixed order draws nothing"),
+        (OrderArg::Fixed, None) => None,
+    };
+    let mut timings = learnt;
+    for typed in &args.timings {
+        take_timing(typed, &mut timings)?;
+    }
+    let detail = if args.trace { Detail::Trace } else { Detail::Sequence };
+    Ok(Scenario { seed, until, detail, timings, ..Scenario::default() })
+}
+
+/// `STEP=DURATION`, or with the short, the usual and the long duration.
+fn take_timing(typed: &str, timings: &mut Timings) -> anyhow::Result<()> {
+    const STEPS: &str = "bootstrap, infrastructure, node, drain, removal";
+    let wrong = || {
+        format!(
+            "--timing {typed}: expected STEP=DURATION or STEP=SHORT..USUAL..LONG, such as node=90s; steps are {STEPS}"
+        )
+    };
+    let (step, durations) = typed.split_once('=').with_context(wrong)?;
+    let seconds = |text: &str| -> anyhow::Result<u32> {
+        let seconds = parse_duration(text).with_context(wrong)?.as_secs();
+        if seconds > STEP_MAX_S {
+            bail!("--timing {typed}: {text} is longer than any step takes: 7 days are the limit");
+        }
+        Ok(u32::try_from(seconds)?)
+    };
+    let parts = durations.split("..").map(seconds).collect::<anyhow::Result<Vec<u32>>>()?;
+    let span = match parts[..] {
+        [usual] => Span::exactly(usual),
+        [short, usual, long] if short <= usual && usual <= long => Span::new(short, usual, long),
+        _ => bail!(wrong()),
+    };
+    let field: fn(&mut Timing) -> &mut Span = match step {
+        "bootstrap" => |t| &mut t.bootstrap,
+        "infrastructure" => |t| &mut t.infrastructure,
+        "node" => |t| &mut t.node,
+        "drain" => |t| &mut t.drain,
+        "removal" => |t| &mut t.removal,
+        _ => bail!(wrong()),
+    };
+    timings.overrule(field, span);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timing_is_one_duration_or_three() {
+        let taken = |typed: &str| {
+            let mut timings = Timings::default();
+            take_timing(typed, &mut timings)
+                .map(|()| timings.usual("DevMachine").node)
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(taken("node=90s"), Ok(Span::exactly(90)));
+        assert_eq!(taken("node=30s..1m..3m"), Ok(Span::new(30, 60, 180)));
+        for wrong in ["node", "node=", "node=3m..1m..30s", "node=1s..2s", "boot=3s", "node=soon"] {
+            let said = taken(wrong).expect_err(wrong);
+            assert!(said.starts_with(&format!("--timing {wrong}: expected STEP=DURATION")), "{said}");
+        }
+        let absurd = taken("node=400d").expect_err("too long");
+        assert_eq!(absurd, "--timing node=400d: 400d is longer than any step takes: 7 days are the limit");
+    }
+}

@@ -1,0 +1,315 @@
+//! Asks extensions about updates in place: what they can do about a Machine or a MachineSet, and to go on with a Machine.
+//! Owns the calls, what is remembered between them, and the dry runs before them; what an answer amounts to says
+//! `plan::in_place`. Must not decide who is asked about.
+//! Source: cluster-api `inplace_canupdatemachine.go` (`canExtensionsUpdateMachine`, `createRequest`),
+//! `machinedeployment_canupdatemachineset.go`, `machine_controller_inplace_update.go` (`callUpdateMachineHook`),
+//! `internal/util/cache`, v1.14.0.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::external::Reader;
+use super::{Context, workers};
+use crate::api::hook::{
+    CanUpdateMachineRequest, CanUpdateMachineSetRequest, Extensions, Hook, MachineSetObjects, NoExtensions,
+    UpdateMachineResponse, aggregate, subject,
+};
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::machine_set::MachineSet;
+use crate::api::names::manager;
+use crate::client::write::WriteError;
+use crate::client::{Mode, Precondition};
+use crate::observe::{Templates, namespace};
+use crate::plan::control_plane as planned_control_plane;
+use crate::plan::in_place::{Handlers, remaining};
+use crate::plan::machine::update::{self, Due};
+use crate::plan::machine_deployment as planned_deployment;
+use crate::status::contract::reference_to;
+use crate::status::in_place::{InPlace, Replace, Verdict};
+use crate::status::machine::{self as machine, Update};
+use crate::time::Timestamp;
+
+/// How long an answer about a pair of MachineSets holds, both ways.
+const SET_ANSWER_HOLDS: TimeDelta = TimeDelta::hours(24);
+/// Answers and times that are remembered at most; what is forgotten is asked again.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// What the controllers are told about updates in place.
+#[derive(Clone, Default)]
+pub struct Settings {
+    /// Upstream's gate `InPlaceUpdates`; closed by default there and here.
+    pub on: bool,
+    pub handlers: Handlers,
+    /// `None`: nobody is registered.
+    pub extensions: Option<Arc<dyn Extensions>>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("on", &self.on)
+            .field("handlers", &self.handlers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The settings, and what is remembered between two calls. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Asking {
+    settings: Settings,
+    sets: Arc<Mutex<HashMap<String, (Timestamp, Verdict)>>>,
+    /// By the uid of the Machine: when its extension wants to be asked again, and its words.
+    updates: Arc<Mutex<HashMap<String, (Timestamp, String)>>>,
+}
+
+impl Asking {
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.settings.on
+    }
+
+    /// Before any question.
+    #[must_use]
+    pub fn nothing_asked(&self) -> InPlace {
+        if self.settings.on { InPlace::On(BTreeMap::new()) } else { InPlace::Off }
+    }
+
+    fn extensions(&self) -> &dyn Extensions {
+        self.settings.extensions.as_deref().unwrap_or(&NoExtensions)
+    }
+
+    /// The handlers that are asked; `None`: nobody is registered.
+    async fn handlers(&self, hook: Hook, namespace: &str) -> Result<Option<Vec<String>>, String> {
+        let found = self.extensions().handlers(hook, namespace).await.map_err(|e| e.to_string())?;
+        let chosen = self.settings.handlers.choose(hook, found).map_err(|error| error.to_string())?;
+        Ok(Some(chosen).filter(|chosen| !chosen.is_empty()))
+    }
+}
+
+/// What is known of the updates of a control plane's Machines, when the plan depends on one.
+pub(super) async fn of_control_plane(
+    context: &Context,
+    observed: &planned_control_plane::Observed,
+) -> InPlace {
+    let asked = planned_control_plane::in_place::asks(observed, context.clock.now());
+    let Some(name) = asked else { return context.asking.nothing_asked() };
+    let answer = of_machine(context, observed, &name).await;
+    log_answer("Machine", &name, &answer);
+    InPlace::On(BTreeMap::from([(name, answer)]))
+}
+
+fn log_answer(kind: &str, name: &str, answer: &Result<Verdict, String>) {
+    match answer {
+        Ok(verdict) => tracing::info!("{kind} {name} is updated {verdict}"),
+        Err(error) => tracing::warn!("whether {kind} {name} can be updated in place is not known: {error}"),
+    }
+}
+
+async fn of_machine(
+    context: &Context,
+    observed: &planned_control_plane::Observed,
+    name: &str,
+) -> Result<Verdict, String> {
+    let question = match planned_control_plane::in_place::question(observed, name) {
+        Ok(question) => question,
+        Err(replace) => return Ok(Verdict::Replace(replace)),
+    };
+    let asking = &context.asking;
+    let namespace = observed.control_plane.metadata.namespace.as_deref().unwrap_or_default();
+    let Some(handlers) = asking.handlers(Hook::CanUpdateMachine, namespace).await? else {
+        return Ok(Verdict::Replace(Replace::NoExtension));
+    };
+    let machine = dry_run(context, &question.machine_intent).await;
+    let machine = machine.map_err(|error| format!("the dry run of the Machine failed: {error}"))?;
+    let mut infrastructure = Vec::new();
+    for (intent, which) in question.infrastructure.iter().zip(["current", "desired"]) {
+        match dry_run(context, intent).await {
+            Ok(completed) => infrastructure.push(completed),
+            Err(error) if error.is_refusal() => {
+                let what = format!("{which} InfraMachine");
+                return Ok(Verdict::Replace(Replace::Refused { what, answer: error.message() }));
+            }
+            Err(error) => return Err(format!("the dry run of the {which} InfraMachine failed: {error}")),
+        }
+    }
+    let [current, desired]: [Value; 2] = infrastructure.try_into().unwrap_or_default();
+    let [current, desired] = question.sides(&machine, &[current, desired]);
+    let mut request = CanUpdateMachineRequest::new(current, desired);
+    for handler in &handlers {
+        let extensions = asking.extensions();
+        let answer = extensions.can_update_machine(handler, &request).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        request.apply(&answer).map_err(|error| unusable(handler, &error.to_string()))?;
+        if remaining::of_machine(&request).is_empty() {
+            return Ok(Verdict::InPlace { handlers });
+        }
+    }
+    Ok(Verdict::Replace(Replace::Uncovered(remaining::of_machine(&request))))
+}
+
+fn unusable(handler: &str, error: &str) -> String {
+    format!("the answer of extension handler {handler} cannot be used: {error}")
+}
+
+/// The object as the server would store it.
+async fn dry_run(context: &Context, intent: &Value) -> Result<Value, WriteError> {
+    let (target, any) = (reference_to(intent), Precondition::default());
+    let manager = manager::KUBEADM_CONTROL_PLANE;
+    context.writer.apply_value(&target, intent, manager, &any, Mode::DryRun).await
+}
+
+/// What is known of moving Machines between the MachineSets of a MachineDeployment.
+pub(super) async fn of_deployment(context: &Context, observed: &planned_deployment::Observed) -> InPlace {
+    let mut answers = BTreeMap::new();
+    for question in planned_deployment::in_place::questions(observed, context.clock.now()) {
+        let name = question.old.metadata.name.clone().unwrap_or_default();
+        let answer = of_sets(context, &question.old, &question.new).await;
+        answers.insert(name, answer);
+    }
+    if context.asking.is_on() { InPlace::On(answers) } else { InPlace::Off }
+}
+
+async fn of_sets(context: &Context, old: &MachineSet, new: &MachineSet) -> Result<Verdict, String> {
+    let objects = [set_objects(context, old).await?, set_objects(context, new).await?];
+    let [current, desired] = objects;
+    if current.infrastructure_machine_template.is_null() || desired.infrastructure_machine_template.is_null()
+    {
+        return Ok(Verdict::Replace(Replace::Missing { what: "the infrastructure template".to_owned() }));
+    }
+    if current.bootstrap_config_template.is_null() != desired.bootstrap_config_template.is_null() {
+        return Ok(Verdict::Replace(Replace::OneSidedBootstrap));
+    }
+    let (asking, namespace) = (&context.asking, namespace(old));
+    let Some(handlers) = asking.handlers(Hook::CanUpdateMachineSet, namespace).await? else {
+        return Ok(Verdict::Replace(Replace::NoExtension));
+    };
+    let key = format!("{} => {}", ObjectKey::of(old), ObjectKey::of(new));
+    let now = context.clock.now();
+    if let Some((until, verdict)) = asking.sets.lock().get(&key)
+        && now < *until
+    {
+        return Ok(verdict.clone());
+    }
+    let verdict = ask_about_sets(context, handlers, [current, desired]).await;
+    log_answer("MachineSet", old.metadata.name.as_deref().unwrap_or_default(), &verdict);
+    let verdict = verdict?;
+    let mut known = asking.sets.lock();
+    if known.len() >= REMEMBERED_MAX {
+        known.clear();
+    }
+    known.insert(key, (now + SET_ANSWER_HOLDS, verdict.clone()));
+    Ok(verdict)
+}
+
+async fn ask_about_sets(
+    context: &Context,
+    handlers: Vec<String>,
+    [current, desired]: [MachineSetObjects; 2],
+) -> Result<Verdict, String> {
+    let mut request = CanUpdateMachineSetRequest::new(current, desired);
+    for handler in &handlers {
+        let extensions = context.asking.extensions();
+        let answer = extensions.can_update_machine_set(handler, &request).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        request.apply(&answer).map_err(|error| unusable(handler, &error.to_string()))?;
+        if remaining::of_machine_set(&request).is_empty() {
+            return Ok(Verdict::InPlace { handlers });
+        }
+    }
+    Ok(Verdict::Replace(Replace::Uncovered(remaining::of_machine_set(&request))))
+}
+
+/// A MachineSet with its templates. Null: it refers to none.
+async fn set_objects(context: &Context, set: &MachineSet) -> Result<MachineSetObjects, String> {
+    let caches = &context.caches;
+    caches.externals.prepare(Reader::MachineDeployment, workers::templates(set)).await;
+    let templates = Templates::of(caches, namespace(set), &set.spec.template.spec);
+    let name = set.metadata.name.as_deref().unwrap_or_default();
+    if let Some(kind) = templates.missing.first() {
+        return Err(format!("failed to get {kind} from MachineSet {name}: it does not exist"));
+    }
+    if let Some(error) = &templates.unreadable {
+        return Err(format!("failed to get a template from MachineSet {name}: {error}"));
+    }
+    let sent = |template: Option<Value>| template.map_or(Value::Null, |template| subject(&template));
+    Ok(MachineSetObjects {
+        machine_set: subject(&serde_json::to_value(set).unwrap_or_default()),
+        infrastructure_machine_template: sent(templates.infrastructure),
+        bootstrap_config_template: sent(templates.bootstrap),
+    })
+}
+
+/// Goes on with the update of a Machine, when that is due; what came of it stands in `observed`.
+pub(super) async fn go_on(context: &Context, observed: &mut machine::Observed) {
+    observed.updates_in_place = context.asking.is_on();
+    match update::due(observed) {
+        Due::Nothing | Due::Prepared | Due::CleanUp => {}
+        Due::InfrastructureMissing => observed.update = Some(Update::InfrastructureMissing),
+        Due::Call => match call(context, observed).await {
+            Ok(Progress::Running { again, words }) => {
+                observed.update = Some(Update::Running(words));
+                observed.update_again = Some(again);
+            }
+            Ok(Progress::Done) => observed.update = Some(Update::Done),
+            Err(error) => {
+                tracing::warn!("{}: in-place update failed: {error}", ObjectRef::of(&observed.machine));
+                observed.update = Some(Update::Failed);
+                observed.update_error = Some(error);
+            }
+        },
+    }
+}
+
+enum Progress {
+    Running { again: Duration, words: String },
+    Done,
+}
+
+async fn call(context: &Context, observed: &machine::Observed) -> Result<Progress, String> {
+    let asking = &context.asking;
+    let namespace = namespace(&observed.machine);
+    let Some(handlers) = asking.handlers(Hook::UpdateMachine, namespace).await? else {
+        return Err("no extensions registered for UpdateMachine hook".to_owned());
+    };
+    let uid = observed.machine.metadata.uid.clone().unwrap_or_default();
+    let now = context.clock.now();
+    if let Some((until, words)) = asking.updates.lock().get(&uid)
+        && let Ok(again) = (*until - now).to_std()
+        && !again.is_zero()
+    {
+        return Ok(Progress::Running { again, words: words.clone() });
+    }
+    let request = update::request(observed);
+    let mut answers: Vec<UpdateMachineResponse> = Vec::new();
+    for handler in &handlers {
+        let answer = asking.extensions().update_machine(handler, &request).await;
+        answers.push(answer.map_err(|error| error.to_string())?);
+    }
+    let answer = aggregate(&answers);
+    let mut known = asking.updates.lock();
+    match u64::try_from(answer.retry_after_seconds).unwrap_or(0) {
+        0 => {
+            known.remove(&uid);
+            Ok(Progress::Done)
+        }
+        seconds => {
+            if known.len() >= REMEMBERED_MAX {
+                known.retain(|_, (until, _)| *until > now);
+            }
+            let again = Duration::from_secs(seconds);
+            known.insert(uid, (context.clock.now() + again, answer.message.clone()));
+            Ok(Progress::Running { again, words: answer.message })
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Leader migration of Kubernetes' controller managers: the configuration file, who runs which controller under
+//! which lock, and what is wrong with a set of processes. Owns the rules; must not know where flags, files and
+//! facts come from (no client, no clock, no files).
+//!
+//! Source: `k8s.io/controller-manager` `pkg/leadermigration` and `config/{v1alpha1,v1beta1,v1}`;
+//! `cmd/kube-controller-manager` and `k8s.io/cloud-provider` for what the processes do with it.
+
+pub mod actors;
+pub mod configuration;
+pub mod controller_names;
+pub mod edits;
+pub mod flags;
+pub mod lock_view;
+pub mod manager_kind;
+pub mod manifest;
+pub mod placement;
+pub mod process;
+pub mod reading;
+pub mod release;
+pub mod rights;
+pub mod rules;
+pub mod stages;
+pub mod validate;
+pub mod writing;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod walkthrough_tests;

@@ -1,0 +1,59 @@
+//! What is wrong with a set of controller manager processes: each by itself, all together, and against what a cluster
+//! shows. Owns the order of findings; must not know where descriptions and facts come from.
+
+mod cluster;
+mod single;
+mod together;
+
+pub use cluster::{LeaseFact, RightFact};
+
+use super::actors::Behaviour;
+use super::process::Process;
+use super::rules::{Finding, FindingSeverity};
+
+/// What was seen in a cluster; empty without one.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterFacts {
+    pub leases: Vec<LeaseFact>,
+    /// Answers of access reviews.
+    pub rights: Vec<RightFact>,
+}
+
+/// The findings, worst first; equal ones once, with all their subjects.
+#[must_use]
+pub fn validate(processes: &[Process], facts: &ClusterFacts) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = processes.iter().flat_map(single::findings).collect();
+    findings.extend(together::findings(processes));
+    findings.extend(cluster::findings(processes, facts));
+    let behaviours = behaviours(processes, facts);
+    findings.extend(together::actors(processes, &behaviours));
+    let mut merged: Vec<Finding> = Vec::new();
+    for finding in findings {
+        match merged.iter_mut().find(|m| m.code == finding.code && m.problem == finding.problem) {
+            Some(same) => same.subjects.extend(finding.subjects),
+            None => merged.push(finding),
+        }
+    }
+    for finding in &mut merged {
+        finding.subjects.dedup();
+    }
+    // Stable: within one severity the order of the rules stays.
+    merged.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    merged
+}
+
+/// Is there anything that must be put right?
+#[must_use]
+pub fn has_errors(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.severity == FindingSeverity::Error)
+}
+
+/// What the processes do, those that end at their start left out: one entry per process that runs.
+#[must_use]
+pub fn behaviours(processes: &[Process], facts: &ClusterFacts) -> Vec<(usize, Behaviour)> {
+    let runs = (0..).zip(processes).filter(|(_, process)| !single::ends(process));
+    let competes = |process: &Process| {
+        process.signals_readiness() && !process.is_coordinated() && !cluster::is_kept_out(process, facts)
+    };
+    runs.map(|(index, process)| (index, Behaviour::of(process, competes(process)))).collect()
+}

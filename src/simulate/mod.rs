@@ -1,0 +1,92 @@
+//! A Cluster run ahead of time: the status functions and planners of every controller over its objects in virtual time,
+//! with a model of how long the steps of a Machine take. Owns the world, its time and its end; must not know a client, a
+//! runtime or a clock, and must not decide anything itself.
+//!
+//! Each Cluster is a world of its own, since nothing that is planned looks beyond its Cluster. What is not simulated:
+//! topologies, MachinePools, volumes, remediation from outside, and control planes of other kinds stay as they are;
+//! bootstrap data is there in its usual time, without the KubeadmConfig's controller.
+
+mod agenda;
+mod begin;
+mod census;
+mod change;
+mod chronicle;
+mod course;
+mod drain;
+mod externals;
+mod hosts;
+mod hunt;
+mod learn;
+mod outcome;
+mod passes;
+mod perform;
+mod scenario;
+mod timing;
+mod words;
+mod workload;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use agenda::Order;
+pub use census::Counts;
+pub use chronicle::{Detail, Event, Sample};
+pub use course::{Ending, Faults, Timings, Until, Way};
+pub use hunt::{Hunt, RunFinding, hunt, replay};
+pub use learn::{Learnt, learn};
+pub use outcome::{API_VERSION, Duration, End, Forecast, Held, Pool, Simulation};
+pub use scenario::{HORIZON, Scenario};
+pub use timing::{Span, Tempo, Timing};
+pub use words::seconds;
+
+use crate::api::key::ObjectKey;
+use crate::observe::dump::Dump;
+use crate::time::Timestamp;
+use chronicle::Chronicle;
+use course::Course;
+
+/// The run of one seed of [`hunt`], of every Cluster of a dump or only of `wanted`.
+#[must_use]
+pub fn replayed(
+    dump: &Dump,
+    wanted: Option<&ObjectKey>,
+    scenario: &Scenario,
+    (seed, failing): (u64, usize),
+    now: Timestamp,
+) -> Simulation {
+    let (clusters, remarks) = begin::clusters_of(dump);
+    let mine = clusters.iter().filter(|key| wanted.is_none_or(|wanted| wanted == *key));
+    let told = mine.filter_map(|key| replay(dump, key, scenario, (seed, failing), now)).collect();
+    Simulation::new(now, told, remarks)
+}
+
+/// Every Cluster of a dump, or only `wanted`, run ahead of time from `now`.
+#[must_use]
+pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, now: Timestamp) -> Simulation {
+    let (clusters, mut remarks) = begin::clusters_of(dump);
+    remarks.extend(dump.remarks.iter().cloned());
+    let mine = clusters.iter().filter(|key| wanted.is_none_or(|wanted| wanted == *key));
+    let forecasts = mine.filter_map(|key| forecast(dump, key, scenario, now)).collect();
+    Simulation::new(now, forecasts, remarks)
+}
+
+/// One Cluster: as it usually goes, and how long that takes when every step is short or long.
+#[must_use]
+pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestamp) -> Option<Forecast> {
+    let begun = begin::world_of(dump, key, now)?;
+    let go = |tempo: Tempo, detail: Detail| {
+        let chronicle = Chronicle::new(detail, now);
+        let mut course = Course::new(begun.clone(), scenario.way(tempo), scenario.timings.clone(), chronicle);
+        let ending = course.go();
+        Forecast::of(course, &ending, now, begun.assumptions.clone())
+    };
+    let mut usual = go(Tempo::Usual, scenario.detail);
+    if usual.duration.usual_s > 0 {
+        usual.duration.short_s =
+            go(Tempo::Short, Detail::Counters).duration.usual_s.min(usual.duration.usual_s);
+        usual.duration.long_s =
+            go(Tempo::Long, Detail::Counters).duration.usual_s.max(usual.duration.usual_s);
+    }
+    Some(usual)
+}

@@ -1,0 +1,92 @@
+//! A run for a MachineDeployment: what belongs to whom, then its MachineSets.
+
+use std::sync::Arc;
+
+use super::{Cut, Run};
+use crate::api::key::ObjectRef;
+use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::finalizer;
+use crate::observe::{self, Member, Templates};
+use crate::plan::opening::{self, followed_deployment};
+use crate::plan::{Step, machine_deployment as planned};
+use crate::status::in_place::InPlace;
+use crate::status::machine_deployment as judged;
+
+impl Run<'_> {
+    pub(super) fn machine_deployment(&mut self, name: &str) -> Result<(), Cut> {
+        let found = self.world.get::<MachineDeployment>(name);
+        let (Some(object), Some(cluster)) = (found, self.world.cluster()) else { return Ok(()) };
+        let object = Arc::unwrap_or_clone(object);
+        let guard = Some(finalizer::MACHINE_DEPLOYMENT);
+        let Some(object) = self.begin(object, &cluster, guard)? else { return Ok(()) };
+        let templates = Templates::of_deployment(self.world, &object);
+        let followed = followed_deployment(&object, &cluster);
+        // What was compared at this generation is as it was.
+        let (id, generation) = (format!("MachineDeployment/{name}"), object.metadata.generation);
+        if self.world.in_step.get(&id) != Some(&generation) || object != followed {
+            let read = templates.bootstrap.iter().chain(&templates.infrastructure).collect::<Vec<_>>();
+            self.carry_out(&opening::steps((&object, &followed), &cluster, &read))?;
+            self.world.in_step.insert(id, generation);
+        }
+        let sets = self.sets_of(&followed)?;
+        let Some(deployment) = self.world.get::<MachineDeployment>(name) else { return Ok(()) };
+        let missing_templates = templates.missing.clone();
+        let suffix = self.world.names_of(name, 1).concat();
+        let deployment = Arc::unwrap_or_clone(deployment);
+        let observed = planned::Observed {
+            deployment,
+            sets,
+            missing_templates,
+            suffix,
+            machines: Vec::new(),
+            in_place: InPlace::Off,
+        };
+        self.settle_deployment(observed, &templates)
+    }
+
+    /// Plans and reports.
+    fn settle_deployment(&mut self, observed: planned::Observed, templates: &Templates) -> Result<(), Cut> {
+        let now = self.world.now;
+        let mut plan = planned::plan(&observed, now);
+        let release = plan.take_release();
+        self.note(&plan);
+        self.carry_out(&plan.steps)?;
+        let name = observed.deployment.metadata.name.as_deref().unwrap_or_default();
+        let Some(before) = self.world.get::<MachineDeployment>(name) else { return Ok(()) };
+        let before = Arc::unwrap_or_clone(before);
+        let machines = observed.sets.iter().flat_map(|set| self.machines_of_set(set)).collect();
+        let sets = templates.unreadable.is_none().then_some(observed.sets);
+        let missing_templates = templates.missing.clone();
+        let seen = judged::Observed { deployment: before.clone(), sets, machines, missing_templates };
+        let mut status = judged::status(&seen, now);
+        if plan.blockers.is_empty() && judged::is_complete(&seen) {
+            status.observed_generation = before.metadata.generation;
+        }
+        self.world.put(MachineDeployment { status: Some(status), ..before });
+        self.carry_out(release.as_slice())?;
+        Ok(())
+    }
+
+    fn machines_of_set(&self, set: &MachineSet) -> Vec<Arc<Machine>> {
+        self.world.controlled("MachineSet", set.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    /// Its MachineSets, orphans adopted.
+    fn sets_of(&mut self, deployment: &MachineDeployment) -> Result<Vec<Arc<MachineSet>>, Cut> {
+        let members = observe::machine_sets_of(self.world, deployment);
+        let orphans: Vec<Step> = members
+            .iter()
+            .filter_map(Member::orphan)
+            .map(|o| opening::adoption(deployment, o.as_ref()))
+            .collect();
+        self.carry_out(&orphans)?;
+        let latest = |member: Member<MachineSet>| {
+            let object = member.into_object();
+            let name = ObjectRef::of(object.as_ref()).key.name;
+            self.world.get::<MachineSet>(&name).unwrap_or(object)
+        };
+        Ok(members.into_iter().map(latest).collect())
+    }
+}

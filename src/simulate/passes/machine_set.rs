@@ -1,0 +1,80 @@
+//! A run for a MachineSet: what belongs to whom, then its Machines.
+
+use std::sync::Arc;
+
+use super::{Cut, Run};
+use crate::api::key::ObjectRef;
+use crate::api::machine::Machine;
+use crate::api::machine_set::MachineSet;
+use crate::api::names::finalizer;
+use crate::observe::{self, Member, Templates, namespace};
+use crate::plan::opening::{self, followed_set};
+use crate::plan::{Step, machine_set as planned};
+use crate::status::machine_set as judged;
+
+impl Run<'_> {
+    pub(super) fn machine_set(&mut self, name: &str) -> Result<(), Cut> {
+        let (Some(object), Some(cluster)) = (self.world.get::<MachineSet>(name), self.world.cluster()) else {
+            return Ok(());
+        };
+        let object = Arc::unwrap_or_clone(object);
+        let Some(object) = self.begin(object, &cluster, Some(finalizer::MACHINE_SET))? else { return Ok(()) };
+        let followed = followed_set(&object, &cluster);
+        let templates = Templates::of(self.world, namespace(&object), &object.spec.template.spec);
+        // What was compared at this generation is as it was.
+        if self.world.in_step.get(name) != Some(&object.metadata.generation) || object != followed {
+            let read = templates.bootstrap.iter().chain(&templates.infrastructure).collect::<Vec<_>>();
+            self.carry_out(&opening::steps((&object, &followed), &cluster, &read))?;
+        }
+        let machines = self.machines_of(&followed)?;
+        let Some(set) = self.world.get::<MachineSet>(name) else { return Ok(()) };
+        let suffixes = self.world.names_of(name, planned::names_wanted(&set, machines.len()));
+        let observed = observe::machine_set(self.world, &set, &cluster, machines, &templates, suffixes);
+        self.settle_set(observed)
+    }
+
+    /// Plans and reports.
+    fn settle_set(&mut self, mut observed: planned::Observed) -> Result<(), Cut> {
+        let (name, now) = (observed.set.metadata.name.clone().unwrap_or_default(), self.world.now);
+        let generation = observed.set.metadata.generation;
+        let mut plan = if self.world.in_step.get(&name) == Some(&generation) {
+            planned::plan_followed(&observed, now)
+        } else {
+            planned::plan(&observed, now)
+        };
+        let release = plan.take_release();
+        self.note(&plan);
+        self.carry_out(&plan.steps)?;
+        self.world.in_step.insert(name.clone(), generation);
+        observed.machines = planned::remediate::marked(&observed, now);
+        let is_complete = planned::is_complete(&observed);
+        let Some(before) = self.world.get::<MachineSet>(&name) else { return Ok(()) };
+        let before = Arc::unwrap_or_clone(before);
+        let mut status = judged::status(&planned::judged(observed), now);
+        if is_complete {
+            status.observed_generation = before.metadata.generation;
+        }
+        self.again_within(planned::recheck(&before, &status));
+        self.world.put(MachineSet { status: Some(status), ..before });
+        self.carry_out(release.as_slice())?;
+        Ok(())
+    }
+
+    /// Its Machines, orphans adopted.
+    fn machines_of(&mut self, set: &MachineSet) -> Result<Vec<Arc<Machine>>, Cut> {
+        let name = set.metadata.name.as_deref().unwrap_or_default();
+        if !self.world.has_orphans() {
+            return Ok(self.world.controlled("MachineSet", name));
+        }
+        let members = observe::machines_of_set(self.world, set);
+        let orphans: Vec<Step> =
+            members.iter().filter_map(Member::orphan).map(|o| opening::adoption(set, o.as_ref())).collect();
+        self.carry_out(&orphans)?;
+        let latest = |member: Member<Machine>| {
+            let object = member.into_object();
+            let name = ObjectRef::of(object.as_ref()).key.name;
+            self.world.get::<Machine>(&name).unwrap_or(object)
+        };
+        Ok(members.into_iter().map(latest).collect())
+    }
+}

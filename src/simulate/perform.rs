@@ -1,0 +1,337 @@
+//! The writes of plans, carried out in a world at once. Owns what a write comes to; must not decide any, nor know how long
+//! what follows from it takes: that is an [`Effect`].
+
+use kube::Resource as _;
+use serde_json::{Value, json};
+
+use super::change::{ActorKind, ObjectChange};
+use super::world::{Kept, World};
+use crate::api::cluster::Cluster;
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::machine::Machine;
+use crate::api::machine_deployment::MachineDeployment;
+use crate::api::machine_health_check::MachineHealthCheck;
+use crate::api::machine_set::MachineSet;
+use crate::api::merge;
+use crate::api::names::{BOOTSTRAP_GROUP, label};
+use crate::plan::keys::KeyCall;
+use crate::plan::{WorkloadCall, Write};
+use crate::status::conditions::setter;
+use crate::status::control_plane::Kubeconfig;
+use crate::status::control_plane::certificates::Certificates;
+use crate::status::drain::Evictions;
+use crate::time::{rfc3339, to_k8s};
+
+/// What takes time after a write.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Effect {
+    /// The infrastructure behind an object is being taken down.
+    Removal { object: ObjectRef },
+    /// A pod is on its way out of a Node. `grace_s`: its own limit, when it was read.
+    PodLeaves { node: String, pod: ObjectKey, grace_s: Option<i64> },
+    /// A Machine is there, and has nothing yet.
+    Made { machine: String },
+}
+
+/// What came of writes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Performed {
+    pub effects: Vec<Effect>,
+    pub evictions: Evictions,
+}
+
+impl World {
+    /// Carries out one write.
+    pub(super) fn perform(&mut self, write: &Write, outcome: &mut Performed) {
+        match write {
+            Write::Create { object, content, .. } => self.create(object, content, outcome),
+            Write::Apply { object, body, .. }
+            | Write::Patch { object, body }
+            | Write::PatchStatus { object, body } => {
+                self.patch(object, body);
+            }
+            Write::MachineCondition { machine, type_, condition } => {
+                let Some(found) = self.get::<Machine>(&machine.key.name) else { return };
+                let (mut after, now) = (found.as_ref().clone(), self.now);
+                let list = &mut after.status.get_or_insert_default().conditions;
+                match condition {
+                    Some(new) => setter::set(list, new.as_ref().clone(), found.metadata.generation, now),
+                    None => setter::remove(list, type_),
+                }
+                self.put(after);
+            }
+            Write::MachineConditions { read, conditions, .. } => {
+                let name = read.metadata.name.as_deref().unwrap_or_default();
+                let Some(found) = self.get::<Machine>(name) else { return };
+                let (mut after, now) = (found.as_ref().clone(), self.now);
+                let list = &mut after.status.get_or_insert_default().conditions;
+                conditions.iter().for_each(|c| setter::set(list, c.clone(), found.metadata.generation, now));
+                self.put(after);
+            }
+            Write::Delete { object } => self.delete(object, outcome),
+            Write::Workload { call, .. } => self.call(call, outcome),
+            Write::Keys { owner, call, .. } => self.make_keys(&owner.name, call),
+            // The certificates of a new API server outlive a forecast.
+            Write::NoteExpiry { .. } | Write::Event { .. } | Write::Handover { .. } => {}
+        }
+    }
+
+    fn create(&mut self, object: &ObjectRef, content: &Value, outcome: &mut Performed) {
+        let mut content = content.clone();
+        self.made += 1;
+        content["apiVersion"] = json!(object.gvk.api_version());
+        content["kind"] = json!(object.gvk.kind);
+        let metadata = &mut content["metadata"];
+        metadata["uid"] = json!(format!("simulated-{}", self.made));
+        metadata["resourceVersion"] = json!(self.made.to_string());
+        metadata["creationTimestamp"] = json!(rfc3339(self.now));
+        metadata["generation"] = json!(1);
+        let owners = metadata["ownerReferences"].as_array();
+        let controller = owners.and_then(|all| all.iter().find(|owner| owner["controller"] == true));
+        let controller = controller.and_then(|owner| owner["name"].as_str()).map(str::to_owned);
+        if let (Some(owner), Some(ActorKind::Machine | ActorKind::MachineSet)) = (controller, kind_of(object))
+        {
+            self.count_made(&owner);
+        }
+        match kind_of(object) {
+            Some(ActorKind::Machine) => {
+                // Admission fills this in.
+                let limit = &mut content["spec"]["deletion"]["nodeDeletionTimeoutSeconds"];
+                if limit.is_null() {
+                    *limit = json!(10);
+                }
+                if self.put_content::<Machine>(content) {
+                    outcome.effects.push(Effect::Made { machine: object.key.name.clone() });
+                }
+            }
+            Some(ActorKind::MachineSet) => {
+                self.put_content::<MachineSet>(content);
+            }
+            Some(_) => {}
+            None => {
+                if object.gvk.group == BOOTSTRAP_GROUP && is_of_control_plane(&content) {
+                    self.learn_config(&content);
+                }
+                self.externals.put(&object.gvk.group, content);
+            }
+        }
+    }
+
+    fn put_content<K: Kept>(&mut self, content: Value) -> bool {
+        serde_json::from_value::<K>(content).is_ok_and(|object| self.put(object))
+    }
+
+    /// Keeps the typed bootstrap configuration, by which control plane Machines are compared.
+    pub(super) fn learn_config(&mut self, content: &Value) {
+        if let Ok(config) = serde_json::from_value::<crate::api::bootstrap::KubeadmConfig>(content.clone()) {
+            let key = self.named(config.metadata.name.as_deref().unwrap_or_default());
+            self.configs.insert(key, config.into());
+        }
+    }
+
+    fn patch(&mut self, object: &ObjectRef, body: &Value) {
+        let name = &object.key.name;
+        match kind_of(object) {
+            Some(ActorKind::Machine) => self.patch_machine(name, body),
+            Some(ActorKind::MachineSet) => self.merge::<MachineSet>(name, body),
+            Some(ActorKind::MachineDeployment) => self.merge::<MachineDeployment>(name, body),
+            Some(ActorKind::KubeadmControlPlane) => self.merge::<KubeadmControlPlane>(name, body),
+            Some(ActorKind::MachineHealthCheck) => self.merge::<MachineHealthCheck>(name, body),
+            Some(ActorKind::Cluster) => self.merge::<Cluster>(name, body),
+            None => {
+                let gvk = &object.gvk;
+                if self.externals.patch(&gvk.group, &gvk.kind, name, body)
+                    && gvk.group == BOOTSTRAP_GROUP
+                    && self.configs.contains_key(&self.named(name))
+                    && let Some(content) = self.externals.get(&gvk.group, &gvk.kind, name)
+                {
+                    let content = content.content().clone();
+                    self.learn_config(&content);
+                }
+            }
+        }
+    }
+
+    /// A merge patch as a server applies it.
+    pub(super) fn merge<K: Kept>(&mut self, name: &str, body: &Value) {
+        let Some(found) = self.get::<K>(name) else { return };
+        let Ok(mut value) = serde_json::to_value(found.as_ref()) else { return };
+        merge::apply(&mut value, body);
+        let Ok(mut after) = serde_json::from_value::<K>(value) else { return };
+        if !K::has_same_spec(&found, &after) {
+            let meta = after.meta_mut();
+            meta.generation = Some(meta.generation.unwrap_or(1) + 1);
+        }
+        self.store(after);
+    }
+
+    /// The patches that every Machine gets, without going through JSON.
+    fn patch_machine(&mut self, name: &str, body: &Value) {
+        let Some(found) = self.get::<Machine>(name) else { return };
+        match patched(&found, body) {
+            Some(after) => self.store(after),
+            None => self.merge::<Machine>(name, body),
+        }
+    }
+
+    /// Stores an object, or lets it go when it is in deletion and nothing holds it.
+    fn store<K: Kept>(&mut self, object: K) {
+        let meta = object.meta();
+        if meta.deletion_timestamp.is_some() && meta.finalizers.iter().flatten().next().is_none() {
+            let name = meta.name.clone().unwrap_or_default();
+            self.remove::<K>(&name);
+        } else {
+            self.put(object);
+        }
+    }
+
+    fn delete(&mut self, object: &ObjectRef, outcome: &mut Performed) {
+        let name = &object.key.name;
+        match kind_of(object) {
+            Some(ActorKind::Machine) => self.mark_deleted::<Machine>(name),
+            Some(ActorKind::MachineSet) => self.mark_deleted::<MachineSet>(name),
+            Some(ActorKind::MachineDeployment) => self.mark_deleted::<MachineDeployment>(name),
+            Some(ActorKind::KubeadmControlPlane) => self.mark_deleted::<KubeadmControlPlane>(name),
+            Some(ActorKind::MachineHealthCheck) => self.mark_deleted::<MachineHealthCheck>(name),
+            Some(ActorKind::Cluster) => self.mark_deleted::<Cluster>(name),
+            None if object.gvk.group == BOOTSTRAP_GROUP => {
+                self.externals.remove(&object.gvk.group, &object.gvk.kind, name);
+                let key = self.named(name);
+                self.configs.remove(&key);
+                self.wake_owner_of_config(name);
+            }
+            None => {
+                let body = json!({"metadata": {"deletionTimestamp": rfc3339(self.now)}});
+                if self.externals.patch(&object.gvk.group, &object.gvk.kind, name, &body) {
+                    outcome.effects.push(Effect::Removal { object: object.clone() });
+                }
+            }
+        }
+    }
+
+    /// The Machine whose bootstrap configuration is gone.
+    fn wake_owner_of_config(&mut self, config: &str) {
+        let is_its = |m: &Machine| m.spec.bootstrap.config_ref.as_ref().is_some_and(|r| r.name == config);
+        let found = self.get::<Machine>(config).filter(|m| is_its(m));
+        let found = found.or_else(|| self.all::<Machine>().find(|m| is_its(m)).cloned());
+        if let Some(name) = found.and_then(|m| m.metadata.name.clone()) {
+            self.note_change(ObjectChange::beside(ActorKind::Machine, &name));
+        }
+    }
+
+    /// What a person's or an owner's deletion does to an object of a kept kind.
+    pub(super) fn mark_deleted<K: Kept>(&mut self, name: &str) {
+        let Some(found) = self.get::<K>(name) else { return };
+        if found.meta().deletion_timestamp.is_some() {
+            return;
+        }
+        let (mut after, now) = (found.as_ref().clone(), self.now);
+        after.meta_mut().deletion_timestamp = Some(to_k8s(now));
+        self.store(after);
+    }
+
+    fn call(&mut self, call: &WorkloadCall, outcome: &mut Performed) {
+        let now = self.now;
+        match call {
+            WorkloadCall::PatchNode { node, body } => self.patch_node(node, body),
+            WorkloadCall::Evict { node, pods, .. } => {
+                for pod in pods {
+                    let came = self.workload.tenancy.evict(node, pod, now);
+                    if came.evicted == crate::status::drain::Evicted::Started {
+                        let (node, pod) = (node.clone(), pod.clone());
+                        outcome.effects.push(Effect::PodLeaves { node, pod, grace_s: came.grace_s });
+                    }
+                    outcome.evictions.insert(pod.clone(), came.evicted);
+                }
+            }
+            WorkloadCall::DeleteNode { node, .. } => self.workload.remove_node(node),
+            WorkloadCall::RemoveEtcdMember(member) => self.workload.leave_etcd(member.id),
+            WorkloadCall::MoveEtcdLeader { candidates, .. } => {
+                self.workload.leader = candidates.first().map(|member| member.id).or(self.workload.leader);
+            }
+            WorkloadCall::SetClusterConfiguration(new) => self.workload.configuration = Some(new.clone()),
+            WorkloadCall::StoreToken { .. }
+            | WorkloadCall::SetKubeProxyImage { .. }
+            | WorkloadCall::SetCoreDnsImage { .. }
+            | WorkloadCall::BindClusterRole(_) => {}
+        }
+    }
+
+    fn patch_node(&mut self, name: &str, body: &Value) {
+        let Some(node) = self.workload.nodes.get(name) else { return };
+        let Ok(mut value) = serde_json::to_value(node.as_ref()) else { return };
+        merge::apply(&mut value, body);
+        if let Ok(node) = serde_json::from_value(value) {
+            self.workload.put_node(node);
+        }
+    }
+
+    fn make_keys(&mut self, control_plane: &str, call: &KeyCall) {
+        let Some(keys) = self.keys.get_mut(control_plane) else { return };
+        match call {
+            KeyCall::CreateCertificates { purposes, .. } => match &mut keys.certificates {
+                Certificates::Found(found) => found.extend(purposes.iter().copied()),
+                unread @ Certificates::Unreadable(_) => *unread = Certificates::Found(purposes.clone()),
+            },
+            _ => keys.kubeconfig = Kubeconfig::Found { ours: true, controlled: true, expires: None },
+        }
+        self.note_change(ObjectChange::beside(ActorKind::KubeadmControlPlane, control_plane));
+    }
+}
+
+/// `None` when `body` touches more than what every Machine gets.
+fn patched(machine: &Machine, body: &Value) -> Option<Machine> {
+    let mut after = machine.clone();
+    for (part, change) in body.as_object()? {
+        let (field, value) = single(change)?;
+        match (part.as_str(), field) {
+            ("spec", "providerID") => after.spec.provider_id = Some(value.as_str()?.to_owned()),
+            ("spec", "bootstrap") => {
+                let ("dataSecretName", name) = single(value)? else { return None };
+                after.spec.bootstrap.data_secret_name = Some(name.as_str()?.to_owned());
+            }
+            ("metadata", "finalizers") => {
+                after.metadata.finalizers = serde_json::from_value(value.clone()).ok()?;
+            }
+            ("status", "deletion") => {
+                let ("nodeDrainStartTime", at) = single(value)? else { return None };
+                let progress = after.status.get_or_insert_default().deletion.get_or_insert_default();
+                progress.node_drain_start_time = serde_json::from_value(at.clone()).ok()?;
+            }
+            _ => return None,
+        }
+    }
+    if after.spec != machine.spec {
+        after.metadata.generation = Some(after.metadata.generation.unwrap_or(1) + 1);
+    }
+    Some(after)
+}
+
+/// The only field of an object.
+fn single(value: &Value) -> Option<(&str, &Value)> {
+    let mut fields = value.as_object()?.iter();
+    let (name, value) = fields.next()?;
+    fields.next().is_none().then_some((name.as_str(), value))
+}
+
+fn is_of_control_plane(content: &Value) -> bool {
+    content["metadata"]["labels"].get(label::CONTROL_PLANE).is_some()
+}
+
+/// The kind of a kept object; `None` for those of providers.
+fn kind_of(object: &ObjectRef) -> Option<ActorKind> {
+    let is = |kind: ActorKind, group: &str| object.gvk.kind == kind.name() && object.gvk.group == group;
+    let core = Machine::group(&());
+    [
+        (ActorKind::Machine, core.as_ref()),
+        (ActorKind::MachineSet, core.as_ref()),
+        (ActorKind::MachineDeployment, core.as_ref()),
+        (ActorKind::MachineHealthCheck, core.as_ref()),
+        (ActorKind::Cluster, core.as_ref()),
+        (ActorKind::KubeadmControlPlane, KubeadmControlPlane::group(&()).as_ref()),
+    ]
+    .into_iter()
+    .find(|(kind, group)| is(*kind, group))
+    .map(|(kind, _)| kind)
+}

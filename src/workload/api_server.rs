@@ -1,0 +1,147 @@
+//! The certificate that one API server of a workload cluster serves. Owns the handshake that shows it; must not know what
+//! its end is good for.
+//! Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster.go` (`GetAPIServerCertificateExpiry`), v1.14.0.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::{WorkloadError, forward};
+use crate::time::Timestamp;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+/// What kubeadm calls the certificate that it makes; a person may have put others before it.
+const COMMON_NAME: &str = "kube-apiserver";
+
+/// When the certificate ends that the API server on `node` serves at `port`.
+///
+/// # Errors
+/// When nothing answers, or no certificate is kubeadm's.
+pub async fn certificate_expiry(workload: Client, node: &str, port: u16) -> Result<Timestamp, WorkloadError> {
+    let shown = async {
+        let stream = forward::open(workload, format!("kube-apiserver-{node}"), port).await;
+        end_of_served(stream.map_err(|error| WorkloadError::Unreachable(error.to_string()))?).await
+    };
+    let silent =
+        || WorkloadError::Unreachable(format!("no certificate came within {} s", PATIENCE.as_secs()));
+    timeout(PATIENCE, shown).await.unwrap_or_else(|_| Err(silent()))
+}
+
+async fn end_of_served(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<Timestamp, WorkloadError> {
+    let broken =
+        |error: &dyn std::fmt::Display| WorkloadError::Unreachable(format!("TLS handshake: {error}"));
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| broken(&error))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Onlooker))
+        .with_no_client_auth();
+    let name = ServerName::try_from("kubernetes").map_err(|error| broken(&error))?;
+    let connection = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    let connection = connection.map_err(|error| broken(&error))?;
+    let served = connection.get_ref().1.peer_certificates().unwrap_or_default();
+    served.iter().filter_map(|der| end_of_kubeadms(der)).next_back().ok_or_else(|| {
+        WorkloadError::Refused(format!("no certificate that the API server serves has cn={COMMON_NAME:?}"))
+    })
+}
+
+/// `None` for certificates of others.
+fn end_of_kubeadms(der: &[u8]) -> Option<Timestamp> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let mut names = certificate.subject().iter_common_name();
+    let is_kubeadms = names.any(|name| name.as_str() == Ok(COMMON_NAME));
+    let end = Timestamp::from_timestamp(certificate.validity().not_after.timestamp(), 0);
+    end.filter(|_| is_kubeadms)
+}
+
+/// Believes every certificate: it is looked at, and nothing is sent to whoever shows it.
+#[derive(Debug)]
+struct Onlooker;
+
+impl ServerCertVerifier for Onlooker {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+    use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+
+    use super::*;
+
+    /// What is seen of a server whose certificate has this common name and ends with 2031.
+    async fn seen(common_name: &str) -> Result<Timestamp, WorkloadError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        params.not_after = date_time_ymd(2032, 1, 1);
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate").der().clone();
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .expect("a server");
+        let (ours, theirs) = tokio::io::duplex(16 * 1024);
+        let serve = tokio::spawn(TlsAcceptor::from(Arc::new(config)).accept(theirs));
+        let end = end_of_served(ours).await;
+        drop(serve.await);
+        end
+    }
+
+    #[tokio::test]
+    async fn the_end_of_kubeadms_certificate_is_read_without_trust() {
+        let end = Timestamp::from_timestamp(date_time_ymd(2032, 1, 1).unix_timestamp(), 0);
+        assert_eq!(seen("kube-apiserver").await.ok(), end);
+        let refused = seen("somebody-else").await.expect_err("not kubeadm's").to_string();
+        assert!(refused.contains("cn=\"kube-apiserver\""), "{refused}");
+        let (ours, theirs) = tokio::io::duplex(16);
+        drop(theirs);
+        assert!(matches!(end_of_served(ours).await, Err(WorkloadError::Unreachable(_))));
+    }
+}

@@ -1,0 +1,108 @@
+//! `capstan change` as a person runs it: arguments, files, output, exit codes.
+
+use capstan::cli::args::{Cli, Command};
+use capstan::cli::change::{ChangeAnswer, run};
+use capstan::cli::output::Style;
+use clap::Parser as _;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const CLUSTER: &str = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.1\nnetworking: {podSubnet: 10.244.0.0/16}\napiServer:\n  certSANs: [cp.example]\n  extraArgs:\n  - {name: profiling, value: \"false\"}\n";
+const KUBELET: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kubelet-config, namespace: kube-system}\ndata:\n  kubelet: |\n    apiVersion: kubelet.config.k8s.io/v1beta1\n    kind: KubeletConfiguration\n    maxPods: 110\n";
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    folder
+}
+
+fn answer(folder: &TempDir, words: &[&str]) -> anyhow::Result<ChangeAnswer> {
+    let path = folder.path().display().to_string();
+    let head = ["capstan", "change", words[0], "--from-dir", &path];
+    match Cli::try_parse_from(head.into_iter().chain(words[1..].iter().copied())).expect("arguments").command
+    {
+        Some(Command::Change(command)) => run(&command, Style::default()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn validate_names_what_kubeadm_would_ignore() {
+    let sound = folder(&[("a.yaml", CLUSTER), ("b.yaml", KUBELET)]);
+    let found = answer(&sound, &["validate"]).expect("an answer");
+    assert_eq!(
+        (found.document.as_str(), found.exit_code),
+        ("ClusterConfiguration v1beta4, KubeletConfiguration v1beta1: 0 errors, 0 warnings\n", 0)
+    );
+    let typo = folder(&[("a.yaml", &CLUSTER.replace("certSANs", "certSans"))]);
+    let found = answer(&typo, &["validate"]).expect("an answer");
+    assert!(found.document.contains("a.yaml:6:3: apiServer.certSans is not a field"), "{}", found.document);
+    assert_eq!(found.exit_code, 0, "a warning");
+    let wrong = folder(&[("a.yaml", &CLUSTER.replace("\"false\"", "off"))]);
+    let found = answer(&wrong, &["validate", "-o", "json"]).expect("an answer");
+    let value: Value = serde_json::from_str(&found.document).expect("JSON");
+    assert_eq!(
+        (value["findings"][0]["path"].as_str(), found.exit_code),
+        (Some("apiServer.extraArgs[profiling].value"), 5)
+    );
+}
+
+#[test]
+fn diff_shows_fields_and_lines() {
+    let stored = folder(&[("a.yaml", CLUSTER), ("b.yaml", KUBELET)]);
+    let words = ["diff", "--set", "apiServer.extraArgs[v]=4", "--set", "maxPods=50"];
+    let found = answer(&stored, &words).expect("an answer");
+    assert!(
+        found.document.starts_with(
+            "ClusterConfiguration\n  apiServer.extraArgs[v]: (none) → 4\nKubeletConfiguration\n  maxPods: 110 → 50\n\n--- ClusterConfiguration, stored\n+++ ClusterConfiguration, asked for\n"
+        ),
+        "{}",
+        found.document
+    );
+    assert_eq!(found.exit_code, 2);
+    let nothing = answer(&stored, &["diff", "--set", "maxPods=110"]).expect("an answer");
+    assert_eq!((nothing.document.as_str(), nothing.exit_code), ("nothing differs\n", 0));
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let stored = folder(&[("a.yaml", CLUSTER)]);
+    for output in ["text", "json"] {
+        let words = ["diff", "-o", output, "--set", "apiServer.extraEnvs[DB_PASSWORD].value=hunter2"];
+        let found = answer(&stored, &words).expect("an answer");
+        assert!(!found.document.contains("hunter2"), "{}", found.document);
+        assert!(found.document.contains("(hidden)"), "{}", found.document);
+    }
+}
+
+#[test]
+fn render_prints_each_node() {
+    let stored = folder(&[("a.yaml", CLUSTER)]);
+    let found =
+        answer(&stored, &["render", "--node", "n1=10.0.0.1", "--node", "n2=10.0.0.2"]).expect("an answer");
+    let value: Value = serde_json::from_str(&found.document).expect("JSON");
+    assert_eq!(value["nodes"]["n1"]["kube-apiserver"]["command"][1], "--advertise-address=10.0.0.1");
+    assert_eq!(value["nodes"]["n2"]["etcd"]["volumes"][1]["hostPath"], "/var/lib/etcd");
+    assert_eq!(value["nodes"]["n2"]["kube-scheduler"]["volumeMounts"][0]["readOnly"], true);
+    assert_eq!(value["images"]["coredns"], "registry.k8s.io/coredns/coredns:v1.14.2");
+    assert!(
+        value["certificates"]["n1"]["apiserver"].as_array().expect("names").contains(&"cp.example".into())
+    );
+    let error = answer(&stored, &["render"]).expect_err("no node").to_string();
+    assert!(error.starts_with("there is no node to render for"), "{error}");
+}
+
+#[test]
+fn bad_input_is_answered_with_its_place() {
+    let twice = folder(&[("a.yaml", CLUSTER), ("b.yaml", CLUSTER)]);
+    let error = answer(&twice, &["validate"]).expect_err("two").to_string();
+    assert!(
+        error.contains("b.yaml:1:1: there is a second ClusterConfiguration; the first is at "),
+        "{error}"
+    );
+    let empty = folder(&[]);
+    let error = answer(&empty, &["validate"]).expect_err("none").to_string();
+    assert!(error.contains("holds no configuration document"), "{error}");
+}
