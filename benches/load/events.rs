@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::Sizes;
 use crate::process::{Server, Terminal, cpu_ticks, resident_mb};
-use crate::table::{Table, median};
+use crate::table::{Table, percentile};
 
 /// Changes a second.
 const RATES: [u64; 2] = [100, 1_000];
@@ -69,11 +69,9 @@ fn measure_rate(
     table.add(format!("{name}: CPU"), format!("{used:.1} % of a core"));
     table.add(format!("{name}: bytes/s"), format!("{:.0}", (terminal.bytes() - bytes) as f64 / seconds));
     let count = sizes.gets.clamp(10, 100);
-    let mut keys: Vec<f64> =
-        (0..count).map(|i| terminal.key_ms(if i % 2 == 0 { b"k" } else { b"j" })).collect();
-    keys.sort_by(f64::total_cmp);
-    let slowest = keys[count * 99 / 100];
-    table.add(format!("{name}: key to bytes p50, p99"), format!("{:.1}, {slowest:.1} ms", median(keys)));
+    let keys: Vec<f64> = (0..count).map(|i| terminal.key_ms(if i % 2 == 0 { b"k" } else { b"j" })).collect();
+    let (half, slowest) = (percentile(&keys, 50), percentile(&keys, 99));
+    table.add(format!("{name}: key to bytes p50, p99"), format!("{half:.1}, {slowest:.1} ms"));
     table.add(format!("{name}: resident"), format!("{} MB", resident_mb(pid)));
     runtime.block_on(writers.shutdown());
 }

@@ -74,7 +74,7 @@ const FULL: Sizes = Sizes {
     applies: 5_000,
     definitions: 20,
     many: 100_000,
-    fleets: &[5_000, 100_000],
+    fleets: &[10_000, 100_000],
     workers: 2_000,
     pools: &[Fleet { clusters: 1, workers: 200 }, Fleet { clusters: 1, workers: 1_000 }],
     clusters: &[Fleet { clusters: 200, workers: 9 }, Fleet { clusters: 1_000, workers: 9 }],
@@ -124,7 +124,7 @@ fn main() {
     }
     if wanted("dashboard") {
         for machines in sizes.fleets {
-            dashboard::measure(*machines, &sizes, &mut table);
+            dashboard::measure(&runtime, *machines, &sizes, &mut table);
         }
         dashboard::measure_demo(&sizes, &mut table);
     }

@@ -171,6 +171,11 @@ impl Terminal {
         self.started.elapsed().as_secs_f64() * 1000.0
     }
 
+    /// What is on the screen.
+    pub fn text(&self) -> String {
+        self.screen.lock().screen().contents()
+    }
+
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
