@@ -60,7 +60,7 @@ impl<'a> Cell<'a> {
 }
 
 /// `v1.9.3` before `v1.10.0`; what is not a version by its text, first.
-fn by_version(a: &str, b: &str) -> Ordering {
+pub(super) fn by_version(a: &str, b: &str) -> Ordering {
     let parse = |text: &str| semver::Version::parse(text.strip_prefix('v').unwrap_or(text)).ok();
     parse(a).cmp(&parse(b)).then_with(|| a.cmp(b))
 }

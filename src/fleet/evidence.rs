@@ -3,7 +3,7 @@
 
 use super::judge::{Basis, Judgement};
 use super::pending::pending;
-use super::row::{Condition, Counters, Row};
+use super::row::{Condition, Counters, Misshapen, Row};
 use crate::api::condition_types::condition_type;
 
 /// The evidence for a judgement in a few words; empty for "nothing".
@@ -30,6 +30,10 @@ fn evidence(row: &Row, judgement: Judgement) -> String {
         Basis::Counters => row.counters().map_or_else(String::new, of_counters),
         Basis::Phase => row.phase.to_string(),
         Basis::Pending => format!("paused, {} pending", pending(row)),
+        Basis::Misshapen => {
+            let part = if row.misshapen == Misshapen::Spec { "spec" } else { "status" };
+            format!("cannot be decoded: its {part} is not an object")
+        }
     }
 }
 
@@ -44,6 +48,7 @@ pub(super) fn type_and_reason(row: &Row, why: Basis) -> (&str, &str) {
         Basis::Counters => ("Status", "CountersDiffer"),
         Basis::Phase => ("Status", "Phase"),
         Basis::Pending => ("Status", "Pending"),
+        Basis::Misshapen => ("Status", "Misshapen"),
     }
 }
 

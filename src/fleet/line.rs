@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::cell::by_version;
 use super::evidence::words;
 use super::judge::Basis;
 use super::pending::pending;
@@ -274,7 +275,7 @@ impl Fleet {
         if all.is_empty() {
             all.extend(self.wanted_version(id).map(|version| VersionCount { version, replicas: 0 }));
         }
-        all.sort_by(|a, b| a.version.cmp(&b.version));
+        all.sort_by(|a, b| by_version(&a.version, &b.version));
         all
     }
 

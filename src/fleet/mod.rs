@@ -60,8 +60,8 @@ pub use rollout::{
 };
 pub use row::{
     ClusterFacts, Condition, ConditionText, Counters, DeletionFacts, Facts, GroupKind, HEALTH_CHECK, Host,
-    Kind, Labels, MachineFacts, Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId, Uid,
-    VersionCount, moment,
+    Kind, Labels, MachineFacts, Misshapen, Owner, Reference, ReplicaFacts, Row, RowId, Severity, SourceId,
+    Uid, VersionCount, moment,
 };
 pub use timeline::{Flip, Happened, PastEntry, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, SiblingOrder, Tree, TreeOptions};

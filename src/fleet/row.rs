@@ -286,6 +286,15 @@ pub enum Facts {
     Other,
 }
 
+/// A part of an object that is not an object itself, as its kind demands: what stands in it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Misshapen {
+    #[default]
+    Nothing,
+    Spec,
+    Status,
+}
+
 /// One object. Times are seconds since the epoch, to keep a row small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -295,6 +304,7 @@ pub struct Row {
     pub legacy: bool,
     /// `spec.paused` or the pause annotation.
     pub paused: bool,
+    pub misshapen: Misshapen,
     pub uid: Uid,
     pub gvk: Arc<Gvk>,
     pub namespace: Arc<str>,

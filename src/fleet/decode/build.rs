@@ -118,6 +118,7 @@ impl Builder<'_> {
             kind,
             legacy,
             paused: self.paused(),
+            misshapen: self.o.misshapen,
             uid: uid_of(self.decoder, self.o),
             gvk: self.decoder.gvk.clone(),
             namespace: self.line(&m.namespace),

@@ -96,6 +96,73 @@ impl<'de, T: Shape> Visitor<'de> for AnyShape<T> {
     }
 }
 
+/// A struct where the document has an object or nothing; where it has something else, that is noted.
+#[derive(Clone, Debug, Default)]
+pub struct OptionalMap<T> {
+    pub value: T,
+    pub is_misshapen: bool,
+}
+
+impl<T: Default> OptionalMap<T> {
+    fn misshapen() -> Self {
+        Self { value: T::default(), is_misshapen: true }
+    }
+}
+
+impl<'de, T: Shape> Deserialize<'de> for OptionalMap<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OnlyMap(PhantomData))
+    }
+}
+
+struct OnlyMap<T>(PhantomData<T>);
+
+impl<'de, T: Shape> Visitor<'de> for OnlyMap<T> {
+    type Value = OptionalMap<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(OptionalMap::misshapen())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(OptionalMap::misshapen())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(OptionalMap::misshapen())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(OptionalMap::misshapen())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(OptionalMap::misshapen())
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(OptionalMap::default())
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(OptionalMap::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let value = T::of_map(map)?.unwrap_or_default();
+        Ok(OptionalMap { value, is_misshapen: false })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(OptionalMap::misshapen())
+    }
+}
+
 impl Shape for String {
     fn of_text(text: &str) -> Option<Self> {
         Some(text.to_owned())

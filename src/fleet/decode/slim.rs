@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicResourceScope};
 use serde::de::{Deserialize, Deserializer, MapAccess};
 
-use super::lax::{Lax, Shape, Texts, fields};
+use super::lax::{Lax, OptionalMap, Shape, Texts, fields};
+use crate::fleet::row::Misshapen;
 
 /// One object as it is decoded; turned into a row and dropped.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,7 @@ pub struct Slim {
     pub(super) metadata: Metadata,
     pub(super) spec: Spec,
     pub(super) status: Status,
+    pub(super) misshapen: Misshapen,
 }
 
 /// Declares lenient structs: each field is `Lax`, and the struct itself may be missing or misshapen.
@@ -109,9 +111,9 @@ struct Whole {
     #[serde(default)]
     metadata: Lax<Metadata>,
     #[serde(default)]
-    spec: Lax<Spec>,
+    spec: OptionalMap<Spec>,
     #[serde(default)]
-    status: Lax<Status>,
+    status: OptionalMap<Status>,
 }
 
 impl<'de> Deserialize<'de> for Slim {
@@ -126,7 +128,12 @@ impl<'de> Deserialize<'de> for Slim {
             resource_version: text(&metadata.resource_version),
             ..ObjectMeta::default()
         };
-        Ok(Self { meta, metadata, spec: whole.spec.0, status: whole.status.0 })
+        let misshapen = match (whole.spec.is_misshapen, whole.status.is_misshapen) {
+            (true, _) => Misshapen::Spec,
+            (_, true) => Misshapen::Status,
+            _ => Misshapen::Nothing,
+        };
+        Ok(Self { meta, metadata, spec: whole.spec.value, status: whole.status.value, misshapen })
     }
 }
 

@@ -21,7 +21,7 @@ pub use cover::{Cover, Ending};
 pub use machine::Starts;
 
 use super::pending::pending;
-use super::row::{Condition, Kind, Row};
+use super::row::{Condition, Kind, Misshapen, Row};
 use super::usual::Limits;
 use crate::api::condition::Status;
 use crate::api::condition_types::{Role, with_role};
@@ -63,6 +63,8 @@ pub enum Basis {
     Phase,
     /// Paused before everything was there.
     Pending,
+    /// A part of it cannot be decoded.
+    Misshapen,
 }
 
 /// How much a judgement explains: the greater, the rather it is the cause of what is above.
@@ -193,6 +195,10 @@ impl<'a> Rules<'a> {
         if row.health_check().is_some() {
             // What it found stands on the Machines.
             return;
+        }
+        if row.misshapen != Misshapen::Nothing {
+            let (verdict, why, rank) = (Verdict::Unknown, Basis::Misshapen, Rank::Broken);
+            return self.claim(Judgement { verdict, why, rank, ..Judgement::WELL });
         }
         if row.is_deleting() {
             return self.deleting();

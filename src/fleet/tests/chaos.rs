@@ -120,3 +120,21 @@ fn rows_are_small() {
     assert!(size_of::<Node>() <= 28, "{}", size_of::<Node>());
     assert_eq!(size_of::<Condition>(), 16);
 }
+
+#[test]
+fn what_cannot_be_decoded_is_a_row_that_says_so() {
+    for (part, odd, verdict, words) in [
+        ("status", json!("fine"), Verdict::Unknown, "cannot be decoded: its status is not an object"),
+        ("status", json!([]), Verdict::Unknown, "cannot be decoded: its status is not an object"),
+        ("spec", json!(7), Verdict::Unknown, "cannot be decoded: its spec is not an object"),
+        ("spec", Value::Null, Verdict::Ok, ""),
+    ] {
+        let mut objects = small_cluster("a");
+        let at = objects.iter().position(|o| o["kind"] == "MachineDeployment").expect("a MachineDeployment");
+        objects[at][part] = odd.clone();
+        let fleet = fleet_of(&objects);
+        let (id, _) = fleet.rows().find(|(_, row)| row.kind == Kind::MachineDeployment).expect("its row");
+        assert_eq!(fleet.own_verdict(id), verdict, "{part}: {odd}");
+        assert!(fleet.what_is_wrong(id).contains(words), "{}", fleet.what_is_wrong(id));
+    }
+}
