@@ -24,11 +24,12 @@ use super::page::{self, Body, Page, Piece};
 use crate::client::pulse::Outage;
 use crate::client::watch::{Backoff, parse_version};
 
-/// Objects of the first page of a list: few, so that a screen has something soon. Each next page has twice as
+/// Objects of the first page of a list: few, so that a screen has something soon. Each next page has four times as
 /// many, because on a slow link the pages take as long as their number.
-const PAGE_MIN: u32 = 250;
-/// A server makes a page at once, so this decides what one costs it.
-const PAGE_MAX: u32 = 2_000;
+const PAGE_MIN: u32 = 500;
+const PAGE_GROWTH: u32 = 4;
+/// A server makes a page at once, so this decides what one costs it. Informers of clients ask for everything at once.
+const PAGE_MAX: u32 = 5_000;
 /// Changes taken together when they arrive together.
 const CHUNK_MAX: usize = 256;
 /// How long a watch rests after changes that came alone: those that come meanwhile are taken together, and
@@ -171,7 +172,7 @@ where
         loop {
             let mut page = Page::new(bounded(&mut self.outages, answer(asked)).await?);
             let (mut head, mut next) = (ListMeta::default(), None);
-            limit = (limit * 2).min(PAGE_MAX);
+            limit = (limit * PAGE_GROWTH).min(PAGE_MAX);
             loop {
                 match bounded(&mut self.outages, page.next()).await? {
                     Piece::Head(found) => {

@@ -261,16 +261,16 @@ async fn the_picture_is_complete_and_then_it_is_quiet() {
 
 #[tokio::test(start_paused = true)]
 async fn pages_grow_while_a_long_list_is_read() {
-    let names = (0..1_000).map(|i| machine("a", ("MachineSet", "a-md-1"), &format!("a-md-1-x{i}")));
+    let names = (0..3_000).map(|i| machine("a", ("MachineSet", "a-md-1"), &format!("a-md-1-x{i}")));
     let objects: Vec<Value> = small_cluster("a").into_iter().chain(names.map(|m| m.0)).collect();
     let script = Script::with(&objects);
     let (mut batches, _source) = script.spawn();
     let mut fleet = Fleet::new();
     settle(&mut fleet, &mut batches).await;
-    assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 1_005);
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::Machine).len(), 3_005);
     let pages: Vec<usize> =
         script.0.lock().pages.iter().filter(|(kind, _)| kind == "machines").map(|(_, n)| *n).collect();
-    assert_eq!(pages, [250, 500, 255]);
+    assert_eq!(pages, [500, 2_000, 505]);
 }
 
 #[tokio::test(start_paused = true)]
