@@ -94,6 +94,9 @@ impl Executor {
         let object = &related.object;
         let mut findings = rules::findings(&self.connection, &request.target.gvk, object, &change).await;
         findings.extend(preflight::findings(&request.action, &related, self.clock.now()));
+        if matches!(&change, Edit::Patch(patch) if preflight::ends_pause(patch)) {
+            findings.retain(|finding| finding.rule != preflight::PAUSED);
+        }
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let mut preview = Preview {
             summary: summary(&request.action, object),

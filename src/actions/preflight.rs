@@ -58,6 +58,19 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
     found
 }
 
+/// The rule about objects that are paused.
+pub const PAUSED: &str = "paused";
+
+/// Does this patch take a pause away, as undoing one does? The rule about paused objects then has nothing to say.
+#[must_use]
+pub fn ends_pause(patch: &Value) -> bool {
+    let is_taken_away = |value: &Value| value.is_null() || *value == Value::Bool(false);
+    let spec = patch.get("spec").and_then(|spec| spec.get("paused"));
+    let annotations = patch.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let annotation = annotations.and_then(|annotations| annotations.get(annotation::PAUSED));
+    [spec, annotation].into_iter().flatten().any(is_taken_away)
+}
+
 fn finding(severity: Severity, rule: &'static str, text: impl Into<String>) -> Option<Finding> {
     Some(Finding { severity, rule, text: text.into() })
 }
@@ -101,9 +114,9 @@ fn object_is_paused(action: &Action, related: &Related) -> Option<Finding> {
         && !is_annotated_paused(&related.object)
         && matches!(action, Action::Scale { .. })
     {
-        return finding(Severity::Note, "paused", "its rollouts are paused; scaling still works");
+        return finding(Severity::Note, PAUSED, "its rollouts are paused; scaling still works");
     }
-    finding(Severity::Warning, "paused", format!("{kind} is paused: nothing happens until it is resumed"))
+    finding(Severity::Warning, PAUSED, format!("{kind} is paused: nothing happens until it is resumed"))
 }
 
 fn related_objects_unreadable(related: &Related) -> Option<Finding> {

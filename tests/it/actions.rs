@@ -195,6 +195,11 @@ async fn the_last_action_is_put_back() {
     let why = refused().await;
     assert!(why.contains("`undo` of MachineDeployment md") && why.contains("changed since"), "{why}");
     assert_eq!(replicas().await, Some(9));
+    let preview = executor.preview(&request(Action::Pause)).await.expect("a preview");
+    executor.perform(&preview).await.expect("performed");
+    // What it takes away does not hold it up.
+    let preview = executor.preview(&undo).await.expect("a preview");
+    assert!(preview.findings.iter().all(|finding| finding.rule != "paused"), "{:?}", preview.findings);
 }
 
 #[tokio::test]
