@@ -1,7 +1,5 @@
 //! The rollout screen: what it shows of rollouts in every state, and that what it names as acting acts.
 
-use std::path::PathBuf;
-
 use capstan::actions::Author;
 use capstan::fleet::{Delta, FeedState, OwnerStage};
 use capstan::forecast::{Forecast, Held, NextStep, ObjectPlan, State};
@@ -12,7 +10,7 @@ use capstan::tui::model::{Look, Model, Session};
 use capstan::tui::msg::Msg;
 use capstan::tui::plans::Reading;
 use capstan::tui::screen::rollout::{RolloutOutlook, outlook};
-use capstan::tui::script::{draw, press, svg, text};
+use capstan::tui::script::{draw, press, text};
 use capstan::tui::update::update;
 use capstan::tui::view::view;
 use ratatui::buffer::Buffer;
@@ -223,22 +221,6 @@ fn what_holds_is_shown_with_the_key_that_helps() {
     let mut model = self::model(SMALL, c.deltas());
     open(&mut model, Err("no plan here".to_owned()));
     golden::screen("rollout-paused-80x24", &text(&mut model));
-}
-
-#[test]
-fn the_picture_in_the_document_is_the_programs() {
-    let mut model = model((110, 26, false, false), fixture::rolling_cluster());
-    model.look = Look::load("default", "default", Tier::Ansi16, false, None, command::check)
-        .expect("shipped files load");
-    open(&mut model, Ok(plans()));
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/images/rollout.svg");
-    let picture = svg(&mut model);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, picture).expect("the folder of pictures can be written");
-    } else {
-        let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(kept == picture, "docs/images/rollout.svg is out of date: UPDATE_GOLDEN=1 writes it anew");
-    }
 }
 
 /// Three new control plane Machines, the last up half a minute ago; the rollout's begin was not seen.

@@ -1,0 +1,119 @@
+//! The main screens over the fleet that `capstan demo` opens on, lived through as the demo does it: as texts to read, and
+//! as the pictures of the documentation.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use capstan::actions::{Planner, authors};
+use capstan::client::Connection;
+use capstan::fleet::watch::{self, Scope, Source, Subject};
+use capstan::fleet::{FeedState, SourceId};
+use capstan::rng::Rng;
+use capstan::samples::aged;
+use capstan::standalone::past;
+use capstan::standalone::stack::{Stack, StackOptions};
+use capstan::store::MemoryStore;
+use capstan::time::{Clock, Timestamp};
+use capstan::tui::Tier;
+use capstan::tui::command;
+use capstan::tui::effect::{Effect, EffectOutcome};
+use capstan::tui::model::{Look, Model, Session};
+use capstan::tui::msg::Msg;
+use capstan::tui::plans::Reading;
+use capstan::tui::script::{press, svg, text};
+use capstan::tui::update::update;
+use ratatui::layout::Rect;
+
+use super::golden;
+
+/// `capstan demo --seed 7`, at a moment that does not move.
+const SEED: u64 = 7;
+
+fn now() -> Timestamp {
+    Timestamp::from_timestamp(1_795_168_800, 0).expect("a moment")
+}
+
+/// What is watched, and how plans are read.
+struct Demo {
+    model: Model,
+    source: Source,
+    planner: Planner,
+}
+
+async fn lived_through() -> Stack {
+    let store = Arc::new(MemoryStore::new());
+    let options = StackOptions::new(Clock::fixed(now()), Rng::seeded(SEED));
+    past::replay(store.clone(), aged::chapters(), options.clone()).await.expect("a past");
+    Stack::start(store, StackOptions { engine: false, ..options }).await.expect("a server")
+}
+
+impl Demo {
+    /// Everything is listed, and the dashboard has been open for long enough to say what it holds for true.
+    async fn open(connection: &Connection) -> Self {
+        let clock = Clock::fixed(now());
+        let id = SourceId(0);
+        let (mut deltas, source) =
+            watch::spawn(connection, id, Scope::default(), clock.clone(), Rng::seeded(SEED));
+        let look = Look::load("default", "default", Tier::Ansi16, false, None, command::check);
+        let session =
+            Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only: false };
+        let area = Rect::new(0, 0, 110, 26);
+        let mut model = Model::new(session, look.expect("shipped files load"), area, now());
+        while !is_complete(&model) {
+            update(&mut model, Msg::Fleet(deltas.recv().await.expect("feeds go on")));
+        }
+        Self { model, source, planner: Planner::new(connection.clone(), clock) }
+    }
+
+    /// Presses keys, and answers what they ask for.
+    async fn press(&mut self, keys: &str) {
+        for effect in press(&mut self.model, keys).expect("keys") {
+            let outcome = match effect {
+                Effect::Plan { cluster, .. } => {
+                    let lists = self.planner.lists(&cluster.key).await.expect("lists");
+                    let authors = authors(&lists);
+                    let plans = Ok(self.planner.plans(lists, &cluster.key).sanitized());
+                    EffectOutcome::Planned { cluster, reading: Reading { plans, authors, took_ms: 1 } }
+                }
+                Effect::Follow(Some(target)) => {
+                    let subject = self.source.follow(target.clone()).recv().await.expect("the object");
+                    assert!(matches!(subject, Subject::Object(_)), "{subject:?}");
+                    EffectOutcome::Followed { target, subject }
+                }
+                _ => continue,
+            };
+            update(&mut self.model, Msg::Done(outcome));
+        }
+    }
+}
+
+fn is_complete(model: &Model) -> bool {
+    let feeds: Vec<_> = model.fleet.feeds().collect();
+    let is_read = |kind: &str| feeds.iter().any(|(key, _)| key.kind.as_ref() == kind);
+    is_read("KubeadmControlPlane")
+        && is_read("Machine")
+        && feeds.iter().all(|(_, feed)| matches!(feed.state, FeedState::Live))
+}
+
+#[tokio::test]
+async fn the_main_screens_of_the_demo_look_as_recorded() {
+    let stack = lived_through().await;
+    let mut demo = Demo::open(&stack.connection("demo", true)).await;
+    for (name, keys) in
+        [("fleet", ""), ("tree", "\":tree borealis\" enter"), ("rollout", "2"), ("details", "esc esc w")]
+    {
+        demo.press(keys).await;
+        golden::screen(&format!("demo-{name}"), &text(&mut demo.model));
+        picture(name, &svg(&mut demo.model));
+    }
+}
+
+fn picture(name: &str, drawn: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("docs/images/{name}.svg"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, drawn).expect("the folder of pictures can be written");
+        return;
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == drawn, "docs/images/{name}.svg is out of date: UPDATE_GOLDEN=1 writes it anew");
+}
