@@ -16,6 +16,7 @@ use super::leader_migration::args::LeaderMigrationCommand;
 pub use super::output_arg::PlanOutputArg;
 use super::simulate::args::SimulateArgs;
 use crate::apiserver::serve::Address;
+use crate::client::Impersonated;
 use crate::extension::Cover;
 
 /// Dashboard and lifecycle engine for Cluster API.
@@ -58,6 +59,20 @@ pub struct ConnectArgs {
     /// Let only reads leave this process
     #[arg(long, global = true, env = "CAPSTAN_READ_ONLY", value_parser = BoolishValueParser::new())]
     pub read_only: bool,
+    /// Send every request in the name of this user, who has to exist only for the server
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub as_user: Option<String>,
+    /// And of this group; may be given several times
+    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "as_user")]
+    pub as_groups: Vec<String>,
+}
+
+impl ConnectArgs {
+    /// In whose name requests are sent.
+    #[must_use]
+    pub fn impersonated(&self) -> Impersonated {
+        Impersonated { user: self.as_user.clone(), groups: self.as_groups.clone() }
+    }
 }
 
 /// How the dashboard looks and is steered.

@@ -3,22 +3,36 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::bail;
+use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use crate::client::Connection;
+use crate::client::connect::{contexts, prepare};
+use crate::client::{ConnectOptions, Connection};
 use crate::fleet::watch::{self, Recording, Scope};
 use crate::fleet::{Delta, SourceId};
 use crate::rng::Rng;
 use crate::time::{Clock, rfc3339};
-use crate::tui::{self, Exit, Options, Session, SourceHandle, Tier};
+use crate::tui::{self, Contexts, Exit, Opened, Options, Session, SourceHandle, Tier};
 
 use super::args::{ColorArg, ConnectArgs, ScreenArgs};
 use super::documents::documents;
 use super::{paths, person};
 
-/// Shows `connection` until the user quits. What was learnt is kept for the next time, unless there is none: `is_passing`.
+/// What is behind a dashboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// Servers of a kubeconfig: others may be looked at.
+    Kubeconfig,
+    /// A server in this process whose objects are kept.
+    Store,
+    /// A server in this process that ends with it: nothing that is learnt is kept.
+    Memory,
+}
+
+/// Shows `connection` until the user quits. What was learnt is kept for the next time, where there is one.
 ///
 /// # Errors
 /// No usable terminal, or a theme or keymap that cannot be used.
@@ -28,24 +42,67 @@ pub async fn show(
     screen: &ScreenArgs,
     clock: Clock,
     rng: &Rng,
-    is_passing: bool,
+    behind: Behind,
 ) -> anyhow::Result<Exit> {
-    let scope = scope(connect);
-    let session = Session {
-        title: crate::text::sanitize_line(&connection.context),
-        scope: scope
-            .namespace
-            .as_ref()
-            .map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
-        read_only: connection.read_only,
-    };
     let id = SourceId(0);
-    let (deltas, source) = watch::spawn(connection, id, scope, clock.clone(), rng.stream("fleet"));
-    let executor = super::executor(connection.clone(), clock.clone())?;
-    let handle = SourceHandle { source: Some(source), executor: Some(executor), recording: None };
+    let servers = Servers {
+        options: super::options(connect),
+        scope: scope(connect),
+        clock: clock.clone(),
+        rng: rng.clone(),
+    };
+    let Opened { session, source, deltas, handle } = servers.watch(connection, id)?;
     let mut options = options(session, screen, clock);
-    options.state_dir.take_if(|_| is_passing);
-    Ok(tui::run(options, vec![deltas], BTreeMap::from([(id, handle)])).await?)
+    match behind {
+        Behind::Kubeconfig => options.contexts = Some(Arc::new(servers)),
+        Behind::Store => {}
+        Behind::Memory => options.state_dir = None,
+    }
+    Ok(tui::run(options, vec![deltas], BTreeMap::from([(source, handle)])).await?)
+}
+
+/// The servers of a kubeconfig, as the arguments say how to look at them.
+#[derive(Clone)]
+struct Servers {
+    options: ConnectOptions,
+    scope: Scope,
+    clock: Clock,
+    rng: Rng,
+}
+
+impl Servers {
+    fn watch(&self, connection: &Connection, id: SourceId) -> anyhow::Result<Opened> {
+        let title = match &self.options.impersonated.user {
+            Some(user) => format!("{} as {user}", connection.context),
+            None => connection.context.clone(),
+        };
+        let namespace = self.scope.namespace.as_ref();
+        let session = Session {
+            title: crate::text::sanitize_line(&title),
+            scope: namespace.map_or_else(|| "all namespaces".to_owned(), |ns| format!("namespace {ns}")),
+            read_only: connection.read_only,
+        };
+        let rng = self.rng.stream(&format!("fleet {}", id.0));
+        let (deltas, source) = watch::spawn(connection, id, self.scope.clone(), self.clock.clone(), rng);
+        let executor = super::executor(connection.clone(), self.clock.clone())?;
+        let handle = SourceHandle { source: Some(source), executor: Some(executor), recording: None };
+        Ok(Opened { session, source: id, deltas, handle })
+    }
+}
+
+impl Contexts for Servers {
+    fn names(&self) -> Vec<String> {
+        contexts(self.options.kubeconfig.as_deref())
+    }
+
+    fn open(&self, name: String, id: SourceId) -> BoxFuture<'static, Result<Opened, String>> {
+        let mut servers = self.clone();
+        servers.options.context = Some(name);
+        Box::pin(async move {
+            let connection = prepare(&servers.options).await.map_err(|error| error.to_string())?;
+            servers.watch(&connection, id).map_err(|error| error.to_string())
+        })
+    }
 }
 
 /// Shows the objects of files as they were when they were written down. Nothing is asked, nothing can be changed.
@@ -87,6 +144,7 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
         config_dir: paths::config_dir().ok(),
         state_dir: paths::state_dir().ok(),
         clock,
+        contexts: None,
     }
 }
 

@@ -67,11 +67,12 @@ use wait::Waited;
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .on_thread_park(memory::give_back_when_idle)
-        .build()
-    {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().on_thread_park(memory::give_back_when_idle);
+    if is_only_a_reader(cli.command.as_ref()) {
+        builder.worker_threads(READERS);
+    }
+    let runtime = match builder.build() {
         Ok(runtime) => runtime,
         Err(error) => return output::fail(&format!("cannot start the async runtime: {error}")),
     };
@@ -82,6 +83,16 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => output::fail(&output::sentence(&error)),
     }
+}
+
+/// Threads of a dashboard over somebody else's server, besides the one that draws. A connection hands every change that it
+/// reads to the task that decodes it: on one thread that costs nothing, on two each wakes the other, several times for each
+/// change.
+const READERS: usize = 1;
+
+/// Does it only show what a server sends?
+fn is_only_a_reader(command: Option<&Command>) -> bool {
+    matches!(command, None | Some(Command::Dashboard(_)))
 }
 
 async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -142,7 +153,10 @@ async fn show(cli: &Cli) -> anyhow::Result<ExitCode> {
     memory::give_back_at_once();
     let connection = prepare(&options(&cli.connect)).await?;
     let (clock, rng) = (Clock::system(), Rng::from_entropy());
-    Ok(after(dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, false).await?))
+    Ok(after(
+        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, dashboard::Behind::Kubeconfig)
+            .await?,
+    ))
 }
 
 /// Who has the terminal: a dashboard and the output of a one-shot command leave none of it to the log.
@@ -378,6 +392,7 @@ fn options(args: &ConnectArgs) -> ConnectOptions {
         context: args.context.clone(),
         namespace: args.namespace.clone(),
         read_only: args.read_only,
+        impersonated: args.impersonated(),
     }
 }
 

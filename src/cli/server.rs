@@ -73,7 +73,8 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
         Ok::<_, PastError>((stack, (later, extended)))
     });
     let connection = in_process(server, DEMO, "default", cli.connect.read_only);
-    let exit = dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, true).await;
+    let exit =
+        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, dashboard::Behind::Memory).await;
     // The user may quit before the past is over.
     if !starting.is_finished() {
         starting.abort();
@@ -180,7 +181,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         stopped().await?
     } else {
         let connection = stack.connection("standalone", cli.connect.read_only);
-        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, false).await?
+        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, dashboard::Behind::Store).await?
     };
     stack.stop().await;
     if let Some(log) = audit {

@@ -30,6 +30,24 @@ pub struct ConnectOptions {
     pub namespace: Option<String>,
     /// Lets only reads leave the process.
     pub read_only: bool,
+    /// `--as`, `--as-group`.
+    pub impersonated: Impersonated,
+}
+
+/// In whose name requests are sent, in place of the kubeconfig's user. The server decides whether that user may.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Impersonated {
+    pub user: Option<String>,
+    /// Only with a user.
+    pub groups: Vec<String>,
+}
+
+impl Impersonated {
+    fn apply(&self, config: &mut Config) {
+        let Some(user) = &self.user else { return };
+        config.auth_info.impersonate = Some(user.clone());
+        config.auth_info.impersonate_groups = Some(self.groups.clone()).filter(|groups| !groups.is_empty());
+    }
 }
 
 /// A client and what is known about the other end.
@@ -84,7 +102,8 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectErro
 /// # Errors
 /// [`ConnectError`], never [`ConnectError::Server`] for a server that is only away.
 pub async fn prepare(options: &ConnectOptions) -> Result<Connection, ConnectError> {
-    let (config, context) = load(options).await?;
+    let (mut config, context) = load(options).await?;
+    options.impersonated.apply(&mut config);
     finish(config, context, options.namespace.as_deref(), options.read_only).await
 }
 
@@ -221,6 +240,12 @@ fn file_error(error: KubeconfigError, origin: &str) -> ConnectError {
         }
         other => ConnectError::Invalid { origin: origin.to_owned(), reason: other.to_string() },
     }
+}
+
+/// The contexts of the kubeconfig that [`prepare`] would read; none where there is none that can be read.
+#[must_use]
+pub fn contexts(kubeconfig: Option<&Path>) -> Vec<String> {
+    read_file(kubeconfig).map(|(config, _)| names_of(&config)).unwrap_or_default()
 }
 
 fn names_of(config: &Kubeconfig) -> Vec<String> {

@@ -20,7 +20,7 @@ pub mod snapshot;
 pub mod watch;
 pub mod write;
 
-pub use connect::{ConnectError, ConnectOptions, Connection, connect, in_process};
+pub use connect::{ConnectError, ConnectOptions, Connection, Impersonated, connect, in_process};
 pub use errors::explain;
 pub use index::Index;
 pub use kube::{Client, Error};

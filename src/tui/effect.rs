@@ -32,6 +32,8 @@ pub enum Effect {
     /// Write what waits for it to the state folder.
     Keep(Waiting),
     LoadTheme(String),
+    /// Another server in place of the one that is looked at.
+    OpenContext(String),
     LoadKeymap(String),
     /// Show the full object from now on; `None` stops.
     Follow(Option<Target>),

@@ -4,13 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::contexts::{Contexts, Opened};
 use super::effect::{Effect, EffectOutcome};
 use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
@@ -51,12 +54,14 @@ struct Inbox {
     outcomes: mpsc::Receiver<EffectOutcome>,
     signals: mpsc::Receiver<Signal>,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
+    opened: mpsc::Receiver<Result<Opened, String>>,
 }
 
 /// What the inbox gives.
 enum Next {
     Msg(Msg),
     Written(Written),
+    Opened(Result<Opened, String>),
     Hangup,
 }
 
@@ -69,9 +74,12 @@ pub async fn run(
     clock: Clock,
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
     handles: BTreeMap<SourceId, SourceHandle>,
+    contexts: Option<Arc<dyn Contexts>>,
 ) -> Result<Exit, TerminalError> {
     let (tell_written, written) = mpsc::channel(QUEUE);
     let (tell_outcome, outcomes) = mpsc::channel(QUEUE);
+    let (mut contexts_switch, opened) =
+        ContextSwitch::new(contexts, handles.keys().next_back().copied().unwrap_or_default());
     // Before the terminal is ours, so that no signal finds it raw and ends us by default.
     let signals = listen().map_err(|source| TerminalError::Io { what: "listen to signals for", source })?;
     let mut screen = Terminal::take(tell_written)?;
@@ -79,7 +87,7 @@ pub async fn run(
     let look = &model.look;
     let loading = Loading { tier: look.tier, ascii: look.ascii, config_dir: look.config_dir.clone() };
     let mut runner = Runner::new(handles, loading, tell_outcome);
-    let mut inbox = Inbox { inputs, written, outcomes, signals, deltas };
+    let mut inbox = Inbox { inputs, written, outcomes, signals, deltas, opened };
     let (width, height) = Terminal::size();
     update(model, Msg::Resize { width, height });
     let mut pace = Pace::default();
@@ -103,16 +111,37 @@ pub async fn run(
                     next = inbox.try_next();
                     continue;
                 }
+                Next::Opened(result) => {
+                    switch(model, &mut inbox, &mut runner, result);
+                    next = None;
+                    continue;
+                }
                 Next::Written(Written::Failed(_)) | Next::Hangup => Msg::Signal(Signal::Hangup),
             };
             let is_asked = !matches!(msg, Msg::Fleet(_) | Msg::Tick);
-            if let Some(exit) = handle(model, msg, &clock, &mut screen, &mut runner)? {
+            if let Some(exit) = handle(model, msg, &clock, &mut screen, &mut runner, &mut contexts_switch)? {
                 return Ok(exit);
             }
             pace.is_asked |= is_asked;
             model.needs_frame |= pace.is_age_over();
             // What a person did is drawn before anything else is looked at.
             next = if is_asked || Instant::now() >= until { None } else { inbox.try_next() };
+        }
+    }
+}
+
+/// Another server in place of the one before, or why not.
+fn switch(model: &mut Model, inbox: &mut Inbox, runner: &mut Runner, result: Result<Opened, String>) {
+    match result {
+        Ok(Opened { session, source, deltas, handle }) => {
+            runner.look_at(BTreeMap::from([(source, handle)]));
+            inbox.deltas = vec![deltas];
+            model.say(Tone::Info, format!("this is {}", session.title));
+            model.begin_again(session);
+        }
+        Err(why) => {
+            model.notice("The context was not opened", format!("{why}\n\nWhat was open before stays."));
+            model.needs_frame = true;
         }
     }
 }
@@ -124,6 +153,7 @@ fn handle(
     clock: &Clock,
     screen: &mut Terminal,
     runner: &mut Runner,
+    contexts_switch: &mut ContextSwitch,
 ) -> Result<Option<Exit>, TerminalError> {
     let exit = match &msg {
         Msg::Signal(Signal::Terminate(number)) => Exit::Signal(*number),
@@ -150,6 +180,7 @@ fn handle(
                 resized(model);
             }
             Effect::Resize => resized(model),
+            Effect::OpenContext(name) => contexts_switch.open(name),
             Effect::Mouse(on) => screen.set_mouse(on),
             Effect::Bell => screen.ring(),
             Effect::Copy(text) => screen.copy(&text),
@@ -180,6 +211,33 @@ fn draw(model: &mut Model, clock: &Clock, screen: &mut Terminal, pace: &mut Pace
     });
     model.was_drawn();
     pace.drawn(began, next_change_s);
+}
+
+/// Opens other contexts, one at a time, each under a number of its own: a late answer about one is not taken for another.
+struct ContextSwitch {
+    contexts: Option<Arc<dyn Contexts>>,
+    last: SourceId,
+    opening: Option<AbortOnDropHandle<()>>,
+    tell: mpsc::Sender<Result<Opened, String>>,
+}
+
+impl ContextSwitch {
+    fn new(
+        contexts: Option<Arc<dyn Contexts>>,
+        last: SourceId,
+    ) -> (Self, mpsc::Receiver<Result<Opened, String>>) {
+        let (tell, opened) = mpsc::channel(1);
+        (Self { contexts, last, opening: None, tell }, opened)
+    }
+
+    fn open(&mut self, name: String) {
+        let Some(contexts) = &self.contexts else { return };
+        self.last = SourceId(self.last.0.wrapping_add(1));
+        let (opening, tell) = (contexts.open(name, self.last), self.tell.clone());
+        self.opening = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            let _ = tell.send(opening.await).await;
+        })));
+    }
 }
 
 /// When the next frame may or must be drawn.
@@ -252,6 +310,7 @@ impl Inbox {
             Some(signal) = self.signals.recv() => Next::Msg(Msg::Signal(signal)),
             Some(written) = self.written.recv() => Next::Written(written),
             input = self.inputs.recv() => input.map_or(Next::Hangup, of_input),
+            Some(opened) = self.opened.recv() => Next::Opened(opened),
             Some(outcome) = self.outcomes.recv() => Next::Msg(Msg::Done(outcome)),
             batch = next_batch(&mut self.deltas) => Next::Msg(Msg::Fleet(batch)),
         }
@@ -266,6 +325,9 @@ impl Inbox {
         }
         if let Ok(input) = self.inputs.try_recv() {
             return Some(of_input(input));
+        }
+        if let Ok(opened) = self.opened.try_recv() {
+            return Some(Next::Opened(opened));
         }
         if let Ok(outcome) = self.outcomes.try_recv() {
             return Some(Next::Msg(Msg::Done(outcome)));

@@ -21,6 +21,7 @@ const WRITTEN_EVERY_S: u32 = 600;
 /// Which files may be written, and what waits for that.
 #[derive(Clone, Default)]
 pub struct Keeping {
+    folder: Option<PathBuf>,
     marks: Option<PathBuf>,
     usual_times: Option<PathBuf>,
     past: Option<PathBuf>,
@@ -69,7 +70,14 @@ impl Keeping {
         });
         let mut folded = AllFolds::default();
         let folds = usable("folds.json", &mut |path| folds::load(path).map(|known| folded = known));
-        (Self { marks, usual_times, past, folds, folded, ..Self::default() }, troubles)
+        let folder = Some(folder.to_owned());
+        (Self { folder, marks, usual_times, past, folds, folded, ..Self::default() }, troubles)
+    }
+
+    /// Where all of it is.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// What was opened and closed in trees when the program began.

@@ -3,6 +3,7 @@
 //! server and a dump look the same from here, as batches of deltas.
 
 pub mod command;
+pub mod contexts;
 pub mod cursor;
 pub mod effect;
 mod event_loop;
@@ -29,10 +30,12 @@ pub mod widget;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ratatui::layout::Rect;
 use tokio::sync::mpsc;
 
+pub use contexts::{Contexts, Opened};
 pub use event_loop::Exit;
 pub use model::Session;
 pub use runner::SourceHandle;
@@ -56,6 +59,8 @@ pub struct Options {
     /// Where marks, folds and usual times are kept between runs; `None`: nowhere.
     pub state_dir: Option<PathBuf>,
     pub clock: Clock,
+    /// What else may be looked at; `None`: there is no kubeconfig behind this.
+    pub contexts: Option<Arc<dyn Contexts>>,
 }
 
 /// Why the dashboard did not run to its end.
@@ -87,7 +92,8 @@ pub async fn run(
     )?;
     let mut model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
     model.keep_in(options.state_dir.as_deref());
-    let exit = event_loop::run(&mut model, options.clock, deltas, handles).await?;
+    model.contexts = options.contexts.as_ref().map(|contexts| contexts.names()).unwrap_or_default();
+    let exit = event_loop::run(&mut model, options.clock, deltas, handles, options.contexts).await?;
     model.keep_last();
     Ok(exit)
 }

@@ -111,6 +111,8 @@ pub struct Model {
     pub names: Option<Names>,
     /// Whose events are being read for a screen.
     pub events_of: Option<Target>,
+    /// Of the kubeconfig; empty where there is none behind this.
+    pub contexts: Vec<String>,
 }
 
 impl Model {
@@ -140,6 +142,7 @@ impl Model {
             reads_etcd: false,
             names: None,
             events_of: None,
+            contexts: Vec::new(),
         }
     }
 
@@ -161,6 +164,23 @@ impl Model {
         for why in written.into_iter().filter_map(Result::err) {
             tracing::warn!(%why, "what was learnt is not kept");
         }
+    }
+
+    /// Another server is looked at: nothing that is known holds any more. How it looks stays, and what is kept is kept.
+    pub fn begin_again(&mut self, session: Session) {
+        self.keep_last();
+        let folder = self.keeping.folder().map(Path::to_path_buf);
+        self.fleet = Fleet::explained_by(self.look.explanations.clone());
+        (self.plans, self.rights) = (Plans::default(), Rights::default());
+        self.session = session;
+        self.screens = vec![Screen::Fleet(FleetScreen::default())];
+        self.overlays.clear();
+        self.pending.clear();
+        (self.names, self.events_of, self.reads_etcd) = (None, None, false);
+        // What is at fault when it is listed is not news.
+        self.bell = self.bell.map(|_| usize::MAX);
+        self.keep_in(folder.as_deref());
+        self.needs_frame = true;
     }
 
     /// What is to be written to the state folder now.
@@ -295,8 +315,10 @@ impl Model {
     /// The picture was drawn as it is: what a person may say yes to was on the screen.
     pub fn was_drawn(&mut self) {
         self.needs_frame = false;
-        if let Some(Overlay::Preview(preview)) = self.overlays.last_mut() {
-            preview.was_drawn(self.area);
+        match self.overlays.last_mut() {
+            Some(Overlay::Preview(preview)) => preview.was_drawn(self.area),
+            Some(Overlay::Many(many)) => many.was_drawn(self.area),
+            _ => {}
         }
     }
 
@@ -326,6 +348,19 @@ impl Model {
             Item::Row(id) => Some(id),
             Item::Group { .. } | Item::Reference { .. } => None,
         }
+    }
+
+    /// The marked objects of the open list.
+    #[must_use]
+    pub fn chosen(&self) -> Vec<RowId> {
+        self.screen().chosen().map(|chosen| chosen.rows(&self.fleet)).unwrap_or_default()
+    }
+
+    /// What an action is about: what is marked, else what is selected.
+    #[must_use]
+    pub fn acted_on(&self) -> Vec<RowId> {
+        let chosen = self.chosen();
+        if chosen.is_empty() { self.selected_row().into_iter().collect() } else { chosen }
     }
 
     /// Opens a screen on top. Of a long way the first steps are forgotten.

@@ -65,6 +65,11 @@ impl Runner {
         Self { handles, loading, outcomes, object, events, planning: None, etcd: None }
     }
 
+    /// Looks at other servers from now on; what was begun at those before ends.
+    pub fn look_at(&mut self, handles: BTreeMap<SourceId, SourceHandle>) {
+        *self = Self::new(handles, self.loading.clone(), self.outcomes.clone());
+    }
+
     /// Starts one effect. Those that belong to the terminal are the loop's.
     pub fn start(&mut self, effect: Effect) {
         match effect {
@@ -91,6 +96,7 @@ impl Runner {
             Effect::StopEtcd => self.stop_etcd(),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
+            | Effect::OpenContext(_)
             | Effect::Suspend
             | Effect::Retake
             | Effect::Redraw

@@ -10,8 +10,10 @@ use super::keymap::{KeyPress, Lookup};
 use super::layout::layout;
 use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
+use super::overlay::many::{ManyBox, Next};
 use super::overlay::{Answer, Overlay};
 use super::screen::Screen;
+use super::screen::chosen::Chosen;
 
 /// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
@@ -196,11 +198,12 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
             model.notice("The file was not taken", format!("{error}\n\nWhat was loaded before stays."));
         }
         EffectOutcome::Followed { target, subject } => {
+            let now = model.now;
             let details = model.screens.iter_mut().filter_map(|screen| match screen {
                 Screen::Details(details) if details.target == target => Some(details),
                 _ => None,
             });
-            details.for_each(|details| details.take(&subject));
+            details.for_each(|details| details.take(&subject, now));
         }
         EffectOutcome::Kept(Err(why)) => model.say(Tone::Warning, why),
         EffectOutcome::Kept(Ok(())) => {}
@@ -212,18 +215,25 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
                 etcd.take(&cluster, look, now);
             }
         }
-        EffectOutcome::Previewed { ticket, result } => answer_preview(model, ticket, result),
-        EffectOutcome::Performed { ticket, result } => answer_perform(model, ticket, result),
+        EffectOutcome::Previewed { ticket, result } => return answer_preview(model, ticket, result),
+        EffectOutcome::Performed { ticket, result } => return answer_perform(model, ticket, result),
     }
     Vec::new()
 }
 
-fn answer_preview(model: &mut Model, ticket: u64, result: Result<Box<crate::actions::Preview>, String>) {
+fn answer_preview(
+    model: &mut Model,
+    ticket: u64,
+    result: Result<Box<crate::actions::Preview>, String>,
+) -> Vec<Effect> {
+    if let Some(many) = many_of(model, ticket) {
+        return many.show(ticket, result);
+    }
     let asked = model.overlays.iter_mut().find_map(|overlay| match overlay {
         Overlay::Preview(open) if open.ticket == ticket => Some(open),
         _ => None,
     });
-    let Some(open) = asked else { return };
+    let Some(open) = asked else { return Vec::new() };
     match result {
         Ok(preview) => open.show(preview),
         Err(why) => {
@@ -231,16 +241,50 @@ fn answer_preview(model: &mut Model, ticket: u64, result: Result<Box<crate::acti
             model.notice("Nothing was changed", why);
         }
     }
+    Vec::new()
 }
 
-fn answer_perform(model: &mut Model, ticket: u64, result: Result<crate::actions::Report, String>) {
+fn answer_perform(
+    model: &mut Model,
+    ticket: u64,
+    result: Result<crate::actions::Report, String>,
+) -> Vec<Effect> {
+    if let Some(many) = many_of(model, ticket) {
+        return match many.performed(ticket, result) {
+            Next::Effects(effects) => effects,
+            Next::Done(words) => {
+                close_preview(model, ticket);
+                model.screen_mut().chosen_mut().map(Chosen::clear);
+                model.say(Tone::Info, words);
+                Vec::new()
+            }
+            Next::Failed(words) => {
+                close_preview(model, ticket);
+                model.notice("Not all of them were changed", words);
+                Vec::new()
+            }
+        };
+    }
     close_preview(model, ticket);
     match result {
         Ok(report) => model.say(Tone::Info, report.text),
         Err(why) => model.notice("The change was not made", why),
     }
+    Vec::new()
+}
+
+/// The dialog about many objects that this answer is for.
+fn many_of(model: &mut Model, ticket: u64) -> Option<&mut ManyBox> {
+    model.overlays.iter_mut().find_map(|overlay| match overlay {
+        Overlay::Many(many) if many.owns(ticket) => Some(many.as_mut()),
+        _ => None,
+    })
 }
 
 fn close_preview(model: &mut Model, ticket: u64) {
-    model.overlays.retain(|overlay| !matches!(overlay, Overlay::Preview(open) if open.ticket == ticket));
+    model.overlays.retain(|overlay| match overlay {
+        Overlay::Preview(open) => open.ticket != ticket,
+        Overlay::Many(many) => !many.owns(ticket),
+        _ => true,
+    });
 }

@@ -21,9 +21,11 @@ mod change;
 mod clusterctl;
 mod columns;
 mod conformance;
+mod contexts;
 mod crash;
 mod crds;
 mod deletion;
+mod demo_screens;
 mod documents;
 mod engine;
 #[cfg(feature = "etcd")]

@@ -56,6 +56,7 @@ fn child() {
             config_dir: None,
             state_dir: None,
             clock,
+            contexts: None,
         };
         capstan::tui::run(options, vec![deltas], BTreeMap::new()).await
     });

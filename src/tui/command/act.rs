@@ -1,22 +1,46 @@
 //! Commands that act on the selected object: each opens a preview and writes nothing.
 
 use super::Outcome;
-use crate::actions::{ActionInfo, Request};
+use crate::actions::{Action, ActionInfo, Request};
+use crate::fleet::RowId;
 use crate::tui::effect::Effect;
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
+use crate::tui::overlay::many::{ManyBox, OBJECTS_MAX};
 use crate::tui::overlay::preview::PreviewBox;
 
 /// Opens the preview of an action on the selected object.
 pub fn preview(model: &mut Model, info: &ActionInfo, argument: &str) -> Outcome {
     let action = info.parse(argument, model.now).map_err(|error| error.to_string())?;
-    let id = model.selected_row().ok_or(NOTHING_SELECTED)?;
+    let about = model.acted_on();
+    if about.len() > 1 {
+        return preview_many(model, &about, &action);
+    }
+    let id = about.first().copied().ok_or(NOTHING_SELECTED)?;
     let row = model.fleet.row(id).ok_or("the object does not exist any more")?;
     let (source, request) = (row.source, Request { target: row.object_ref(), action });
     model.ticket += 1;
     let ticket = model.ticket;
     model.overlays.push(Overlay::Preview(Box::new(PreviewBox::new(ticket, source, request.clone()))));
     Ok(vec![Effect::Preview { ticket, source, request }])
+}
+
+/// The same on all that is marked.
+fn preview_many(model: &mut Model, about: &[RowId], action: &Action) -> Outcome {
+    if about.len() > OBJECTS_MAX {
+        return Err(format!("{} objects are marked; at most {OBJECTS_MAX} are changed at once", about.len()));
+    }
+    let mut objects = Vec::new();
+    for row in about.iter().filter_map(|id| model.fleet.row(*id)) {
+        model.ticket += 1;
+        let is_member = row.machine().is_some_and(|machine| machine.control_plane);
+        let request = Request { target: row.object_ref(), action: action.clone() };
+        objects.push((model.ticket, row.source, request, is_member));
+    }
+    let many = ManyBox::new(format!("{action} of {} objects", objects.len()), objects);
+    let effects = many.begin();
+    model.overlays.push(Overlay::Many(Box::new(many)));
+    Ok(effects)
 }
 
 const NOTHING_SELECTED: &str = "no object is selected that can be changed";
@@ -27,11 +51,13 @@ pub fn refusal(model: &Model, info: &ActionInfo) -> Option<String> {
     if model.session.read_only {
         return Some("read-only: nothing can be changed from here".to_owned());
     }
-    let Some(row) = model.selected_row().and_then(|id| model.fleet.row(id)) else {
+    let about = model.acted_on();
+    let mut rows = about.iter().filter_map(|id| model.fleet.row(*id)).peekable();
+    if rows.peek().is_none() {
         return Some(NOTHING_SELECTED.to_owned());
-    };
-    let kind = &row.gvk.kind;
-    info.check_kind(kind).is_err().then(|| format!("a {kind} does not take `{}`", info.name))
+    }
+    let kind = rows.map(|row| &row.gvk.kind).find(|kind| info.check_kind(kind).is_err())?;
+    Some(format!("a {kind} does not take `{}`", info.name))
 }
 
 /// The confirmation of the open dialog by key, or that a notice was read.
@@ -42,6 +68,6 @@ pub fn accept(model: &mut Model) -> Outcome {
             model.overlays.pop();
             Ok(Vec::new())
         }
-        Some(Overlay::Prompt(_) | Overlay::Refusal(_)) | None => Ok(Vec::new()),
+        Some(Overlay::Prompt(_) | Overlay::Refusal(_) | Overlay::Many(_)) | None => Ok(Vec::new()),
     }
 }

@@ -1,6 +1,6 @@
 //! What a begun command line may become.
 
-use super::{Argument, Command, Kind, TABLE, condition, discouraged, find};
+use super::{Argument, Command, Kind, TABLE, condition, discouraged, find, groups};
 use crate::fleet::Names;
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
@@ -90,9 +90,11 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
             rows.map(|row| row.name.to_string()).collect()
         }
         Kind::Condition => condition::types(model).into_iter().collect(),
+        Kind::Grouping => groups::keys(model).into_iter().collect(),
         Kind::Column => sorts(true).map(|(word, _)| word).collect(),
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
+        Kind::Context => model.contexts.clone(),
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
         Kind::Text
         | Kind::TimeAndReason

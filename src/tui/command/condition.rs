@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::FxHashSet;
+
 use super::Outcome;
 use crate::api::condition::Status;
 use crate::fleet::{Condition, Kind, Row, RowId, Tone};
@@ -14,10 +16,11 @@ use crate::tui::screen::Screen;
 /// Machines that are named; the rest is counted.
 const NAMED_MAX: usize = 200;
 
-/// Shows how the condition `type_` stands; small and capital letters are the same.
+/// Shows how the condition `type_` stands; its beginning is enough where no other begins so. Small and capital letters are
+/// the same.
 pub fn condition(model: &mut Model, type_: &str) -> Outcome {
     let types = types(model);
-    let Some(type_) = types.iter().find(|known| known.eq_ignore_ascii_case(type_)).cloned() else {
+    let Some(type_) = meant(&types, type_).cloned() else {
         let hint = did_you_mean(type_, types.iter().map(String::as_str));
         return Err(format!("no Machine here has a condition `{type_}`{hint}"));
     };
@@ -26,14 +29,23 @@ pub fn condition(model: &mut Model, type_: &str) -> Outcome {
     Ok(Vec::new())
 }
 
+fn meant<'a>(types: &'a BTreeSet<String>, begun: &str) -> Option<&'a String> {
+    if let Some(whole) = types.iter().find(|known| known.eq_ignore_ascii_case(begun)) {
+        return Some(whole);
+    }
+    let begins =
+        |known: &&String| known.get(..begun.len()).is_some_and(|head| head.eq_ignore_ascii_case(begun));
+    let mut all = types.iter().filter(begins);
+    all.next().filter(|_| all.next().is_none())
+}
+
 /// The types of conditions that Machines here have.
 pub fn types(model: &Model) -> BTreeSet<String> {
+    // Equal texts share one copy, so there are few of them, however many Machines.
+    let mut seen: FxHashSet<*const u8> = FxHashSet::default();
     let conditions = machines(model).flat_map(|row| row.conditions.iter());
-    let mut known: BTreeSet<&str> = BTreeSet::new();
-    for condition in conditions {
-        known.insert(&condition.type_);
-    }
-    known.into_iter().map(str::to_owned).collect()
+    let new = conditions.filter(|condition| seen.insert(condition.type_.as_ptr()));
+    new.map(|condition| condition.type_.to_string()).collect()
 }
 
 /// Of the cluster whose tree or object is open; of all on other screens.

@@ -3,9 +3,11 @@
 //! are the rows of [`crate::actions::ACTIONS`].
 
 mod act;
+mod choose;
 mod complete;
 mod condition;
 mod find;
+mod groups;
 mod help;
 mod navigate;
 mod parse;
@@ -69,8 +71,10 @@ pub enum Kind {
     OfAction(&'static str),
     Theme,
     Keymap,
+    Context,
     File,
     Condition,
+    Grouping,
     Object,
     CommandLine,
     OnOff,
@@ -88,9 +92,11 @@ impl Kind {
             Self::OfAction(name) => name,
             Self::Theme => "THEME",
             Self::Keymap => "KEYMAP",
+            Self::Context => "CONTEXT",
             Self::File => "FILE",
             Self::Object => "NAME",
             Self::Condition => "TYPE",
+            Self::Grouping => "FIELD|LABEL",
             Self::CommandLine => "COMMAND",
             Self::OnOff => "on|off",
         }

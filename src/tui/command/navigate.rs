@@ -11,6 +11,7 @@ use crate::tui::overlay::Overlay;
 use crate::tui::overlay::help::Help;
 use crate::tui::overlay::prompt::Prompt;
 use crate::tui::overlay::refusal::Refusal;
+use crate::tui::screen::chosen::Chosen;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::etcd::EtcdScreen;
 use crate::tui::screen::fleet::sorts;
@@ -197,6 +198,9 @@ pub fn notices(model: &mut Model) -> Outcome {
 pub fn back(model: &mut Model) -> Outcome {
     if !model.screen().filter().is_empty() {
         model.screen_mut().set_filter("");
+        return NOTHING;
+    }
+    if model.screen_mut().chosen_mut().is_some_and(Chosen::clear) {
         return NOTHING;
     }
     if model.close_screen() { Ok(model.follow()) } else { NOTHING }
@@ -407,9 +411,12 @@ pub fn help(model: &mut Model) -> Outcome {
 }
 
 pub fn close(model: &mut Model) -> Outcome {
-    if let Some(Overlay::Preview(preview)) = model.overlays.last()
-        && !preview.can_close()
-    {
+    let can_close = match model.overlays.last() {
+        Some(Overlay::Preview(preview)) => preview.can_close(),
+        Some(Overlay::Many(many)) => many.can_close(),
+        _ => true,
+    };
+    if !can_close {
         return Err("it was sent; the answer is on its way".to_owned());
     }
     model.overlays.pop();
@@ -422,6 +429,18 @@ pub fn theme(_: &mut Model, name: &str) -> Outcome {
 
 pub fn keymap(_: &mut Model, name: &str) -> Outcome {
     Ok(vec![Effect::LoadKeymap(name.to_owned())])
+}
+
+/// Another server of the kubeconfig. It opens aside, and what is shown stays until then.
+pub fn context(model: &mut Model, name: &str) -> Outcome {
+    if model.contexts.is_empty() {
+        return Err("there is no kubeconfig behind this".to_owned());
+    }
+    if !model.contexts.iter().any(|known| known == name) {
+        return Err(format!("there is no context `{name}`; it has: {}", model.contexts.join(", ")));
+    }
+    model.say(Tone::Info, format!("opening {name}"));
+    Ok(vec![Effect::OpenContext(name.to_owned())])
 }
 
 pub fn bell(model: &mut Model, wanted: &str) -> Outcome {

@@ -35,7 +35,7 @@ pub fn parse(line: &str) -> Result<Call<'_>, String> {
             Err(format!("`{}` takes no argument, but `{argument}` follows{hint}", command.name))
         }
         Argument::Required(_) if argument.is_empty() => {
-            Err(format!("`{}` needs {}", command.name, command.usage()))
+            Err(format!("`{}` needs an argument: {}", command.name, command.usage()))
         }
         _ => Ok(Call { command, argument }),
     }

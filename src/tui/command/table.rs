@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, condition, find, navigate as go, quiet,
+    Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, choose, condition, find, groups,
+    navigate as go, quiet,
 };
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::tui::cursor::Motion;
@@ -93,6 +94,12 @@ const SCREENS: &[Command] = &[
         "What happened to the selected object; in a cluster, to all of it.",
     ),
     command(
+        "changes",
+        Scope::Go,
+        |m, _| go::details(m, Tab::Changes),
+        "Which fields of the selected object change while one looks.",
+    ),
+    command(
         "rollout",
         Scope::Go,
         |m, _| go::rollout(m),
@@ -126,8 +133,20 @@ const SCREENS: &[Command] = &[
         ),
         Argument::Required(Kind::Condition),
     ),
+    also(
+        takes(
+            command(
+                "groups",
+                Scope::Go,
+                groups::groups,
+                "Clusters by namespace, class, version or a label: how many, and how they are.",
+            ),
+            Argument::Required(Kind::Grouping),
+        ),
+        &["group"],
+    ),
     command("notices", Scope::Go, |m, _| go::notices(m), "What could not be read, and why, in full."),
-    command("back", Scope::Go, |m, _| go::back(m), "Clear the filter, else the screen before."),
+    command("back", Scope::Go, |m, _| go::back(m), "Clear the filter, then marks, else the screen before."),
     command("leave", Scope::Go, |m, _| go::leave(m), "The screen before; quit on the first one."),
     motion("up", |m, _| go::step(m, Motion::Up), "One line up."),
     motion("down", |m, _| go::step(m, Motion::Down), "One line down."),
@@ -186,6 +205,19 @@ const SCREENS: &[Command] = &[
     only(
         ScreenKind::List,
         command("previous-fault", Scope::View, |m, _| go::fault(m, false), "To the one before."),
+    ),
+    only(
+        ScreenKind::List,
+        command(
+            "mark",
+            Scope::View,
+            |m, _| choose::mark(m),
+            "Mark the row, or not: actions are then about all that is marked.",
+        ),
+    ),
+    only(
+        ScreenKind::List,
+        command("mark-all", Scope::View, |m, _| choose::mark_all(m), "Mark all rows of the list, or none."),
     ),
     only(
         ScreenKind::Tree,
@@ -276,6 +308,18 @@ const PROGRAM: &[Command] = &[
     takes(
         command("keymap", Scope::Program, go::keymap, "Other keys, read from their file again."),
         Argument::Required(Kind::Keymap),
+    ),
+    also(
+        takes(
+            command(
+                "context",
+                Scope::Program,
+                go::context,
+                "Another server of the kubeconfig, in place of this one.",
+            ),
+            Argument::Required(Kind::Context),
+        ),
+        &["ctx"],
     ),
     takes(
         command("bell", Scope::Program, go::bell, "Ring when a cluster comes to be at fault."),

@@ -39,7 +39,7 @@ fn mistakes_get_a_hint() {
         ("rollout restrat", "did you mean `rollout restart`?"),
         ("scal 3", "did you mean `scale`?"),
         ("zzzzzz", "there is no command `zzzzzz`"),
-        ("scale", "`scale` needs scale N"),
+        ("scale", "`scale` needs an argument: scale N"),
         ("quit now", "takes no argument"),
         ("", "an empty command"),
     ] {

@@ -3,6 +3,7 @@
 
 pub mod frame;
 pub mod help;
+pub mod many;
 pub mod notice;
 pub mod preview;
 pub mod prompt;
@@ -25,6 +26,7 @@ pub enum Overlay {
     Refusal(refusal::Refusal),
     Help(help::Help),
     Preview(Box<preview::PreviewBox>),
+    Many(Box<many::ManyBox>),
     Notice(notice::Notice),
 }
 
@@ -51,6 +53,7 @@ impl Overlay {
             Self::Prompt(prompt) => Some(prompt.on_key(event, history)),
             Self::Refusal(refusal) => Some(refusal.on_key(event)),
             Self::Preview(preview) => preview.on_key(event),
+            Self::Many(many) => many.on_key(event),
             Self::Help(_) | Self::Notice(_) => None,
         }
     }
@@ -61,6 +64,7 @@ impl Overlay {
             Self::Prompt(prompt) => Some(prompt.on_paste(text)),
             Self::Refusal(_) => Some(Answer::Handled),
             Self::Preview(preview) => preview.on_paste(text),
+            Self::Many(many) => many.on_paste(text),
             Self::Help(_) | Self::Notice(_) => None,
         }
     }
@@ -70,6 +74,7 @@ impl Overlay {
             Self::Prompt(_) | Self::Refusal(_) => {}
             Self::Help(help) => help.step(motion, area),
             Self::Preview(preview) => preview.step(motion, area),
+            Self::Many(many) => many.step(motion, area),
             Self::Notice(notice) => notice.step(motion, area),
         }
     }
@@ -93,6 +98,7 @@ impl Overlay {
                 None
             }
             Self::Preview(preview) => preview.view(paint, area, buffer),
+            Self::Many(many) => many.view(paint, area, buffer),
             Self::Notice(notice) => {
                 notice.view(paint, area, buffer);
                 None

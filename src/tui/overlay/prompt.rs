@@ -197,14 +197,22 @@ impl Prompt {
             rows.clone().take(shown).map(|(_, completion)| crate::text::width(&completion.line)).max();
         let most = (usize::from(area.width) / 2).max(LINE_WIDTH);
         let column = widest.unwrap_or(0).clamp(LINE_WIDTH, most);
+        let room = usize::from(area.width).saturating_sub(column + 4);
+        let hidden = self.completions.len().saturating_sub(skip + shown);
         for (y, (at, completion)) in (block.y..block.bottom()).zip(rows) {
+            let is_last = y + 1 == block.bottom();
+            let note = if is_last && hidden > 0 && completion.note.is_empty() {
+                format!("and {hidden} more")
+            } else {
+                paint.cut(&completion.note, room)
+            };
             let name = paint.cut(&completion.line, column);
             let line = Line::from(vec![
                 paint.span(
                     if completion.is_refused { Scope::Muted } else { Scope::Suggestion },
                     format!("  {name:<column$} "),
                 ),
-                paint.span(Scope::Muted, completion.note.clone()),
+                paint.span(Scope::Muted, note),
             ]);
             put(buffer, area.x, y, &line, area.width);
             if self.chosen == Some(at) {

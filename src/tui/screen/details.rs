@@ -6,11 +6,13 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::details_text::{self, Full, Links};
+use super::moments::Moments;
 use super::related::{Related, Way, related};
 use super::search::Search;
 use super::{Context, foot, plan_text, timeline_text, why};
 use crate::fleet::watch::Subject;
 use crate::fleet::{Fleet, Item, ItemKey, Part, RowId, SourceId, Target, Uid};
+use crate::time::Timestamp;
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::layout::{Layout, layout};
 use crate::tui::paint::{Paint, put};
@@ -26,10 +28,12 @@ pub enum Tab {
     Events,
     Plan,
     Timeline,
+    Changes,
 }
 
 impl Tab {
-    pub const ALL: [Self; 5] = [Self::Overview, Self::Yaml, Self::Events, Self::Plan, Self::Timeline];
+    pub const ALL: [Self; 6] =
+        [Self::Overview, Self::Yaml, Self::Events, Self::Plan, Self::Timeline, Self::Changes];
 
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -39,6 +43,7 @@ impl Tab {
             Self::Events => "events",
             Self::Plan => "plan",
             Self::Timeline => "timeline",
+            Self::Changes => "changes",
         }
     }
 }
@@ -55,6 +60,7 @@ pub struct DetailsScreen {
     /// In the open tab; the words stay for the next one.
     search: Search,
     full: Full,
+    moments: Moments,
     explains: Option<Explains>,
     /// Which related object is chosen, and whether it is still to be brought on the screen.
     link: Option<usize>,
@@ -94,6 +100,7 @@ impl DetailsScreen {
             scrolls: [Scroll::default(); Tab::ALL.len()],
             search: Search::default(),
             full: Full::default(),
+            moments: Moments::default(),
             explains: None,
             link: None,
             is_link_sought: false,
@@ -168,7 +175,10 @@ impl DetailsScreen {
     }
 
     /// News of the object.
-    pub fn take(&mut self, subject: &Subject) {
+    pub fn take(&mut self, subject: &Subject, now: Timestamp) {
+        if let Subject::Object(object) = subject {
+            self.moments.take(object, now);
+        }
         self.full.take(subject);
     }
 
@@ -309,6 +319,7 @@ impl DetailsScreen {
             Tab::Events => details_text::events(fleet, self.row(), &self.target, &self.full, paint, width),
             Tab::Plan => plan_text::plan(fleet, self.item, plans, paint, width),
             Tab::Timeline => timeline_text::timeline(fleet, self.item, paint, width),
+            Tab::Changes => self.moments.lines(paint, width),
         };
         Page { lines, chosen: None }
     }

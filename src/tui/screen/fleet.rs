@@ -6,6 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use super::chosen::Chosen;
 use super::columns::{Columns, Id, List, mark_verdict, since, verdict};
 use super::order::Order;
 use super::parts::{counter, counters_of, is_mark, mark_words};
@@ -31,6 +32,7 @@ pub struct FleetScreen {
     query: Query,
     cursor: Cursor<(SourceId, Uid)>,
     order: Order,
+    chosen: Chosen,
     columns: Columns,
     /// More than one namespace or source: names need their place.
     places: bool,
@@ -43,6 +45,7 @@ impl Default for FleetScreen {
             query: Query { sort, ..Query::default() },
             cursor: Cursor::default(),
             order: Order::default(),
+            chosen: Chosen::default(),
             columns: Columns::new(List::Fleet, false),
             places: false,
         }
@@ -81,6 +84,20 @@ impl FleetScreen {
         self.query.at_least.0 = if only { Verdict::Unknown } else { Verdict::Ok };
         self.order.ask();
         only
+    }
+
+    #[must_use]
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    pub fn chosen_mut(&mut self) -> &mut Chosen {
+        &mut self.chosen
+    }
+
+    #[must_use]
+    pub fn listed(&self) -> Vec<RowId> {
+        self.order.iter().copied().collect()
     }
 
     /// How many clusters are listed, after the filter.
@@ -214,6 +231,9 @@ impl FleetScreen {
             self.view_row(fleet, shown, &placed, Rect { y, height: 1, ..body }, paint, buffer);
             if self.cursor.offset + at == self.cursor.index {
                 table::select(body, y, paint, buffer);
+            }
+            if let Some(row) = fleet.row(shown.id) {
+                self.chosen.view(row, Rect { y, height: 1, ..body }, paint, buffer);
             }
             y += u16::try_from(shown.lines.len()).unwrap_or(1);
         }

@@ -157,6 +157,11 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
         spans.push(paint.span(Scope::Match, "wide"));
         spans.push(Span::raw("  "));
     }
+    let chosen = screen.chosen().map_or(0, |chosen| chosen.rows(header.fleet).len());
+    if chosen > 0 {
+        spans.push(paint.span(Scope::Match, format!("{} {chosen} marked", paint.glyphs().chosen)));
+        spans.push(Span::raw("  "));
+    }
     if !screen.filter().is_empty() {
         let (word, standing) = match screen {
             Screen::Details(details) => ("find ", format!(" {}", details.search().standing())),

@@ -1,6 +1,7 @@
 //! The screens: each keeps ids and positions, never rows. This file routes; what a screen shows is
 //! in its own file.
 
+pub mod chosen;
 pub mod columns;
 pub mod details;
 pub mod details_text;
@@ -8,6 +9,7 @@ pub mod etcd;
 pub mod fleet;
 pub mod foot;
 pub mod header;
+pub mod moments;
 pub mod order;
 pub mod pane;
 pub mod parts;
@@ -31,8 +33,9 @@ use super::layout::Layout;
 use super::paint::Paint;
 use super::plans::Plans;
 use super::theme::Theme;
-use crate::fleet::{Changes, Fleet, Item};
+use crate::fleet::{Changes, Fleet, Item, RowId};
 use crate::time::Timestamp;
+use chosen::Chosen;
 
 /// What a screen needs to bring itself up to date.
 pub struct Context<'a> {
@@ -103,6 +106,34 @@ impl Screen {
     #[must_use]
     pub fn kept_until_s(&self) -> Option<u32> {
         if let Self::Fleet(s) = self { s.kept_until_s() } else { None }
+    }
+
+    /// The marks of a list; `None` for screens that are not a list of objects.
+    #[must_use]
+    pub fn chosen(&self) -> Option<&Chosen> {
+        match self {
+            Self::Fleet(s) => Some(s.chosen()),
+            Self::Tree(s) => Some(s.chosen()),
+            _ => None,
+        }
+    }
+
+    pub fn chosen_mut(&mut self) -> Option<&mut Chosen> {
+        match self {
+            Self::Fleet(s) => Some(s.chosen_mut()),
+            Self::Tree(s) => Some(s.chosen_mut()),
+            _ => None,
+        }
+    }
+
+    /// The objects of a list, on the screen or not.
+    #[must_use]
+    pub fn listed(&self) -> Vec<RowId> {
+        match self {
+            Self::Fleet(s) => s.listed(),
+            Self::Tree(s) => s.listed(),
+            _ => Vec::new(),
+        }
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {

@@ -7,6 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use rustc_hash::FxHashSet;
 
+use super::chosen::Chosen;
 use super::columns::{Columns, Id, List, since, verdict};
 use super::tree_line::TreeLine;
 use super::{Context, foot};
@@ -38,6 +39,7 @@ pub struct TreeScreen {
     /// Only what is at fault, and what that is part of.
     is_faults_only: bool,
     cursor: Cursor<ItemKey>,
+    chosen: Chosen,
     tree: Tree,
     visible: Vec<u32>,
     columns: Columns,
@@ -75,6 +77,7 @@ impl TreeScreen {
             filter: String::new(),
             is_faults_only: false,
             cursor: Cursor::default(),
+            chosen: Chosen::default(),
             tree: Tree::default(),
             visible: Vec::new(),
             columns: Columns::new(List::Tree, false),
@@ -301,6 +304,22 @@ impl TreeScreen {
         cursor.step(motion, visible.len(), page, key_at);
     }
 
+    #[must_use]
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    pub fn chosen_mut(&mut self) -> &mut Chosen {
+        &mut self.chosen
+    }
+
+    /// The objects in lines that are not folded away.
+    #[must_use]
+    pub fn listed(&self) -> Vec<RowId> {
+        let nodes = self.visible.iter().filter_map(|at| self.tree.nodes.get(*at as usize));
+        nodes.filter_map(|node| if let Item::Row(id) = node.item { Some(id) } else { None }).collect()
+    }
+
     /// The cursor stays on its row from now on.
     pub fn choose(&mut self) {
         self.cursor.choose();
@@ -439,6 +458,11 @@ impl TreeScreen {
         }
         let at = self.cursor.index.saturating_sub(self.cursor.offset);
         table::select(area, area.y + u16::try_from(at).unwrap_or(0), paint, buffer);
+        for (y, row) in (area.y..area.bottom()).zip(&rows) {
+            if let Some((_, row)) = row.row {
+                self.chosen.view(row, Rect { y, height: 1, ..area }, paint, buffer);
+            }
+        }
         let plan = foot::plan_of(self.selected(), fleet, plans);
         let marked = rows.iter().any(TreeLine::is_legacy);
         foot::view(self.selected(), marked, plan, fleet, paint, layout, buffer);

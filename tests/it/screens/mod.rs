@@ -5,8 +5,6 @@ mod changing;
 mod plans;
 mod typing;
 
-use std::path::PathBuf;
-
 use capstan::fleet::watch::Subject;
 use capstan::fleet::{Delta, FeedState};
 use capstan::tui::Tier;
@@ -14,7 +12,7 @@ use capstan::tui::command;
 use capstan::tui::effect::{Effect, EffectOutcome};
 use capstan::tui::model::{Look, Model, Session};
 use capstan::tui::msg::Msg;
-use capstan::tui::script::{draw, press, save, svg, text};
+use capstan::tui::script::{draw, press, save, text};
 use capstan::tui::update::update;
 use proptest::prelude::*;
 use ratatui::layout::Rect;
@@ -476,19 +474,43 @@ fn hints_and_help_name_what_works_here() {
 }
 
 #[test]
-fn the_pictures_in_the_documents_are_the_programs() {
-    for (name, typed) in [("fleet", ""), ("tree", "\":tree edge-7\" enter"), ("details", "w")] {
-        let mut model = sample(Eyes { width: 110, height: 20, ..PLAIN });
-        keys(&mut model, typed);
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("docs/images/{name}.svg"));
-        let picture = svg(&mut model);
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&path, picture).expect("the folder of pictures can be written");
-        } else {
-            let kept = std::fs::read_to_string(&path).unwrap_or_default();
-            assert!(kept == picture, "docs/images/{name}.svg is out of date: UPDATE_GOLDEN=1 writes it anew");
-        }
-    }
+fn an_action_is_about_all_marked_rows() {
+    let mut model = sample(PLAIN);
+    keys(&mut model, "m m");
+    let screen = text(&mut model);
+    assert!(screen.contains("◆ 2 marked"), "{screen}");
+    assert_eq!(screen.lines().filter(|line| line.starts_with('◆')).count(), 2, "{screen}");
+    let effects = keys(&mut model, "p");
+    assert_eq!(effects.iter().filter(|effect| matches!(effect, Effect::Preview { .. })).count(), 2);
+    let screen = text(&mut model);
+    assert!(screen.contains("pause of 2 objects") && screen.contains("asked about 0 of 2"), "{screen}");
+    keys(&mut model, "esc");
+    assert!(text(&mut model).contains("◆ 2 marked"), "the dialog alone was closed");
+    keys(&mut model, "s");
+    assert!(text(&mut model).contains("a Cluster does not take `scale`"));
+    keys(&mut model, "esc esc");
+    assert!(!text(&mut model).contains("marked"));
+    let mut model = sample(Eyes { ascii: true, ..WIDE });
+    keys(&mut model, "enter + M");
+    let screen = text(&mut model);
+    let marked = screen.lines().filter(|line| line.starts_with('#')).count();
+    assert!(marked > 5 && screen.contains("marked"), "{screen}");
+    keys(&mut model, "M");
+    assert!(text(&mut model).lines().all(|line| !line.starts_with('#')), "none of them any more");
+}
+
+#[test]
+fn clusters_are_counted_by_what_they_have_in_common() {
+    let mut model = sample(WIDE);
+    keys(&mut model, "\":groups namespace\" enter");
+    golden::screen("groups-namespace-120x40", &text(&mut model));
+    keys(&mut model, "enter \":groups version\" enter");
+    assert!(text(&mut model).contains("clusters by version"));
+    keys(&mut model, "enter \":groups colour\" enter");
+    assert!(
+        text(&mut model)
+            .contains("no Cluster has a label `colour`, nor is it one of namespace, class, version")
+    );
 }
 
 proptest! {
@@ -500,7 +522,7 @@ proptest! {
                 Just("up"), Just("down"), Just("enter"), Just("esc"), Just("tab"), Just("left"), Just("right"),
                 Just("space"), Just("pagedown"), Just("end"), Just("home"), Just("+"), Just("-"), Just("o"), Just("w"),
                 Just("d"), Just("y"), Just("?"), Just(":"), Just("/"), Just("a"), Just("q"), Just("backspace"), Just("u"),
-                Just("F"), Just("S"), Just("ctrl-w"), Just("p"), Just("r"), Just("n"), Just("N"), Just("s"), Just("1"), Just("2"), Just("R"), Just("t"),
+                Just("F"), Just("S"), Just("ctrl-w"), Just("p"), Just("r"), Just("n"), Just("N"), Just("s"), Just("1"), Just("2"), Just("R"), Just("t"), Just("m"), Just("M"), Just("6"),
             ],
             0..40,
         ),
