@@ -1,7 +1,7 @@
 //! What a live copy holds: objects by name, and by the label of their Cluster. Owns both, and that they agree; must not know
 //! where objects come from, nor who reads them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Live;
@@ -11,9 +11,9 @@ pub(super) struct Contents<K> {
     readable: BTreeMap<ObjectKey, Arc<K>>,
     /// Objects that do not decode as `K`, with the reason.
     pub(super) unreadable: BTreeMap<ObjectKey, String>,
-    /// Names of the objects with the label of each Cluster. `None` until the first question: looking through
+    /// The objects with the label of each Cluster, by name. `None` until the first question: looking through
     /// all of them for every Cluster would cost the square of their number.
-    by_cluster: Option<BTreeMap<ObjectKey, BTreeSet<String>>>,
+    by_cluster: Option<BTreeMap<ObjectKey, BTreeMap<String, Arc<K>>>>,
 }
 
 impl<K> Default for Contents<K> {
@@ -45,16 +45,15 @@ impl<K: Live> Contents<K> {
 
     /// Those with the label of a Cluster, ordered by name. `None`: there is no index yet.
     pub(super) fn of_cluster(&self, cluster: &ObjectKey) -> Option<Vec<Arc<K>>> {
-        let names = self.by_cluster.as_ref()?.get(cluster).into_iter().flatten();
-        let found = names.filter_map(|name| self.readable.get(&ObjectKey::new(&cluster.namespace, name)));
-        Some(found.cloned().collect())
+        let found = self.by_cluster.as_ref()?.get(cluster);
+        Some(found.into_iter().flat_map(BTreeMap::values).cloned().collect())
     }
 
     pub(super) fn index_clusters(&mut self) {
-        let mut index = BTreeMap::<ObjectKey, BTreeSet<String>>::new();
+        let mut index = BTreeMap::<ObjectKey, BTreeMap<String, Arc<K>>>::new();
         for (key, object) in &self.readable {
             if let Some(cluster) = cluster_of(key, object.as_ref()) {
-                index.entry(cluster).or_default().insert(key.name.clone());
+                index.entry(cluster).or_default().insert(key.name.clone(), Arc::clone(object));
             }
         }
         self.by_cluster = Some(index);
@@ -63,12 +62,8 @@ impl<K: Live> Contents<K> {
     /// Answers with what was there.
     pub(super) fn insert(&mut self, key: ObjectKey, object: Arc<K>) -> Option<Arc<K>> {
         self.unreadable.remove(&key);
-        let cluster = cluster_of(&key, object.as_ref());
-        let old = self.readable.insert(key.clone(), object);
-        let former = old.as_ref().and_then(|old| cluster_of(&key, old.as_ref()));
-        if old.is_none() || former != cluster {
-            self.reindex(&key, former, cluster);
-        }
+        let old = self.readable.insert(key.clone(), Arc::clone(&object));
+        self.reindex(&key, old.as_ref(), Some(object));
         old
     }
 
@@ -76,22 +71,24 @@ impl<K: Live> Contents<K> {
     pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<K>> {
         self.unreadable.remove(key);
         let old = self.readable.remove(key)?;
-        self.reindex(key, cluster_of(key, old.as_ref()), None);
+        self.reindex(key, Some(&old), None);
         Some(old)
     }
 
-    fn reindex(&mut self, key: &ObjectKey, from: Option<ObjectKey>, to: Option<ObjectKey>) {
+    fn reindex(&mut self, key: &ObjectKey, old: Option<&Arc<K>>, new: Option<Arc<K>>) {
         let Some(index) = &mut self.by_cluster else { return };
-        if let Some(from) = from
-            && let Some(names) = index.get_mut(&from)
+        let from = old.and_then(|old| cluster_of(key, old.as_ref()));
+        let to = new.as_ref().and_then(|new| cluster_of(key, new.as_ref()));
+        if let Some(from) = from.filter(|from| to.as_ref() != Some(from))
+            && let Some(objects) = index.get_mut(&from)
         {
-            names.remove(&key.name);
-            if names.is_empty() {
+            objects.remove(&key.name);
+            if objects.is_empty() {
                 index.remove(&from);
             }
         }
-        if let Some(to) = to {
-            index.entry(to).or_default().insert(key.name.clone());
+        if let (Some(to), Some(new)) = (to, new) {
+            index.entry(to).or_default().insert(key.name.clone(), new);
         }
     }
 }
@@ -123,6 +120,7 @@ mod tests {
             ("b", Some(Some("x"))),
             ("a", Some(Some("x"))),
             ("c", Some(None)),
+            ("b", Some(Some("y"))),
             ("b", Some(Some("y"))),
             ("c", Some(Some("y"))),
             ("a", Some(None)),

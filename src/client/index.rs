@@ -10,7 +10,7 @@ use super::{Cache, Change, Live};
 use crate::api::key::ObjectKey;
 
 /// The terms by which an object is found.
-type Terms<K> = fn(&K) -> Vec<String>;
+type Terms<K> = Arc<dyn Fn(&K) -> Vec<String> + Send + Sync>;
 
 /// Where each of many asks for its own, looking through all of them would cost the square of their number.
 /// Cheap to clone; all clones are the same.
@@ -22,18 +22,18 @@ pub struct Index<K: Live> {
 
 impl<K: Live> Clone for Index<K> {
     fn clone(&self) -> Self {
-        Self { cache: self.cache.clone(), terms: self.terms, keys: Arc::clone(&self.keys) }
+        Self { cache: self.cache.clone(), terms: Arc::clone(&self.terms), keys: Arc::clone(&self.keys) }
     }
 }
 
 impl<K: Live> Index<K> {
     /// Kept from now on with every change of the copy.
     #[must_use]
-    pub fn new(cache: &Cache<K>, terms: Terms<K>) -> Self {
-        let index = Self { cache: cache.clone(), terms, keys: Arc::default() };
+    pub fn new(cache: &Cache<K>, terms: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
+        let index = Self { cache: cache.clone(), terms: Arc::new(terms), keys: Arc::default() };
         // Not a clone of the copy: it would keep itself alive.
-        let keys = Arc::clone(&index.keys);
-        cache.on_change(move |change| note(&mut keys.lock(), terms, change));
+        let (keys, terms) = (Arc::clone(&index.keys), Arc::clone(&index.terms));
+        cache.on_change(move |change| note(&mut keys.lock(), &*terms, change));
         index
     }
 
@@ -47,11 +47,20 @@ impl<K: Live> Index<K> {
     }
 }
 
-fn note<K: Live>(keys: &mut BTreeMap<String, BTreeSet<ObjectKey>>, terms: Terms<K>, change: &Change<'_, K>) {
+fn note<K: Live>(
+    keys: &mut BTreeMap<String, BTreeSet<ObjectKey>>,
+    terms: &(dyn Fn(&K) -> Vec<String> + Send + Sync),
+    change: &Change<'_, K>,
+) {
     let of = |object: Option<&K>| object.map(terms).unwrap_or_default();
-    let (before, after) = (of(change.old), of(change.new));
+    let (mut before, mut after) = (of(change.old), of(change.new));
+    if before == after {
+        return;
+    }
+    before.sort_unstable();
+    after.sort_unstable();
     let Some(key) = change.new.or(change.old).map(ObjectKey::of) else { return };
-    for term in before.iter().filter(|term| !after.contains(term)) {
+    for term in before.iter().filter(|term| after.binary_search(term).is_err()) {
         if let Some(known) = keys.get_mut(term) {
             known.remove(&key);
             if known.is_empty() {
@@ -59,6 +68,7 @@ fn note<K: Live>(keys: &mut BTreeMap<String, BTreeSet<ObjectKey>>, terms: Terms<
             }
         }
     }
+    after.retain(|term| before.binary_search(term).is_err());
     for term in after {
         keys.entry(term).or_default().insert(key.clone());
     }

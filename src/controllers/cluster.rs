@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Secret;
 
 use super::apply::{self, Applied};
-use super::external::{Reader, referring};
+use super::external::{Reader, Referrers};
 use super::machine::probe;
 use super::reconcile::{Ended, Reconcile};
 use super::{Context, cluster_key_of, keys_of, kubeconfig, status};
@@ -49,7 +49,7 @@ impl Reconcile for Clusters {
 
     fn triggers(&self) -> Vec<Trigger> {
         let caches = &self.context.caches;
-        let (clusters, all) = (caches.clusters.clone(), caches.clusters.clone());
+        let (referrers, all) = (Referrers::new(&caches.clusters, references), caches.clusters.clone());
         vec![
             Trigger::own(&caches.clusters),
             by_label(&caches.machine_deployments),
@@ -57,7 +57,7 @@ impl Reconcile for Clusters {
             by_label(&caches.machine_pools),
             by_label(&caches.machines),
             // Before an object is adopted it has neither owner nor label, so the references are searched.
-            caches.externals.trigger(Reader::Cluster, move |turned| referring(&clusters, turned, references)),
+            caches.externals.trigger(Reader::Cluster, move |turned| referrers.keys(turned)),
             Trigger::announced(self.context.workload.changes(), Announcement::Missed, move |announcement| {
                 match announcement {
                     Announcement::Cluster(key) => vec![key.clone()],

@@ -9,11 +9,12 @@ use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
 
 use super::apply::Applied;
+use super::by_cluster::ByCluster;
 use super::reconcile::{Ended, Reconcile};
-use super::{Context, keys_of, status};
+use super::{Context, cluster_key_of, keys_of, status};
 use crate::api::cluster::Cluster;
 use crate::api::condition::{Conditioned as _, find};
-use crate::api::key::{Gvk, ObjectKey, ObjectRef, cluster_label};
+use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::machine::Machine;
 use crate::api::machine_health_check::MachineHealthCheck;
 use crate::client::{Cache, read};
@@ -152,13 +153,15 @@ impl MachineHealthChecks {
 /// Source: `machineToMachineHealthCheck`, `nodeToMachineHealthCheck`, `machineIsChangedPredicate`, v1.14.0.
 fn triggers(context: &Context) -> Vec<Trigger> {
     let caches = &context.caches;
-    let [on_cluster, on_machine, on_news] = std::array::from_fn(|_| caches.machine_health_checks.clone());
+    let all = caches.machine_health_checks.clone();
+    let by_cluster = ByCluster::new(&all, |check: &MachineHealthCheck| Some(&check.spec.cluster_name));
+    let [on_cluster, on_machine, on_news] = std::array::from_fn(|_| by_cluster.clone());
     let by_node = caches.machines_by_node.clone();
     vec![
         Trigger::own(&caches.machine_health_checks),
         Trigger::on(&caches.clusters, move |old, new| {
             let turned = old.map(milestones) != new.map(milestones);
-            new.filter(|_| turned).map(|cluster| of(&on_cluster, &ObjectKey::of(cluster))).unwrap_or_default()
+            new.filter(|_| turned).map(|cluster| on_cluster.keys(&ObjectKey::of(cluster))).unwrap_or_default()
         }),
         Trigger::on(&caches.machines, move |old, new| {
             if let (Some(old), Some(new)) = (old, new)
@@ -170,40 +173,32 @@ fn triggers(context: &Context) -> Vec<Trigger> {
         }),
         Trigger::announced(context.workload.changes(), Announcement::Missed, move |announcement| {
             match announcement {
-                Announcement::Cluster(cluster) => of(&on_news, cluster),
+                Announcement::Cluster(cluster) => on_news.keys(cluster),
                 Announcement::Node { cluster, node } => {
                     let found = by_node.recorded(cluster, &node.name);
                     found.iter().flat_map(|machine| selecting(&on_news, None, Some(machine))).collect()
                 }
-                Announcement::Missed => keys_of(&on_news.list()),
+                Announcement::Missed => keys_of(&all.list()),
             }
         }),
     ]
 }
 
-fn checks_of(checks: &Cache<MachineHealthCheck>, cluster: &ObjectKey) -> Vec<Arc<MachineHealthCheck>> {
-    checks.select(&cluster.namespace, |check| check.spec.cluster_name == cluster.name)
-}
-
-fn of(checks: &Cache<MachineHealthCheck>, cluster: &ObjectKey) -> Vec<ObjectKey> {
-    keys_of(&checks_of(checks, cluster))
-}
-
 /// The checks whose selector matches a Machine as it was or as it is.
 fn selecting(
-    checks: &Cache<MachineHealthCheck>,
+    checks: &ByCluster<MachineHealthCheck>,
     old: Option<&Machine>,
     new: Option<&Machine>,
 ) -> Vec<ObjectKey> {
-    let selects = |check: &MachineHealthCheck, machine: &Machine| {
-        cluster_label(machine) == Some(check.spec.cluster_name.as_str())
-            && selector::matches(&check.spec.selector, machine.metadata.labels.as_ref())
+    let matching = |machine: &Machine| {
+        let mut found = cluster_key_of(machine).map(|cluster| checks.get(&cluster)).unwrap_or_default();
+        found.retain(|check| selector::matches(&check.spec.selector, machine.metadata.labels.as_ref()));
+        keys_of(&found)
     };
-    let Some(namespace) = new.or(old).and_then(|machine| machine.metadata.namespace.as_deref()) else {
-        return Vec::new();
-    };
-    let either = |check: &MachineHealthCheck| [old, new].into_iter().flatten().any(|m| selects(check, m));
-    keys_of(&checks.select(namespace, either))
+    let mut keys: Vec<ObjectKey> = [old, new].into_iter().flatten().flat_map(matching).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 fn node_of(machine: &Machine) -> Option<&str> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::apply::Applied;
+use super::by_cluster::ByCluster;
 use super::external::{Reader, owners, referring};
 use super::reconcile::{Ended, Reconcile};
 use super::{Context, cluster_key_of, cluster_turned, keys_of, status};
@@ -16,7 +17,7 @@ use crate::api::machine::Machine;
 use crate::api::machine_pool::MachinePool;
 use crate::api::names::{CORE_GROUP, finalizer, label};
 use crate::api::reference::ContractRef;
-use crate::client::{Cache, Live};
+use crate::client::{Cache, Index, Live};
 use crate::engine::{Outcome, ReconcileError, Trigger};
 use crate::observe;
 use crate::plan::naming::label_value;
@@ -133,8 +134,10 @@ fn references(pool: &MachinePool) -> [Option<&ContractRef>; 2] {
 /// The pool itself, what it refers to, the machines that its infrastructure shows, its Machines, its Cluster and its Nodes.
 fn triggers(context: &Context) -> Vec<Trigger> {
     let caches = &context.caches;
-    let [referrers, on_cluster, on_host, on_machine, on_news] =
-        std::array::from_fn(|_| caches.machine_pools.clone());
+    let all = caches.machine_pools.clone();
+    let by_cluster = ByCluster::new(&all, |pool: &MachinePool| Some(&pool.spec.cluster_name));
+    let [on_cluster, on_host, on_machine, on_news] = std::array::from_fn(|_| by_cluster.clone());
+    let (referrers, by_node) = (all.clone(), Index::new(&all, nodes_of));
     vec![
         Trigger::own(&caches.machine_pools),
         caches.externals.trigger(Reader::MachinePool, move |turned| match turned.object() {
@@ -149,40 +152,42 @@ fn triggers(context: &Context) -> Vec<Trigger> {
         }),
         Trigger::on(&caches.clusters, move |old, new| {
             let Some(key) = cluster_turned(old, new) else { return Vec::new() };
-            of_cluster(&on_cluster, &key)
+            on_cluster.keys(&key)
         }),
         Trigger::announced(context.workload.changes(), Announcement::Missed, move |announcement| {
             match announcement {
-                Announcement::Cluster(cluster) => of_cluster(&on_news, cluster),
+                Announcement::Cluster(cluster) => on_news.keys(cluster),
                 Announcement::Node { cluster, node } => {
-                    let mut pools = on_news.select(&cluster.namespace, |pool| {
-                        let refers = |r: &k8s_openapi::api::core::v1::ObjectReference| {
-                            r.name.as_ref() == Some(&node.name)
-                        };
-                        let refs = pool.status.iter().flat_map(|status| &status.node_refs);
-                        let lists = |id: &String| pool.spec.provider_id_list.contains(id);
-                        refs.into_iter().any(refers) || node.provider_id.as_ref().is_some_and(lists)
+                    let terms = node_terms(Some(&node.name), node.provider_id.as_ref());
+                    let mut pools: Vec<_> = terms.iter().flat_map(|term| by_node.get(term)).collect();
+                    pools.retain(|pool| {
+                        pool.spec.cluster_name == cluster.name
+                            && pool.metadata.namespace.as_ref() == Some(&cluster.namespace)
                     });
-                    pools.retain(|pool| pool.spec.cluster_name == cluster.name);
                     keys_of(&pools)
                 }
-                Announcement::Missed => keys_of(&on_news.list()),
+                Announcement::Missed => keys_of(&all.list()),
             }
         }),
     ]
 }
 
-fn of_cluster(pools: &Cache<MachinePool>, cluster: &ObjectKey) -> Vec<ObjectKey> {
-    keys_of(&pools.select(&cluster.namespace, |pool| pool.spec.cluster_name == cluster.name))
+/// Its Nodes by name, and by provider ID.
+fn nodes_of(pool: &MachinePool) -> Vec<String> {
+    let refs = pool.status.iter().flat_map(|status| &status.node_refs);
+    let names = refs.flat_map(|reference| node_terms(reference.name.as_ref(), None));
+    names.chain(pool.spec.provider_id_list.iter().flat_map(|id| node_terms(None, Some(id)))).collect()
+}
+
+fn node_terms(name: Option<&String>, provider_id: Option<&String>) -> Vec<String> {
+    let (name, id) = (name.map(|name| format!("node {name}")), provider_id.map(|id| format!("id {id}")));
+    name.into_iter().chain(id).collect()
 }
 
 /// The pool that an object's label names.
-fn of_label<K: Live>(pools: &Cache<MachinePool>, object: &K) -> Vec<ObjectKey> {
+fn of_label<K: Live>(pools: &ByCluster<MachinePool>, object: &K) -> Vec<ObjectKey> {
     let Some(wanted) = label_of(object, label::POOL_NAME) else { return Vec::new() };
-    let Some(cluster) = cluster_key_of(object) else { return Vec::new() };
-    let named = |pool: &MachinePool| {
-        pool.metadata.name.as_deref().is_some_and(|name| label_value(name) == wanted)
-            && pool.spec.cluster_name == cluster.name
-    };
-    keys_of(&pools.select(&cluster.namespace, named))
+    let mut found = cluster_key_of(object).map(|cluster| pools.get(&cluster)).unwrap_or_default();
+    found.retain(|pool| pool.metadata.name.as_deref().is_some_and(|name| label_value(name) == wanted));
+    keys_of(&found)
 }

@@ -70,10 +70,10 @@ impl Reconcile for MachineSets {
         let caches = &self.context.caches;
         let mut triggers = workers::triggers(caches, &caches.machine_sets);
         triggers.push(Trigger::owned_by(&caches.machines, CORE_GROUP, "MachineSet"));
-        let (sets, all) = (caches.machine_sets.clone(), caches.machine_sets.clone());
+        let (sets, all) = (workers::by_cluster(&caches.machine_sets), caches.machine_sets.clone());
         triggers.push(caches.externals.trigger(Reader::MachineSetPreflight, move |turned| {
             let cluster = turned.object().and_then(cluster_key_of);
-            cluster.map(|cluster| workers::of(&sets, &cluster)).unwrap_or_default()
+            cluster.map(|cluster| sets.keys(&cluster)).unwrap_or_default()
         }));
         triggers.push(caches.externals.trigger(Reader::MachineSetClones, move |turned| {
             if turned.object().is_some() { Vec::new() } else { keys_of(&all.list()) }

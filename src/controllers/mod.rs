@@ -22,8 +22,10 @@ use crate::rng::Rng;
 use crate::status::contract::External;
 pub use crate::status::machine::SyncedKeys;
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
+use crate::status::machines::is_control_plane;
 use crate::time::Clock;
 use crate::workload::Workload;
+use by_cluster::ByCluster;
 use external::Externals;
 use machine::MachinesByNode;
 use names::Names;
@@ -31,6 +33,7 @@ use reconcile::{Reconcile, Run};
 
 mod apply;
 mod bootstrap;
+mod by_cluster;
 pub mod certificates;
 mod cluster;
 mod control_plane;
@@ -121,6 +124,8 @@ pub struct Caches {
     pub machine_sets: Cache<MachineSet>,
     pub machine_pools: Cache<MachinePool>,
     pub machines: Cache<Machine>,
+    /// The Machines of control planes: each Machine that goes asks how many are left.
+    pub control_plane_machines: ByCluster<Machine>,
     /// The Machines by what identifies their Nodes.
     pub machines_by_node: MachinesByNode,
     pub machine_drain_rules: Cache<MachineDrainRule>,
@@ -137,6 +142,9 @@ impl Caches {
         let machines = engine.cache();
         Self {
             machines_by_node: MachinesByNode::of(&machines),
+            control_plane_machines: ByCluster::new(&machines, |machine| {
+                cluster_label(machine).filter(|_| is_control_plane(machine))
+            }),
             clusters: engine.cache(),
             control_planes: engine.cache(),
             machine_deployments: engine.cache(),
@@ -188,6 +196,10 @@ impl Source for Caches {
 
     fn kubeadm_configs(&self) -> &impl Objects<KubeadmConfig> {
         &self.kubeadm_configs
+    }
+
+    fn control_plane_machines(&self, cluster: &ObjectKey) -> Vec<Arc<Machine>> {
+        self.control_plane_machines.get(cluster)
     }
 
     fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External {

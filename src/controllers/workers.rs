@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::external::{Reader, referring};
-use super::{Caches, Context, apply, keys_of};
+use super::by_cluster::ByCluster;
+use super::external::{Reader, Referrers};
+use super::{Caches, Context, apply};
 use crate::api::cluster::Cluster;
 use crate::api::condition::Conditioned;
 use crate::api::key::{ObjectKey, ObjectRef};
@@ -60,15 +61,15 @@ impl Workers for MachineSet {
 
 /// What wakes both kinds: the object itself, its Cluster, and the templates that it refers to.
 pub fn triggers<K: Workers>(caches: &Caches, workers: &Cache<K>) -> Vec<Trigger> {
-    let (of_cluster, users) = (workers.clone(), workers.clone());
+    let (of_cluster, users) = (by_cluster(workers), Referrers::new(workers, templates));
     vec![
         Trigger::own(workers),
         Trigger::on(&caches.clusters, move |old, new| {
             let turned = worker_facts(old) != worker_facts(new);
             let cluster = new.or(old).filter(|_| turned);
-            cluster.map(|cluster| of(&of_cluster, &ObjectKey::of(cluster))).unwrap_or_default()
+            cluster.map(|cluster| of_cluster.keys(&ObjectKey::of(cluster))).unwrap_or_default()
         }),
-        caches.externals.trigger(K::READER, move |turned| referring(&users, turned, templates)),
+        caches.externals.trigger(K::READER, move |turned| users.keys(turned)),
     ]
 }
 
@@ -95,9 +96,9 @@ fn worker_facts(cluster: Option<&Cluster>) -> Option<WorkerFacts<'_>> {
     })
 }
 
-/// Everything of a Cluster.
-pub fn of<K: Workers>(workers: &Cache<K>, cluster: &ObjectKey) -> Vec<ObjectKey> {
-    keys_of(&workers.select(&cluster.namespace, |w| w.cluster_name() == cluster.name))
+/// Everything of each Cluster.
+pub fn by_cluster<K: Workers>(workers: &Cache<K>) -> ByCluster<K> {
+    ByCluster::new(workers, |object| Some(object.cluster_name()))
 }
 
 /// The templates of infrastructure and bootstrap.

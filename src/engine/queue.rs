@@ -38,6 +38,9 @@ impl Pace {
     }
 }
 
+/// So few runs are not worth a look at all items.
+const ENDED_MIN: usize = 32;
+
 /// Keys waiting and running.
 #[derive(Debug)]
 pub struct Queue {
@@ -47,6 +50,8 @@ pub struct Queue {
     waiting: BTreeSet<(Moment, u64, ObjectKey)>,
     running: usize,
     arrivals: u64,
+    /// Runs that ended since those whose time has passed were looked for.
+    ended: usize,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +71,7 @@ struct Item {
 impl Queue {
     #[must_use]
     pub fn new(pace: Pace) -> Self {
-        Self { pace, items: BTreeMap::new(), waiting: BTreeSet::new(), running: 0, arrivals: 0 }
+        Self { pace, items: BTreeMap::new(), waiting: BTreeSet::new(), running: 0, arrivals: 0, ended: 0 }
     }
 
     /// A trigger fired: run the key as soon as allowed. Fires while running are remembered, any
@@ -168,9 +173,12 @@ impl Queue {
             self.items.remove(key);
         }
         // Others whose time has passed meanwhile go in passing, so that the map does not grow with
-        // every object that ever existed.
-        if self.items.len() > 2 * (self.waiting.len() + self.running) + 64 {
+        // every object that ever existed. A look with every run would cost the square of the runs within an
+        // interval.
+        self.ended += 1;
+        if self.ended > self.items.len() / 2 + ENDED_MIN {
             self.items.retain(|_, item| item.running || item.slot.is_some() || item.earliest > now);
+            self.ended = 0;
         }
     }
 }
@@ -285,5 +293,23 @@ mod tests {
             q.finish(&key, Some(Outcome::Done), ms(n));
         }
         assert!(q.items.len() < 100, "{}", q.items.len());
+    }
+
+    /// A look with every run would look at ten thousand items ten thousand times.
+    #[test]
+    fn what_is_over_is_looked_for_now_and_then() {
+        let (mut q, mut looks) = (queue(1000), 0);
+        let mut run = |name: String, at: Moment, end: Moment| {
+            q.trigger(&key(&name), at);
+            assert_eq!(q.next(at), Some(key(&name)));
+            q.finish(&key(&name), Some(Outcome::Done), end);
+            looks += usize::from(q.ended == 0);
+            q.items.len()
+        };
+        let held = (0..10_000).map(|n| run(n.to_string(), ms(1), ms(2))).last();
+        assert_eq!(held, Some(10_000), "each may not run again within the interval");
+        let left = (0..10_000).map(|n| run(format!("later {n}"), ms(5000), ms(9000))).last();
+        assert_eq!(left, Some(0), "the time of all has passed");
+        assert!((2..200).contains(&looks), "{looks} looks");
     }
 }

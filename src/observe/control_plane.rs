@@ -20,7 +20,7 @@ use crate::status::machines::is_control_plane;
 #[must_use]
 pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster: &Cluster) -> Observed {
     let key = key_of(cluster);
-    let pools = source.machine_pools().select(&key.namespace, |p| p.spec.cluster_name == key.name);
+    let pools = source.machine_pools().of_cluster(&key);
     let mut observed = Observed {
         cluster: cluster.clone(),
         control_plane: object.clone(),

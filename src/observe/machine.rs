@@ -13,7 +13,6 @@ use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::status::machine::deletion::borrowed_id;
 use crate::status::machine::{NodeReading, Observed, Probe};
-use crate::status::machines::is_control_plane;
 
 /// Everything about a Machine that is at hand. Its Node, its pods and its volumes are still unknown.
 #[must_use]
@@ -28,7 +27,7 @@ pub fn machine(source: &impl Source, machine: &Machine, cluster: &Arc<Cluster>, 
         ..Observed::default()
     };
     if observed.is_deleting() {
-        // Only a deletion needs them, and reading both costs more the larger the cluster is.
+        // Only a deletion needs them.
         observed.control_plane = source.control_plane_of_cluster(cluster);
         observed.control_plane_machines_left = control_plane_machines_left(source, &key_of(cluster.as_ref()));
     }
@@ -36,8 +35,8 @@ pub fn machine(source: &impl Source, machine: &Machine, cluster: &Arc<Cluster>, 
 }
 
 fn control_plane_machines_left(source: &impl Source, cluster: &ObjectKey) -> usize {
-    let machines = source.machines().of_cluster(cluster);
-    machines.iter().filter(|m| is_control_plane(m) && m.metadata.deletion_timestamp.is_none()).count()
+    let machines = source.control_plane_machines(cluster);
+    machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()).count()
 }
 
 fn deployment_of(

@@ -16,7 +16,8 @@ use crate::status::machine_pool::Observed;
 #[must_use]
 pub fn machine_pool(source: &impl Source, pool: &MachinePool, cluster: &Arc<Cluster>) -> Observed {
     let (key, spec) = (key_of(pool), &pool.spec.template.spec);
-    let machines = source.machines().select(&key.namespace, |machine| is_of_pool(machine, &key, pool));
+    let mut machines = source.machines().of_cluster(&key_of(cluster.as_ref()));
+    machines.retain(|machine| is_of_pool(machine, &key, pool));
     Observed {
         pool: pool.clone(),
         cluster: Arc::clone(cluster),

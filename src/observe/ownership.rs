@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::source::{Objects as _, Source, namespace, selected};
+use crate::api::key::ObjectKey;
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
@@ -56,11 +57,12 @@ pub fn machines_of_set(source: &impl Source, set: &MachineSet) -> Vec<Member<Mac
         .collect()
 }
 
-/// The MachineSets that a MachineDeployment controls, and orphans, ordered by name.
+/// The MachineSets that a MachineDeployment controls, and orphans, ordered by name. Each has the label of its Cluster since
+/// its own first run: those of other Clusters are not looked through.
 pub fn machine_sets_of(source: &impl Source, deployment: &MachineDeployment) -> Vec<Member<MachineSet>> {
     let membership = |set: &MachineSet| set_of_deployment(deployment, set);
-    let mine = |set: &MachineSet| membership(set) != Membership::Foreign;
-    let found = source.machine_sets().select(namespace(deployment), mine).into_iter();
+    let cluster = ObjectKey::new(namespace(deployment), &deployment.spec.cluster_name);
+    let found = source.machine_sets().of_cluster(&cluster).into_iter();
     found
         .filter_map(|set| {
             let is = membership(&set);

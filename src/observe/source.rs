@@ -17,6 +17,7 @@ use crate::api::machine_set::MachineSet;
 use crate::api::names::label;
 use crate::api::reference::ContractRef;
 use crate::status::contract::External;
+use crate::status::machines::is_control_plane;
 use crate::status::selector::matches;
 
 /// The objects of one kind.
@@ -57,6 +58,13 @@ pub trait Source {
     fn machine_pools(&self) -> &impl Objects<MachinePool>;
     fn machines(&self) -> &impl Objects<Machine>;
     fn kubeadm_configs(&self) -> &impl Objects<KubeadmConfig>;
+
+    /// The control plane Machines of a Cluster, ordered by name.
+    fn control_plane_machines(&self, cluster: &ObjectKey) -> Vec<Arc<Machine>> {
+        let mut found = self.machines().of_cluster(cluster);
+        found.retain(|machine| is_control_plane(machine));
+        found
+    }
 
     /// What a reference in a spec leads to, as the provider contract shows it.
     fn external(&self, namespace: &str, reference: Option<&ContractRef>) -> External;

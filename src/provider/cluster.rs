@@ -16,7 +16,7 @@ use crate::api::cluster::{Cluster, Endpoint};
 use crate::api::dev::{DevCluster, InfrastructureInitialization};
 use crate::api::key::{ObjectKey, refers_to};
 use crate::api::names::{CORE_GROUP, annotation, condition, finalizer};
-use crate::client::{Cache, Mode, Precondition, Writer};
+use crate::client::{Cache, Index, Mode, Precondition, Writer};
 use crate::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
 use crate::time::Clock;
 
@@ -35,34 +35,60 @@ pub struct DevClusters {
     world: Arc<World>,
     writer: Writer,
     clock: Clock,
-    /// Ports given out by this process, which the cache may not show yet.
-    given: Mutex<BTreeMap<i32, ObjectKey>>,
+    /// DevClusters by their port.
+    by_port: Index<DevCluster>,
+    given: Mutex<Given>,
+}
+
+/// Ports given out by this process, which the cache may not show yet.
+#[derive(Default)]
+struct Given {
+    ports: BTreeMap<ObjectKey, i32>,
+    all: BTreeSet<i32>,
+    /// So many of the range were looked at.
+    looked_at: usize,
 }
 
 impl DevClusters {
     pub fn new(engine: &mut Engine, world: Arc<World>) -> Self {
+        let dev_clusters = engine.cache();
         Self {
-            dev_clusters: engine.cache(),
+            by_port: Index::new(&dev_clusters, |dev| {
+                port_of(dev).map(|port| port.to_string()).into_iter().collect()
+            }),
+            dev_clusters,
             clusters: engine.cache(),
             world,
             writer: engine.writer().managed_by("capstan-provider"),
             clock: engine.clock().clone(),
-            given: Mutex::new(BTreeMap::new()),
+            given: Mutex::default(),
         }
     }
 
-    /// A port that no other DevCluster has.
+    /// A port that no other DevCluster has. The search goes on behind the last one: from the start it would
+    /// cost the square of their number.
     fn free_port(&self, key: &ObjectKey) -> Option<i32> {
         let mut given = self.given.lock();
-        if let Some((port, _)) = given.iter().find(|(_, owner)| *owner == key) {
+        if let Some(port) = given.ports.get(key) {
             return Some(*port);
         }
-        let others = self.dev_clusters.list();
-        let taken: BTreeSet<i32> =
-            others.iter().filter_map(|d| d.spec.control_plane_endpoint.as_ref()?.port).collect();
-        let port = PORTS.into_iter().find(|port| !given.contains_key(port) && !taken.contains(port))?;
-        given.insert(port, key.clone());
+        let first = given.looked_at;
+        let port_at = |at: usize| i32::try_from(at % PORTS.len()).ok().map(|offset| PORTS.start + offset);
+        let is_free =
+            |port: i32| !given.all.contains(&port) && self.by_port.get(&port.to_string()).is_empty();
+        let found = |at: usize| Some((at, port_at(at).filter(|port| is_free(*port))?));
+        let (at, port) = (first..first + PORTS.len()).find_map(found)?;
+        given.looked_at = at + 1;
+        given.ports.insert(key.clone(), port);
+        given.all.insert(port);
         Some(port)
+    }
+
+    fn give_back(&self, key: &ObjectKey) {
+        let mut given = self.given.lock();
+        if let Some(port) = given.ports.remove(key) {
+            given.all.remove(&port);
+        }
     }
 
     /// What the object should be.
@@ -106,12 +132,16 @@ impl DevClusters {
     async fn delete(&self, key: &ObjectKey, dev: &DevCluster) -> Result<Outcome, ReconcileError> {
         let name = owner_name(dev).unwrap_or_else(|| key.name.clone());
         self.world.remove_cluster(&ObjectKey::new(&key.namespace, name));
-        self.given.lock().retain(|_, owner| owner != key);
+        self.give_back(key);
         let mut after = dev.clone();
         release(&mut after.metadata, [finalizer::DEV_CLUSTER, finalizer::FORMER_DEV_CLUSTER]);
         self.writer.patch(dev, &after, &Precondition::unchanged(dev), Mode::Real).await?;
         Ok(Outcome::Done)
     }
+}
+
+fn port_of(dev: &DevCluster) -> Option<i32> {
+    dev.spec.control_plane_endpoint.as_ref()?.port
 }
 
 fn pause(dev: &DevCluster, cluster: &Cluster) -> DevCondition {

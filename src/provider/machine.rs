@@ -21,7 +21,7 @@ use crate::api::dev::{
     MEMORY_ANNOTATION, PODS_ANNOTATION,
 };
 use crate::api::dev_pool::VERSION_ANNOTATION;
-use crate::api::key::{ObjectKey, annotation as annotation_of, refers_to};
+use crate::api::key::{ObjectKey, annotation as annotation_of, cluster_label, refers_to};
 use crate::api::machine::{Machine, MachineAddress};
 use crate::api::names::{CORE_GROUP, annotation, condition, finalizer, label};
 use crate::client::{Cache, Mode, Precondition, Writer};
@@ -202,7 +202,12 @@ impl DevMachines {
     }
 
     async fn delete(&self, key: &ObjectKey, dev: &DevMachine) -> Result<Outcome, ReconcileError> {
-        self.world.forget_machine(key);
+        match cluster_label(dev) {
+            Some(cluster) => {
+                self.world.remove_machine(&ObjectKey::new(&key.namespace, cluster), &key.name);
+            }
+            None => self.world.forget_machine(key),
+        }
         let mut after = dev.clone();
         release(&mut after.metadata, [finalizer::DEV_MACHINE, finalizer::FORMER_DEV_MACHINE]);
         self.writer.patch(dev, &after, &Precondition::unchanged(dev), Mode::Real).await?;

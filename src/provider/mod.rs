@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 mod boot;
 mod cluster;
+mod clusters;
 mod conditions;
 mod etcd;
 pub mod faults;

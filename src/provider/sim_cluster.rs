@@ -53,7 +53,9 @@ pub struct SimCluster {
     /// Ends of join tokens, by their public half.
     pub join_tokens: BTreeMap<String, Timestamp>,
     pub faults: Faults,
-    /// No machine gets further before: looking at all of them for every question would cost too much.
+    /// Machines that get further with time, or may: looking at all of them would cost too much.
+    booting: BTreeSet<String>,
+    /// None of them gets further before.
     next_boot: Option<Timestamp>,
     /// Machines whose API server is up: asked for before every answer.
     serving: BTreeSet<String>,
@@ -142,6 +144,7 @@ impl SimCluster {
             cluster_role_bindings: BTreeSet::new(),
             join_tokens: BTreeMap::new(),
             faults: Faults::new(),
+            booting: BTreeSet::new(),
             next_boot: None,
             serving: BTreeSet::new(),
             link: Link::Never(now),
@@ -156,8 +159,8 @@ impl SimCluster {
 
     /// Adds a machine; it boots from then on.
     pub fn put_machine(&mut self, name: &str, machine: SimMachine) {
-        self.next_boot = Some(Timestamp::MIN_UTC);
         self.machines.insert(name.to_owned(), machine);
+        self.look_at_boot(name);
     }
 
     /// Makes something else of a host, which its node shows.
@@ -173,6 +176,11 @@ impl SimCluster {
     pub fn set_machine_facts(&mut self, name: &str, hold: Option<Phase>, version: String) {
         let Some(machine) = self.machines.get_mut(name) else { return };
         (machine.boot.hold, machine.version) = (hold, version);
+        self.look_at_boot(name);
+    }
+
+    fn look_at_boot(&mut self, name: &str) {
+        self.booting.insert(name.to_owned());
         self.next_boot = Some(Timestamp::MIN_UTC);
     }
 
@@ -297,16 +305,16 @@ impl SimCluster {
 
     /// Lets machines boot as far as they are.
     fn boot(&mut self, now: Timestamp) {
-        let due = |machine: &SimMachine| machine.boot.next_due().map(|(at, _)| at);
-        let is_due = |machine: &SimMachine| due(machine).is_some_and(|at| at <= now);
-        let booting = self.machines.iter().filter(|(_, machine)| is_due(machine));
-        let names: Vec<String> = booting.map(|(name, _)| name.clone()).collect();
-        for name in &names {
+        let mut booting = std::mem::take(&mut self.booting);
+        for name in &booting {
             while let Some(phase) = self.machines.get_mut(name).and_then(|m| m.boot.advance(now)) {
                 self.came_up(name, phase);
             }
         }
-        self.next_boot = self.machines.values().filter_map(due).min();
+        let due = |name: &String| self.machines.get(name)?.boot.next_due().map(|(at, _)| at);
+        booting.retain(|name| due(name).is_some());
+        self.next_boot = booting.iter().filter_map(due).min();
+        self.booting = booting;
     }
 
     /// What a finished phase leaves behind.

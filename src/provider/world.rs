@@ -1,13 +1,13 @@
 //! All simulated clusters behind one lock: who reads them, who changes them, what is announced. Must not know
 //! what happens inside a cluster, nor API objects' conditions.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
+use super::clusters::Clusters;
 use super::faults::Fault;
 use super::sim_cluster::{Changes, SimCluster};
 use crate::api::key::ObjectKey;
@@ -20,7 +20,7 @@ const ANNOUNCEMENTS: usize = 1024;
 
 /// A handle to all simulated clusters. Implements [`crate::workload::Workload`].
 pub struct World {
-    clusters: Mutex<BTreeMap<ObjectKey, SimCluster>>,
+    clusters: Mutex<Clusters>,
     changes: broadcast::Sender<Announcement>,
     /// Wakes the clockwork when what it waits for may have changed.
     rewind: Notify,
@@ -33,7 +33,7 @@ impl World {
     #[must_use]
     pub fn new(clock: Clock, rng: Rng, time_scale: f64) -> Self {
         Self {
-            clusters: Mutex::new(BTreeMap::new()),
+            clusters: Mutex::default(),
             changes: broadcast::Sender::new(ANNOUNCEMENTS),
             rewind: Notify::new(),
             clock,
@@ -78,16 +78,18 @@ impl World {
     /// Changes one cluster (made when it is new), lets what is due happen, and announces it.
     pub fn change<T>(&self, cluster: &ObjectKey, edit: impl FnOnce(&mut SimCluster) -> T) -> T {
         let now = self.clock.now();
-        let (answer, changes) = {
-            let mut clusters = self.clusters.lock();
-            let sim =
-                clusters.entry(cluster.clone()).or_insert_with(|| SimCluster::new(now, self.time_scale));
-            let before = sim.shared();
-            let answer = edit(sim);
-            sim.note_shared(&before);
-            sim.advance(now);
-            (answer, sim.take_changes())
-        };
+        let (answer, changes) = self.clusters.lock().edit_or_make(
+            cluster,
+            now,
+            || SimCluster::new(now, self.time_scale),
+            |sim| {
+                let before = sim.shared();
+                let answer = edit(sim);
+                sim.note_shared(&before);
+                sim.advance(now);
+                (answer, sim.take_changes())
+            },
+        );
         self.announce(cluster, changes);
         answer
     }
@@ -95,12 +97,10 @@ impl World {
     /// Reads one cluster as it is now. `None` when there is no such cluster.
     pub fn read<T>(&self, cluster: &ObjectKey, look: impl FnOnce(&SimCluster, Timestamp) -> T) -> Option<T> {
         let now = self.clock.now();
-        let (answer, changes) = {
-            let mut clusters = self.clusters.lock();
-            let sim = clusters.get_mut(cluster)?;
+        let (answer, changes) = self.clusters.lock().edit(cluster, now, |sim| {
             sim.advance(now);
             (look(sim, now), sim.take_changes())
-        };
+        })?;
         self.announce(cluster, changes);
         Some(answer)
     }
@@ -109,10 +109,9 @@ impl World {
     pub fn forget_machine(&self, machine: &ObjectKey) {
         let clusters: Vec<ObjectKey> = {
             let all = self.clusters.lock();
-            let here = all.iter().filter(|(cluster, _)| cluster.namespace == machine.namespace);
-            here.filter(|(_, sim)| sim.machine(&machine.name).is_some())
-                .map(|(cluster, _)| cluster.clone())
-                .collect()
+            let with_it =
+                all.in_namespace(&machine.namespace).filter(|(_, sim)| sim.machine(&machine.name).is_some());
+            with_it.map(|(cluster, _)| cluster.clone()).collect()
         };
         for cluster in clusters {
             self.remove_machine(&cluster, &machine.name);
@@ -122,7 +121,7 @@ impl World {
     /// Takes a machine away with all that runs on it.
     pub fn remove_machine(&self, cluster: &ObjectKey, name: &str) {
         let now = self.clock.now();
-        let changes = self.clusters.lock().get_mut(cluster).map(|sim| {
+        let changes = self.clusters.lock().edit(cluster, now, |sim| {
             sim.remove_machine(name, now);
             sim.take_changes()
         });
@@ -131,7 +130,7 @@ impl World {
 
     /// Takes a cluster away.
     pub fn remove_cluster(&self, cluster: &ObjectKey) {
-        if self.clusters.lock().remove(cluster).is_some() {
+        if self.clusters.lock().remove(cluster) {
             self.send(vec![Announcement::Cluster(cluster.clone())]);
         }
     }
@@ -196,28 +195,17 @@ impl World {
     /// volumes on their way out. (Machines that boot are looked at by their controller when they are due.)
     pub async fn clockwork(self: Arc<Self>) {
         loop {
-            let (now, next) = (self.clock.now(), self.next_moments());
-            let wait = next.first().map(|(at, _)| (*at - now).to_std().unwrap_or(Duration::ZERO));
+            let (now, next) = (self.clock.now(), self.clusters.lock().next_moment());
+            let wait = next.map(|at| (at - now).to_std().unwrap_or(Duration::ZERO));
             tokio::select! {
                 biased;
                 () = self.rewind.notified() => {}
                 () = pause(wait), if wait.is_some() => {
-                    let now = self.clock.now();
-                    let due = next.into_iter().filter(|(at, _)| *at <= now);
-                    self.send(due.map(|(_, cluster)| Announcement::Cluster(cluster)).collect());
+                    let due = self.clusters.lock().take_due(self.clock.now());
+                    self.send(due.into_iter().map(Announcement::Cluster).collect());
                 }
             }
         }
-    }
-
-    /// The next moment of each cluster, soonest first.
-    fn next_moments(&self) -> Vec<(Timestamp, ObjectKey)> {
-        let now = self.clock.now();
-        let clusters = self.clusters.lock();
-        let mut moments: Vec<_> =
-            clusters.iter().filter_map(|(key, sim)| Some((sim.next_moment(now)?, key.clone()))).collect();
-        moments.sort_unstable();
-        moments
     }
 }
 

@@ -42,6 +42,7 @@ mod files;
 mod fleet_fixture;
 mod golang;
 mod golden;
+mod growth;
 mod health_checks;
 mod hostile;
 mod hung;

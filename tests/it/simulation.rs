@@ -2,6 +2,7 @@
 //! checkers that look after every simulated second; they share no rule with the planners.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -73,8 +74,9 @@ impl Life {
 
 /// The server as the engine sees it: some deletions are those of somebody without the right to them, and
 /// a dead engine has no answers.
-fn guarded(server: ApiServer, undeletable: Undeletable, life: Life) -> Connection {
+fn guarded(server: ApiServer, undeletable: Undeletable, life: Life, requests: Arc<AtomicU64>) -> Connection {
     let service = tower::service_fn(move |request: Request<Body>| {
+        requests.fetch_add(1, Ordering::Relaxed);
         let path = request.uri().path();
         let held = request.method() == Method::DELETE
             && undeletable
@@ -104,9 +106,14 @@ fn guarded(server: ApiServer, undeletable: Undeletable, life: Life) -> Connectio
 }
 
 /// One engine over the server, as long as it lives.
-fn run_engine(stack: &Stack, options: &StackOptions, undeletable: &Undeletable) -> (RunningEngine, Life) {
+fn run_engine(
+    stack: &Stack,
+    options: &StackOptions,
+    undeletable: &Undeletable,
+    requests: &Arc<AtomicU64>,
+) -> (RunningEngine, Life) {
     let life = Life::default();
-    let connection = guarded(stack.server().clone(), undeletable.clone(), life.clone());
+    let connection = guarded(stack.server().clone(), undeletable.clone(), life.clone(), Arc::clone(requests));
     (RunningEngine::start(connection, options), life)
 }
 
@@ -118,6 +125,8 @@ pub struct Sim {
     /// Ends of paths that the server does not let the engine delete.
     pub undeletable: Undeletable,
     pub clock: Clock,
+    /// Those of the engine.
+    requests: Arc<AtomicU64>,
     options: StackOptions,
     stack: Stack,
     engine: RunningEngine,
@@ -141,9 +150,9 @@ impl Sim {
         let options =
             StackOptions { engine: false, in_place, ..StackOptions::new(clock.clone(), Rng::seeded(seed)) };
         let stack = Stack::start(Arc::new(MemoryStore::new()), options.clone()).await.expect("a server");
-        let undeletable = Undeletable::default();
+        let (undeletable, requests) = (Undeletable::default(), Arc::default());
         let connection = stack.connection("test", false);
-        let (engine, life) = run_engine(&stack, &options, &undeletable);
+        let (engine, life) = run_engine(&stack, &options, &undeletable, &requests);
         let writer = Writer::new(connection.client.clone(), "test");
         Self {
             connection,
@@ -152,6 +161,7 @@ impl Sim {
             handle: engine.handle().clone(),
             undeletable,
             clock,
+            requests,
             options,
             stack,
             engine,
@@ -175,7 +185,7 @@ impl Sim {
     pub fn restart(&mut self, seed: u64) {
         self.kill_after(0);
         let options = StackOptions { rng: Rng::seeded(seed), ..self.options.clone() };
-        (self.engine, self.life) = run_engine(&self.stack, &options, &self.undeletable);
+        (self.engine, self.life) = run_engine(&self.stack, &options, &self.undeletable, &self.requests);
         (self.world, self.handle) = (self.engine.world().clone(), self.engine.handle().clone());
     }
 
@@ -212,6 +222,11 @@ impl Sim {
     pub async fn delete<K: Object>(&self, name: &str) {
         let key = ObjectKey::new("default", name);
         self.writer.delete::<K>(&key, &Precondition::default(), Mode::Real).await.expect("deleted");
+    }
+
+    /// So many did the engine send, reads, writes and watches.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     pub fn elapsed_s(&self) -> u64 {

@@ -5,7 +5,7 @@ use super::references;
 use crate::api::cluster::Cluster;
 use crate::api::key::ObjectKey;
 use crate::api::names::{CONTROL_PLANE_GROUP, label};
-use crate::controllers::external::{Reader, referring};
+use crate::controllers::external::{Reader, Referrers};
 use crate::controllers::{Context, cluster_key_of, keys_of};
 use crate::engine::Trigger;
 use crate::workload::Announcement;
@@ -15,7 +15,8 @@ const KIND: &str = "KubeadmControlPlane";
 pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
     let caches = &context.caches;
     let (by_cluster, by_label) = (caches.clusters.clone(), caches.clusters.clone());
-    let [control_planes, all, every] = std::array::from_fn(|_| caches.control_planes.clone());
+    let [all, every] = std::array::from_fn(|_| caches.control_planes.clone());
+    let referrers = Referrers::new(&caches.control_planes, references);
     vec![
         Trigger::own(&caches.control_planes),
         Trigger::owned_by(&caches.machines, CONTROL_PLANE_GROUP, KIND),
@@ -32,9 +33,7 @@ pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
             cluster.and_then(|c| key_of(&c)).into_iter().collect()
         }),
         Trigger::on(&caches.clusters, |old, new| new.or(old).and_then(key_of).into_iter().collect()),
-        caches.externals.trigger(Reader::KubeadmControlPlane, move |turned| {
-            referring(&control_planes, turned, references)
-        }),
+        caches.externals.trigger(Reader::KubeadmControlPlane, move |turned| referrers.keys(turned)),
         caches.externals.trigger(Reader::KubeadmControlPlaneHosts, move |turned| match turned.object() {
             Some(_) => Vec::new(),
             None => keys_of(&all.list()),

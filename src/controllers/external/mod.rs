@@ -15,7 +15,7 @@ use kube::Resource as _;
 use parking_lot::Mutex;
 
 pub use object::ProviderObject;
-pub use reader::{Reader, Turned, owned, owners, referring};
+pub use reader::{Reader, Referrers, Turned, owned, owners, referring};
 
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::reference::ContractRef;

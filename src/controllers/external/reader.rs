@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::ProviderObject;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::reference::ContractRef;
-use crate::client::{Cache, Change, Live, Object};
+use crate::client::{Cache, Change, Index, Live, Object};
 use crate::controllers::keys_of;
 use crate::engine::controller;
 
@@ -74,21 +74,51 @@ impl Turned<'_> {
     }
 }
 
-/// The objects that refer to what turned; `references` of one of them.
+/// The objects of one kind by what they refer to: each change of a provider's object asks for those that do.
+pub struct Referrers<K: Object> {
+    all: Cache<K>,
+    index: Index<K>,
+    references: References<K>,
+}
+
+/// What an object refers to.
+type References<K> = for<'k> fn(&'k K) -> [Option<&'k ContractRef>; 2];
+
+impl<K: Object> Referrers<K> {
+    /// Kept from now on.
+    #[must_use]
+    pub fn new(all: &Cache<K>, references: References<K>) -> Self {
+        let index = Index::new(all, move |object| {
+            let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+            let found = references(object).into_iter().flatten();
+            found.map(|r| referred(&r.api_group, &r.kind, &ObjectKey::new(namespace, &r.name))).collect()
+        });
+        Self { all: all.clone(), index, references }
+    }
+
+    /// Those that refer to what turned.
+    #[must_use]
+    pub fn keys(&self, turned: &Turned<'_>) -> Vec<ObjectKey> {
+        match turned.object().map(ObjectKey::of) {
+            Some(key) => keys_of(&self.index.get(&referred(turned.group, turned.kind, &key))),
+            None => referring(&self.all, turned, self.references),
+        }
+    }
+}
+
+fn referred(group: &str, kind: &str, key: &ObjectKey) -> String {
+    format!("{kind}.{group} {key}")
+}
+
+/// The objects that refer to anything of the kind that turned.
 pub fn referring<K: Object>(
     cache: &Cache<K>,
     turned: &Turned<'_>,
-    references: impl for<'k> Fn(&'k K) -> [Option<&'k ContractRef>; 2],
+    references: References<K>,
 ) -> Vec<ObjectKey> {
-    let refer = |object: &K, name: Option<&str>| {
-        let named = |r: &&ContractRef| turned.is_of(r) && name.is_none_or(|name| r.name == name);
-        references(object).into_iter().flatten().any(|r| named(&r))
-    };
-    let found = match turned.object().map(ObjectKey::of) {
-        Some(key) => cache.select(&key.namespace, |object| refer(object, Some(&key.name))),
-        None => cache.list().into_iter().filter(|object| refer(object, None)).collect(),
-    };
-    keys_of(&found)
+    let mut all = cache.list();
+    all.retain(|object| references(object.as_ref()).into_iter().flatten().any(|r| turned.is_of(r)));
+    keys_of(&all)
 }
 
 /// Keys of the owners, of this group and kind, of the object that turned.
