@@ -16,6 +16,7 @@ mod index;
 pub mod pulse;
 pub mod read;
 pub mod read_only;
+mod received;
 pub mod snapshot;
 pub mod watch;
 pub mod write;

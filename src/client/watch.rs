@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use kube::api::Api;
-use kube::core::{DeserializeGuard, DynamicResourceScope, NamespaceResourceScope};
+use kube::core::{DynamicResourceScope, NamespaceResourceScope};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::contents::Contents;
+use super::received::Received;
 use super::{Definition, Live};
 use crate::api::key::ObjectKey;
 use crate::api::managed_fields;
@@ -209,7 +210,7 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<DynamicType = ()>,
     {
-        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        let api: Api<Received<K>> = Api::all(client);
         self.feed(&K::kind(&()), rng, watcher::watcher(api, config())).await;
     }
 
@@ -218,7 +219,7 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        let api: Api<DeserializeGuard<K>> =
+        let api: Api<Received<K>> =
             if namespace.is_empty() { Api::all(client) } else { Api::namespaced(client, namespace) };
         self.feed(&K::kind(&()), rng, watcher::watcher(api, config())).await;
     }
@@ -228,7 +229,7 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<Scope = DynamicResourceScope>,
     {
-        let api: Api<DeserializeGuard<K>> = if namespace.is_empty() {
+        let api: Api<Received<K>> = if namespace.is_empty() {
             Api::all_with(client, kind)
         } else {
             Api::namespaced_with(client, namespace, kind)
@@ -240,7 +241,7 @@ impl<K: Live> Cache<K> {
         self,
         kind: &str,
         rng: Rng,
-        events: impl Stream<Item = watcher::Result<Event<DeserializeGuard<K>>>> + Send,
+        events: impl Stream<Item = watcher::Result<Event<Received<K>>>> + Send,
     ) {
         let mut stream = events.backoff(Backoff::new(rng)).boxed();
         let mut relist: Option<Relist> = None;
@@ -256,7 +257,7 @@ impl<K: Live> Cache<K> {
         }
     }
 
-    fn apply(&self, kind: &str, event: Event<DeserializeGuard<K>>, relist: &mut Option<Relist>) {
+    fn apply(&self, kind: &str, event: Event<Received<K>>, relist: &mut Option<Relist>) {
         match event {
             Event::Init => *relist = Some(Relist::default()),
             Event::InitApply(object) => {
@@ -282,7 +283,7 @@ impl<K: Live> Cache<K> {
         self.0.progress.send_if_modified(|p| p.trouble.take().is_some());
     }
 
-    fn put(&self, kind: &str, object: DeserializeGuard<K>) {
+    fn put(&self, kind: &str, object: Received<K>) {
         match object.0 {
             Ok(object) => self.upsert(object),
             Err(invalid) => {
@@ -313,7 +314,7 @@ impl Cache<Definition> {
     /// [`Cache::follow`]; only metadata travels.
     pub async fn follow_metadata(self, client: kube::Client, rng: Rng) {
         let events = watcher::watcher(Api::<Definition>::all(client), config());
-        self.feed("CustomResourceDefinition", rng, events.map_ok(guarded)).await;
+        self.feed("CustomResourceDefinition", rng, events.map_ok(received)).await;
     }
 }
 
@@ -322,14 +323,14 @@ fn config() -> watcher::Config {
 }
 
 /// An event of objects that always decode.
-fn guarded<K>(event: Event<K>) -> Event<DeserializeGuard<K>> {
-    let guard = |object| DeserializeGuard(Ok(object));
+fn received<K>(event: Event<K>) -> Event<Received<K>> {
+    let of = Received::of;
     match event {
         Event::Init => Event::Init,
-        Event::InitApply(object) => Event::InitApply(guard(object)),
+        Event::InitApply(object) => Event::InitApply(of(object)),
         Event::InitDone => Event::InitDone,
-        Event::Apply(object) => Event::Apply(guard(object)),
-        Event::Delete(object) => Event::Delete(guard(object)),
+        Event::Apply(object) => Event::Apply(of(object)),
+        Event::Delete(object) => Event::Delete(of(object)),
     }
 }
 

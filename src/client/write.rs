@@ -129,6 +129,20 @@ pub struct Written {
     pub resource_version: Option<String>,
 }
 
+/// What of an answer tells which write it was.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Stored {
+    metadata: StoredMetadata,
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StoredMetadata {
+    uid: String,
+    resource_version: Option<String>,
+}
+
 /// The writes of one reconcile, in order.
 #[derive(Clone, Debug, Default)]
 pub struct WriteLog(Arc<Mutex<Vec<Written>>>);
@@ -296,6 +310,33 @@ impl Writer {
         let patched: Value = self.send("patch", target.to_string(), request, mode, |c| &c.patches).await?;
         record_value(&target.gvk, &target.key, &patched, mode);
         Ok(patched)
+    }
+
+    /// [`Self::patch_value`] for those who do not look at the answer: most of it is not decoded.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub async fn patch_unseen(
+        &self,
+        target: &ObjectRef,
+        part: Part,
+        patch: &Value,
+        precondition: &Precondition,
+        mode: Mode,
+    ) -> Result<(), WriteError> {
+        let mut body = patch.clone();
+        guard(&mut body, precondition);
+        let request = self.patch_request(value_path(target), &target.key.name, part, &body, mode);
+        let Stored { metadata } =
+            self.send("patch", target.to_string(), request, mode, |c| &c.patches).await?;
+        push(mode, || Written {
+            group: target.gvk.group.clone(),
+            kind: target.gvk.kind.clone(),
+            key: target.key.clone(),
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+        });
+        Ok(())
     }
 
     /// Server-side apply of `intent` as `manager`, with force: the object is made when there is none, gets the

@@ -54,8 +54,8 @@ pub async fn write<K: Object + Conditioned>(
             return Ok(Outcome::Unchanged);
         };
         let guard = Precondition::unchanged(&latest);
-        match context.writer.patch_value(&target, Part::Status, &patch, &guard, Mode::Real).await {
-            Ok(_) => return Ok(Outcome::Written),
+        match context.writer.patch_unseen(&target, Part::Status, &patch, &guard, Mode::Real).await {
+            Ok(()) => return Ok(Outcome::Written),
             Err(error) if error.is_not_found() => return Ok(Outcome::Gone),
             Err(error) if error.is_conflict() && attempt < ATTEMPTS => {
                 match get::<K>(context.writer.client(), &target.key).await {

@@ -1,7 +1,11 @@
 //! What a live copy keeps of `managedFields`: what [`super::standing`] reads, in a form that is small. Must not know
 //! who holds the copy.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{BEFORE_FIRST_APPLY, is_apply_of};
@@ -24,9 +28,62 @@ pub fn keep(metadata: &mut ObjectMeta) {
 }
 
 fn is_kept(entry: &ManagedFieldsEntry) -> bool {
-    let name = entry.manager.as_deref().unwrap_or_default();
-    let applies = entry.operation.as_deref() == Some("Apply") && manager::APPLYING.contains(&name);
-    (applies || name == BEFORE_FIRST_APPLY) && entry.subresource.as_deref().unwrap_or_default().is_empty()
+    has_kept_names([&entry.manager, &entry.operation, &entry.subresource].map(Option::as_deref))
+}
+
+fn has_kept_names([manager, operation, subresource]: [Option<&str>; 3]) -> bool {
+    let name = manager.unwrap_or_default();
+    let applies = operation == Some("Apply") && manager::APPLYING.contains(&name);
+    (applies || name == BEFORE_FIRST_APPLY) && subresource.unwrap_or_default().is_empty()
+}
+
+/// An object's JSON with no more of its owners than [`keep`] leaves, their sets as text already. Most of an object can
+/// be owners that nobody reads: as trees they cost more than all the rest. What is not such an object is left as it is.
+#[must_use]
+pub fn cut_down(object: &str) -> Cow<'_, str> {
+    shortened(object).map_or(Cow::Borrowed(object), Cow::Owned)
+}
+
+#[derive(Deserialize)]
+struct Owned<'a> {
+    #[serde(borrow)]
+    metadata: OwnedMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnedMetadata<'a> {
+    #[serde(borrow)]
+    managed_fields: &'a RawValue,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<Cow<'a, str>>,
+    #[serde(borrow, skip_serializing)]
+    fields_v1: Option<&'a RawValue>,
+    #[serde(rename(serialize = "fieldsV1"), skip_deserializing, skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    manager: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subresource: Option<Cow<'a, str>>,
+}
+
+fn shortened(object: &str) -> Option<String> {
+    let owners = serde_json::from_str::<Owned<'_>>(object).ok()?.metadata.managed_fields.get();
+    let mut kept: Vec<Owner<'_>> = serde_json::from_str(owners).ok()?;
+    kept.retain(|o| has_kept_names([&o.manager, &o.operation, &o.subresource].map(Option::as_deref)));
+    for owner in &mut kept {
+        let set = owner.fields_v1.map(RawValue::get).filter(|set| set.starts_with('{'));
+        owner.text = set.filter(|_| owner.manager.as_deref() != Some(BEFORE_FIRST_APPLY));
+    }
+    let (before, rest) = object.split_at_checked(owners.as_ptr().addr() - object.as_ptr().addr())?;
+    let kept = serde_json::to_string(&kept).ok()?;
+    Some([before, &kept, rest.get(owners.len()..)?].concat())
 }
 
 /// [`keep`] for the metadata of an object of any kind: of the sets only those of labels and annotations, as nothing

@@ -12,7 +12,7 @@ mod tests;
 
 pub use due::{Standing, change, standing};
 pub use handover::{Handover, HandoverScope};
-pub use kept::{keep, keep_values};
+pub use kept::{cut_down, keep, keep_values};
 
 use serde_json::Value;
 
