@@ -127,3 +127,11 @@ async fn a_settled_fleet_runs_and_asks_for_nothing() {
     let work = Work::of(&sim).since(&before);
     assert_eq!((work.requests, work.runs), (0, BTreeMap::new()), "in an hour without events");
 }
+
+/// Rolling workers changes the status of their Cluster with every step; its control plane reads nothing of that.
+#[tokio::test(start_paused = true)]
+async fn a_rollout_of_workers_leaves_the_control_plane_alone() {
+    let [_, rolled] = work_for(6).await;
+    assert!(rolled.runs_of("cluster") > 5, "{rolled:?}");
+    assert_eq!(rolled.runs_of("kubeadm-control-plane"), 0, "{rolled:?}");
+}

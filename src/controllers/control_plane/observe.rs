@@ -23,7 +23,6 @@ use crate::plan::version;
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 use crate::status::control_plane::{Connection, KUBEADM_BINDINGS, OwnedMachine, Reached};
 use crate::status::etcd::{Member, Members, Membership};
-use crate::status::machines::is_control_plane;
 use crate::workload::{Addon, EtcdView, PodScope, WorkloadError};
 
 /// Everything about one control plane. What cannot be read is in there as unknown.
@@ -74,8 +73,8 @@ fn name_suffix(context: &Context, observed: &Observed) -> String {
 /// The template, and the infrastructure of every Machine, can be read then.
 async fn prepare(context: &Context, object: &KubeadmControlPlane, cluster: &Cluster) {
     let key = ObjectKey::of(cluster);
-    let machines = context.caches.machines.of_cluster(&key);
-    let hosts = machines.iter().filter(|m| is_control_plane(m)).map(|m| Some(&m.spec.infrastructure_ref));
+    let machines = context.caches.control_plane_machines.get(&key);
+    let hosts = machines.iter().map(|machine| Some(&machine.spec.infrastructure_ref));
     let externals = &context.caches.externals;
     externals.prepare(Reader::KubeadmControlPlane, super::references(object)).await;
     externals.prepare(Reader::KubeadmControlPlaneHosts, hosts).await;

@@ -1,13 +1,19 @@
 //! What wakes the controller of control planes: their Machines, their Cluster, the template, and changes in the
 //! workload cluster. Must not know what is done then.
 
+use std::collections::BTreeMap;
+
 use super::references;
-use crate::api::cluster::Cluster;
+use crate::api::cluster::{Cluster, FailureDomain};
+use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::ObjectKey;
-use crate::api::names::{CONTROL_PLANE_GROUP, label};
+use crate::api::names::CONTROL_PLANE_GROUP;
+use crate::client::Cache;
 use crate::controllers::external::{Reader, Referrers};
 use crate::controllers::{Context, cluster_key_of, keys_of};
 use crate::engine::Trigger;
+use crate::status::machine::cluster_provisioned;
+use crate::status::machines::is_control_plane;
 use crate::workload::Announcement;
 
 const KIND: &str = "KubeadmControlPlane";
@@ -15,7 +21,7 @@ const KIND: &str = "KubeadmControlPlane";
 pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
     let caches = &context.caches;
     let (by_cluster, by_label) = (caches.clusters.clone(), caches.clusters.clone());
-    let [all, every] = std::array::from_fn(|_| caches.control_planes.clone());
+    let [all, every, leaving] = std::array::from_fn(|_| caches.control_planes.clone());
     let referrers = Referrers::new(&caches.control_planes, references);
     vec![
         Trigger::own(&caches.control_planes),
@@ -24,15 +30,18 @@ pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
         // Orphans to adopt, and workers whose end a deletion waits for.
         Trigger::on(&caches.machines, move |old, new| {
             let Some(machine) = new.or(old) else { return Vec::new() };
-            let labels = machine.metadata.labels.as_ref();
-            let of_control_plane = labels.is_some_and(|l| l.contains_key(label::CONTROL_PLANE));
-            if new.is_some() && !of_control_plane {
+            let is_mine = is_control_plane(machine);
+            if new.is_some() && !is_mine {
                 return Vec::new();
             }
             let cluster = cluster_key_of(machine).and_then(|key| by_label.get(&key));
-            cluster.and_then(|c| key_of(&c)).into_iter().collect()
+            let key = cluster.and_then(|cluster| key_of(&cluster));
+            key.filter(|key| is_mine || is_leaving(&leaving, key)).into_iter().collect()
         }),
-        Trigger::on(&caches.clusters, |old, new| new.or(old).and_then(key_of).into_iter().collect()),
+        Trigger::on(&caches.clusters, |old, new| {
+            let turned = old.map(facts) != new.map(facts);
+            new.or(old).filter(|_| turned).and_then(key_of).into_iter().collect()
+        }),
         caches.externals.trigger(Reader::KubeadmControlPlane, move |turned| referrers.keys(turned)),
         caches.externals.trigger(Reader::KubeadmControlPlaneHosts, move |turned| match turned.object() {
             Some(_) => Vec::new(),
@@ -48,6 +57,34 @@ pub(super) fn triggers(context: &Context) -> Vec<Trigger> {
             }
         }),
     ]
+}
+
+/// What a control plane reads of its Cluster: its spec and metadata, and of its status what comes from the infrastructure.
+/// The rest follows the Machines, workers among them: each of their changes would be a look at Secrets and members.
+#[derive(PartialEq)]
+struct Facts<'a> {
+    uid: Option<&'a String>,
+    generation: Option<i64>,
+    annotations: Option<&'a BTreeMap<String, String>>,
+    is_leaving: bool,
+    is_provisioned: bool,
+    failure_domains: &'a [FailureDomain],
+}
+
+fn facts(cluster: &Cluster) -> Facts<'_> {
+    let status = cluster.status.as_ref();
+    Facts {
+        uid: cluster.metadata.uid.as_ref(),
+        generation: cluster.metadata.generation,
+        annotations: cluster.metadata.annotations.as_ref(),
+        is_leaving: cluster.metadata.deletion_timestamp.is_some(),
+        is_provisioned: cluster_provisioned(cluster),
+        failure_domains: status.map(|status| status.failure_domains.as_slice()).unwrap_or_default(),
+    }
+}
+
+fn is_leaving(control_planes: &Cache<KubeadmControlPlane>, key: &ObjectKey) -> bool {
+    control_planes.get(key).is_some_and(|found| found.metadata.deletion_timestamp.is_some())
 }
 
 /// The control plane that a Cluster refers to.
