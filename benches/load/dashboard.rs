@@ -118,8 +118,8 @@ impl Measured<'_> {
                 let counts = json!({ "availableReplicas": turn % 2, "upToDateReplicas": turn % 2 });
                 let status = if counters.is_empty() { counts } else { json!({ counters: counts }) };
                 let patch = Patch::Merge(json!({ "status": status }));
-                let answer = api.patch_status(&object.name_any(), &PatchParams::default(), &patch);
-                self.runtime.block_on(answer).expect("a patch");
+                let (name, params) = (object.name_any(), PatchParams::default());
+                self.runtime.block_on(api.patch_status(&name, &params, &patch)).expect("a patch");
             }
             self.terminal.settled_ms();
             bytes.push((self.terminal.bytes() - before) as f64);
