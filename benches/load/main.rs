@@ -7,6 +7,7 @@
 //!   cargo bench --bench load -- link         the dashboard over a slow link
 //!   cargo bench --bench load -- engine       only the engine over simulated machines
 //!   cargo bench --bench load -- growth       the engine as a process: 200 and 1,000 Machines, 200 and 1,000 clusters
+//!   cargo bench --bench load -- in-place     a rollout in place beside one by replacement
 //!   cargo bench --bench load -- plan         only `capstan plan`
 //!
 //! Without `--bench` (as `cargo test` runs it) sizes are tiny: it then proves that the script works and
@@ -24,6 +25,7 @@ mod dashboard;
 mod engine;
 mod events;
 mod growth;
+mod in_place;
 mod link;
 mod plan;
 mod process;
@@ -54,6 +56,8 @@ struct Sizes {
     pools: &'static [Fleet],
     /// The same of many clusters.
     clusters: &'static [Fleet],
+    /// Workers that are rolled in place, and by replacement.
+    updated: u64,
     /// How much faster than real ones that engine's waits are.
     time_scale: &'static str,
     /// Machines of the fleet that is planned.
@@ -62,7 +66,7 @@ struct Sizes {
     repeats: usize,
 }
 
-const PARTS: [&str; 7] = ["server", "dashboard", "events", "link", "engine", "growth", "plan"];
+const PARTS: [&str; 8] = ["server", "dashboard", "events", "link", "engine", "growth", "in-place", "plan"];
 
 const FULL: Sizes = Sizes {
     machines: 10_000,
@@ -78,6 +82,7 @@ const FULL: Sizes = Sizes {
     workers: 2_000,
     pools: &[Fleet { clusters: 1, workers: 200 }, Fleet { clusters: 1, workers: 1_000 }],
     clusters: &[Fleet { clusters: 200, workers: 9 }, Fleet { clusters: 1_000, workers: 9 }],
+    updated: 1_000,
     time_scale: "1",
     planned: 50_000,
     idle: Duration::from_secs(10),
@@ -97,6 +102,7 @@ const TINY: Sizes = Sizes {
     workers: 4,
     pools: &[Fleet { clusters: 1, workers: 2 }, Fleet { clusters: 1, workers: 4 }],
     clusters: &[Fleet { clusters: 2, workers: 1 }],
+    updated: 4,
     time_scale: "100",
     planned: 20,
     idle: Duration::from_millis(200),
@@ -118,6 +124,9 @@ fn main() {
     }
     if wanted("growth") {
         runtime.block_on(growth::measure(&sizes, &mut table));
+    }
+    if wanted("in-place") {
+        runtime.block_on(in_place::measure(&sizes, &mut table));
     }
     if wanted("plan") {
         plan::measure(&sizes, &mut table);
