@@ -6,6 +6,9 @@ use crate::fleet::row::{Condition, Row, RowId};
 use crate::fleet::usual::{Limits, Step};
 use crate::status::verdict::Verdict;
 
+/// In front of the words of an extension. Source: `reconcileInPlaceUpdate`, v1.14.0.
+const IN_PLACE: &str = "In-place update in progress: ";
+
 /// What a Machine does now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachinePhase {
@@ -21,8 +24,8 @@ pub enum MachinePhase {
     },
     /// Ready, for less than its `minReadySeconds`.
     Settling,
-    /// Changed in place.
-    Updating,
+    /// Changed in place; with the last words of its extension.
+    Updating { words: std::sync::Arc<str> },
     /// Going: the reason of its condition `Deleting`, and whether a disruption budget holds its drain.
     Deleting { reason: std::sync::Arc<str>, is_held_by_budget: bool },
 }
@@ -85,7 +88,9 @@ impl Around {
             return deleting(row);
         }
         if let Some(c) = is_true(row, "Updating") {
-            return (MachinePhase::Updating, c.since_s);
+            let said = c.message.lines().next().unwrap_or_default();
+            let words = said.strip_prefix(IN_PLACE).unwrap_or(said).into();
+            return (MachinePhase::Updating { words }, c.since_s);
         }
         if is_old {
             return (MachinePhase::Waiting, 0);

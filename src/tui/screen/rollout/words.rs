@@ -13,7 +13,8 @@ pub(super) fn phase(phase: &MachinePhase, is_old: bool, is_control_plane: bool) 
         MachinePhase::Starting { step: Step::Infrastructure, .. } => "starts: infrastructure".to_owned(),
         MachinePhase::Starting { .. } => "joins: Node and its parts".to_owned(),
         MachinePhase::Settling => "is ready, and counts its minReadySeconds".to_owned(),
-        MachinePhase::Updating => "is updated in place".to_owned(),
+        MachinePhase::Updating { words } if words.is_empty() => "is updated in place".to_owned(),
+        MachinePhase::Updating { words } => format!("is updated in place: {words}"),
         MachinePhase::Deleting { reason, is_held_by_budget } => {
             let leaves_etcd = is_control_plane && reason.as_ref() == "WaitingForPreTerminateHook";
             let what = if leaves_etcd { ": leaves etcd".to_owned() } else { deletion(reason) };
@@ -47,7 +48,7 @@ pub(super) fn phase_word(phase: &MachinePhase) -> &'static str {
         MachinePhase::Ok => "up",
         MachinePhase::Starting { .. } => "starts",
         MachinePhase::Settling => "ready",
-        MachinePhase::Updating => "updates",
+        MachinePhase::Updating { .. } => "updates",
         MachinePhase::Deleting { reason, .. } if reason.as_ref() == "DrainingNode" => "drains",
         MachinePhase::Deleting { .. } => "goes",
     }
@@ -103,6 +104,11 @@ fn flipped(flip: &Flip) -> String {
         ("Ready", Some(Status::True)) => "ready".to_owned(),
         ("RollingOut", Some(Status::True)) => "rollout began".to_owned(),
         ("RollingOut", Some(Status::False)) if flip.from.is_some() => "rollout ended".to_owned(),
+        ("Updating", Some(Status::True)) if reason == "InPlaceUpdateFailed" => {
+            "its update in place failed".to_owned()
+        }
+        ("Updating", Some(Status::True)) => "its update in place began".to_owned(),
+        ("Updating", Some(Status::False)) if flip.from.is_some() => "was updated in place".to_owned(),
         ("InfrastructureReady", Some(Status::True)) => "infrastructure is there".to_owned(),
         ("BootstrapConfigReady", Some(Status::True)) => "bootstrap data is there".to_owned(),
         ("Deleting", Some(Status::True)) => format!("goes{}", deletion(reason)),
@@ -123,6 +129,8 @@ pub(super) fn is_for_log(entry: &TimelineEntry) -> bool {
             ("Ready", Some(Status::True)) => entry.kind == Kind::Machine,
             ("Ready", _) => entry.kind == Kind::Machine && flip.from == Some(Status::True),
             ("RollingOut", _) => entry.kind != Kind::Cluster,
+            ("Updating", Some(Status::True)) => entry.kind == Kind::Machine,
+            ("Updating", _) => entry.kind == Kind::Machine && flip.from == Some(Status::True),
             ("Deleting" | "InfrastructureReady", Some(Status::True)) => entry.kind == Kind::Machine,
             _ => false,
         },
