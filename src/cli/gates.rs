@@ -30,6 +30,16 @@ pub enum HandlersArg {
     Union,
 }
 
+impl HandlersArg {
+    #[must_use]
+    pub fn of(self) -> Handlers {
+        match self {
+            Self::One => Handlers::One,
+            Self::Union => Handlers::Union,
+        }
+    }
+}
+
 /// One gate, open or closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
@@ -73,8 +83,12 @@ impl FromStr for Gate {
 
 impl GateArgs {
     /// The last word about a gate counts.
+    fn said(&self, name: GateName) -> Option<bool> {
+        self.feature_gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.open)
+    }
+
     fn is_open(&self, name: GateName) -> bool {
-        self.feature_gates.iter().rev().find(|gate| gate.name == name).is_some_and(|gate| gate.open)
+        self.said(name).unwrap_or(false)
     }
 
     #[must_use]
@@ -85,11 +99,16 @@ impl GateArgs {
     /// Without extensions, which the caller has.
     #[must_use]
     pub fn in_place(&self) -> Settings {
-        let handlers = match self.in_place_handlers {
-            HandlersArg::One => Handlers::One,
-            HandlersArg::Union => Handlers::Union,
-        };
+        let handlers = self.in_place_handlers.of();
         Settings { on: self.is_open(GateName::InPlaceUpdates), handlers, extensions: None }
+    }
+}
+
+impl GateArgs {
+    /// The same where the gate is open unless it was closed: in the demo, which has a cluster to show it.
+    #[must_use]
+    pub fn in_place_unless_closed(&self) -> Settings {
+        Settings { on: self.said(GateName::InPlaceUpdates).unwrap_or(true), ..self.in_place() }
     }
 }
 
@@ -108,6 +127,7 @@ mod tests {
         }
         let all = ["InPlaceUpdates=true", "InPlaceUpdates=false"].map(|text| gate(text).expect("a gate"));
         let args = GateArgs { feature_gates: all.into(), ..GateArgs::default() };
-        assert!(!args.in_place().on, "the last word counts");
+        assert!(!args.in_place().on && !args.in_place_unless_closed().on, "the last word counts");
+        assert!(!GateArgs::default().in_place().on && GateArgs::default().in_place_unless_closed().on);
     }
 }

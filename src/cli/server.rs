@@ -53,7 +53,7 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
     let (clock, rng) = (Clock::system(), rng(args.seed));
     let options = StackOptions {
         time_scale: args.time_scale,
-        in_place: args.gates.in_place(),
+        in_place: args.gates.in_place_unless_closed(),
         ..StackOptions::new(clock.clone(), rng.clone())
     };
     let (ready, server) = Pending::new();
