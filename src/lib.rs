@@ -29,6 +29,7 @@ pub mod client;
 pub mod store;
 
 pub mod apiserver;
+pub mod can_update;
 pub mod engine;
 pub mod runtime_sdk;
 pub mod workload;

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::ActionError;
+use super::in_place::InPlaceChange;
 use crate::time::{self, Timestamp};
 
 /// Something that a person asks for, with its argument.
@@ -26,6 +27,8 @@ pub enum Action {
     SetVersion {
         version: String,
     },
+    /// A change that extensions carry out where the Machines stand; by default nothing is sent when one would be replaced.
+    UpdateInPlace(Box<InPlaceChange>),
     Pause,
     Resume,
     /// Puts back what the last action from here changed.
@@ -58,6 +61,7 @@ pub enum Argument {
     Replicas(fn(i32) -> Action),
     Moment(fn(Timestamp) -> Action),
     Version(fn(String) -> Action),
+    Change(fn(Box<InPlaceChange>) -> Action),
 }
 
 /// An argument that makes no action. Every message says what to write.
@@ -73,6 +77,8 @@ pub enum ArgumentError {
     Moment { argument: String },
     #[error("`{argument}` is not a version like v1.36.2: {reason}")]
     Version { argument: String, reason: String },
+    #[error("{0}")]
+    Change(String),
 }
 
 /// The table, and the row of each action. A variant without a row does not compile.
@@ -146,6 +152,14 @@ table! {
         takers: &["Cluster", "KubeadmControlPlane", "MachineDeployment", "MachinePool"],
         access_verb: "patch",
     }
+    Action::UpdateInPlace(_) => UPDATE_IN_PLACE {
+        name: "update-in-place",
+        aliases: &[],
+        help: "Change its Machines where they stand, if extensions can; or nothing.",
+        argument: Argument::Change(Action::UpdateInPlace),
+        takers: ROLLING,
+        access_verb: "patch",
+    }
     Action::Pause => PAUSE {
         name: "pause",
         aliases: &[],
@@ -197,6 +211,7 @@ impl Argument {
             Self::Replicas(_) => Some("N"),
             Self::Moment(_) => Some("WHEN"),
             Self::Version(_) => Some("VERSION"),
+            Self::Change(_) => Some("CHANGE"),
         }
     }
 
@@ -207,7 +222,7 @@ impl Argument {
             Self::None(_) => None,
             Self::Replicas(_) => Some("replicas"),
             Self::Moment(_) => Some("at"),
-            Self::Version(_) => Some("to"),
+            Self::Version(_) | Self::Change(_) => Some("to"),
         }
     }
 
@@ -218,6 +233,7 @@ impl Argument {
             Self::Replicas(_) => "3",
             Self::Moment(_) => "2026-11-20T22:00:00Z, +2h, +30m or +1d",
             Self::Version(_) => "v1.36.2",
+            Self::Change(_) => "v1.36.2 no-surge, or infrastructure:/spec/PATH=VALUE",
         }
     }
 }
@@ -246,6 +262,10 @@ impl ActionInfo {
                 let at = time::parse_moment(argument, now);
                 at.map(action).ok_or_else(|| ArgumentError::Moment { argument: typed() })
             }
+            Argument::Change(action) => {
+                let change = InPlaceChange::parse(argument).map_err(ArgumentError::Change)?;
+                Ok(action(Box::new(change)))
+            }
             Argument::Version(action) => {
                 let bare = argument.strip_prefix('v').unwrap_or(argument);
                 match semver::Version::parse(bare) {
@@ -273,6 +293,16 @@ impl ActionInfo {
 }
 
 impl Action {
+    /// The Kubernetes version that it sets.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::SetVersion { version } => Some(version),
+            Self::UpdateInPlace(change) => change.version.as_deref(),
+            _ => None,
+        }
+    }
+
     /// What was done, for the line that reports it.
     #[must_use]
     pub fn done(&self) -> String {
@@ -282,6 +312,7 @@ impl Action {
             Self::RolloutAfter { at } => format!("rollout scheduled for {}", time::rfc3339(*at)),
             Self::ClearSchedule => "schedule taken away".to_owned(),
             Self::SetVersion { version } => format!("version set to {version}"),
+            Self::UpdateInPlace(change) => format!("changed: {change}"),
             Self::Pause => "paused".to_owned(),
             Self::Resume => "resumed".to_owned(),
             Self::Undo => "put back".to_owned(),
@@ -299,6 +330,7 @@ impl fmt::Display for Action {
             Self::RolloutAfter { at } => write!(f, "roll out after {}", time::rfc3339(*at)),
             Self::ClearSchedule => f.write_str("take the scheduled rollout away"),
             Self::SetVersion { version } => write!(f, "set version {version}"),
+            Self::UpdateInPlace(change) => write!(f, "update in place: {change}"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Undo => f.write_str("undo"),
@@ -343,6 +375,14 @@ mod tests {
                     "`latest` is not a version like v1.36.2: unexpected character 'l' while parsing major version number",
                 ),
             ),
+            (
+                &UPDATE_IN_PLACE,
+                "v1.36.2",
+                Ok(Action::UpdateInPlace(Box::new(InPlaceChange {
+                    version: Some("v1.36.2".to_owned()),
+                    ..InPlaceChange::default()
+                }))),
+            ),
             (&PAUSE, "", Ok(Action::Pause)),
             (&RESUME, "", Ok(Action::Resume)),
             (&REMEDIATE, "", Ok(Action::Remediate)),
@@ -376,6 +416,7 @@ mod tests {
             ("rollout after", ".xx....", "KubeadmControlPlane and MachineDeployment"),
             ("rollout clear", ".xx....", "KubeadmControlPlane and MachineDeployment"),
             ("set-version", "xxx.x..", "Cluster, KubeadmControlPlane, MachineDeployment and MachinePool"),
+            ("update-in-place", ".xx....", "KubeadmControlPlane and MachineDeployment"),
             (
                 "pause",
                 "xxxxxx.",

@@ -15,7 +15,32 @@ use crate::time::{self, Timestamp};
 pub enum Edit {
     /// RFC 7386 merge patch on the main resource.
     Patch(Value),
+    /// The same, once these objects are there. One that is there already, with the same spec, is as good.
+    PatchAfter {
+        made: Vec<Value>,
+        patch: Value,
+    },
     Delete,
+}
+
+impl Edit {
+    /// What is patched.
+    #[must_use]
+    pub fn patch(&self) -> Option<&Value> {
+        match self {
+            Self::Patch(patch) | Self::PatchAfter { patch, .. } => Some(patch),
+            Self::Delete => None,
+        }
+    }
+
+    /// What is made first.
+    #[must_use]
+    pub fn made(&self) -> &[Value] {
+        match self {
+            Self::PatchAfter { made, .. } => made,
+            Self::Patch(_) | Self::Delete => &[],
+        }
+    }
 }
 
 /// The change that `action` makes to `object` at `now`.
@@ -31,6 +56,8 @@ pub fn edit(action: &Action, object: &Value, now: Timestamp) -> Result<Edit, Act
         Action::RolloutAfter { at } => json!({"spec": {"rollout": {"after": time::rfc3339(*at)}}}),
         Action::ClearSchedule => clear_schedule(kind, object, now)?,
         Action::SetVersion { version } => set_version(kind, object, version)?,
+        // Without the templates that a change of fields needs.
+        Action::UpdateInPlace(change) => return change.edit(kind, object, &[]),
         Action::Pause => pause(kind, object)?,
         Action::Resume => resume(kind, object)?,
         Action::Remediate => remediate(object)?,
@@ -207,6 +234,10 @@ pub fn summary(action: &Action, object: &Value) -> String {
             "Move {kind} {name} from {} to {version}; its Machines are replaced one by one.",
             version_of(object).unwrap_or("an unstated version")
         ),
+        Action::UpdateInPlace(change) => {
+            let way = if change.allows_replacement { ", or replaced" } else { "" };
+            format!("Change {kind} {name}: {change}; its Machines are updated where they stand{way}.")
+        }
         Action::Pause if kind == "MachineDeployment" => {
             format!("Pause {kind} {name}: rollouts stop, scaling goes on.")
         }

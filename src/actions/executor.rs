@@ -8,17 +8,21 @@ use serde_json::{Value, json};
 
 use super::diff::diff;
 use super::edit::{Edit, edit, inverse, summary, undo};
+use super::in_place::TemplatePart;
 use super::journal::{Entry, Journal, stamp};
+use super::outlook::Change;
 use super::preflight;
 use super::related::Related;
 use super::risk::risk;
 use super::{Action, ActionError, EtcdReader, Outlook, Planner, Preview, Report, Request, rules};
-use crate::api::key::ObjectKey;
+use crate::api::key::{ObjectKey, ObjectRef};
 use crate::client::access::{Attempt, may};
+use crate::client::catalog::{Catalog, Missing};
 use crate::client::clusters::{Lists, cluster_named_by};
 use crate::client::read::get_value;
 use crate::client::write::Part;
 use crate::client::{Connection, Mode, Precondition, WriteError, Writer, explain};
+use crate::status::contract::reference_to;
 use crate::status::etcd::report::Report as Etcd;
 use crate::time::Clock;
 
@@ -84,7 +88,7 @@ impl Executor {
         request.action.info().check_kind(&request.target.gvk.kind)?;
         self.check_access(request).await?;
         let object = self.read(request).await?;
-        let change = self.change(&request.action, &object)?;
+        let change = self.change(&request.action, &object).await?;
         let lists = self.lists(&object).await;
         let mut related = match &lists {
             Ok(lists) => Related::among(object, lists),
@@ -108,7 +112,7 @@ impl Executor {
             request: request.clone(),
             findings,
             outlook: Outlook::NotPlanned,
-            back: if let Edit::Patch(patch) = &change { Some(inverse(patch, object)) } else { None },
+            back: change.patch().map(|patch| inverse(patch, object)),
             edit: change,
         };
         if preview.is_allowed() {
@@ -116,13 +120,65 @@ impl Executor {
             if let Some(after) = &after {
                 preview.diff = diff(object, after);
             }
-            let after = after.unwrap_or_else(|| self.in_deletion(object));
-            preview.outlook = self.planner.outlook(lists, object, after);
+            let change = Change {
+                after: after.unwrap_or_else(|| self.in_deletion(object)),
+                made: preview.edit.made().to_vec(),
+                asks_extensions: request.asks_extensions
+                    || matches!(request.action, Action::UpdateInPlace(_)),
+            };
+            preview.outlook = self.planner.outlook(lists, object, change).await;
+            if let Action::UpdateInPlace(change) = &request.action {
+                preview.findings.extend(change.finding(&preview.outlook));
+                preview.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+            }
         }
         Ok(preview)
     }
 
-    fn change(&self, action: &Action, object: &Value) -> Result<Edit, ActionError> {
+    /// The templates that `object` refers to, as far as they are edited.
+    async fn templates(
+        &self,
+        object: &Value,
+        parts: Vec<TemplatePart>,
+    ) -> Result<Vec<(TemplatePart, Value)>, ActionError> {
+        let catalog = Catalog::new(self.connection.client.clone());
+        let mut found = Vec::new();
+        for part in parts {
+            let Some(reference) = part.reference(object) else { continue };
+            let text = |field: &str| reference[field].as_str().unwrap_or_default();
+            let unread = |why: String| {
+                ActionError::Refused(format!(
+                    "{} {} cannot be read, and fields are changed through a copy of it: {why}",
+                    text("kind"),
+                    text("name")
+                ))
+            };
+            let gvk = match catalog.resolve(text("apiGroup"), text("kind")).await {
+                Ok(gvk) => gvk,
+                Err(Missing::NotServed(why)) => return Err(unread(why)),
+                Err(Missing::Unreachable(error)) => {
+                    return Err(unread(explain(&error, &self.connection.server)));
+                }
+            };
+            let key = ObjectKey::new(text_at(object, "/metadata/namespace"), text("name"));
+            let target = ObjectRef { gvk: gvk.clone(), key, uid: String::new() };
+            let read = get_value(&self.connection.client, &target).await;
+            let read = read.map_err(|error| unread(explain(&error, &self.connection.server)))?;
+            let mut template = read.ok_or_else(|| unread("it does not exist".to_owned()))?;
+            template["apiVersion"] = gvk.api_version().into();
+            template["kind"] = gvk.kind.into();
+            found.push((part, template));
+        }
+        Ok(found)
+    }
+
+    async fn change(&self, action: &Action, object: &Value) -> Result<Edit, ActionError> {
+        if let Action::UpdateInPlace(change) = action {
+            let kind = text_at(object, "/kind");
+            action.info().check_kind(&kind)?;
+            let templates = self.templates(object, change.edited_parts()).await?;
+            return change.edit(&kind, object, &templates);
+        }
         if *action != Action::Undo {
             return edit(action, object, self.clock.now());
         }
@@ -226,13 +282,16 @@ impl Executor {
     async fn send(&self, preview: &Preview, mode: Mode) -> Result<Option<Value>, ActionError> {
         let target = &preview.request.target;
         let mut version = preview.resource_version.clone();
+        for made in preview.edit.made() {
+            self.make(&preview.request, made, mode).await?;
+        }
         for attempt in 1.. {
             let precondition = Precondition {
                 uid: Some(preview.uid.clone()).filter(|uid| !uid.is_empty()),
                 resource_version: Some(version.clone()).filter(|version| !version.is_empty()),
             };
             let answer = match &preview.edit {
-                Edit::Patch(patch) => {
+                Edit::Patch(patch) | Edit::PatchAfter { patch, .. } => {
                     self.writer.patch_value(target, Part::Main, patch, &precondition, mode).await.map(Some)
                 }
                 Edit::Delete => self.writer.delete_value(target, &precondition, mode).await.map(|()| None),
@@ -249,6 +308,25 @@ impl Executor {
             }
         }
         Err(ActionError::Stale { target: target.to_string() })
+    }
+
+    /// One that is there already with the same spec was made by an attempt before.
+    async fn make(&self, request: &Request, object: &Value, mode: Mode) -> Result<(), ActionError> {
+        let target = reference_to(object);
+        match self.writer.create_value(&target, object, mode).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.already_exists() => {
+                let there = get_value(&self.connection.client, &target).await;
+                let there = there
+                    .map_err(|error| server(request, explain(&error, &self.connection.server)))?
+                    .unwrap_or_default();
+                if there["spec"] == object["spec"] {
+                    return Ok(());
+                }
+                Err(server(request, format!("{target} exists already and is another one")))
+            }
+            Err(error) => Err(self.refusal(request, &error)),
+        }
     }
 
     fn refusal(&self, request: &Request, error: &WriteError) -> ActionError {
@@ -274,10 +352,8 @@ impl Executor {
             name: &target.key.name,
             uid: &preview.uid,
             seen: &preview.resource_version,
-            patch: match &preview.edit {
-                Edit::Patch(patch) => Some(patch),
-                Edit::Delete => None,
-            },
+            patch: preview.edit.patch(),
+            made: preview.edit.made().iter().map(|made| reference_to(made).to_string()).collect(),
             back: preview.back.as_ref(),
             error,
         };

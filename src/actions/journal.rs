@@ -41,6 +41,9 @@ pub struct Entry<'a> {
     /// The merge patch that puts back what `patch` changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back: Option<&'a Value>,
+    /// What is made first, `KIND/NAME`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub made: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
 }
@@ -141,6 +144,7 @@ mod tests {
             seen: "7",
             patch: None,
             back: None,
+            made: Vec::new(),
             error: None,
         };
         assert!(journal.last_done("s", "u").expect("a missing file is read as empty").is_none());

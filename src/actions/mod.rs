@@ -8,6 +8,7 @@ pub mod diff;
 pub mod edit;
 mod etcd;
 pub mod executor;
+pub mod in_place;
 pub mod journal;
 pub mod outlook;
 pub mod preflight;
@@ -34,6 +35,16 @@ use edit::Edit;
 pub struct Request {
     pub target: ObjectRef,
     pub action: Action,
+    /// The registered extensions are asked which Machines they can update in place. "Update in place" always asks.
+    pub asks_extensions: bool,
+}
+
+impl Request {
+    /// Without questions to extensions.
+    #[must_use]
+    pub fn new(target: ObjectRef, action: Action) -> Self {
+        Self { target, action, asks_extensions: false }
+    }
 }
 
 /// How serious a finding is.

@@ -5,9 +5,11 @@ use serde_json::Value;
 
 use crate::api::key::ObjectKey;
 use crate::api::names::annotation;
+use crate::can_update::AtServer;
 use crate::client::Connection;
 use crate::client::clusters::{Lists, cluster_named_by, list_clusters};
-use crate::forecast::{Forecast, ObjectPlan, State, carry_out, forecast, mark_unhealthy};
+use crate::forecast::in_place::{Known, Question, Updates};
+use crate::forecast::{Forecast, ObjectPlan, State, carry_out, forecast, forecast_knowing, mark_unhealthy};
 use crate::observe::dump::Dump;
 use crate::time::{Clock, Timestamp};
 
@@ -31,6 +33,8 @@ pub struct PlanChange {
     pub before: String,
     /// Its plan after the action, then those of other objects that the action changes.
     pub after: Vec<String>,
+    /// In place or by replacement, of each Machine that the action changes. `None`: no extension has a say.
+    pub updates: Option<Updates>,
     pub assumptions: Vec<String>,
 }
 
@@ -67,13 +71,41 @@ impl Planner {
     }
 
     /// What happens next to `object` and to the others in the lists of its Cluster now, and once it has become
-    /// `after`.
-    #[must_use]
-    pub fn outlook(&self, lists: Result<Lists, String>, object: &Value, after: Value) -> Outlook {
+    /// what `change` says.
+    pub async fn outlook(&self, lists: Result<Lists, String>, object: &Value, change: Change) -> Outlook {
         match lists {
             _ if !is_planned(object) => Outlook::NotPlanned,
-            Ok(lists) => Outlook::Known(compare(lists, object, after, self.clock.now())),
+            Ok(lists) => Outlook::Known(self.compare(lists, object, change).await),
             Err(why) => Outlook::Unknown(why),
+        }
+    }
+
+    /// The plans before and after.
+    async fn compare(&self, lists: Lists, object: &Value, change: Change) -> PlanChange {
+        let (now, target) = (self.clock.now(), Target::of(object));
+        let mut dump = Dump::of_lists(lists.kinds);
+        dump.replace(object.clone());
+        let before = forecast(&dump, now);
+        dump.replace(change.after.clone());
+        change.made.into_iter().for_each(|made| dump.replace(made));
+        let known = if change.asks_extensions { self.ask(&dump, &target, now).await } else { Known::Nothing };
+        compared(dump, &known, &before, [object, &change.after], now)
+    }
+
+    /// Asks the registered extensions about the Machines of the target.
+    async fn ask(&self, dump: &Dump, target: &Target<'_>, now: Timestamp) -> Known {
+        let extensions = AtServer::read(&self.connection, self.clock.clone()).await;
+        match extensions {
+            Ok(extensions) => {
+                let is_meant = |question: &Question| {
+                    let (kind, name) = &question.owner;
+                    *kind == target.kind
+                        && *name == target.key.name
+                        && question.whom.key.namespace == target.key.namespace
+                };
+                Known::Asked(extensions.ask(dump, &is_meant, now).await)
+            }
+            Err(why) => Known::Failed(why),
         }
     }
 }
@@ -86,25 +118,32 @@ fn is_planned(object: &Value) -> bool {
     object["kind"].as_str().is_some_and(|kind| crate::forecast::KINDS.contains(&kind))
 }
 
-/// The plans before and after.
-fn compare(lists: Lists, object: &Value, after: Value, now: Timestamp) -> PlanChange {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let target = Target {
-        kind: text("/kind"),
-        key: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
-        cluster: cluster_named_by(object).unwrap_or_default(),
-    };
+/// What an action makes of an object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub after: Value,
+    /// Objects that are made beside it.
+    pub made: Vec<Value>,
+    /// The registered extensions are asked what they can do about it.
+    pub asks_extensions: bool,
+}
+
+/// The plans after, beside those before; `dump` has the object as it becomes.
+fn compared(
+    mut dump: Dump,
+    known: &Known,
+    before: &Forecast,
+    [object, after]: [&Value; 2],
+    now: Timestamp,
+) -> PlanChange {
+    let target = Target::of(object);
     let is_deleted = !after["metadata"]["deletionTimestamp"].is_null();
-    let is_asked_for = [object, &after].map(is_to_be_remediated) == [false, true];
-    let mut dump = Dump::of_lists(lists.kinds);
-    dump.replace(object.clone());
-    let before = forecast(&dump, now);
-    dump.replace(after);
-    let later = forecast(&dump, now);
-    let end = target.in_the_end(&mut dump, (is_deleted, is_asked_for), now);
+    let is_asked_for = [object, after].map(is_to_be_remediated) == [false, true];
+    let later = forecast_knowing(&dump, known, now);
+    let end = target.in_the_end(&mut dump, known, (is_deleted, is_asked_for), now);
     let around = end.as_ref().unwrap_or(&later);
     let others: Vec<&ObjectPlan> =
-        around.objects.iter().filter(|p| target.is_beside(p) && is_changed(p, &before)).collect();
+        around.objects.iter().filter(|p| target.is_beside(p) && is_changed(p, before)).collect();
     let own = later.objects.iter().find(|plan| target.is(plan));
     let when = match (is_deleted, is_asked_for) {
         (true, _) => "once it is gone, ",
@@ -114,6 +153,7 @@ fn compare(lists: Lists, object: &Value, after: Value, now: Timestamp) -> PlanCh
     PlanChange {
         before: before.objects.iter().find(|plan| target.is(plan)).map(ObjectPlan::brief).unwrap_or_default(),
         after: lines(own, &others, when),
+        updates: own.and_then(|plan| plan.updates.clone()),
         assumptions: assumptions(own.into_iter().chain(others.iter().copied().take(OTHERS_MAX))),
     }
 }
@@ -129,7 +169,16 @@ struct Target<'a> {
     cluster: &'a str,
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    fn of(object: &'a Value) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        Self {
+            kind: text("/kind"),
+            key: ObjectKey::new(text("/metadata/namespace"), text("/metadata/name")),
+            cluster: cluster_named_by(object).unwrap_or_default(),
+        }
+    }
+
     fn is(&self, plan: &ObjectPlan) -> bool {
         plan.kind == self.kind && plan.namespace == self.key.namespace && plan.name == self.key.name
     }
@@ -143,16 +192,17 @@ impl Target<'_> {
     fn in_the_end(
         &self,
         dump: &mut Dump,
+        known: &Known,
         (is_deleted, is_asked_for): (bool, bool),
         now: Timestamp,
     ) -> Option<Forecast> {
         match self.kind {
-            "MachineDeployment" => carry_out(dump, &self.key, now),
+            "MachineDeployment" => carry_out(dump, known, &self.key, now),
             "Machine" if is_deleted => dump.remove_machine(&self.key),
             "Machine" if is_asked_for => mark_unhealthy(dump, &self.key, now),
             _ => return None,
         }
-        Some(forecast(dump, now))
+        Some(forecast_knowing(dump, known, now))
     }
 }
 

@@ -144,7 +144,11 @@ fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
 fn rollout_in_progress(action: &Action, related: &Related) -> Option<Finding> {
     if !matches!(
         action,
-        Action::Restart | Action::RolloutAfter { .. } | Action::SetVersion { .. } | Action::Scale { .. }
+        Action::Restart
+            | Action::RolloutAfter { .. }
+            | Action::SetVersion { .. }
+            | Action::UpdateInPlace(_)
+            | Action::Scale { .. }
     ) {
         return None;
     }
@@ -234,7 +238,7 @@ fn losses(members: i64) -> String {
 }
 
 fn version_goes_back(action: &Action, related: &Related) -> Option<Finding> {
-    let Action::SetVersion { version } = action else { return None };
+    let version = action.version()?;
     let from = version_of(&related.object).and_then(parse)?;
     let to = parse(version)?;
     if related.kind() == "Cluster" || to.cmp_precedence(&from).is_ge() {

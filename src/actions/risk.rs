@@ -67,6 +67,7 @@ pub fn risk(action: &Action, related: &Related) -> Risk {
         Action::Delete
         | Action::Remediate
         | Action::SetVersion { .. }
+        | Action::UpdateInPlace(_)
         | Action::Restart
         | Action::RolloutAfter { .. }
         | Action::Undo => {

@@ -38,7 +38,7 @@ fn patched(gvk: &Gvk, object: &Value, patch: &Value) -> Result<Value, Refusal> {
 
 fn needs(gvk: &Gvk, object: &Value, edit: &Edit) -> Vec<Need> {
     match edit {
-        Edit::Patch(patch) => patched(gvk, object, patch)
+        Edit::Patch(patch) | Edit::PatchAfter { patch, .. } => patched(gvk, object, patch)
             .map_or_else(|_| Vec::new(), |new| Webhooks.needs(&request(gvk, object), &new)),
         Edit::Delete => Webhooks.needs_for_delete(&gvk.group, &gvk.kind),
     }
@@ -46,7 +46,7 @@ fn needs(gvk: &Gvk, object: &Value, edit: &Edit) -> Vec<Need> {
 
 fn judge(gvk: &Gvk, object: &Value, edit: &Edit, known: &Known) -> Vec<Finding> {
     let answer = match edit {
-        Edit::Patch(patch) => {
+        Edit::Patch(patch) | Edit::PatchAfter { patch, .. } => {
             patched(gvk, object, patch).and_then(|new| Webhooks.check(&request(gvk, object), &new, known))
         }
         Edit::Delete => Webhooks.check_delete(&gvk.group, &gvk.kind, object, known).map(|()| Vec::new()),

@@ -7,7 +7,9 @@ use anyhow::bail;
 
 use super::action_args::ConfirmArgs;
 use crate::actions::{Confirmation, Executor, Outlook, Preview, Request, Severity};
+use crate::forecast::in_place::Updates;
 use crate::text;
+use crate::time::{Clock, Timestamp, rfc3339};
 
 /// Previews, asks for the confirmation, performs. `out` gets the preview and the report, `answers` is where the
 /// confirmation comes from.
@@ -18,15 +20,11 @@ pub async fn act(
     executor: &Executor,
     request: Request,
     confirm: &ConfirmArgs,
+    later: Option<&Later>,
     out: &mut impl Write,
     answers: &mut impl BufRead,
 ) -> anyhow::Result<()> {
-    let preview = executor.preview(&request).await?;
-    show(&preview, out)?;
-    if !preview.is_allowed() {
-        let (action, target) = (request.action.info().name, &request.target);
-        bail!("{action} of {target} is blocked, see above; nothing was written");
-    }
+    let mut preview = previewed(executor, &request, out).await?;
     if confirm.dry_run {
         writeln!(out, "Dry run: nothing was written.")?;
         return Ok(());
@@ -34,9 +32,52 @@ pub async fn act(
     if !confirm.yes {
         ask(&preview, out, answers)?;
     }
+    if let Some(later) = later {
+        preview = later.previewed(executor, &preview, out).await?;
+    }
     let report = executor.perform(&preview).await?;
     writeln!(out, "{}", text::sanitize_line(&report.text))?;
     Ok(())
+}
+
+async fn previewed(executor: &Executor, request: &Request, out: &mut impl Write) -> anyhow::Result<Preview> {
+    let preview = executor.preview(request).await?;
+    show(&preview, out)?;
+    if !preview.is_allowed() {
+        let (action, target) = (request.action.info().name, &request.target);
+        bail!("{action} of {target} is blocked, see above; nothing was written");
+    }
+    Ok(preview)
+}
+
+/// A moment that is waited for after the confirmation.
+pub struct Later {
+    pub at: Timestamp,
+    pub clock: Clock,
+}
+
+impl Later {
+    /// Waits, and looks once more: what was confirmed must still be what would be done.
+    async fn previewed(
+        &self,
+        executor: &Executor,
+        confirmed: &Preview,
+        out: &mut impl Write,
+    ) -> anyhow::Result<Preview> {
+        writeln!(
+            out,
+            "Waiting until {}; nothing is written before, and nothing at all if this ends.",
+            rfc3339(self.at)
+        )?;
+        out.flush()?;
+        let wait = (self.at - self.clock.now()).to_std().unwrap_or_default();
+        tokio::time::sleep(wait).await;
+        let preview = previewed(executor, &confirmed.request, out).await?;
+        if preview.diff != confirmed.diff {
+            bail!("what would change is not what was confirmed; nothing was written");
+        }
+        Ok(preview)
+    }
 }
 
 fn show(preview: &Preview, out: &mut impl Write) -> std::io::Result<()> {
@@ -69,6 +110,9 @@ fn show_outlook(outlook: &Outlook, out: &mut impl Write) -> std::io::Result<()> 
     for (at, line) in change.after.iter().enumerate() {
         let label = if at == 0 { "then: " } else { "      " };
         writeln!(out, "{label} {}", text::sanitize_line(line))?;
+    }
+    for (word, line) in change.updates.iter().flat_map(Updates::lines) {
+        writeln!(out, "{word}: {}", text::sanitize_line(&line))?;
     }
     for assumption in &change.assumptions {
         writeln!(out, "assumed: {}", text::sanitize_line(assumption))?;

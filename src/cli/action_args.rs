@@ -4,15 +4,19 @@
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
 
-use crate::actions::action::{ArgumentError, GROUPS};
+use crate::actions::action::{Argument, ArgumentError, GROUPS};
 use crate::actions::{ACTIONS, Action, ActionInfo};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, parse_moment};
 
 const OBJECT: &str = "KIND/NAME";
 /// The words behind the name of an action.
 const WORDS: [&str; 3] = ["first", "second", "third"];
 /// The option that stands for the argument.
 const OPTION: &str = "option";
+
+/// What follows these, of an action that takes several words.
+const MORE: &str = "more";
+const MORE_NAME: &str = "MORE";
 
 /// How an action is confirmed.
 #[derive(Clone, Debug, Args)]
@@ -23,6 +27,45 @@ pub struct ConfirmArgs {
     /// Show findings and difference, write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Ask the registered extensions which Machines they can update in place; they are told what would change
+    #[arg(long)]
+    pub ask_extensions: bool,
+}
+
+/// The words of a change as options, and when it is made.
+#[derive(Clone, Debug, Default, Args)]
+struct ChangeArgs {
+    /// Another infrastructure template, which exists
+    #[arg(long, value_name = "TEMPLATE")]
+    infrastructure: Option<String>,
+    /// Another bootstrap template, which exists
+    #[arg(long, value_name = "TEMPLATE")]
+    bootstrap: Option<String>,
+    /// A field of the machines, through a new template: infrastructure:/spec/PATH=VALUE or bootstrap:/spec/PATH=VALUE
+    #[arg(long = "set", value_name = "FIELD=VALUE")]
+    fields: Vec<String>,
+    /// Make no Machine for the rollout: maxSurge becomes 0
+    #[arg(long)]
+    no_surge: bool,
+    /// Go on also where Machines would be replaced
+    #[arg(long)]
+    allow_replace: bool,
+    /// Wait until then, and look again before anything is written: 2026-11-20T22:00:00Z or +2h
+    #[arg(long, value_name = "WHEN")]
+    at: Option<String>,
+}
+
+impl ChangeArgs {
+    /// As the words of the action.
+    fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        words.extend(self.infrastructure.iter().map(|name| format!("infrastructure={name}")));
+        words.extend(self.bootstrap.iter().map(|name| format!("bootstrap={name}")));
+        words.extend(self.fields.iter().cloned());
+        words.extend(self.no_surge.then(|| "no-surge".to_owned()));
+        words.extend(self.allow_replace.then(|| "allow-replace".to_owned()));
+        words
+    }
 }
 
 /// An action on one object, as typed.
@@ -33,6 +76,8 @@ pub struct ActionArgs {
     pub target: Vec<String>,
     /// Empty without one.
     pub argument: String,
+    /// The moment that is waited for, as typed.
+    pub at: Option<String>,
     pub confirm: ConfirmArgs,
 }
 
@@ -45,19 +90,35 @@ impl ActionArgs {
         self.info.parse(&self.argument, now)
     }
 
+    /// The moment to wait for before anything is written.
+    ///
+    /// # Errors
+    /// It is not understood.
+    pub fn later(&self, now: Timestamp) -> Result<Option<Timestamp>, ArgumentError> {
+        let Some(argument) = self.at.clone() else { return Ok(None) };
+        parse_moment(&argument, now).map(Some).ok_or(ArgumentError::Moment { argument })
+    }
+
     fn of(info: &'static ActionInfo, matches: &ArgMatches) -> Result<Self, clap::Error> {
         // An action without an argument has neither a third word nor the option.
         let typed = |id: &str| matches.try_get_one::<String>(id).ok().flatten().cloned();
+        let is_change = matches!(info.argument, Argument::Change(_));
+        let change = if is_change { ChangeArgs::from_arg_matches(matches)? } else { ChangeArgs::default() };
         let mut target: Vec<String> = WORDS.into_iter().filter_map(typed).collect();
         let object_words = if target.first().is_some_and(|word| word.contains('/')) { 1 } else { 2 };
         let mut rest = target.split_off(object_words.min(target.len()));
         rest.extend(typed(OPTION));
-        if let [_, unexpected, ..] = rest.as_slice() {
+        if is_change {
+            let more = matches.try_get_many::<String>(MORE).ok().flatten();
+            rest.extend(more.into_iter().flatten().cloned());
+        }
+        rest.extend(change.words());
+        if let ([_, unexpected, ..], false) = (rest.as_slice(), is_change) {
             let what = format!("unexpected `{unexpected}` behind {OBJECT} and its argument");
             return Err(clap::Error::raw(ErrorKind::TooManyValues, what));
         }
-        let argument = rest.pop().unwrap_or_default();
-        Ok(Self { info, target, argument, confirm: ConfirmArgs::from_arg_matches(matches)? })
+        let argument = rest.join(" ");
+        Ok(Self { info, target, argument, at: change.at, confirm: ConfirmArgs::from_arg_matches(matches)? })
     }
 }
 
@@ -76,6 +137,13 @@ fn command(info: &'static ActionInfo, name: &'static str) -> clap::Command {
                 .arg(Arg::new(OPTION).long(option).value_name(wanted).help(format!("{wanted} as an option")))
                 .mut_args(|arg| arg.allow_negative_numbers(true))
         }
+    };
+    let command = match info.argument {
+        Argument::Change(_) => {
+            let more = Arg::new(MORE).num_args(0..).value_name(MORE_NAME).help("More words of the change");
+            ChangeArgs::augment_args(command.arg(more))
+        }
+        _ => command,
     };
     // The arguments bring a help of their own, which is not about the action.
     ConfirmArgs::augment_args(command).about(sentence(info.help))
@@ -141,6 +209,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::actions::in_place::InPlaceChange;
     use crate::cli::args::{Cli, Command};
     use crate::time::parse_rfc3339;
 
@@ -157,6 +226,8 @@ mod tests {
         let scale = Action::Scale { replicas: 5 };
         let version = Action::SetVersion { version: "v1.35.0".to_owned() };
         let at = parse_rfc3339("2026-11-20T12:00:00Z").expect("a moment");
+        let change = InPlaceChange::parse("v1.35.0 no-surge").expect("a change");
+        let in_place = Action::UpdateInPlace(Box::new(change));
         for (line, target, action) in [
             ("scale md/a 5", "md/a", &scale),
             ("scale md a 5", "md a", &scale),
@@ -171,6 +242,9 @@ mod tests {
             ("rollout after md/a clear", "md/a", &Action::ClearSchedule),
             ("rollout clear md/a", "md/a", &Action::ClearSchedule),
             ("rollout after md a --at 2026-11-20T12:00:00Z", "md a", &Action::RolloutAfter { at }),
+            ("update-in-place kcp/a v1.35.0 --no-surge", "kcp/a", &in_place),
+            ("update-in-place kcp a v1.35.0 no-surge", "kcp a", &in_place),
+            ("update-in-place kcp/a --to v1.35.0 --no-surge --yes", "kcp/a", &in_place),
             ("pause md a", "md a", &Action::Pause),
             ("resume md/a", "md/a", &Action::Resume),
             ("delete machine/a", "machine/a", &Action::Delete),
@@ -201,6 +275,8 @@ mod tests {
         ] {
             assert_eq!(parsed(line).and_then(|(_, action)| action), Err(why.to_owned()), "{line}");
         }
+        let nothing = parsed("update-in-place md/a --no-surge").and_then(|(_, action)| action);
+        assert!(nothing.is_err_and(|why| why.starts_with("nothing is changed; write VERSION")));
         for (line, why) in [
             ("scale md/a 5 --replicas 6", "unexpected `6` behind KIND/NAME and its argument"),
             ("scale md/a 5 6", "unexpected `6`"),

@@ -11,7 +11,7 @@ use regex::Regex;
 use super::action_args::ActionArgs;
 use super::change::args::ChangeCommand;
 pub use super::engine_args::{EngineCommand, EngineStatusArgs};
-use super::gates::GateArgs;
+use super::gates::{GateArgs, HandlersArg};
 use super::leader_migration::args::LeaderMigrationCommand;
 pub use super::output_arg::PlanOutputArg;
 use super::simulate::args::SimulateArgs;
@@ -448,6 +448,12 @@ pub struct PlanArgs {
     /// The moment to plan at: 2026-11-20T10:00:00Z, or from now: +2h, +30m, +1d; without it the present
     #[arg(long, value_name = "TIME")]
     pub now: Option<String>,
+    /// Ask the registered extensions which Machines they can update in place; they are told what would change
+    #[arg(long, conflicts_with = "files")]
+    pub ask_extensions: bool,
+    /// How many extensions may answer a hook, as the engine was told
+    #[arg(long, value_enum, default_value_t = HandlersArg::One, value_name = "HOW", requires = "ask_extensions")]
+    pub in_place_handlers: HandlersArg,
     #[arg(short, long, default_value = "text")]
     pub output: PlanOutputArg,
 }

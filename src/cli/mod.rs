@@ -370,10 +370,15 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
         Err(error) => return Ok(output::wrong_usage(&error.to_string())),
     };
     let connection = connect(&options(&cli.connect)).await?;
-    let request = Request { target: target::parse(&args.target, &connection.namespace)?, action };
+    let later = match args.later(clock.now()) {
+        Ok(at) => at.map(|at| act::Later { at, clock: clock.clone() }),
+        Err(error) => return Ok(output::wrong_usage(&error.to_string())),
+    };
+    let target = target::parse(&args.target, &connection.namespace)?;
+    let request = Request { target, action, asks_extensions: args.confirm.ask_extensions };
     let executor = executor(connection, clock)?;
     let (mut out, mut answers) = (std::io::stdout(), std::io::stdin().lock());
-    act::act(&executor, request, &args.confirm, &mut out, &mut answers).await?;
+    act::act(&executor, request, &args.confirm, later.as_ref(), &mut out, &mut answers).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,5 @@
-//! The objects of one cluster, or of all clusters of a namespace, as they are now: one list per kind, however
-//! many Machines there are. Owns which kinds are listed, and how many at most; must not know what the objects
+//! The objects of one cluster, or of all clusters of a namespace, as they are now, and the extensions that may have a say:
+//! one list per kind, however many Machines there are. Owns which kinds are listed, and how many at most; must not know what the objects
 //! mean.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use super::catalog::{Catalog, Missing};
 use super::read::{get_value, list_values};
 use super::{Connection, explain};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
-use crate::api::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, VERSION, label};
+use crate::api::names::{BOOTSTRAP_GROUP, CONTROL_PLANE_GROUP, CORE_GROUP, RUNTIME_GROUP, VERSION, label};
 
 /// Lists for one cluster at most.
-const LISTS_MAX: usize = 13;
+const LISTS_MAX: usize = 14;
 
 /// Kinds that are always read; `true`: its objects carry the label of their cluster.
 const ALWAYS: [(&str, &str, bool); 8] = [
@@ -26,6 +26,8 @@ const ALWAYS: [(&str, &str, bool); 8] = [
     (CORE_GROUP, "MachineHealthCheck", true),
     (BOOTSTRAP_GROUP, "KubeadmConfig", true),
 ];
+
+const EXTENSION_CONFIG: &str = "ExtensionConfig";
 
 /// What was read.
 #[derive(Clone, Debug, Default)]
@@ -76,9 +78,11 @@ pub async fn list_clusters(
         return Err(ListsError::Clusters(reader.lists.gaps.join("\n")));
     };
     let clusters = if cluster.is_some() { 1 } else { clusters.1.len().max(1) };
+    reader.list_extensions().await;
     let lists_max = LISTS_MAX * clusters;
     for (at, ((group, kind), labelled)) in reader.referred().into_iter().enumerate() {
-        if ALWAYS.len() + at < lists_max {
+        // One is that of the ExtensionConfigs.
+        if ALWAYS.len() + 1 + at < lists_max {
             reader.list(&group, &kind, labelled).await;
         } else {
             let gap = format!("{kind} objects were not read: {lists_max} lists are the limit");
@@ -154,23 +158,40 @@ impl Reader<'_> {
                 return self.failed(kind, &explain(&error, &self.connection.server));
             }
         };
-        let selector = if labelled { self.selector.as_str() } else { "" };
-        match list_values(&self.connection.client, &gvk, self.namespace, selector).await {
+        let selector = if labelled { self.selector.clone() } else { String::new() };
+        self.take(gvk, self.namespace, &selector).await;
+    }
+
+    /// ExtensionConfigs have no namespace. A server without the kind has no extensions.
+    async fn list_extensions(&mut self) {
+        match self.catalog.resolve(RUNTIME_GROUP, EXTENSION_CONFIG).await {
+            Ok(gvk) if self.is_too_old(&gvk) => {}
+            Ok(gvk) => self.take(gvk, "", "").await,
+            Err(Missing::NotServed(_)) => {}
+            Err(Missing::Unreachable(error)) => {
+                self.failed(EXTENSION_CONFIG, &explain(&error, &self.connection.server));
+            }
+        }
+    }
+
+    async fn take(&mut self, gvk: Gvk, namespace: &str, selector: &str) {
+        let kind = gvk.kind.clone();
+        match list_values(&self.connection.client, &gvk, namespace, selector).await {
             Ok(mut objects) => {
                 for object in &mut objects {
                     object["apiVersion"] = gvk.api_version().into();
-                    object["kind"] = kind.into();
+                    object["kind"] = kind.clone().into();
                 }
                 self.lists.kinds.push((gvk, objects));
             }
-            Err(error) => self.failed(kind, &explain(&error, &self.connection.server)),
+            Err(error) => self.failed(&kind, &explain(&error, &self.connection.server)),
         }
     }
 
     /// Provider kinds are read through their contract, in whatever version.
     fn is_too_old(&self, gvk: &Gvk) -> bool {
-        gvk.version != VERSION
-            && ALWAYS.iter().any(|(group, kind, _)| *group == gvk.group && *kind == gvk.kind)
+        let is_ours = ALWAYS.iter().any(|(group, kind, _)| *group == gvk.group && *kind == gvk.kind);
+        gvk.version != VERSION && (is_ours || gvk.kind == EXTENSION_CONFIG)
     }
 
     fn failed(&mut self, kind: &str, why: &str) {

@@ -1,6 +1,6 @@
 //! Asks extensions about updates in place: what they can do about a Machine or a MachineSet, and to go on with a Machine.
-//! Owns the calls, what is remembered between them, and the dry runs before them; what an answer amounts to says
-//! `plan::in_place`. Must not decide who is asked about.
+//! Owns what is asked when, and what is remembered between two questions; how a question is asked says `can_update`, and
+//! what an answer amounts to `plan::in_place`. Must not decide who is asked about.
 //! Source: cluster-api `inplace_canupdatemachine.go` (`canExtensionsUpdateMachine`, `createRequest`),
 //! `machinedeployment_canupdatemachineset.go`, `machine_controller_inplace_update.go` (`callUpdateMachineHook`),
 //! `internal/util/cache`, v1.14.0.
@@ -10,30 +10,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
-use parking_lot::Mutex;
-use serde_json::Value;
-
 use super::external::Reader;
 use super::{Context, workers};
-use crate::api::hook::{
-    CanUpdateMachineRequest, CanUpdateMachineSetRequest, Extensions, Hook, MachineSetObjects, NoExtensions,
-    UpdateMachineResponse, aggregate, subject,
-};
+use crate::api::hook::{Extensions, Hook, MachineSetObjects, NoExtensions, UpdateMachineResponse, aggregate};
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::api::machine_set::MachineSet;
-use crate::api::names::manager;
-use crate::client::write::WriteError;
-use crate::client::{Mode, Precondition};
+use crate::can_update;
 use crate::observe::{Templates, namespace};
 use crate::plan::control_plane as planned_control_plane;
-use crate::plan::in_place::{Handlers, remaining};
+use crate::plan::in_place::Handlers;
 use crate::plan::machine::update::{self, Due};
 use crate::plan::machine_deployment as planned_deployment;
-use crate::status::contract::reference_to;
 use crate::status::in_place::{InPlace, Replace, Verdict};
 use crate::status::machine::{self as machine, Update};
 use crate::time::Timestamp;
+use chrono::TimeDelta;
+use parking_lot::Mutex;
 
 /// How long an answer about a pair of MachineSets holds, both ways.
 const SET_ANSWER_HOLDS: TimeDelta = TimeDelta::hours(24);
@@ -89,11 +81,8 @@ impl Asking {
         self.settings.extensions.as_deref().unwrap_or(&NoExtensions)
     }
 
-    /// The handlers that are asked; `None`: nobody is registered.
     async fn handlers(&self, hook: Hook, namespace: &str) -> Result<Option<Vec<String>>, String> {
-        let found = self.extensions().handlers(hook, namespace).await.map_err(|e| e.to_string())?;
-        let chosen = self.settings.handlers.choose(hook, found).map_err(|error| error.to_string())?;
-        Ok(Some(chosen).filter(|chosen| !chosen.is_empty()))
+        can_update::chosen(self.extensions(), self.settings.handlers, hook, namespace).await
     }
 }
 
@@ -130,43 +119,10 @@ async fn of_machine(
     let Some(handlers) = asking.handlers(Hook::CanUpdateMachine, namespace).await? else {
         return Ok(Verdict::Replace(Replace::NoExtension));
     };
-    let machine = dry_run(context, &question.machine_intent).await;
-    let machine = machine.map_err(|error| format!("the dry run of the Machine failed: {error}"))?;
-    let mut infrastructure = Vec::new();
-    for (intent, which) in question.infrastructure.iter().zip(["current", "desired"]) {
-        match dry_run(context, intent).await {
-            Ok(completed) => infrastructure.push(completed),
-            Err(error) if error.is_refusal() => {
-                let what = format!("{which} InfraMachine");
-                return Ok(Verdict::Replace(Replace::Refused { what, answer: error.message() }));
-            }
-            Err(error) => return Err(format!("the dry run of the {which} InfraMachine failed: {error}")),
-        }
+    match can_update::completed(&context.writer, &question).await? {
+        Ok(sides) => can_update::machine(asking.extensions(), &handlers, sides).await,
+        Err(replace) => Ok(Verdict::Replace(replace)),
     }
-    let [current, desired]: [Value; 2] = infrastructure.try_into().unwrap_or_default();
-    let [current, desired] = question.sides(&machine, &[current, desired]);
-    let mut request = CanUpdateMachineRequest::new(current, desired);
-    for handler in &handlers {
-        let extensions = asking.extensions();
-        let answer = extensions.can_update_machine(handler, &request).await;
-        let answer = answer.map_err(|error| error.to_string())?;
-        request.apply(&answer).map_err(|error| unusable(handler, &error.to_string()))?;
-        if remaining::of_machine(&request).is_empty() {
-            return Ok(Verdict::InPlace { handlers });
-        }
-    }
-    Ok(Verdict::Replace(Replace::Uncovered(remaining::of_machine(&request))))
-}
-
-fn unusable(handler: &str, error: &str) -> String {
-    format!("the answer of extension handler {handler} cannot be used: {error}")
-}
-
-/// The object as the server would store it.
-async fn dry_run(context: &Context, intent: &Value) -> Result<Value, WriteError> {
-    let (target, any) = (reference_to(intent), Precondition::default());
-    let manager = manager::KUBEADM_CONTROL_PLANE;
-    context.writer.apply_value(&target, intent, manager, &any, Mode::DryRun).await
 }
 
 /// What is known of moving Machines between the MachineSets of a MachineDeployment.
@@ -182,13 +138,8 @@ pub(super) async fn of_deployment(context: &Context, observed: &planned_deployme
 
 async fn of_sets(context: &Context, old: &MachineSet, new: &MachineSet) -> Result<Verdict, String> {
     let objects = [set_objects(context, old).await?, set_objects(context, new).await?];
-    let [current, desired] = objects;
-    if current.infrastructure_machine_template.is_null() || desired.infrastructure_machine_template.is_null()
-    {
-        return Ok(Verdict::Replace(Replace::Missing { what: "the infrastructure template".to_owned() }));
-    }
-    if current.bootstrap_config_template.is_null() != desired.bootstrap_config_template.is_null() {
-        return Ok(Verdict::Replace(Replace::OneSidedBootstrap));
+    if let Some(replace) = planned_deployment::in_place::not_comparable(&objects) {
+        return Ok(Verdict::Replace(replace));
     }
     let (asking, namespace) = (&context.asking, namespace(old));
     let Some(handlers) = asking.handlers(Hook::CanUpdateMachineSet, namespace).await? else {
@@ -201,7 +152,7 @@ async fn of_sets(context: &Context, old: &MachineSet, new: &MachineSet) -> Resul
     {
         return Ok(verdict.clone());
     }
-    let verdict = ask_about_sets(context, handlers, [current, desired]).await;
+    let verdict = can_update::machine_set(asking.extensions(), &handlers, objects).await;
     log_answer("MachineSet", old.metadata.name.as_deref().unwrap_or_default(), &verdict);
     let verdict = verdict?;
     let mut known = asking.sets.lock();
@@ -210,24 +161,6 @@ async fn of_sets(context: &Context, old: &MachineSet, new: &MachineSet) -> Resul
     }
     known.insert(key, (now + SET_ANSWER_HOLDS, verdict.clone()));
     Ok(verdict)
-}
-
-async fn ask_about_sets(
-    context: &Context,
-    handlers: Vec<String>,
-    [current, desired]: [MachineSetObjects; 2],
-) -> Result<Verdict, String> {
-    let mut request = CanUpdateMachineSetRequest::new(current, desired);
-    for handler in &handlers {
-        let extensions = context.asking.extensions();
-        let answer = extensions.can_update_machine_set(handler, &request).await;
-        let answer = answer.map_err(|error| error.to_string())?;
-        request.apply(&answer).map_err(|error| unusable(handler, &error.to_string()))?;
-        if remaining::of_machine_set(&request).is_empty() {
-            return Ok(Verdict::InPlace { handlers });
-        }
-    }
-    Ok(Verdict::Replace(Replace::Uncovered(remaining::of_machine_set(&request))))
 }
 
 /// A MachineSet with its templates. Null: it refers to none.
@@ -242,12 +175,7 @@ async fn set_objects(context: &Context, set: &MachineSet) -> Result<MachineSetOb
     if let Some(error) = &templates.unreadable {
         return Err(format!("failed to get a template from MachineSet {name}: {error}"));
     }
-    let sent = |template: Option<Value>| template.map_or(Value::Null, |template| subject(&template));
-    Ok(MachineSetObjects {
-        machine_set: subject(&serde_json::to_value(set).unwrap_or_default()),
-        infrastructure_machine_template: sent(templates.infrastructure),
-        bootstrap_config_template: sent(templates.bootstrap),
-    })
+    Ok(planned_deployment::in_place::sent(set, templates.infrastructure, templates.bootstrap))
 }
 
 /// Goes on with the update of a Machine, when that is due; what came of it stands in `observed`.

@@ -1,5 +1,6 @@
 //! Plans without control characters: text from a cluster may be hostile. Owns which texts there are.
 
+use super::in_place::Updates;
 use super::{Forecast, Held, NextStep, ObjectPlan, Seen};
 use crate::text::{sanitize_block, sanitize_line};
 
@@ -27,6 +28,7 @@ fn object(plan: &mut ObjectPlan) {
     }
     plan.next.iter_mut().chain(&mut plan.then).for_each(step);
     plan.blockers.iter_mut().for_each(held);
+    plan.updates.iter_mut().for_each(updates);
     lines(&mut plan.assumptions);
     lines(&mut plan.within);
 }
@@ -34,6 +36,18 @@ fn object(plan: &mut ObjectPlan) {
 fn step(step: &mut NextStep) {
     line(&mut step.action);
     line(&mut step.reason);
+}
+
+fn updates(updates: &mut Updates) {
+    lines(&mut updates.handlers);
+    for update in &mut updates.machines {
+        line(&mut update.machine);
+        line(&mut update.reason);
+        for covered in &mut update.covered {
+            line(&mut covered.handler);
+            lines(&mut covered.fields);
+        }
+    }
 }
 
 fn held(held: &mut Held) {

@@ -5,26 +5,31 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use serde_json::json;
 
+use super::course::Course;
 use super::evidence::About;
 use super::half_read::Parts;
+use super::in_place::{Cost, Known, MachineUpdate, Question, SURGE, Sides, Updates, Way, Whom, offered};
 use super::paused::paused;
 use super::step::steps;
-use super::{Held, Look, ObjectPlan, course};
+use super::{Held, Look, ObjectPlan, State, course};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
-use crate::api::key::{ObjectKey, cluster_label};
-use crate::api::names::CONTROL_PLANE_GROUP;
+use crate::api::hook::Hook;
+use crate::api::key::{ObjectKey, annotation as annotation_of, cluster_label};
+use crate::api::names::{CONTROL_PLANE_GROUP, annotation};
 use crate::observe::dump::Dump;
-use crate::plan::control_plane::{Decision, Observed, Template, Workload, decide};
+use crate::plan::control_plane::{Decision, Observed, Template, Workload, decide, in_place as updates};
 use crate::plan::evidence::{Evidence, Subject};
 use crate::plan::ownership::owner;
 use crate::plan::{Blocker, Reason, Wait};
+use crate::status::in_place::{InPlace, Verdict};
 use crate::time::{Timestamp, from_k8s};
 
 const KIND: &str = "KubeadmControlPlane";
 
 pub(super) fn plan(
     dump: &Dump,
+    known: &Known,
     key: &ObjectKey,
     object: &Arc<KubeadmControlPlane>,
     now: Timestamp,
@@ -55,7 +60,102 @@ pub(super) fn plan(
     if dump.left_out(Some(&object.spec.machine_template.spec.infrastructure_ref)) {
         assume_owned(&mut observed);
     }
-    fill(plan, &about, &decide(observed, now), now)
+    let candidates = updates::candidates(&observed, now);
+    observed.in_place = known.of("Machine", &key.namespace, &candidates);
+    let updates = Outlook { dump, known, before: observed.clone() };
+    let decision = decide(observed, now);
+    let mut plan = fill(plan, &about, &decision, now);
+    updates.fill(&mut plan, &decision, now);
+    plan
+}
+
+/// What could be asked about its Machines. Nothing where it is not reconciled.
+pub(super) fn questions(
+    dump: &Dump,
+    key: &ObjectKey,
+    object: &Arc<KubeadmControlPlane>,
+    now: Timestamp,
+) -> Vec<Question> {
+    let paused = annotation_of(object.as_ref(), annotation::PAUSED).is_some();
+    let observed = dump
+        .control_plane(key, object)
+        .filter(|observed| !paused && observed.cluster.spec.paused != Some(true) && !observed.is_deleting());
+    let Some(observed) = observed else { return Vec::new() };
+    let question = |name: String| Question {
+        whom: Whom { kind: "Machine", key: ObjectKey::new(&key.namespace, &name) },
+        owner: (KIND, key.name.clone()),
+        about: updates::question(&observed, &name).map(|asked| Sides::Machine(Box::new(asked))),
+    };
+    updates::candidates(&observed, now).into_iter().map(question).collect()
+}
+
+/// What the plan says of updates in place.
+struct Outlook<'a> {
+    dump: &'a Dump,
+    known: &'a Known,
+    before: Observed,
+}
+
+impl Outlook<'_> {
+    fn fill(&self, plan: &mut ObjectPlan, decision: &Decision, now: Timestamp) {
+        let handlers = offered(self.dump, Hook::CanUpdateMachine);
+        let names = updates::candidates(&self.before, now);
+        if handlers.is_empty() || names.is_empty() || self.before.is_deleting() {
+            return;
+        }
+        let is_asked = self.before.in_place.is_on();
+        let course = course::of_control_plane(decision, now);
+        let answer = |name: &String| self.before.in_place.of(name);
+        let update = |(machine, way, reason): &(String, Way, String)| {
+            let is_candidate = names.contains(machine);
+            let (mut covered, mut reason) = (Vec::new(), reason.clone());
+            match answer(machine) {
+                Some(Ok(Verdict::InPlace { covered: by })) if *way == Way::InPlace => covered = by.clone(),
+                Some(Ok(Verdict::InPlace { .. })) => SURGE.clone_into(&mut reason),
+                _ => {}
+            }
+            let way = if is_candidate && !is_asked { Way::Unknown } else { *way };
+            MachineUpdate { machine: machine.clone(), way, reason, covered }
+        };
+        let mut machines: Vec<MachineUpdate> = course.ways.iter().map(update).collect();
+        for name in names.iter().filter(|name| course.ways.iter().all(|(known, ..)| known != *name)) {
+            let reason = match answer(name) {
+                Some(Err(why)) => why.clone(),
+                _ => "the plan does not come to it".to_owned(),
+            };
+            machines.push(MachineUpdate {
+                machine: name.clone(),
+                way: Way::Unknown,
+                reason,
+                covered: Vec::new(),
+            });
+        }
+        let is_known = is_asked && machines.iter().all(|update| update.way != Way::Unknown);
+        let updates = Updates {
+            availability: self.cost(&course, &names, is_known, now),
+            machines,
+            handlers,
+            asked: is_asked,
+        };
+        plan.assumptions.extend(self.known.assumptions(&updates));
+        plan.updates = Some(updates);
+    }
+
+    /// Of what is expected, beside what it would be otherwise.
+    fn cost(&self, course: &Course, names: &[String], is_known: bool, now: Timestamp) -> String {
+        let can = |name: &String| (name.clone(), Ok(Verdict::InPlace { covered: Vec::new() }));
+        let all_in_place = InPlace::On(names.iter().map(can).collect());
+        let cost = |course: &Course| Cost {
+            wanted: self.before.desired(),
+            lowest: course.lowest,
+            has_members: self.before.etcd_is_managed(),
+        };
+        let other = |in_place: InPlace| {
+            let decision = decide(Observed { in_place, ..self.before.clone() }, now);
+            cost(&course::of_control_plane(&decision, now))
+        };
+        cost(course).sentence(other(all_in_place), other(InPlace::Off), is_known)
+    }
 }
 
 fn stated_cluster(object: &KubeadmControlPlane) -> Option<&str> {
@@ -101,7 +201,9 @@ fn fill(mut plan: ObjectPlan, about: &About<'_>, decision: &Decision, now: Times
     plan.blockers = decision.plan.blockers.iter().map(|b| held(b, about, now)).collect();
     plan.next_look = Look::of(&decision.plan, now);
     let mut plan = plan.judged();
-    plan.then = course::of_control_plane(decision, &plan, now);
+    if matches!(plan.state, State::Acting | State::Waiting) && !decision.observed.is_deleting() {
+        plan.then = course::of_control_plane(decision, now).steps;
+    }
     if plan.next.iter().chain(&plan.then).any(|step| step.action.starts_with("create Machine")) {
         plan.assumptions.push(course::NAMES.to_owned());
     }

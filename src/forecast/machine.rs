@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::evidence::{About, owners_of_machine};
+use super::in_place::offered;
 use super::paused::paused;
 use super::step::steps;
 use super::{Held, Look, ObjectPlan};
 use crate::api::condition::{Conditioned as _, find};
+use crate::api::hook::Hook;
 use crate::api::key::ObjectKey;
 use crate::api::machine::Machine;
 use crate::api::names::CORE_GROUP;
@@ -29,20 +31,33 @@ pub(super) fn plan(dump: &Dump, key: &ObjectKey, object: &Arc<Machine>, now: Tim
     if let Some(paused) = paused(about, object.as_ref(), of.map(AsRef::as_ref), &plan) {
         return paused;
     }
-    let Some(observed) = dump.machine(key, object, now) else {
+    let Some(mut observed) = dump.machine(key, object, now) else {
         return plan.unknown(&super::cluster::missing(cluster));
     };
+    // Where a Machine is updated already, the gate is open.
+    observed.updates_in_place = observed.is_updating_in_place();
     let nodes_are_known = dump.workload(&ObjectKey::new(&key.namespace, cluster)).is_some();
     let decided = decided(&observed, nodes_are_known, now);
     plan.next = steps(&decided.steps, &|_| None);
     plan.blockers = decided.blockers.iter().map(|b| Held::of(b, |e| about.seen(e))).collect();
     plan.next_look = Look::of(&decided, now);
+    if observed.updates_in_place {
+        plan.assumptions.extend(updated_by(dump));
+    }
     if !nodes_are_known && observed.is_deleting() {
         plan.assumptions.push(format!("{NODES}: what the deletion waits for is as its condition says"));
     } else if !nodes_are_known && !is_up(object) {
         plan.assumptions.push(format!("{NODES}: the Machine's Node has not joined yet"));
     }
     plan.judged()
+}
+
+/// Who updates it, and what cannot be seen from outside.
+fn updated_by(dump: &Dump) -> Option<String> {
+    let handlers = offered(dump, Hook::UpdateMachine);
+    let who = handlers.join(", ");
+    (!handlers.is_empty())
+        .then(|| format!("{who} updates it; when it is asked again is known to the controllers only"))
 }
 
 fn is_up(machine: &Machine) -> bool {

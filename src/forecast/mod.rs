@@ -13,12 +13,16 @@ mod course;
 mod evidence;
 mod half_read;
 mod health_check;
+pub mod in_place;
 mod machine;
+mod moves;
 mod paused;
 mod step;
 mod workers;
 
 use serde::Serialize;
+
+use in_place::{Known, Updates};
 
 use crate::api::key::ObjectKey;
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
@@ -66,6 +70,9 @@ pub struct ObjectPlan {
     pub next: Vec<NextStep>,
     /// What follows when everything comes up and goes as it should; not complete for long rollouts.
     pub then: Vec<NextStep>,
+    /// In place or by replacement, of each Machine that changes; `None` where no extension could be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updates: Option<Updates>,
     pub blockers: Vec<Held>,
     /// `None`: the next change of what it looks at.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,6 +145,7 @@ impl ObjectPlan {
             state: State::Settled,
             next: Vec::new(),
             then: Vec::new(),
+            updates: None,
             blockers: Vec::new(),
             next_look: None,
             assumptions: Vec::new(),
@@ -188,12 +196,19 @@ impl Held {
 /// The plans of every object of a dump whose kind has plans.
 #[must_use]
 pub fn forecast(dump: &Dump, now: Timestamp) -> Forecast {
+    forecast_knowing(dump, &Known::Nothing, now)
+}
+
+/// The same with what is known of updates in place.
+#[must_use]
+pub fn forecast_knowing(dump: &Dump, known: &Known, now: Timestamp) -> Forecast {
     let mut objects: Vec<ObjectPlan> = Vec::new();
     objects.extend(dump.clusters.iter().map(|(key, object)| cluster::plan(dump, key, object, now)));
-    objects
-        .extend(dump.control_planes.iter().map(|(key, object)| control_plane::plan(dump, key, object, now)));
-    objects.extend(dump.machine_deployments.iter().map(|(key, o)| workers::deployment(dump, key, o, now)));
-    objects.extend(dump.machine_sets.iter().map(|(key, object)| workers::set(dump, key, object, now)));
+    let planes = dump.control_planes.iter();
+    objects.extend(planes.map(|(key, object)| control_plane::plan(dump, known, key, object, now)));
+    let deployments = dump.machine_deployments.iter();
+    objects.extend(deployments.map(|(key, o)| workers::deployment(dump, known, key, o, now)));
+    objects.extend(dump.machine_sets.iter().map(|(key, object)| workers::set(dump, known, key, object, now)));
     objects.extend(dump.machines.iter().map(|(key, object)| machine::plan(dump, key, object, now)));
     objects.extend(dump.checks.iter().map(|(key, object)| health_check::plan(dump, key, object, now)));
     objects.sort_by(|a, b| (&a.namespace, &a.cluster).cmp(&(&b.namespace, &b.cluster)));

@@ -1,12 +1,15 @@
 //! The plans of MachineDeployments and MachineSets from outside. Must not decide them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::course::Leaving;
 use super::evidence::About;
 use super::half_read::Parts;
+use super::in_place::{Known, Question, Sides, Whom};
 use super::paused::paused;
 use super::step::steps;
-use super::{Held, Look, ObjectPlan, State, course};
+use super::{Held, Look, ObjectPlan, State, course, moves};
 use crate::api::key::{ObjectKey, annotation, label as label_of};
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
@@ -17,10 +20,12 @@ use crate::observe::dump::Dump;
 use crate::observe::{self, Member, Templates};
 use crate::plan::{Plan, Write, machine_deployment as planned_deployment, machine_set as planned_set};
 use crate::status::in_place::InPlace;
+use crate::status::machines::is_updating_in_place;
 use crate::time::Timestamp;
 
 pub(super) fn deployment(
     dump: &Dump,
+    known: &Known,
     key: &ObjectKey,
     object: &Arc<MachineDeployment>,
     now: Timestamp,
@@ -37,7 +42,7 @@ pub(super) fn deployment(
         return paused;
     }
     let spec = &object.spec.template.spec;
-    let observed = observed(dump, object);
+    let observed = observed(dump, known, object, now);
     let reported = object.status.as_ref().and_then(|status| status.replicas);
     let sets = Parts { kind: "MachineSet", reported, here: observed.sets.len() };
     if let Some(why) = sets.unread(dump) {
@@ -48,36 +53,96 @@ pub(super) fn deployment(
     let mut plan = filled(plan, &about, &decided, now);
     let deleting = object.metadata.deletion_timestamp.is_some();
     if !deleting && object.spec.paused != Some(true) && plan.state != State::Blocked {
-        plan.then = course::of_deployment(&observed, &decided, now);
+        plan.then = course::of_deployment(&observed, &decided.steps, Leaving::new(), now).steps;
     }
     if !plan.then.is_empty() {
         plan.assumptions.push(course::ALL_GOES_WELL.to_owned());
     }
     assume_templates(dump, [spec.bootstrap.config_ref.as_ref(), Some(&spec.infrastructure_ref)], &mut plan);
+    moves::fill(&mut plan, dump, known, &observed, now);
     plan
 }
 
-fn observed(dump: &Dump, object: &MachineDeployment) -> planned_deployment::Observed {
+fn observed(
+    dump: &Dump,
+    known: &Known,
+    object: &MachineDeployment,
+    now: Timestamp,
+) -> planned_deployment::Observed {
     let templates = Templates::of_deployment(dump, object);
     let sets = observe::machine_sets_of(dump, object).into_iter().map(Member::into_object).collect();
-    planned_deployment::Observed {
+    let closed = planned_deployment::Observed {
         deployment: object.clone(),
         sets,
         missing_templates: templates.missing,
         suffix: course::placeholder(1),
         machines: Vec::new(),
         in_place: InPlace::Off,
+    };
+    if !known.is_asked() {
+        return closed;
     }
+    let open = with_gate(dump, &closed);
+    let names = planned_deployment::in_place::questions(&open, now).into_iter();
+    let names: Vec<String> = names.filter_map(|question| question.old.metadata.name).collect();
+    match known.of("MachineSet", object.metadata.namespace.as_deref().unwrap_or_default(), &names) {
+        InPlace::Off => closed,
+        in_place @ InPlace::On(_) => planned_deployment::Observed { in_place, ..open },
+    }
+}
+
+/// As controllers see it that may update in place, before anybody is asked.
+fn with_gate(dump: &Dump, closed: &planned_deployment::Observed) -> planned_deployment::Observed {
+    let of_set = |set: &Arc<MachineSet>| {
+        observe::machines_of_set(dump, set).into_iter().map(Member::into_object).collect::<Vec<_>>()
+    };
+    let machines = closed.sets.iter().flat_map(of_set).collect();
+    let in_place = InPlace::On(BTreeMap::new());
+    planned_deployment::Observed { machines, in_place, ..closed.clone() }
+}
+
+/// What could be asked about its MachineSets.
+pub(super) fn questions(
+    dump: &Dump,
+    key: &ObjectKey,
+    object: &Arc<MachineDeployment>,
+    now: Timestamp,
+) -> Vec<Question> {
+    let cluster = dump.clusters.get(&ObjectKey::new(&key.namespace, &object.spec.cluster_name));
+    let is_paused = annotation(object.as_ref(), names::annotation::PAUSED).is_some();
+    if is_paused || cluster.is_none_or(|cluster| cluster.spec.paused == Some(true)) {
+        return Vec::new();
+    }
+    let open = with_gate(dump, &observed(dump, &Known::Nothing, object, now));
+    let asked = planned_deployment::in_place::questions(&open, now);
+    let question = |pair: planned_deployment::in_place::Question| {
+        let sides = [&pair.old, &pair.new].map(|set| {
+            let templates = Templates::of(dump, &key.namespace, &set.spec.template.spec);
+            planned_deployment::in_place::sent(set, templates.infrastructure, templates.bootstrap)
+        });
+        Question {
+            whom: Whom {
+                kind: "MachineSet",
+                key: ObjectKey::new(&key.namespace, pair.old.metadata.name.as_deref().unwrap_or_default()),
+            },
+            owner: ("MachineDeployment", key.name.clone()),
+            about: match planned_deployment::in_place::not_comparable(&sides) {
+                Some(replace) => Err(replace),
+                None => Ok(Sides::MachineSets(Box::new(sides))),
+            },
+        }
+    };
+    asked.into_iter().map(question).collect()
 }
 
 /// Does in the dump what the plan of a MachineDeployment does next to its MachineSets, so that these can be
 /// planned as they will be.
-pub fn carry_out(dump: &mut Dump, key: &ObjectKey, now: Timestamp) {
+pub fn carry_out(dump: &mut Dump, known: &Known, key: &ObjectKey, now: Timestamp) {
     let Some(object) = dump.machine_deployments.get(key).cloned() else { return };
     if annotation(object.as_ref(), names::annotation::PAUSED).is_some() {
         return;
     }
-    let decided = planned_deployment::plan(&observed(dump, &object), now);
+    let decided = planned_deployment::plan(&observed(dump, known, &object, now), now);
     for write in decided.steps.into_iter().flat_map(|step| step.writes) {
         let changed = match write {
             Write::Create { object, content, .. } if object.gvk.kind == "MachineSet" => Some(content),
@@ -98,7 +163,13 @@ pub fn carry_out(dump: &mut Dump, key: &ObjectKey, now: Timestamp) {
     }
 }
 
-pub(super) fn set(dump: &Dump, key: &ObjectKey, object: &Arc<MachineSet>, now: Timestamp) -> ObjectPlan {
+pub(super) fn set(
+    dump: &Dump,
+    known: &Known,
+    key: &ObjectKey,
+    object: &Arc<MachineSet>,
+    now: Timestamp,
+) -> ObjectPlan {
     const KIND: &str = "MachineSet";
     let cluster = object.spec.cluster_name.as_str();
     let mut plan = ObjectPlan::new(KIND, key, cluster);
@@ -130,6 +201,9 @@ pub(super) fn set(dump: &Dump, key: &ObjectKey, object: &Arc<MachineSet>, now: T
         observed.preflight = planned_set::preflight::Preflight::default();
         plan.assumptions.push("the control plane was not read: it lets new Machines join".to_owned());
     }
+    // Where Machines move already, the gate is open.
+    let moves = observed.machines.iter().any(|machine| is_updating_in_place(machine));
+    observed.updates_in_place = known.is_asked() || moves;
     let decided = planned_set::plan(&observed, now);
     plan.next = steps(&decided.steps, &|_| None);
     if plan.next.iter().any(|step| step.action.starts_with("create Machine ")) {

@@ -11,7 +11,7 @@ pub mod evidence;
 pub mod external;
 pub mod field_owners;
 #[cfg(test)]
-mod golden;
+pub(crate) mod golden;
 pub mod in_place;
 pub mod keys;
 pub mod machine;

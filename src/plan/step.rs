@@ -4,7 +4,9 @@
 use std::fmt;
 
 use super::{Reason, Rule, Write};
+use crate::api::hook::Hook;
 use crate::api::key::ObjectRef;
+use crate::api::names::annotation;
 use crate::status::machine::Failed;
 
 /// One thing to do and why. Every planner answers with these; `controllers::apply` performs them.
@@ -83,9 +85,31 @@ impl Step {
     /// Does one of its writes create or delete a Machine?
     #[must_use]
     pub fn is_about_machines(&self) -> bool {
-        self.writes.iter().any(|write| match write {
+        let comes_or_goes = |write: &Write| match write {
             Write::Create { object, .. } | Write::Delete { object } => object.gvk.kind == "Machine",
             _ => false,
+        };
+        self.writes.iter().any(comes_or_goes) || self.updated_machine().is_some()
+    }
+
+    /// The Machine that it hands to its controller, to be updated where it stands.
+    #[must_use]
+    pub fn updated_machine(&self) -> Option<&str> {
+        self.writes.iter().find_map(|write| match write {
+            Write::Patch { object, body } if object.gvk.kind == "Machine" => {
+                let hooks = body["metadata"]["annotations"][annotation::PENDING_HOOKS].as_str()?;
+                hooks.contains(Hook::UpdateMachine.as_str()).then_some(object.key.name.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// The Machine that it deletes.
+    #[must_use]
+    pub fn deleted_machine(&self) -> Option<&str> {
+        self.writes.iter().find_map(|write| match write {
+            Write::Delete { object } if object.gvk.kind == "Machine" => Some(object.key.name.as_str()),
+            _ => None,
         })
     }
 }

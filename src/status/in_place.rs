@@ -40,9 +40,19 @@ impl InPlace {
 pub enum Verdict {
     /// These extensions cover every difference together.
     InPlace {
-        handlers: Vec<String>,
+        covered: Vec<Covered>,
     },
     Replace(Replace),
+}
+
+/// What one extension takes upon itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Covered {
+    /// The name of its handler.
+    pub handler: String,
+    /// `KIND PATH` of each field. Empty: nothing was left to cover.
+    pub fields: Vec<String>,
 }
 
 /// Why a change cannot be made in place.
@@ -96,7 +106,10 @@ impl fmt::Display for Replace {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InPlace { handlers } => write!(f, "in place, by {}", handlers.join(", ")),
+            Self::InPlace { covered } => {
+                let handlers: Vec<&str> = covered.iter().map(|covered| covered.handler.as_str()).collect();
+                write!(f, "in place, by {}", handlers.join(", "))
+            }
             Self::Replace(why) => write!(f, "by replacement: {why}"),
         }
     }

@@ -141,7 +141,7 @@ fn request(action: Action) -> Request {
         key: ObjectKey::new("default", "md"),
         uid: String::new(),
     };
-    Request { target, action }
+    Request::new(target, action)
 }
 
 #[tokio::test]
@@ -256,7 +256,7 @@ async fn read_only_lets_no_mutating_request_out() {
 
 fn on<K: kube::Resource<DynamicType = ()>>(name: &str, action: Action) -> Request {
     let target = ObjectRef { gvk: Gvk::of::<K>(), key: ObjectKey::new("default", name), uid: String::new() };
-    Request { target, action }
+    Request::new(target, action)
 }
 
 #[tokio::test]

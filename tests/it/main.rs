@@ -47,6 +47,8 @@ mod health_checks;
 mod hostile;
 mod hung;
 mod in_place;
+mod in_place_asked;
+mod in_place_lives;
 mod k9s;
 mod keeping;
 mod kubectl;

@@ -62,6 +62,7 @@ fn plan_of(kind: &'static str, name: &str, state: State) -> ObjectPlan {
         state,
         next: Vec::new(),
         then: Vec::new(),
+        updates: None,
         blockers: Vec::new(),
         next_look: None,
         assumptions: Vec::new(),

@@ -24,6 +24,10 @@ const MATRIX: &[(&str, &[&str])] = &[
     ("store", &["base", "store"]),
     ("workload", &["base", "api", "status", "client", "workload"]),
     ("runtime_sdk", &["base", "api", "status", "client", "runtime_sdk"]),
+    (
+        "can_update",
+        &["base", "api", "status", "plan", "observe", "forecast", "client", "runtime_sdk", "can_update"],
+    ),
     ("extension", &["base", "api", "client", "extension"]),
     ("apiserver", &["base", "api", "store", "apiserver"]),
     ("engine", &["base", "api", "leader_migration", "client", "engine"]),
@@ -39,12 +43,16 @@ const MATRIX: &[(&str, &[&str])] = &[
             "client",
             "workload",
             "runtime_sdk",
+            "can_update",
             "engine",
             "controllers",
         ],
     ),
     ("provider", &["base", "api", "client", "workload", "engine", "provider"]),
-    ("actions", &["base", "api", "status", "admission", "observe", "forecast", "client", "actions"]),
+    (
+        "actions",
+        &["base", "api", "status", "admission", "observe", "forecast", "client", "can_update", "actions"],
+    ),
     (
         "standalone",
         &[
@@ -83,6 +91,7 @@ const MATRIX: &[(&str, &[&str])] = &[
             "store",
             "workload",
             "runtime_sdk",
+            "can_update",
             "extension",
             "apiserver",
             "engine",

@@ -9,11 +9,13 @@ use super::args::{PlanArgs, PlanOutputArg};
 use super::output::{self, Style};
 use super::{documents, target};
 use crate::api::key::ObjectRef;
+use crate::can_update::AtServer;
 use crate::client::Connection;
 use crate::client::clusters::{cluster_of, list_clusters};
-use crate::forecast::{Forecast, KINDS, ObjectPlan, forecast};
+use crate::forecast::in_place::Known;
+use crate::forecast::{Forecast, KINDS, ObjectPlan, forecast, forecast_knowing};
 use crate::observe::dump::Dump;
-use crate::time::{Timestamp, parse_moment};
+use crate::time::{Clock, Timestamp, parse_moment};
 
 /// What the command prints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,9 +64,22 @@ pub async fn from_server(
         None => None,
     };
     let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
-    let mut forecast = forecast(&Dump::of_lists(lists.kinds), moment(args, now)?);
+    let (dump, at) = (Dump::of_lists(lists.kinds), moment(args, now)?);
+    let known = if args.ask_extensions { ask(connection, args, &dump, at).await } else { Known::Nothing };
+    let mut forecast = forecast_knowing(&dump, &known, at);
     forecast.remarks.extend(lists.gaps);
     answer(forecast, wanted.as_ref(), args.output, style)
+}
+
+/// Asks the registered extensions; that nobody could be asked is said in the plan.
+async fn ask(connection: &Connection, args: &PlanArgs, dump: &Dump, at: Timestamp) -> Known {
+    match AtServer::read(connection, Clock::system()).await {
+        Ok(extensions) => {
+            let extensions = extensions.with(args.in_place_handlers.of());
+            Known::Asked(extensions.ask(dump, &|_| true, at).await)
+        }
+        Err(why) => Known::Failed(why),
+    }
 }
 
 fn moment(args: &PlanArgs, now: Timestamp) -> anyhow::Result<Timestamp> {

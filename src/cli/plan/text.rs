@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
+use crate::forecast::in_place::Updates;
 use crate::forecast::{Forecast, Held, Look, NextStep, ObjectPlan, Seen, State};
 use crate::status::conditions::wording::plural;
 use crate::text::{self, truncate, width};
@@ -66,6 +67,9 @@ impl Page<'_> {
         self.steps("next", &next, out);
         self.steps("then", &object.then.iter().collect::<Vec<_>>(), out);
         self.also(&also, out);
+        if let Some(updates) = &object.updates {
+            self.updates(updates, out);
+        }
         let mut shown: Vec<&Seen> = Vec::new();
         for held in &object.blockers {
             self.held(object.state, held, &shown, out);
@@ -110,6 +114,13 @@ impl Page<'_> {
             let actions: Vec<&str> = steps.iter().map(|step| step.action.as_str()).collect();
             let line = truncate(&self.safe(&actions.join(", ")), LINE_CELLS_MAX - INDENT, "…");
             self.labelled("also", &self.painted(GREY, &line), out);
+        }
+    }
+
+    /// In place or by replacement, Machine by Machine, and what that costs.
+    fn updates(&self, updates: &Updates, out: &mut String) {
+        for (word, line) in updates.lines() {
+            self.labelled(word, &self.safe(&line), out);
         }
     }
 

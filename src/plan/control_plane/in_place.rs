@@ -16,6 +16,7 @@ use crate::api::bootstrap::KubeadmConfig;
 use crate::api::hook::{Hook, MachineObjects, subject};
 use crate::api::key::ObjectRef;
 use crate::api::machine::Machine;
+use crate::api::merge;
 use crate::api::names::{annotation, manager};
 use crate::plan::in_place::mark_pending;
 use crate::plan::ownership::owner;
@@ -33,6 +34,16 @@ pub fn asks(observed: &Observed, now: Timestamp) -> Option<String> {
         |m: &&OwnedMachine| !m.is_deleting() && !up_to_date::control_plane_machine(owner, m, now).is_empty();
     let rolls = observed.in_place.is_on() && observed.machines.iter().any(|m| is_outdated(&m));
     rolls.then(|| super::decide(observed.clone(), now).asks).flatten()
+}
+
+/// The outdated Machines that may be updated in place as far as their owner and people have a say, by name.
+#[must_use]
+pub fn candidates(observed: &Observed, now: Timestamp) -> Vec<String> {
+    let may = |m: &&OwnedMachine| {
+        let differences = up_to_date::control_plane_machine(&observed.control_plane, m, now);
+        !m.is_deleting() && !differences.is_empty() && is_eligible(m, &differences)
+    };
+    observed.machines.iter().filter(may).map(|m| m.name().to_owned()).collect()
 }
 
 /// Begins what was marked and not finished, such as by a process that ended in between.
@@ -284,6 +295,21 @@ impl Question {
             bootstrap_config: subject(&self.bootstrap[index]),
         };
         [side(&self.machine, 0), side(machine, 1)]
+    }
+}
+
+impl Question {
+    /// The same where no dry run may be sent: the intents are laid over the objects as they are, and nothing is filled in.
+    #[must_use]
+    pub fn sides_without_server(&self) -> [MachineObjects; 2] {
+        let over = |base: &Value, intent: &Value| {
+            let mut completed = base.clone();
+            merge::apply(&mut completed, intent);
+            completed
+        };
+        let machine = over(&self.machine, &self.machine_intent);
+        let [current, desired] = &self.infrastructure;
+        self.sides(&machine, &[current.clone(), over(current, desired)])
     }
 }
 

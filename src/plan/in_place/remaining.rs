@@ -54,6 +54,20 @@ pub fn of_machine_set(request: &CanUpdateMachineSetRequest) -> Vec<Uncovered> {
     .collect()
 }
 
+/// The fields of `before` that are gone in `after`, as `KIND PATH`: what the answer in between covers.
+#[must_use]
+pub fn covered(before: &[Uncovered], after: &[Uncovered]) -> Vec<String> {
+    let names = |objects: &[Uncovered]| -> Vec<String> {
+        let of = |object: &Uncovered| {
+            let kind = object.kind.clone();
+            object.fields.iter().map(move |field| format!("{kind} {}", field.path)).collect::<Vec<_>>()
+        };
+        objects.iter().flat_map(of).collect()
+    };
+    let left = names(after);
+    names(before).into_iter().filter(|field| !left.contains(field)).collect()
+}
+
 /// The compared fields of a Machine, or of a MachineSet's template. An empty text is an absent one.
 fn compared_machine(object: &Value, scope: &[&str]) -> Value {
     let spec = object.pointer(&pointer(scope)).unwrap_or(&Value::Null);

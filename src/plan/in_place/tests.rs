@@ -8,7 +8,7 @@ use crate::api::hook::{
     CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSetRequest,
     CanUpdateMachineSetResponse, Hook, MachineObjects, MachineSetObjects, Patch,
 };
-use crate::status::in_place::{Replace, Verdict};
+use crate::status::in_place::{Covered, Replace, Verdict};
 
 fn machine(version: &str, more: &Value) -> Value {
     let mut machine = json!({
@@ -191,8 +191,8 @@ fn pending_hooks_are_a_sorted_list() {
 
 #[test]
 fn a_verdict_says_who_or_why() {
-    let handlers = vec!["can.ext".to_owned()];
-    assert_eq!(Verdict::InPlace { handlers }.to_string(), "in place, by can.ext");
+    let covered = Covered { handler: "can.ext".to_owned(), fields: Vec::new() };
+    assert_eq!(Verdict::InPlace { covered: vec![covered] }.to_string(), "in place, by can.ext");
     let why = |why: Replace| Verdict::Replace(why).to_string();
     assert_eq!(why(Replace::NoExtension), "by replacement: no extension offers updates in place here");
     assert_eq!(

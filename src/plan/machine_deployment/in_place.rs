@@ -8,15 +8,18 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::desired::annotate;
 use super::identify::identify;
 use super::{Observed, Rollout, Why};
+use crate::api::hook::{MachineSetObjects, subject};
 use crate::api::key::{annotation, controller_of};
 use crate::api::machine::Machine;
 use crate::api::machine_set::MachineSet;
 use crate::api::names::annotation as keys;
 use crate::plan::Plan;
-use crate::status::in_place::Verdict;
+use crate::status::in_place::{Replace, Verdict};
 use crate::status::machine_deployment::is_rolling_update;
 use crate::status::machines::{is_updating_in_place, name};
 use crate::time::Timestamp;
@@ -26,6 +29,29 @@ use crate::time::Timestamp;
 pub struct Question {
     pub old: MachineSet,
     pub new: MachineSet,
+}
+
+/// A MachineSet with its templates as a request carries them. Null: it refers to none.
+#[must_use]
+pub fn sent(set: &MachineSet, infrastructure: Option<Value>, bootstrap: Option<Value>) -> MachineSetObjects {
+    let sent = |template: Option<Value>| template.map_or(Value::Null, |template| subject(&template));
+    MachineSetObjects {
+        machine_set: subject(&serde_json::to_value(set).unwrap_or_default()),
+        infrastructure_machine_template: sent(infrastructure),
+        bootstrap_config_template: sent(bootstrap),
+    }
+}
+
+/// Why Machines of one of these MachineSets cannot go to the other without asking.
+#[must_use]
+pub fn not_comparable([current, desired]: &[MachineSetObjects; 2]) -> Option<Replace> {
+    if current.infrastructure_machine_template.is_null() || desired.infrastructure_machine_template.is_null()
+    {
+        return Some(Replace::Missing { what: "the infrastructure template".to_owned() });
+    }
+    let is_one_sided =
+        current.bootstrap_config_template.is_null() != desired.bootstrap_config_template.is_null();
+    is_one_sided.then_some(Replace::OneSidedBootstrap)
 }
 
 /// What has to be known before this MachineDeployment can be planned.

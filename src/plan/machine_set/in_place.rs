@@ -138,7 +138,7 @@ pub(super) fn hand_over(observed: &Observed, target: &str, count: usize, now: Ti
         }
     };
     let mut left = count;
-    for machine in in_order(observed, now) {
+    for machine in in_order(&observed.set, &observed.machines, now) {
         if left == 0 {
             return;
         }

@@ -373,16 +373,18 @@ fn make_one(
 
 /// Deletes the first `count` in deletion order; those already on their way count.
 fn take(observed: &Observed, count: usize, because: &Why, now: Timestamp, plan: &mut Plan) {
-    let chosen = in_order(observed, now);
+    let chosen = in_order(&observed.set, &observed.machines, now);
     for machine in chosen.iter().take(count).filter(|m| m.metadata.deletion_timestamp.is_none()) {
         delete(observed, machine, because.clone(), plan);
     }
 }
 
 /// Its Machines in the order in which they go.
-fn in_order(observed: &Observed, now: Timestamp) -> Vec<Arc<Machine>> {
-    let policy = observed.set.spec.deletion.as_ref().and_then(|d| d.order.as_deref());
-    order::deletion_order(&observed.machines, policy, now)
+/// Its Machines in the order in which they go, or are handed over.
+#[must_use]
+pub fn in_order(set: &MachineSet, machines: &[Arc<Machine>], now: Timestamp) -> Vec<Arc<Machine>> {
+    let policy = set.spec.deletion.as_ref().and_then(|d| d.order.as_deref());
+    order::deletion_order(machines, policy, now)
 }
 
 fn delete(observed: &Observed, machine: &Machine, because: Why, plan: &mut Plan) {

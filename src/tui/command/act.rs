@@ -18,7 +18,7 @@ pub fn preview(model: &mut Model, info: &ActionInfo, argument: &str) -> Outcome 
     }
     let id = about.first().copied().ok_or(NOTHING_SELECTED)?;
     let row = model.fleet.row(id).ok_or("the object does not exist any more")?;
-    let (source, request) = (row.source, Request { target: row.object_ref(), action });
+    let (source, request) = (row.source, Request::new(row.object_ref(), action));
     model.ticket += 1;
     let ticket = model.ticket;
     model.overlays.push(Overlay::Preview(Box::new(PreviewBox::new(ticket, source, request.clone()))));
@@ -34,7 +34,7 @@ fn preview_many(model: &mut Model, about: &[RowId], action: &Action) -> Outcome 
     for row in about.iter().filter_map(|id| model.fleet.row(*id)) {
         model.ticket += 1;
         let is_member = row.machine().is_some_and(|machine| machine.control_plane);
-        let request = Request { target: row.object_ref(), action: action.clone() };
+        let request = Request::new(row.object_ref(), action.clone());
         objects.push((model.ticket, row.source, request, is_member));
     }
     let many = ManyBox::new(format!("{action} of {} objects", objects.len()), objects);
@@ -58,6 +58,17 @@ pub fn refusal(model: &Model, info: &ActionInfo) -> Option<String> {
     }
     let kind = rows.map(|row| &row.gvk.kind).find(|kind| info.check_kind(kind).is_err())?;
     Some(format!("a {kind} does not take `{}`", info.name))
+}
+
+/// The open preview once more, with what extensions say to it.
+pub fn ask_extensions(model: &mut Model) -> Outcome {
+    let ticket = model.ticket + 1;
+    let Some(Overlay::Preview(preview)) = model.overlays.last_mut() else {
+        return Err("extensions are asked from the preview of an action".to_owned());
+    };
+    let effects = preview.ask_extensions(ticket)?;
+    model.ticket = ticket;
+    Ok(effects)
 }
 
 /// The confirmation of the open dialog by key, or that a notice was read.

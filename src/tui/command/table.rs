@@ -347,5 +347,11 @@ const PROGRAM: &[Command] = &[
         |m, _| act::accept(m),
         "Twice: yes to what can break little. Closes a notice.",
     ),
+    command(
+        "ask-extensions",
+        Scope::Dialog,
+        |m, _| act::ask_extensions(m),
+        "In a preview: ask the registered extensions which Machines they can update in place.",
+    ),
     command("close", Scope::Dialog, |m, _| go::close(m), "Close the dialog; nothing is done."),
 ];

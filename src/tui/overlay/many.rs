@@ -329,7 +329,7 @@ mod tests {
             namespaced: true,
         };
         let target = ObjectRef { gvk, key: ObjectKey::new("prod", name), uid: name.to_owned() };
-        Request { target, action: Action::Pause }
+        Request::new(target, Action::Pause)
     }
 
     fn answer(name: &str, risk: Risk, severity: Severity) -> Result<Box<Preview>, String> {

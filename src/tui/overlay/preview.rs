@@ -14,6 +14,7 @@ use super::{Answer, frame};
 use crate::actions::diff::Sign;
 use crate::actions::{Confirmation, Finding, Outlook, Preview, Request, Severity};
 use crate::fleet::SourceId;
+use crate::forecast::in_place::Updates;
 use crate::text;
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::effect::Effect;
@@ -107,7 +108,7 @@ impl PreviewBox {
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
             (KeyCode::Enter, _) if is_right => Some(Answer::Effects(self.perform())),
-            (KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown, _) => None,
+            (KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown | KeyCode::Tab, _) => None,
             _ => {
                 self.typed.handle_event(&Event::Key(event));
                 Some(Answer::Handled)
@@ -131,6 +132,28 @@ impl PreviewBox {
         }
         self.first = First::Last;
         Vec::new()
+    }
+
+    /// Are there extensions that could be asked, and were not?
+    fn can_ask(&self) -> bool {
+        let Stage::Ready(preview) = &self.stage else { return false };
+        match &preview.outlook {
+            Outlook::Known(change) => change.updates.as_ref().is_some_and(|updates| !updates.asked),
+            Outlook::NotPlanned | Outlook::Unknown(_) => false,
+        }
+    }
+
+    /// The same preview once more, after the extensions were asked.
+    ///
+    /// # Errors
+    /// There is nobody to ask.
+    pub fn ask_extensions(&mut self, ticket: u64) -> Result<Vec<Effect>, String> {
+        if !self.can_ask() {
+            return Err("there is no extension to ask about it, or it was asked".to_owned());
+        }
+        let request = Request { asks_extensions: true, ..self.request.clone() };
+        *self = Self::new(ticket, self.source, request.clone());
+        Ok(vec![Effect::Preview { ticket, source: self.source, request }])
     }
 
     fn perform(&mut self) -> Vec<Effect> {
@@ -254,7 +277,12 @@ impl PreviewBox {
             Stage::Ready(preview) if preview.is_allowed() => "leave it as it is",
             Stage::Ready(_) => "close",
         };
-        Line::from(vec![paint.span(Scope::Key, " esc "), paint.span(Scope::KeyText, format!("{words} "))])
+        let mut keys = vec![paint.span(Scope::Key, " esc "), paint.span(Scope::KeyText, format!("{words} "))];
+        if self.can_ask() {
+            keys.push(paint.span(Scope::Key, " tab "));
+            keys.push(paint.span(Scope::KeyText, "ask extensions ".to_owned()));
+        }
+        Line::from(keys)
     }
 }
 
@@ -334,6 +362,8 @@ fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<
 /// What happens next without the action and after it, after an empty line.
 fn outlook(outlook: &Outlook, width: usize) -> Vec<(Scope, String)> {
     let mut told: Vec<(Scope, &str, &str)> = Vec::new();
+    let known = if let Outlook::Known(change) = outlook { change.updates.as_ref() } else { None };
+    let updates = known.map(Updates::lines).unwrap_or_default();
     match outlook {
         Outlook::NotPlanned => return Vec::new(),
         Outlook::Unknown(why) => told.push((Scope::Muted, "plan not known:", why)),
@@ -342,6 +372,7 @@ fn outlook(outlook: &Outlook, width: usize) -> Vec<(Scope, String)> {
             for (at, line) in change.after.iter().enumerate() {
                 told.push((Scope::Text, if at == 0 { "then" } else { "    " }, line));
             }
+            told.extend(updates.iter().map(|(word, line)| (Scope::Text, *word, line.as_str())));
             told.extend(change.assumptions.iter().map(|a| (Scope::Muted, "assumed:", a.as_str())));
         }
     }
@@ -377,7 +408,7 @@ mod tests {
             namespaced: true,
         };
         let target = ObjectRef { gvk, key: ObjectKey::new("prod", "md-0"), uid: "u".to_owned() };
-        Request { target, action: Action::Scale { replicas: 5 } }
+        Request::new(target, Action::Scale { replicas: 5 })
     }
 
     fn ready(risk: Risk, severity: Severity) -> PreviewBox {
@@ -407,6 +438,7 @@ mod tests {
                     "next: scale MachineSet md-0-a 3 → 5".to_owned(),
                     "MachineSet md-0-a: next: create 2 Machines\x1b[2J".to_owned(),
                 ],
+                updates: None,
                 assumptions: vec!["the template is there".to_owned()],
             }),
             back: None,
@@ -431,6 +463,31 @@ mod tests {
         let lines = buffer.content().chunks(usize::from(width.max(1)));
         let text = |line: &[ratatui::buffer::Cell]| line.iter().map(|c| c.symbol()).collect::<String>();
         lines.map(|line| text(line).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn extensions_are_asked_by_key_and_only_where_there_are_any() {
+        let mut open = ready(Risk::Medium, Severity::Warning);
+        assert!(!picture(&mut open, 80, 30).contains("ask extensions"));
+        assert!(open.ask_extensions(8).is_err());
+        let Stage::Ready(preview) = &mut open.stage else { panic!("it is ready") };
+        let Outlook::Known(change) = &mut preview.outlook else { panic!("it is planned") };
+        change.updates = Some(Updates {
+            machines: Vec::new(),
+            handlers: vec!["can-update-machine-set.ext\x1b[2J".to_owned()],
+            asked: false,
+            availability: "in place at least 2 of 3 Machines stay available, by replacement 3".to_owned(),
+        });
+        let shown = picture(&mut open, 100, 40);
+        assert!(shown.contains("tab ask extensions"), "{shown}");
+        assert!(shown.contains("ask can-update-machine-set.ext"), "{shown}");
+        assert!(shown.contains("cost in place at least 2 of 3"), "{shown}");
+        let tab = parse_chord("tab").expect("a key")[0].event();
+        assert!(open.on_key(tab).is_none(), "the keymap says what it does");
+        let effects = open.ask_extensions(8).expect("there is one to ask");
+        let asked = |effect: &Effect| matches!(effect, Effect::Preview { ticket: 8, request, .. } if request.asks_extensions);
+        assert!(effects.len() == 1 && effects.iter().all(asked));
+        assert!(picture(&mut open, 100, 40).contains("asking the server"));
     }
 
     fn type_in(open: &mut PreviewBox, text: &str) -> Vec<Answer> {

@@ -4,6 +4,7 @@
 use ratatui::text::Line;
 
 use crate::fleet::{Fleet, Item};
+use crate::forecast::in_place::Updates;
 use crate::forecast::{Held, NextStep, ObjectPlan, Seen, State};
 use crate::text;
 use crate::time::{Timestamp, human_duration, parse_rfc3339};
@@ -67,6 +68,9 @@ impl Page<'_, '_> {
         if !also.is_empty() {
             let actions: Vec<&str> = also.iter().map(|step| step.action.as_str()).collect();
             self.paragraph("also", &actions.join(", "), Scope::Muted);
+        }
+        for (word, line) in plan.updates.iter().flat_map(Updates::lines) {
+            self.paragraph(word, &line, Scope::Text);
         }
         let mut shown: Vec<&Seen> = Vec::new();
         for held in &plan.blockers {

@@ -22,6 +22,7 @@ fn plans_of_the_rolling_cluster() -> Forecast {
         state,
         next: Vec::new(),
         then: Vec::new(),
+        updates: None,
         blockers: Vec::new(),
         next_look: None,
         assumptions: Vec::new(),

@@ -11,12 +11,14 @@ use crate::api::names::annotation;
 use crate::plan::Write;
 use crate::plan::golden::golden;
 use crate::status::control_plane::{Template, fixtures};
-use crate::status::in_place::{InPlace, Replace, Verdict};
+use crate::status::in_place::{Covered, InPlace, Replace, Verdict};
 
 const NEW: &str = "v1.35.0";
 
 fn can(_: &str) -> Result<Verdict, String> {
-    Ok(Verdict::InPlace { handlers: vec!["can-update-machine.ext".to_owned()] })
+    Ok(Verdict::InPlace {
+        covered: vec![Covered { handler: "can-update-machine.ext".to_owned(), fields: Vec::new() }],
+    })
 }
 
 fn cannot(_: &str) -> Result<Verdict, String> {

@@ -18,15 +18,16 @@ use crate::api::machine_deployment::{MachineDeployment, MachineDeploymentStatus}
 use crate::api::machine_set::MachineSet;
 use crate::api::names::annotation as keys;
 use crate::plan::Write;
+use crate::plan::golden::golden;
 use crate::rng::Rng;
-use crate::status::in_place::{InPlace, Replace, Verdict};
+use crate::status::in_place::{Covered, InPlace, Replace, Verdict};
 use crate::status::machines::is_updating_in_place;
 
 /// What an extension says about the Machines of a MachineSet.
 type Says = fn(&str) -> Verdict;
 
 fn all(_: &str) -> Verdict {
-    Verdict::InPlace { handlers: vec!["can.ext".to_owned()] }
+    Verdict::InPlace { covered: vec![Covered { handler: "can.ext".to_owned(), fields: Vec::new() }] }
 }
 
 fn none(_: &str) -> Verdict {
@@ -59,6 +60,8 @@ struct World {
     machines: BTreeMap<u32, Machine>,
     log: String,
     asked: usize,
+    /// An annotation that an apply does not have any more goes, as on a server.
+    forgets: bool,
 }
 
 impl World {
@@ -71,6 +74,7 @@ impl World {
             machines: BTreeMap::new(),
             log: String::new(),
             asked: 0,
+            forgets: false,
             case,
         };
         for (version, numbers) in world.case.sets.clone() {
@@ -140,11 +144,16 @@ impl World {
                 let _ = writeln!(self.log, "  {sentence}");
                 self.sets.push(set);
             }
-            Write::Apply { object, body, .. } => {
+            Write::Apply { object, body, intent, .. } => {
                 let name = Some(object.key.name);
                 let set = self.sets.iter_mut().find(|set| set.metadata.name == name).expect("known");
                 let mut value = serde_json::to_value(&*set).expect("JSON");
                 json_patch::merge(&mut value, &body);
+                let kept = &intent["metadata"]["annotations"];
+                if let (true, Some(notes)) = (self.forgets, value["metadata"]["annotations"].as_object_mut())
+                {
+                    notes.retain(|key, _| !kept[key].is_null());
+                }
                 *set = serde_json::from_value(value).expect("still a MachineSet");
                 if body["spec"]["replicas"].is_i64() {
                     let _ = writeln!(self.log, "  {sentence}");
@@ -297,6 +306,15 @@ impl World {
             && self.machines.values().all(|machine| !is_updating_in_place(machine))
     }
 
+    /// One round in the order of creation.
+    fn settle_round(&mut self) {
+        self.look();
+        for index in 0..=self.sets.len() {
+            self.follow(index);
+            self.check_bounds();
+        }
+    }
+
     /// Looks until all is done: in the order of creation, or shuffled. How many rounds it took.
     fn settle(&mut self, rng: Option<&Rng>, rounds_max: usize) -> usize {
         for round in 1..=rounds_max {
@@ -425,6 +443,34 @@ fn one_machine_set_in_place_and_the_other_by_replacement() {
         assert!(end.contains(kept), "{end}\n{}", world.log);
     }
     assert!(!end.contains("m5") && !end.contains("m6"), "{end}\n{}", world.log);
+}
+
+/// As documentation: who moves when, and what is made for it.
+#[test]
+fn transcripts() {
+    let mut until_second = World::new(case(3, 0, 1));
+    until_second.forgets = true;
+    for _ in 0..3 {
+        until_second.settle_round();
+    }
+    let _ = writeln!(until_second.log, "the extension changes its mind");
+    until_second.case.says = none;
+    until_second.settle(None, 50);
+    let mut told = vec![("fall_back", until_second)];
+    for (name, case) in [("unavailable_0", case(3, 1, 0)), ("unavailable_1", case(3, 0, 1))] {
+        let mut world = World::new(case);
+        world.settle(None, 50);
+        told.push((name, world));
+    }
+    assert!(told[0].1.ended_with().contains("m1") && !told[0].1.ended_with().contains("m3"), "it fell back");
+    for (name, world) in told {
+        let Case { replicas, surge, unavailable, .. } = world.case;
+        let head = format!(
+            "# {replicas} replicas, maxSurge {surge}, maxUnavailable {unavailable}, v1 to v2 in place"
+        );
+        let end = world.ended_with();
+        golden(&format!("machine_deployment_in_place_{name}"), &format!("{head}\n{}end: {end}\n", world.log));
+    }
 }
 
 #[test]
