@@ -1,24 +1,15 @@
-//! The certificate that one API server of a workload cluster serves. Owns the handshake that shows it; must not know what
-//! its end is good for.
+//! The certificate that one API server of a workload cluster serves. Owns which of the served ones is kubeadm's; must not know
+//! what its end is good for.
 //! Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster.go` (`GetAPIServerCertificateExpiry`), v1.14.0.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use kube::Client;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::{WorkloadError, forward};
+use super::WorkloadError;
+use super::static_pods::served_certificates;
 use crate::time::Timestamp;
 
-const PATIENCE: Duration = Duration::from_secs(15);
 /// What kubeadm calls the certificate that it makes; a person may have put others before it.
 const COMMON_NAME: &str = "kube-apiserver";
 
@@ -27,30 +18,10 @@ const COMMON_NAME: &str = "kube-apiserver";
 /// # Errors
 /// When nothing answers, or no certificate is kubeadm's.
 pub async fn certificate_expiry(workload: Client, node: &str, port: u16) -> Result<Timestamp, WorkloadError> {
-    let shown = async {
-        let stream = forward::open(workload, format!("kube-apiserver-{node}"), port).await;
-        end_of_served(stream.map_err(|error| WorkloadError::Unreachable(error.to_string()))?).await
-    };
-    let silent =
-        || WorkloadError::Unreachable(format!("no certificate came within {} s", PATIENCE.as_secs()));
-    timeout(PATIENCE, shown).await.unwrap_or_else(|_| Err(silent()))
+    end_of(&served_certificates(workload, &format!("kube-apiserver-{node}"), port).await?)
 }
 
-async fn end_of_served(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<Timestamp, WorkloadError> {
-    let broken =
-        |error: &dyn std::fmt::Display| WorkloadError::Unreachable(format!("TLS handshake: {error}"));
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| broken(&error))?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Onlooker))
-        .with_no_client_auth();
-    let name = ServerName::try_from("kubernetes").map_err(|error| broken(&error))?;
-    let connection = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    let connection = connection.map_err(|error| broken(&error))?;
-    let served = connection.get_ref().1.peer_certificates().unwrap_or_default();
+fn end_of(served: &[CertificateDer<'_>]) -> Result<Timestamp, WorkloadError> {
     served.iter().filter_map(|der| end_of_kubeadms(der)).next_back().ok_or_else(|| {
         WorkloadError::Refused(format!("no certificate that the API server serves has cn={COMMON_NAME:?}"))
     })
@@ -65,52 +36,17 @@ fn end_of_kubeadms(der: &[u8]) -> Option<Timestamp> {
     end.filter(|_| is_kubeadms)
 }
 
-/// Believes every certificate: it is looked at, and nothing is sent to whoever shows it.
-#[derive(Debug)]
-struct Onlooker;
-
-impl ServerCertVerifier for Onlooker {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
     use tokio_rustls::TlsAcceptor;
     use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::crypto::ring::default_provider;
     use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
+    use super::super::static_pods::certificates_of;
     use super::*;
 
     /// What is seen of a server whose certificate has this common name and ends with 2031.
@@ -129,7 +65,7 @@ mod tests {
             .expect("a server");
         let (ours, theirs) = tokio::io::duplex(16 * 1024);
         let serve = tokio::spawn(TlsAcceptor::from(Arc::new(config)).accept(theirs));
-        let end = end_of_served(ours).await;
+        let end = certificates_of(ours).await.and_then(|served| end_of(&served));
         drop(serve.await);
         end
     }
@@ -142,6 +78,6 @@ mod tests {
         assert!(refused.contains("cn=\"kube-apiserver\""), "{refused}");
         let (ours, theirs) = tokio::io::duplex(16);
         drop(theirs);
-        assert!(matches!(end_of_served(ours).await, Err(WorkloadError::Unreachable(_))));
+        assert!(matches!(certificates_of(ours).await, Err(WorkloadError::Unreachable(_))));
     }
 }

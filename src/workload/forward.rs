@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, Portforwarder};
+use kube::client::UpgradeConnectionError;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 use crate::client::errors::chain;
@@ -20,11 +21,26 @@ const NAMESPACE: &str = "kube-system";
 
 /// The way failed; nothing was reached.
 #[derive(Debug)]
-pub struct ForwardError(String);
+pub struct ForwardError {
+    words: String,
+    /// The API server says no: asking again does not help.
+    pub is_refused: bool,
+}
 
 impl fmt::Display for ForwardError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.words)
+    }
+}
+
+/// A right is missing, or the server has no port-forward.
+fn is_refusal(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 401 | 403 | 404 | 405),
+        kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(status)) => {
+            matches!(status.as_u16(), 401 | 403 | 404 | 405)
+        }
+        _ => false,
     }
 }
 
@@ -36,9 +52,13 @@ impl std::error::Error for ForwardError {}
 /// When the API server or the kubelet refuses.
 pub async fn open(workload: Client, pod: String, port: u16) -> Result<Forwarded, ForwardError> {
     let pods: Api<Pod> = Api::namespaced(workload, NAMESPACE);
-    let failed = |words: String| ForwardError(format!("port-forward to pod {NAMESPACE}/{pod}: {words}"));
-    let mut forwarder = pods.portforward(&pod, &[port]).await.map_err(|error| failed(chain(&error)))?;
-    let stream = forwarder.take_stream(port).ok_or_else(|| failed("it has no stream".to_owned()))?;
+    let failed = |words: String, is_refused| {
+        let words = format!("port-forward to pod {NAMESPACE}/{pod}: {words}");
+        ForwardError { words, is_refused }
+    };
+    let opened = pods.portforward(&pod, &[port]).await;
+    let mut forwarder = opened.map_err(|error| failed(chain(&error), is_refusal(&error)))?;
+    let stream = forwarder.take_stream(port).ok_or_else(|| failed("it has no stream".to_owned(), false))?;
     let error = forwarder.take_error(port).map(FutureExt::boxed);
     Ok(Forwarded { stream, error, pod, forwarder })
 }
@@ -70,7 +90,8 @@ impl AsyncRead for Forwarded {
             self.error = None;
             if let Some(words) = reported {
                 let text = format!("port-forward to pod {NAMESPACE}/{}: {}", self.pod, words.trim());
-                return Poll::Ready(Err(io::Error::other(ForwardError(text))));
+                let error = ForwardError { words: text, is_refused: false };
+                return Poll::Ready(Err(io::Error::other(error)));
             }
         }
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;

@@ -22,6 +22,7 @@ pub mod kube;
 pub mod nodes;
 mod probe;
 pub mod router;
+pub mod static_pods;
 mod token;
 #[cfg(not(feature = "etcd"))]
 mod without_etcd;
