@@ -1,6 +1,6 @@
 //! The names in the certificates that kubeadm issues on a node.
 //!
-//! Source: kubeadm `util/pkiutil/pki_helpers.go` (`GetAPIServerAltNames`, `getAltNames`).
+//! Source: kubeadm `util/pkiutil/pki_helpers.go` (`GetAPIServerAltNames`, `getAltNames`), `util/config/initconfiguration.go` (`LowercaseSANs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,10 @@ fn api_server(
         address.to_owned(),
     ];
     own.extend(settings.text(&["controlPlaneEndpoint"]).and_then(host_of).map(str::to_owned));
-    Ok(all(own, &settings.texts(&["apiServer", "certSANs"])))
+    // Names of load balancers may have capitals; kubeadm lowers those of the API server alone.
+    let more: Vec<String> =
+        settings.texts(&["apiServer", "certSANs"]).iter().map(|name| name.to_lowercase()).collect();
+    Ok(all(own, &more.iter().map(String::as_str).collect::<Vec<_>>()))
 }
 
 /// Sorted, each once; kubeadm leaves out what is neither an address nor a name.

@@ -48,6 +48,14 @@ fn a_plain_cluster() {
 }
 
 #[test]
+fn names_of_the_api_server_are_lowered() {
+    let configuration = json!({"apiServer": {"certSANs": ["LB-1.Example"]}, "etcd": {"local": {"serverCertSANs": ["A.example"]}}});
+    let node = rendered("v1.36.1", configuration, &HostFacts::new("n1", "10.0.0.1"));
+    assert!(node.certificates["apiserver"].contains(&"lb-1.example".to_owned()));
+    assert!(!node.certificates["etcd-server"].iter().any(|name| name.to_lowercase() == "a.example"));
+}
+
+#[test]
 fn without_a_pod_range_the_controller_manager_gets_no_range_at_all() {
     let node = rendered("v1.31.0", json!({}), &HostFacts::new("n1", "fd00::1"));
     let manager = &node.static_pods[CONTROLLER_MANAGER];
@@ -149,6 +157,8 @@ struct Vector {
 fn what_is_rendered_is_what_kubeadm_writes() {
     use crate::change::document::{DocumentKind, read_inputs};
     for file in [
+        include_str!("vectors/1.27.16.json"),
+        include_str!("vectors/1.31.4.json"),
         include_str!("vectors/1.34.0.json"),
         include_str!("vectors/1.34.4.json"),
         include_str!("vectors/1.36.3.json"),
