@@ -5,7 +5,9 @@
 //! A Machine is observed right before it is judged, as its controller does it; only judging is timed, and
 //! neither observing before nor freeing the status afterwards.
 //!
-//!   cargo bench --bench status               10,000 Machines, median of 9
+//! Beside it: the plan of a change of a kubeadm cluster's configuration, from documents, Nodes and mirror pods that were read.
+//!
+//!   cargo bench --bench status               10,000 Machines, median of 9; 500 nodes
 //!   cargo bench --bench status -- 2000       another size
 //!
 //! "all" is what one pass over a cluster costs whose statuses are known and mostly stay; Machines whose
@@ -21,6 +23,10 @@ use std::time::{Duration, Instant};
 use capstan::api::cluster::Cluster;
 use capstan::api::condition::{Conditioned as _, is_true};
 use capstan::api::machine::Machine;
+use capstan::change::document::{DocumentKind, Inputs, read_inputs};
+use capstan::change::plan::{PlanOptions, plan};
+use capstan::change::render::{ClusterSettings, HostFacts, node as node_artefacts};
+use capstan::change::request::{PatchKind, RequestPart, apply};
 use capstan::observe::dump::Dump;
 use capstan::observe::dump::document::Document;
 use capstan::observe::{self, Member, Templates};
@@ -228,4 +234,52 @@ fn main() {
     print("Cluster", cluster);
     print("all", machines + sets + deployments + cluster);
     print("Machines without conditions", unknown[runs / 2]);
+    for sets in CHANGES {
+        let inputs = kubeadm_cluster(if full { NODES } else { 5 });
+        let mut plans: Vec<Duration> = (0..runs).map(|_| plan_change(&inputs, sets)).collect();
+        plans.sort();
+        print(&format!("plan of a change of {NODES} nodes: {}", sets.join(" ")), plans[runs / 2]);
+    }
+}
+
+const NODES: usize = 500;
+const CHANGES: [&[&str]; 2] = [
+    &["maxPods=60"],
+    &["apiServer.extraArgs[v]=4", "etcd.local.extraArgs[snapshot-count]=5000", "maxPods=60", "mode=nftables"],
+];
+
+/// A cluster as kubeadm leaves it: three control plane nodes with their mirror pods, the rest workers.
+fn kubeadm_cluster(nodes: usize) -> Inputs {
+    let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.1\nnetworking: {podSubnet: 10.244.0.0/16}\n---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 110\n---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: iptables\n";
+    let mut inputs = read_inputs(&[("stored".to_owned(), text.to_owned())]).expect("documents");
+    let value = inputs.document(DocumentKind::Cluster).expect("there").value.clone();
+    let settings = ClusterSettings::new(&value, None).expect("a version");
+    for at in 0..nodes {
+        let name = format!("node-{at}");
+        inputs.objects.push(json!({"kind": "Node", "metadata": {"name": name}}));
+        if at >= 3 {
+            continue;
+        }
+        let host = HostFacts::new(&name, &format!("10.0.0.{}", at + 1));
+        for (component, pod) in &node_artefacts(&settings, &host).expect("an address").static_pods {
+            inputs.objects.push(json!({
+                "kind": "Pod",
+                "metadata": {"namespace": "kube-system", "labels": {"component": component}, "annotations": {
+                    "kubernetes.io/config.mirror": "x",
+                    "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint": format!("{}:6443", host.address),
+                }},
+                "spec": {"nodeName": name, "containers": [{"command": pod.command, "image": pod.image}]},
+            }));
+        }
+    }
+    inputs
+}
+
+fn plan_change(inputs: &Inputs, sets: &[&str]) -> Duration {
+    let begun = Instant::now();
+    let parts: Vec<RequestPart> = sets.iter().map(|set| RequestPart::Set((*set).to_owned())).collect();
+    let mut target = apply(inputs, &parts, PatchKind::Strategic).expect("a request");
+    let plan = plan(inputs, &mut target, &PlanOptions::default()).expect("a plan");
+    assert!(!black_box(plan).steps.is_empty());
+    begun.elapsed()
 }

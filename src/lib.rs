@@ -34,6 +34,8 @@ pub mod engine;
 pub mod runtime_sdk;
 pub mod workload;
 
+pub mod reconfigure;
+
 pub mod controllers;
 pub mod extension;
 pub mod fleet;

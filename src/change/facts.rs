@@ -1,12 +1,15 @@
 //! What is known of the cluster beyond its configuration. Owns the facts that rules look at, and how they are read
 //! from Nodes and Pods; must not know any rule.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::check::minor_of;
 use super::document::{DocumentKind, Inputs};
 use super::live::{self, LiveNode};
 use super::network::is_dns_name;
+use super::render::{CONTROLLER_MANAGER, SCHEDULER};
 
 /// Who looks after the control plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -31,6 +34,8 @@ pub struct ClusterFacts {
     /// A flag or a Node names a cloud provider.
     pub has_cloud_provider: bool,
     pub managed_by: ManagedBy,
+    /// Names of Nodes whose controller manager or scheduler holds its lock.
+    pub lock_holders: BTreeSet<String>,
 }
 
 impl ClusterFacts {
@@ -56,6 +61,7 @@ impl ClusterFacts {
             has_local_etcd: cluster.is_none_or(|value| value["etcd"]["external"].is_null()),
             has_cloud_provider: has_cloud_provider(cluster, &nodes, &control_plane),
             managed_by: if is_managed { ManagedBy::ControlPlane } else { ManagedBy::Kubeadm },
+            lock_holders: lock_holders(&inputs.objects),
             control_plane,
             workers,
         }
@@ -66,6 +72,21 @@ impl ClusterFacts {
     pub fn control_planes(&self) -> Option<usize> {
         Some(self.control_plane.len()).filter(|count| *count > 0)
     }
+}
+
+/// A holder is the name of a host and a random part, with `_` between.
+fn lock_holders(objects: &[Value]) -> BTreeSet<String> {
+    let is_lock = |object: &&Value| {
+        let metadata = &object["metadata"];
+        object["kind"] == "Lease"
+            && metadata["namespace"] == "kube-system"
+            && (metadata["name"] == CONTROLLER_MANAGER || metadata["name"] == SCHEDULER)
+    };
+    let holder = |lease: &Value| {
+        let (node, _) = lease["spec"]["holderIdentity"].as_str()?.rsplit_once('_')?;
+        Some(node.to_owned())
+    };
+    objects.iter().filter(is_lock).filter_map(holder).collect()
 }
 
 fn has_cloud_provider(cluster: Option<&Value>, nodes: &[&Value], control_plane: &[LiveNode]) -> bool {

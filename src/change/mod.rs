@@ -1,24 +1,30 @@
 //! Changing a running kubeadm cluster: stored configuration + request + facts of the cluster → what would
 //! happen, component by component and node by node, before anything does.
 //!
-//! Owns the configuration documents as data, their schema, conversion and merge. Must not know a client, a
-//! clock or chance; reading a cluster and printing are somebody else's.
+//! Owns the configuration documents as data, their schema, conversion and merge, the plan, and how far a change is.
+//! Must not know a client, a clock or chance; reading a cluster, writing to it and printing are somebody else's.
 
 pub mod check;
 pub mod convert;
 pub mod difference;
 pub mod document;
 pub mod facts;
+pub mod gate;
 pub mod kind;
 pub mod live;
 pub mod merge;
 pub mod network;
+pub mod node_file;
 pub mod path;
 pub mod plan;
+pub mod progress;
+pub mod record;
 pub mod render;
 pub mod report;
 pub mod request;
+pub mod rollouts;
 pub mod rules;
+pub mod running;
 pub mod schema;
 pub mod steps;
 pub mod units;

@@ -60,6 +60,7 @@ pub fn as_text(plan: &ChangePlan, facts: &ClusterFacts) -> String {
     );
     section("CHANGES", change_lines(plan));
     section("DRIFT: runs otherwise than stored; writing manifests anew takes it back", drift_lines(plan));
+    section("ROLLOUTS", rollout_lines(plan));
     section("REACHES", reach_lines(plan));
     section("WHAT PEOPLE NOTICE", plan.disruption.clone());
     section("STEPS", step_lines(&plan.steps));
@@ -83,6 +84,10 @@ fn change_lines(plan: &ChangePlan) -> Vec<String> {
             lines.push(format!("         follows from {because}"));
         }
         lines.push(format!("         {}", finding.message));
+        if plan.managed_by == ManagedBy::ControlPlane && finding.verdict != Judgement::Block {
+            let effect = json!(finding.control_plane_effect);
+            lines.push(format!("         KubeadmControlPlane: {}", effect.as_str().unwrap_or_default()));
+        }
         if let Some(alternative) = &finding.alternative {
             lines.push(format!("         instead: {alternative}"));
         }
@@ -90,6 +95,14 @@ fn change_lines(plan: &ChangePlan) -> Vec<String> {
             lines.push("         --force passes this block".to_owned());
         }
     }
+    lines
+}
+
+fn rollout_lines(plan: &ChangePlan) -> Vec<String> {
+    let Some(part) = &plan.rollout else { return Vec::new() };
+    let mut lines = vec![format!("1. this plan: {}", part.what)];
+    lines.extend(part.next.iter().enumerate().map(|(at, next)| format!("{}. afterwards: {next}", at + 2)));
+    lines.push("when this one is complete, the same request plans the next one".to_owned());
     lines
 }
 
@@ -113,7 +126,9 @@ fn reach_lines(plan: &ChangePlan) -> Vec<String> {
     lines
 }
 
-fn step_lines(steps: &[PlannedStep]) -> Vec<String> {
+/// The steps with their commands, for a terminal.
+#[must_use]
+pub fn step_lines(steps: &[PlannedStep]) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let nodes =
@@ -155,6 +170,7 @@ pub fn as_markdown(plan: &ChangePlan, facts: &ClusterFacts) -> String {
             });
         }
     };
+    list("Rollouts", rollout_lines(plan));
     list("Drift", drift_lines(plan));
     list("What people notice", plan.disruption.clone());
     list("Notes", plan.notes.clone());

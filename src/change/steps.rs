@@ -54,7 +54,8 @@ macro_rules! steps {
 }
 
 steps! {
-    B0, Once, "keep what there is: an etcd snapshot and the stored documents", "the files exist and `etcdutl snapshot status` reads the snapshot", "nothing to take back";
+    B0, Once, "keep the stored documents", "the file exists", "nothing to take back";
+    B1, EachControlPlane, "take a snapshot of etcd", "the file exists and `etcdutl snapshot status` reads it", "remove the file";
     H1, EachControlPlane, "put the files in place that the change names, the same on every node", "the checksums are equal on all nodes", "remove the files";
     I1, EachControlPlane, "fetch the images", "the runtime lists them", "nothing to take back";
     G1, Once, "write ClusterConfiguration into ConfigMap kubeadm-config", "read again, it equals the target", "write the kept document";

@@ -121,7 +121,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Status(StatusCommand::Compute(args)) => return Ok(status_compute(cli, args)),
         #[cfg(feature = "etcd")]
         Command::Etcd(args::EtcdCommand::Status(args)) => return etcd_status(cli, args).await,
-        Command::Change(command) => return change_configuration(cli, command),
+        Command::Change(command) => return change_configuration(cli, command).await,
         Command::Leases(args) => {
             let namespace = match (&cli.connect.namespace, cli.connect.all_namespaces) {
                 (Some(namespace), _) => namespace.as_str(),
@@ -212,8 +212,18 @@ fn status_compute(cli: &Cli, args: &StatusComputeArgs) -> ExitCode {
 }
 
 /// Exit codes: 0 nothing or success, 2 changes pending, 3 blocked, 4 needs acknowledgement, 5 a failed check; 1 it failed.
-fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) -> anyhow::Result<ExitCode> {
-    let answer = change::run(command, style(cli))?;
+async fn change_configuration(cli: &Cli, command: &change::args::ChangeCommand) -> anyhow::Result<ExitCode> {
+    let reach = change::source::Reach::Options(options(&cli.connect));
+    let session = change::Session {
+        reach,
+        style: style(cli),
+        clock: Clock::system(),
+        journal: Journal::at(paths::journal()?),
+        user: person::user(),
+        executor: None,
+    };
+    let (mut out, mut answers) = (std::io::stdout(), std::io::BufReader::new(std::io::stdin()));
+    let answer = change::run(command, &session, &mut out, &mut answers).await?;
     output::print(&answer.document)?;
     answer.remarks.iter().for_each(|remark| output::remark(remark));
     Ok(ExitCode::from(answer.exit_code))

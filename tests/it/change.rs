@@ -1,8 +1,12 @@
 //! `capstan change` as a person runs it: arguments, files, output, exit codes.
 
+use capstan::actions::journal::Journal;
 use capstan::cli::args::{Cli, Command};
-use capstan::cli::change::{ChangeAnswer, run};
+use capstan::cli::change::source::Reach;
+use capstan::cli::change::{ChangeAnswer, Session, run};
 use capstan::cli::output::Style;
+use capstan::client::ConnectOptions;
+use capstan::time::Clock;
 use clap::Parser as _;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -23,7 +27,14 @@ fn answer(folder: &TempDir, words: &[&str]) -> anyhow::Result<ChangeAnswer> {
     let head = ["capstan", "change", words[0], "--from-dir", &path];
     match Cli::try_parse_from(head.into_iter().chain(words[1..].iter().copied())).expect("arguments").command
     {
-        Some(Command::Change(command)) => run(&command, Style::default()),
+        Some(Command::Change(command)) => {
+            let reach = Reach::Options(ConnectOptions::default());
+            let journal = Journal::at(folder.path().join("journal"));
+            let (style, clock, user) = (Style::default(), Clock::system(), "ann".to_owned());
+            let session = Session { reach, style, clock, journal, user, executor: None };
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            runtime.block_on(run(&command, &session, &mut Vec::new(), &mut &b""[..]))
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -65,6 +65,7 @@ mod one_namespace;
 mod oneshot;
 mod past;
 mod plan;
+mod reconfigure;
 mod refusals;
 mod remediation;
 mod rights;

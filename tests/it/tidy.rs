@@ -23,6 +23,7 @@ const MATRIX: &[(&str, &[&str])] = &[
     ("client", &["base", "api", "client"]),
     ("store", &["base", "store"]),
     ("workload", &["base", "api", "status", "client", "workload"]),
+    ("reconfigure", &["base", "api", "change", "client", "workload", "reconfigure"]),
     ("runtime_sdk", &["base", "api", "status", "client", "runtime_sdk"]),
     (
         "can_update",
@@ -90,6 +91,7 @@ const MATRIX: &[(&str, &[&str])] = &[
             "client",
             "store",
             "workload",
+            "reconfigure",
             "runtime_sdk",
             "can_update",
             "extension",
@@ -219,6 +221,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
             "client/",
             "store/",
             "workload/",
+            "reconfigure/",
             "runtime_sdk/transport",
             "extension/serve",
             "apiserver/",

@@ -50,8 +50,12 @@ pub(super) fn reach(
             let reach = found.entry(component).or_insert_with(|| Reach {
                 component,
                 nodes: Vec::new(),
-                differences: lines.clone(),
+                differences: Vec::new(),
             });
+            // A certificate and a manifest may reach the same component.
+            if reach.nodes.first().is_none_or(|first| *first == host.name) {
+                reach.differences.extend(lines);
+            }
             if !reach.nodes.contains(&host.name) {
                 reach.nodes.push(host.name.clone());
             }
@@ -117,12 +121,13 @@ fn node_differences(before: &NodeArtefacts, after: &NodeArtefacts) -> Vec<(Compo
 }
 
 /// What differs between two manifests. Flags are compared in order per name, and without order between names.
-pub(super) fn pod_differences(old: &StaticPod, new: &StaticPod) -> Vec<String> {
+pub(in super::super) fn pod_differences(old: &StaticPod, new: &StaticPod) -> Vec<String> {
     let mut lines = lost_and_gained("", &by_name(&old.command), &by_name(&new.command));
     lines.extend(image_line(&old.image, &new.image));
     let texts = |values: &[serde_json::Value]| values.iter().map(ToString::to_string).collect::<Vec<_>>();
-    if old.env != new.env {
-        let count = lost_and_gained("", &texts(&old.env), &texts(&new.env)).len();
+    // Not every kubeadm writes variables in one order.
+    let count = lost_and_gained("", &texts(&old.env), &texts(&new.env)).len();
+    if count > 0 {
         lines.push(format!("environment: {count} differences"));
     }
     let volume = |v: &render::Volume| format!("{} {} {}", v.name, v.host_path, v.type_);

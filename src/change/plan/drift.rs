@@ -18,15 +18,23 @@ pub struct Drift {
     pub likely: &'static str,
 }
 
-/// Every pod that runs otherwise, in the order of nodes.
-pub(super) fn find(settings: &ClusterSettings<'_>, facts: &ClusterFacts) -> Result<Vec<Drift>, RenderError> {
+/// Every pod that runs otherwise, in the order of nodes. What is already as it is going to be does not count: a change
+/// may be half done.
+pub fn find(
+    settings: &ClusterSettings<'_>,
+    wanted: &ClusterSettings<'_>,
+    facts: &ClusterFacts,
+) -> Result<Vec<Drift>, RenderError> {
     let mut found = Vec::new();
     for node in &facts.control_plane {
         let rendered = render::node(settings, &node.host)?;
+        let after = render::node(wanted, &node.host)?;
         for (component, live) in &node.static_pods {
             let empty = StaticPod::default();
             let expected = rendered.static_pods.get(component).unwrap_or(&empty);
-            let differences = pod_differences(expected, live);
+            let mut differences = pod_differences(expected, live);
+            let going = pod_differences(expected, after.static_pods.get(component).unwrap_or(&empty));
+            differences.retain(|line| !going.contains(line));
             if !differences.is_empty() {
                 let likely = likely(component, &differences);
                 found.push(Drift {

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::difference::text_of;
+use super::super::difference::{differences, text_of};
 use super::super::document::{DocumentKind, Inputs};
 use super::super::path::{FieldPath, PathStep};
 use super::super::request::WantedDocuments;
@@ -40,11 +40,43 @@ pub(super) fn translate(
         Some(_) => {}
     }
     let cluster = target.document(DocumentKind::Cluster)?;
+    if let Some(object) = object {
+        notes.extend(overwritten(object, &cluster.old));
+    }
     let mut patch = Map::new();
     for judged in judged.iter().filter(|judged| judged.change.kind == DocumentKind::Cluster) {
         set_field(&mut patch, &judged.change.path, &cluster.new);
     }
     (!patch.is_empty()).then(|| json!({"spec": {"kubeadmConfigSpec": {"clusterConfiguration": patch}}}))
+}
+
+/// What a rollout writes from the object whatever is stored.
+/// Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster.go` (`UpdateClusterConfiguration` and its callers), v1.14.0.
+const WRITTEN: [&str; 5] = ["imageRepository", "featureGates", "apiServer", "controllerManager", "scheduler"];
+
+/// Where the stored configuration is not that of the object: the next rollout takes it back.
+fn overwritten(object: &Value, stored: &Value) -> Vec<String> {
+    let own = &object["spec"]["kubeadmConfigSpec"]["clusterConfiguration"];
+    let mut written = stored.clone();
+    for field in WRITTEN {
+        let value = own[field].clone();
+        if field == "imageRepository" && value.is_null() {
+            continue;
+        }
+        written[field] = value;
+    }
+    let found = differences(DocumentKind::Cluster, stored, &written);
+    found
+        .iter()
+        .map(|change| {
+            format!(
+                "the next rollout overwrites {}: {} is stored, the KubeadmControlPlane has {}",
+                change.path,
+                change.old_text(),
+                change.new_text()
+            )
+        })
+        .collect()
 }
 
 fn is_paused(object: &Value) -> bool {

@@ -5,6 +5,7 @@
 mod artefacts;
 mod derived;
 mod drift;
+mod files;
 mod managed;
 mod sequence;
 mod validity;
@@ -19,13 +20,15 @@ use super::check::DocumentFinding;
 use super::difference::{FieldChange, differences};
 use super::document::{DocumentKind, Inputs};
 use super::facts::{ClusterFacts, ManagedBy};
-use super::render::{ClusterSettings, HostFacts, RenderError};
+use super::render::{ClusterSettings, ETCD, HostFacts, RenderError};
 use super::request::WantedDocuments;
+use super::rollouts::{self, RolloutPart};
 use super::rules::{self, Component, Judgement, RuleFinding};
 use super::steps::StepId;
 
 pub use artefacts::Reach;
-pub use drift::Drift;
+pub(super) use artefacts::pod_differences;
+pub use drift::{Drift, find as find_drift};
 
 /// What is to be done about a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -77,6 +80,9 @@ pub struct ChangePlan {
     pub drift: Vec<Drift>,
     pub reach: Vec<Reach>,
     pub steps: Vec<PlannedStep>,
+    /// Which of several rollouts this is, when the request cannot be carried out in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutPart>,
     /// What people will notice while it is carried out.
     pub disruption: Vec<String>,
     pub notes: Vec<String>,
@@ -94,9 +100,14 @@ pub struct PlanOptions {
     pub acknowledged: bool,
     /// Where the files are that commands name.
     pub files: String,
+    /// The node whose etcd member leads, where that is known.
+    pub etcd_leader: Option<String>,
+    /// The id of a plan that is being carried out; without it one of the versions, the request and the rules.
+    pub id: Option<String>,
 }
 
-/// Makes the plan for a request. `target` gets the changes that follow from those asked for.
+/// Makes the plan for a request. `target` gets the changes that follow from those asked for, and where several rollouts
+/// are needed, only what the first of them changes.
 ///
 /// # Errors
 /// The stored configuration cannot be rendered.
@@ -106,61 +117,85 @@ pub fn plan(
     options: &PlanOptions,
 ) -> Result<ChangePlan, RenderError> {
     let facts = ClusterFacts::read(inputs);
-    let derived = derived::add(target);
-    let changes: Vec<FieldChange> = target
-        .documents
-        .iter()
-        .flat_map(|wanted| differences(wanted.kind, &wanted.old, &wanted.new))
-        .map(|change| derived::marked(change, &derived))
-        .collect();
-    let mut judged: Vec<JudgedChange> = changes
-        .into_iter()
-        .filter_map(|change| Some(JudgedChange { finding: rules::judge(&change, &facts)?, change }))
-        .collect();
+    let rollout = rollouts::first(target);
+    let mut judged = judged(target, &facts);
     let mut notes = target.notes.clone();
     let control_plane_patch = match facts.managed_by {
         ManagedBy::ControlPlane => managed::translate(inputs, target, &mut judged, &mut notes),
         ManagedBy::Kubeadm => None,
     };
     let hosts = hosts(inputs, &facts, &mut notes);
-    let findings = validity::check(inputs, target, facts.minor);
-    let state = state(&judged, &findings, options);
-    let (mut reach, mut steps, mut drift) = (Vec::new(), Vec::new(), Vec::new());
+    let id = options.id.clone().unwrap_or_else(|| identity(inputs, target));
+    let mut plan = ChangePlan {
+        id,
+        state: PlanState::Nothing,
+        managed_by: facts.managed_by,
+        findings: validity::check(inputs, target, facts.minor),
+        changes: judged,
+        drift: Vec::new(),
+        reach: Vec::new(),
+        steps: Vec::new(),
+        rollout,
+        disruption: Vec::new(),
+        notes,
+        control_plane_patch,
+    };
+    plan.state = state(&plan, options);
     if let Some(cluster) = target.document(DocumentKind::Cluster) {
         let old = ClusterSettings::new(&cluster.old, None)?;
-        drift = drift::find(&old, &facts)?;
-        if !matches!(state, PlanState::Invalid | PlanState::Blocked) {
+        if matches!(plan.state, PlanState::Invalid | PlanState::Blocked) {
+            plan.drift = drift::find(&old, &old, &facts)?;
+        } else {
             let new = ClusterSettings::new(&cluster.new, None)?;
-            reach = artefacts::reach(&old, &new, &hosts, &judged)?;
-            steps = sequence::steps(&sequence::Inputs {
-                reach: &reach,
-                judged: &judged,
+            plan.drift = drift::find(&old, &new, &facts)?;
+            plan.reach = artefacts::reach(&old, &new, &hosts, &plan.changes)?;
+            plan.steps = sequence::steps(&sequence::Inputs {
+                reach: &plan.reach,
+                judged: &plan.changes,
                 facts: &facts,
                 hosts: &hosts,
                 files: &options.files,
+                id: &plan.id,
+                etcd_leader: options.etcd_leader.as_deref(),
                 new: &new,
-                patch: control_plane_patch.as_ref(),
+                patch: plan.control_plane_patch.as_ref(),
             });
         }
     }
-    let disruption = sequence::disruption(&reach, &facts, &steps);
-    let id = identity(inputs, target);
-    Ok(ChangePlan {
-        id,
-        state,
-        managed_by: facts.managed_by,
-        changes: judged,
-        findings,
-        drift,
-        reach,
-        steps,
-        disruption,
-        notes,
-        control_plane_patch,
+    // Writing manifests anew takes back what was changed by hand: somebody has to know.
+    if plan.state == PlanState::Ready && !options.acknowledged && plan.takes_back() {
+        plan.state = PlanState::NeedsAcknowledgement;
+    }
+    let note = order_note(&plan, options);
+    plan.notes.extend(note);
+    plan.disruption = sequence::disruption(&plan.reach, &facts, &plan.steps);
+    Ok(plan)
+}
+
+/// Every change, those that follow from others included, with what the rules say.
+fn judged(target: &mut WantedDocuments, facts: &ClusterFacts) -> Vec<JudgedChange> {
+    let derived = derived::add(target);
+    let documents = target.documents.iter();
+    let changes = documents.flat_map(|wanted| differences(wanted.kind, &wanted.old, &wanted.new));
+    let changes = changes.map(|change| derived::marked(change, &derived));
+    changes
+        .filter_map(|change| Some(JudgedChange { finding: rules::judge(&change, facts)?, change }))
+        .collect()
+}
+
+/// What the order of nodes could not be made from.
+fn order_note(plan: &ChangePlan, options: &PlanOptions) -> Option<String> {
+    let mut members: Vec<&str> = plan.steps_of(StepId::E1).chain(plan.steps_of(StepId::C2)).collect();
+    members.dedup();
+    let is_unknown = options.etcd_leader.is_none() && members.len() > 1;
+    is_unknown.then(|| {
+        "which etcd member leads is not known: do that node last (`etcdctl endpoint status` shows it)"
+            .to_owned()
     })
 }
 
-fn state(judged: &[JudgedChange], findings: &[DocumentFinding], options: &PlanOptions) -> PlanState {
+fn state(plan: &ChangePlan, options: &PlanOptions) -> PlanState {
+    let (judged, findings) = (&plan.changes, &plan.findings);
     let blocks = |judged: &JudgedChange| {
         judged.finding.verdict == Judgement::Block && !(options.force && judged.finding.forceable)
     };
@@ -209,6 +244,21 @@ fn identity(inputs: &Inputs, target: &WantedDocuments) -> String {
 }
 
 impl ChangePlan {
+    /// The nodes of the steps with this id.
+    pub fn steps_of(&self, id: StepId) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter(move |step| step.id == id).flat_map(|step| &step.nodes).map(String::as_str)
+    }
+
+    /// Do its steps write a manifest anew that runs otherwise than stored?
+    #[must_use]
+    pub fn takes_back(&self) -> bool {
+        let is_written = |drift: &Drift| {
+            let step = if drift.component == ETCD { StepId::E1 } else { StepId::M1 };
+            self.steps_of(step).any(|node| node == drift.node)
+        };
+        self.drift.iter().any(is_written)
+    }
+
     /// Every component that is reached, with its nodes.
     #[must_use]
     pub fn components(&self) -> BTreeMap<Component, BTreeSet<&str>> {
@@ -221,4 +271,4 @@ impl ChangePlan {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -8,6 +8,7 @@ use super::super::facts::{ClusterFacts, ManagedBy};
 use super::super::render::{ClusterSettings, HostFacts};
 use super::super::rules::Component;
 use super::super::steps::{StepId, StepScope};
+use super::files;
 use super::{JudgedChange, PlannedStep, Reach};
 
 /// What the order is made from.
@@ -18,8 +19,30 @@ pub(super) struct Inputs<'p> {
     pub(super) hosts: &'p [HostFacts],
     /// The folder that commands name for files.
     pub(super) files: &'p str,
+    /// The plan's id: what is moved away is kept under it.
+    pub(super) id: &'p str,
+    /// The node of the etcd member that leads: its turn comes last.
+    pub(super) etcd_leader: Option<&'p str>,
     pub(super) new: &'p ClusterSettings<'p>,
     pub(super) patch: Option<&'p Value>,
+}
+
+impl<'p> Inputs<'p> {
+    /// The nodes in the order in which etcd's members take their turn.
+    fn etcd_order(&self) -> Vec<&'p HostFacts> {
+        last(self.hosts, |host| self.etcd_leader == Some(host.name.as_str()))
+    }
+
+    /// The nodes in the order in which control planes take their turn: those that hold a lock come last.
+    fn control_plane_order(&self) -> Vec<&'p HostFacts> {
+        last(self.hosts, |host| self.facts.lock_holders.contains(&host.name))
+    }
+}
+
+/// The hosts in order, those that are `late` behind the others.
+fn last(hosts: &[HostFacts], late: impl Fn(&HostFacts) -> bool) -> Vec<&HostFacts> {
+    let (late, early): (Vec<&HostFacts>, Vec<&HostFacts>) = hosts.iter().partition(|host| late(host));
+    early.into_iter().chain(late).collect()
 }
 
 /// Kubelets of workers restart in batches of a tenth of the nodes.
@@ -32,6 +55,7 @@ pub(super) fn steps(plan: &Inputs<'_>) -> Vec<PlannedStep> {
         return steps;
     }
     once(plan, StepId::B0, &mut steps);
+    snapshot(plan, &mut steps);
     if plan.facts.managed_by == ManagedBy::ControlPlane {
         managed(plan, &mut steps);
     } else {
@@ -63,6 +87,12 @@ fn reaches(plan: &Inputs<'_>, component: Component) -> bool {
     plan.reach.iter().any(|reach| reach.component == component)
 }
 
+/// Is the manifest of one of the components written anew, beyond a restart for a certificate?
+fn is_written(plan: &Inputs<'_>, components: &[Component]) -> bool {
+    let mut reached = plan.reach.iter().filter(|reach| components.contains(&reach.component));
+    reached.any(|reach| reach.differences.iter().any(|line| !line.starts_with("restarts with")))
+}
+
 fn is_changed(plan: &Inputs<'_>, kind: DocumentKind) -> bool {
     plan.judged.iter().any(|judged| judged.change.kind == kind)
 }
@@ -81,6 +111,14 @@ fn each_control_plane(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep
     steps.extend(plan.hosts.iter().map(|host| step(plan, id, vec![host.name.clone()])));
 }
 
+/// Of one member: it has everything.
+fn snapshot(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
+    let is_ours = plan.facts.managed_by == ManagedBy::Kubeadm && plan.new.has_local_etcd();
+    if let Some(host) = plan.hosts.first().filter(|_| is_ours) {
+        steps.push(step(plan, StepId::B1, vec![host.name.clone()]));
+    }
+}
+
 fn documents(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     for (kind, id) in [
         (DocumentKind::Cluster, StepId::G1),
@@ -93,27 +131,24 @@ fn documents(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     }
 }
 
-/// One member after the other; nothing says here which one leads.
+/// One member after the other, the one that leads last.
 fn etcd(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
     let certificates = reaches(plan, Component::EtcdCertificates);
-    if !certificates && !reaches(plan, Component::Etcd) {
-        return;
-    }
-    for host in plan.hosts {
-        if certificates {
-            steps.push(step(plan, StepId::C2, vec![host.name.clone()]));
+    let manifests = is_written(plan, &[Component::Etcd]);
+    for host in plan.etcd_order() {
+        for (id, wanted) in [(StepId::C2, certificates), (StepId::E1, manifests)] {
+            if wanted {
+                steps.push(step(plan, id, vec![host.name.clone()]));
+            }
         }
-        steps.push(step(plan, StepId::E1, vec![host.name.clone()]));
     }
 }
 
 /// Node after node: the certificate with the restart that makes it count, then the manifests.
 fn control_plane(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
-    let manifests = plan.reach.iter().any(|reach| {
-        matches!(reach.component, Component::ApiServer | Component::ControllerManager | Component::Scheduler)
-            && reach.differences.iter().any(|line| !line.starts_with("restarts with"))
-    });
-    for host in plan.hosts {
+    let manifests =
+        is_written(plan, &[Component::ApiServer, Component::ControllerManager, Component::Scheduler]);
+    for host in plan.control_plane_order() {
         for (id, wanted) in [
             (StepId::C1, reaches(plan, Component::Certificates)),
             (StepId::M1, manifests),
@@ -174,34 +209,42 @@ fn managed(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
 }
 
 fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<String> {
-    let files = plan.files;
-    let lines: Vec<String> = match id {
-        StepId::B0 => vec![
-            format!("kubectl -n kube-system get configmap kubeadm-config kubelet-config kube-proxy coredns -o yaml > {files}/before.yaml"),
-            "kubectl -n kube-system exec etcd-NODE -- etcdctl --cacert /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt --key /etc/kubernetes/pki/etcd/server.key snapshot save /var/lib/etcd/before.db".to_owned(),
-        ],
-        StepId::G1 => vec![patch_map("kubeadm-config", files)],
-        StepId::G2 => vec![patch_map("kubelet-config", files)],
-        StepId::G3 => vec![patch_map("kube-proxy", files)],
-        StepId::H1 => Vec::new(),
-        StepId::I1 => vec![format!("kubeadm config images pull --config {files}/{node}.yaml")],
-        StepId::C1 => reissue("apiserver", &[("apiserver", "apiserver")], files, node, "kube-apiserver"),
-        StepId::C2 => reissue("etcd", &[("etcd-server", "etcd/server"), ("etcd-peer", "etcd/peer")], files, node, "etcd"),
+    let file = format!("{}/{node}.yaml", plan.files);
+    let kept = format!("/etc/kubernetes/tmp/capstan-{}", plan.id);
+    match id {
+        StepId::B0 => vec![format!(
+            "kubectl -n kube-system get configmap kubeadm-config kubelet-config kube-proxy coredns -o yaml > {}/before.yaml",
+            plan.files
+        )],
+        StepId::B1 => vec![files::snapshot(plan.new, plan.id)],
+        StepId::G1 => vec![patch_map("kubeadm-config", plan.files)],
+        StepId::G2 => vec![patch_map("kubelet-config", plan.files)],
+        StepId::G3 => vec![patch_map("kube-proxy", plan.files)],
+        StepId::H1 => files::checks(plan.judged, plan.new),
+        StepId::I1 => vec![format!("kubeadm config images pull --config {file}")],
+        StepId::C1 => files::reissue(plan.new, &kept, &["apiserver"], &file, "kube-apiserver"),
+        StepId::C2 => files::reissue(plan.new, &kept, &["etcd/server", "etcd/peer"], &file, "etcd"),
         StepId::E1 => vec![
-            "test -d /var/lib/etcd/member".to_owned(),
-            "cp /etc/kubernetes/manifests/etcd.yaml /etc/kubernetes/tmp/etcd.yaml".to_owned(),
-            format!("kubeadm init phase etcd local --config {files}/{node}.yaml"),
+            format!("test -d {}/member", files::quoted(plan.new.etcd_data_dir())),
+            format!("mkdir -p {kept}"),
+            format!("test -e {kept}/etcd.yaml || cp -p /etc/kubernetes/manifests/etcd.yaml {kept}/"),
+            format!("kubeadm init phase etcd local --config {file}"),
         ],
         StepId::M1 => vec!["kubeadm upgrade node phase control-plane --certificate-renewal=false".to_owned()],
         StepId::F1 => vec![
-            "mv /etc/kubernetes/kubelet.conf /etc/kubernetes/tmp/kubelet.conf".to_owned(),
-            format!("kubeadm init phase kubeconfig kubelet --config {files}/{node}.yaml"),
+            format!("mkdir -p {kept}"),
+            format!("test -e {kept}/kubelet.conf || cp -p /etc/kubernetes/kubelet.conf {kept}/"),
+            "rm -f /etc/kubernetes/kubelet.conf".to_owned(),
+            format!("kubeadm init phase kubeconfig kubelet --config {file}"),
             "systemctl restart kubelet".to_owned(),
         ],
         StepId::P1 => kube_proxy(plan),
         StepId::P2 => vec!["kube-proxy --cleanup".to_owned()],
         StepId::D1 => vec![
-            format!("kubectl -n kube-system set image deployment/coredns coredns={}", plan.new.addon_images().coredns),
+            format!(
+                "kubectl -n kube-system set image deployment/coredns coredns={}",
+                plan.new.addon_images().coredns
+            ),
             "kubectl -n kube-system rollout status deployment/coredns".to_owned(),
         ],
         StepId::K1 => kubelet(),
@@ -215,31 +258,12 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<String> {
             lines
         }
         StepId::R1 => vec!["kubectl get secrets -A -o json | kubectl replace -f -".to_owned()],
-        StepId::X => vec!["capstan change plan --from-dir DIR".to_owned()],
-    };
-    lines
+        StepId::X => vec!["capstan change status".to_owned()],
+    }
 }
 
 fn patch_map(name: &str, files: &str) -> String {
     format!("kubectl -n kube-system patch configmap {name} --type merge --patch-file {files}/{name}.json")
-}
-
-/// kubeadm keeps a certificate that is there: it is moved away first. A container reads it when it starts.
-fn reissue(
-    what: &str,
-    certificates: &[(&str, &str)],
-    files: &str,
-    node: &str,
-    component: &str,
-) -> Vec<String> {
-    let kept = format!("/etc/kubernetes/tmp/{what}-before");
-    let mut lines = vec![format!("mkdir -p {kept}")];
-    for (phase, file) in certificates {
-        lines.push(format!("mv /etc/kubernetes/pki/{file}.crt /etc/kubernetes/pki/{file}.key {kept}/"));
-        lines.push(format!("kubeadm init phase certs {phase} --config {files}/{node}.yaml"));
-    }
-    lines.push(format!("crictl stop $(crictl ps -q --name '^{component}$')"));
-    lines
 }
 
 fn kube_proxy(plan: &Inputs<'_>) -> Vec<String> {

@@ -36,7 +36,7 @@ fn mirror(host: &HostFacts, component: &str, pod: &StaticPod) -> Value {
 }
 
 /// A cluster as kubeadm leaves it: three documents, control plane nodes with their mirror pods, workers.
-fn cluster(control_planes: usize, workers: usize) -> Inputs {
+pub(in crate::change) fn cluster(control_planes: usize, workers: usize) -> Inputs {
     let text = format!("{CLUSTER}---\n{COMPONENTS}");
     let mut inputs = read_inputs(&[("stored".to_owned(), text)]).expect("documents");
     inputs.versions.insert("kubeadm-config".to_owned(), "41".to_owned());
@@ -94,9 +94,9 @@ fn five_plans() {
     let inputs = cluster(3, 4);
     let flag = golden("api_server_flag", &inputs, &["apiServer.extraArgs[event-ttl]=2h"]);
     assert_eq!((flag.state, flag.drift.len()), (PlanState::Ready, 0));
-    assert_eq!(steps(&flag), ["B0", "G1", "M1 cp-0", "M1 cp-1", "M1 cp-2", "X"]);
+    assert_eq!(steps(&flag), ["B0", "B1 cp-0", "G1", "M1 cp-0", "M1 cp-1", "M1 cp-2", "X"]);
     let name = golden("certificate_name", &inputs, &["apiServer.certSANs=[new.example]"]);
-    assert_eq!(steps(&name), ["B0", "G1", "C1 cp-0", "C1 cp-1", "C1 cp-2", "X"]);
+    assert_eq!(steps(&name), ["B0", "B1 cp-0", "G1", "C1 cp-0", "C1 cp-1", "C1 cp-2", "X"]);
     golden(
         "audit_policy",
         &cluster(1, 0),
@@ -109,7 +109,10 @@ fn five_plans() {
     let kubelet = golden("kubelet_max_pods", &inputs, &["maxPods=60"]);
     assert_eq!(
         steps(&kubelet),
-        ["B0", "G2", "K1 cp-0", "K1 cp-1", "K1 cp-2", "K1 w-000", "K1 w-001", "K1 w-002", "K1 w-003", "X"]
+        [
+            "B0", "B1 cp-0", "G2", "K1 cp-0", "K1 cp-1", "K1 cp-2", "K1 w-000", "K1 w-001", "K1 w-002",
+            "K1 w-003", "X"
+        ]
     );
     assert_eq!(kubelet.components().keys().collect::<Vec<_>>(), [&Component::Kubelet], "no static pod");
     let dual = golden(
@@ -159,7 +162,8 @@ fn three_refusals() {
 #[test]
 fn force_passes_only_what_a_rule_allows() {
     let inputs = cluster(1, 0);
-    let options = PlanOptions { force: true, acknowledged: true, files: "FILES".to_owned() };
+    let options =
+        PlanOptions { force: true, acknowledged: true, files: "FILES".to_owned(), ..PlanOptions::default() };
     let state = |set: &str| planned_with(&inputs, &[set], &options).state;
     assert_eq!(state("apiServer.extraArgs[client-ca-file]=/etc/other.crt"), PlanState::Ready);
     for never in [
@@ -234,11 +238,50 @@ fn etcd_comes_before_the_control_plane_and_kubelets_last() {
     assert_eq!(
         steps(&plan),
         [
-            "B0", "G1", "G2", "G3", "C2 cp-0", "E1 cp-0", "C2 cp-1", "E1 cp-1", "M1 cp-0", "M1 cp-1", "P1",
-            "P2 cp-0", "P2 cp-1", "P2 w-000", "K2 cp-0", "K2 cp-1", "K2 w-000", "X",
+            "B0", "B1 cp-0", "G1", "G2", "G3", "C2 cp-0", "E1 cp-0", "C2 cp-1", "E1 cp-1", "M1 cp-0",
+            "M1 cp-1", "P1", "P2 cp-0", "P2 cp-1", "P2 w-000", "K2 cp-0", "K2 cp-1", "K2 w-000", "X",
         ]
     );
     assert_eq!(plan.state, PlanState::NeedsAcknowledgement);
+}
+
+#[test]
+fn who_leads_comes_last() {
+    let mut inputs = cluster(3, 0);
+    inputs.objects.push(json!({
+        "kind": "Lease", "metadata": {"namespace": "kube-system", "name": "kube-controller-manager"},
+        "spec": {"holderIdentity": "cp-1_5e1c"},
+    }));
+    let sets = ["etcd.local.extraArgs[snapshot-count]=5000", "apiServer.extraArgs[v]=2"];
+    let options = PlanOptions { etcd_leader: Some("cp-0".to_owned()), ..PlanOptions::default() };
+    let plan = planned_with(&inputs, &sets, &options);
+    assert_eq!(steps(&plan)[3..9], ["E1 cp-1", "E1 cp-2", "E1 cp-0", "M1 cp-0", "M1 cp-2", "M1 cp-1"]);
+    assert_eq!(plan.notes, Vec::<String>::new());
+    let unknown = planned(&inputs, &sets);
+    assert!(unknown.notes[0].starts_with("which etcd member leads is not known"), "{:?}", unknown.notes);
+}
+
+#[test]
+fn drift_that_is_taken_back_has_to_be_acknowledged() {
+    let mut inputs = cluster(1, 0);
+    let pod =
+        inputs.objects.iter_mut().find(|o| o["metadata"]["name"] == "kube-scheduler-cp-0").expect("a pod");
+    pod["spec"]["containers"][0]["command"].as_array_mut().expect("a list").push(json!("--v=4"));
+    assert_eq!(planned(&inputs, &["apiServer.extraArgs[v]=2"]).state, PlanState::NeedsAcknowledgement);
+    assert!(!planned(&inputs, &["maxPods=60"]).takes_back(), "no manifest is written");
+    assert_eq!(planned(&inputs, &["scheduler.extraArgs[v]=4"]).drift, [], "it is as it is going to be");
+}
+
+#[test]
+fn files_of_a_change_are_looked_at_where_the_host_has_them() {
+    let inputs = cluster(1, 0);
+    let sets = [
+        "apiServer.extraArgs[audit-policy-file]=/audit/policy.yaml",
+        "apiServer.extraVolumes[audit]={hostPath: \"/etc/it's\", mountPath: /audit, pathType: Directory}",
+    ];
+    let plan = planned(&inputs, &sets);
+    let step = plan.steps.iter().find(|step| step.id == StepId::H1).expect("a step");
+    assert_eq!(step.commands, [r"sha256sum -- '/etc/it'\''s/policy.yaml'", r"test -e '/etc/it'\''s'"]);
 }
 
 #[test]
@@ -298,6 +341,17 @@ fn a_control_plane_object_gets_a_patch_instead() {
     assert!(
         steps(&planned(&inputs, &["mode=nftables"])).contains(&"P1".to_owned()),
         "kube-proxy stays the cluster's own"
+    );
+    let last = inputs.objects.last_mut().expect("the object");
+    last["spec"]["kubeadmConfigSpec"]["clusterConfiguration"] =
+        json!({"apiServer": {"certSANs": ["cp.example"], "extraArgs": [{"name": "v", "value": "4"}]}});
+    let notes = planned(&inputs, &["apiServer.extraArgs[event-ttl]=2h"]).notes;
+    let overwrites: Vec<_> =
+        notes.iter().filter(|note| note.starts_with("the next rollout overwrites")).collect();
+    assert_eq!(overwrites.len(), 2, "{notes:?}");
+    assert!(
+        overwrites[0].contains("apiServer.extraArgs[v]: (none) is stored, the KubeadmControlPlane has 4"),
+        "{notes:?}"
     );
     let last = inputs.objects.last_mut().expect("the object");
     last["metadata"]["labels"] = json!({"topology.cluster.x-k8s.io/owned": ""});

@@ -131,8 +131,27 @@ impl<'c> ClusterSettings<'c> {
         self.at(path).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    fn certificates_dir(&self) -> &'c str {
+    #[must_use]
+    pub fn certificates_dir(&self) -> &'c str {
         self.text(&["certificatesDir"]).unwrap_or("/etc/kubernetes/pki")
+    }
+
+    /// Where a local etcd keeps its data.
+    #[must_use]
+    pub fn etcd_data_dir(&self) -> &'c str {
+        self.text(&["etcd", "local", "dataDir"]).unwrap_or("/var/lib/etcd")
+    }
+
+    /// Where a file stands on the host that a component sees at `path`: volumes of the configuration may mount it elsewhere.
+    #[must_use]
+    pub fn on_host(&self, component: &str, path: &str) -> String {
+        let volumes = self.at(&[component, "extraVolumes"]).and_then(Value::as_array).into_iter().flatten();
+        let mut mounted = volumes.filter_map(|volume| {
+            let rest = path.strip_prefix(volume["mountPath"].as_str()?)?;
+            (rest.is_empty() || rest.starts_with('/'))
+                .then(|| Some(format!("{}{rest}", volume["hostPath"].as_str()?)))?
+        });
+        mounted.next_back().unwrap_or_else(|| path.to_owned())
     }
 
     /// A file in the folder of certificates.

@@ -1,8 +1,11 @@
 //! The arguments of `capstan change`. Owns words and defaults; must not know how anything is done.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+use crate::time::parse_duration;
 
 #[derive(Debug, Subcommand)]
 pub enum ChangeCommand {
@@ -19,19 +22,36 @@ pub enum ChangeCommand {
     /// Exits 0 when there is nothing to do, 2 when the plan is ready, 3 when a change must not be made, 4 when something
     /// has to be acknowledged, 5 when the documents that are asked for are wrong.
     Plan(PlanChangeArgs),
+    /// Carry a request out: ConfigMaps and add-ons first, then node by node; every step is checked before the next one
+    ///
+    /// Interrupted at any point, the same command goes on where the cluster is: nothing is remembered here. Without a request
+    /// it goes on with the change that was begun. Exits 0 when it is complete, 2 when steps for people are left, 3 when a
+    /// change must not be made, 4 when something has to be acknowledged, 5 when a check failed.
+    Apply(ApplyArgs),
+    /// How far a change is, node by node and component by component, and what runs otherwise than stored
+    ///
+    /// Exits 0 when nothing is left, 2 when something is pending, 5 when something failed or runs otherwise.
+    Status(ChangeStatusArgs),
+    /// Take the last change back: a plan from what is stored to what was stored before, carried out like any other
+    Rollback(RollbackArgs),
     /// The rule base: what a change of each attribute means
     Rules(RulesArgs),
     /// What kubeadm writes on each control plane node from the configuration: static pods, certificate names, images
     Render(RenderArgs),
 }
 
-/// Where the configuration is read.
-#[derive(Clone, Debug, Args)]
+/// Where the configuration is read: the cluster of the kubeconfig, one of the fleet, or files.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster")]
 pub struct SourceArgs {
     /// Folder with the documents, in any number of YAML or JSON files: ClusterConfiguration, KubeletConfiguration,
-    /// KubeProxyConfiguration, or the ConfigMaps that hold them; Nodes and Pods beside them
-    #[arg(long, value_name = "DIR", required = true)]
+    /// KubeProxyConfiguration, or the ConfigMaps that hold them; Nodes and Pods beside them. Nothing is asked of a server
+    #[arg(long, value_name = "DIR")]
     pub from_dir: Option<PathBuf>,
+    /// A workload cluster of the management cluster of the kubeconfig, by its Cluster; without it the cluster of the
+    /// kubeconfig itself
+    #[arg(long, value_name = "[NS/]NAME", conflicts_with = "from_dir")]
+    pub cluster: Option<String>,
 }
 
 /// What should be different.
@@ -132,6 +152,94 @@ pub struct PlanChangeArgs {
     pub files: Option<PathBuf>,
     #[arg(short, long, default_value = "text")]
     pub output: PlanFormatArg,
+}
+
+/// Who does what is done on nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExecutorArg {
+    /// People: a runbook with exact commands, whose state is read back from the cluster
+    None,
+    /// The system's ssh, one node at a time
+    Ssh,
+}
+
+/// How a node is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SshHostArg {
+    InternalIp,
+    Name,
+}
+
+/// How a plan is carried out.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Carrying out")]
+pub struct CarryOutArgs {
+    /// Who does what is done on nodes
+    #[arg(long, value_name = "WHO", default_value = "none")]
+    pub executor: ExecutorArg,
+    /// The program that is called as ssh is; a wrapper can go through a bastion (CAPSTAN_NODE names the node)
+    #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
+    pub ssh_program: String,
+    /// User on the nodes; without it that of the ssh configuration
+    #[arg(long, value_name = "NAME")]
+    pub ssh_user: Option<String>,
+    /// What ssh connects to: the Node's InternalIP, or its name
+    #[arg(long, value_name = "WHAT", default_value = "internal-ip")]
+    pub ssh_host: SshHostArg,
+    /// The user on the nodes is not root: commands run through `sudo -n`
+    #[arg(long)]
+    pub sudo: bool,
+    /// Every command and what it printed is added to this file (mode 0600); without it change-PLAN.log beside the journal
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// How long a step may take to show before the plan stops
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    pub timeout: Duration,
+    /// How often the cluster is looked at meanwhile
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub poll: Duration,
+    /// Do it without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Take what is said about the changes, and drift that is taken back, as read
+    #[arg(long)]
+    pub acknowledge: bool,
+    /// Pass blocks of rules that allow it; never one that can lose data
+    #[arg(long)]
+    pub force: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "expected a duration such as 5m or 90s".to_owned())
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    #[command(flatten)]
+    pub request: RequestArgs,
+    #[command(flatten)]
+    pub carry_out: CarryOutArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RollbackArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Only print the plan
+    #[arg(long)]
+    pub plan: bool,
+    #[command(flatten)]
+    pub carry_out: CarryOutArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ChangeStatusArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    #[arg(short, long, default_value = "text")]
+    pub output: ChangeOutputArg,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -1,24 +1,37 @@
-//! `capstan change`: changing the kubeadm configuration of a running cluster. Owns where documents are read, and
-//! exit codes; what a change means is `change`'s.
+//! `capstan change`: changing the kubeadm configuration of a running cluster. Owns exit codes and what is printed; what a change
+//! means is `change`'s, how it is carried out is `reconfigure`'s.
 
+mod apply;
 pub mod args;
+mod managed;
 mod plan;
 mod render;
+pub mod source;
+mod status;
 mod text;
 
+use std::io::{BufRead, Write};
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::output::{self, Style};
+use crate::actions::journal::Journal;
 use crate::change::check::{self, DocumentFinding, FindingSeverity};
 use crate::change::difference::{FieldChange, differences, without_secrets};
-use crate::change::document::{InputError, Inputs, read_inputs};
+use crate::change::document::{InputError, Inputs};
 use crate::change::report;
 use crate::change::request::{self, PatchKind, RequestPart, WantedDocuments};
 use crate::change::{convert, yaml};
-use args::{ChangeCommand, ChangeOutputArg, DiffArgs, PatchTypeArg, RequestArgs, SourceArgs, ValidateArgs};
+use crate::reconfigure::executor::NodeExecutor;
+use crate::time::Clock;
+use args::{
+    ApplyArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, PatchTypeArg, PlanChangeArgs,
+    RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
+};
+use source::{Found, Reach};
 
 /// What the command prints, and how it exits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,29 +47,80 @@ const PENDING: u8 = 2;
 /// A check failed.
 const FAILED_CHECK: u8 = 5;
 
-/// Runs one command.
-///
-/// # Errors
-/// What cannot be read or understood: file, line, column, and what was expected there.
-pub fn run(command: &ChangeCommand, style: Style) -> anyhow::Result<ChangeAnswer> {
-    match command {
-        ChangeCommand::Validate(args) => validate(args, style),
-        ChangeCommand::Diff(args) => diff(args, style),
-        ChangeCommand::Plan(args) => plan::run(args, &read(&args.source)?, style),
-        ChangeCommand::Rules(args) => plan::rules(args, style),
-        ChangeCommand::Render(args) => render::run(args, style),
+impl ChangeAnswer {
+    fn of(document: String, exit_code: u8) -> Self {
+        Self { document, remarks: Vec::new(), exit_code }
+    }
+
+    /// What could not be read makes what is said worse.
+    fn with_gaps(mut self, found: &Found) -> Self {
+        self.remarks.extend(found.reading.running.gaps.iter().cloned());
+        self
     }
 }
 
-fn validate(args: &ValidateArgs, style: Style) -> anyhow::Result<ChangeAnswer> {
-    let inputs = read(&args.source)?;
-    let findings = findings(&inputs);
+/// What commands have in common.
+pub struct Session {
+    pub reach: Reach,
+    pub style: Style,
+    pub clock: Clock,
+    pub journal: Journal,
+    /// Who does it, for the journal and the record.
+    pub user: String,
+    /// Who runs commands with `--executor ssh`, when that is not the program of the arguments.
+    pub executor: Option<Arc<dyn NodeExecutor>>,
+}
+
+/// Runs one command. `out` gets what happens while it happens, `answers` is where a confirmation comes from.
+///
+/// # Errors
+/// What cannot be read or understood: file, line, column, and what was expected there.
+pub async fn run(
+    command: &ChangeCommand,
+    session: &Session,
+    out: &mut (impl Write + Send),
+    answers: &mut (impl BufRead + Send),
+) -> anyhow::Result<ChangeAnswer> {
+    let style = session.style;
+    let found = match command {
+        ChangeCommand::Rules(args) => return plan::rules(args, style),
+        ChangeCommand::Validate(ValidateArgs { source, .. })
+        | ChangeCommand::Diff(DiffArgs { source, .. })
+        | ChangeCommand::Plan(PlanChangeArgs { source, .. })
+        | ChangeCommand::Render(RenderArgs { source, .. })
+        | ChangeCommand::Apply(ApplyArgs { source, .. })
+        | ChangeCommand::Status(ChangeStatusArgs { source, .. })
+        | ChangeCommand::Rollback(RollbackArgs { source, .. }) => {
+            source::find(source, &session.reach).await?
+        }
+    };
+    let inputs = &found.reading.inputs;
+    match command {
+        ChangeCommand::Validate(args) => Ok(validate(args, inputs, style)?.with_gaps(&found)),
+        ChangeCommand::Diff(args) => diff(args, inputs, style),
+        ChangeCommand::Plan(args) => Ok(plan::run(args, &found, session).await?.with_gaps(&found)),
+        ChangeCommand::Rules(args) => plan::rules(args, style),
+        ChangeCommand::Render(args) => render::run(args, inputs, style),
+        ChangeCommand::Apply(args) => {
+            let mut doing = apply::Doing { session, args: &args.carry_out, out, answers };
+            doing.apply(found, &args.request).await
+        }
+        ChangeCommand::Status(args) => status::status(args, found, style).await,
+        ChangeCommand::Rollback(args) => {
+            let mut doing = apply::Doing { session, args: &args.carry_out, out, answers };
+            doing.rollback(found, args.plan).await
+        }
+    }
+}
+
+fn validate(args: &ValidateArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
+    let findings = findings(inputs);
     let failed = findings.iter().any(|finding| finding.severity == FindingSeverity::Error);
     let document = match args.output {
-        ChangeOutputArg::Text => style.block(text::findings(&inputs, &findings)),
+        ChangeOutputArg::Text => style.block(text::findings(inputs, &findings)),
         ChangeOutputArg::Json => output::json(&json!({ "findings": findings }))?,
     };
-    Ok(ChangeAnswer { document, remarks: Vec::new(), exit_code: if failed { FAILED_CHECK } else { 0 } })
+    Ok(ChangeAnswer::of(document, if failed { FAILED_CHECK } else { 0 }))
 }
 
 fn findings(inputs: &Inputs) -> Vec<DocumentFinding> {
@@ -64,9 +128,8 @@ fn findings(inputs: &Inputs) -> Vec<DocumentFinding> {
     inputs.documents.iter().flat_map(|document| check::check(document, minor)).collect()
 }
 
-fn diff(args: &DiffArgs, style: Style) -> anyhow::Result<ChangeAnswer> {
-    let inputs = read(&args.source)?;
-    let target = target(&inputs, &args.request)?;
+fn diff(args: &DiffArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
+    let target = target(inputs, &args.request)?;
     let changes = changes(&target);
     let stored = stored_texts(&target)?;
     let document = match args.output {
@@ -133,27 +196,4 @@ fn file(path: &Path) -> anyhow::Result<String> {
 fn all(errors: &[InputError]) -> anyhow::Error {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     anyhow::anyhow!(lines.join("\n"))
-}
-
-fn read(source: &SourceArgs) -> anyhow::Result<Inputs> {
-    let Some(folder) = &source.from_dir else { bail!("--from-dir is missing") };
-    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
-    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.retain(|path| {
-        matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json" | "conf"))
-    });
-    paths.sort();
-    let mut files = Vec::new();
-    for path in paths {
-        files.push((path.display().to_string(), file(&path)?));
-    }
-    let inputs = read_inputs(&files).map_err(|errors| all(&errors))?;
-    if inputs.documents.is_empty() {
-        bail!(
-            "{} holds no configuration document; expected ClusterConfiguration, KubeletConfiguration or \
-             KubeProxyConfiguration in files that end with .yaml, .yml, .json or .conf",
-            folder.display()
-        );
-    }
-    Ok(inputs)
 }

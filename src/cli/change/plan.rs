@@ -8,7 +8,8 @@ use anyhow::{Context as _, bail};
 use serde_json::json;
 
 use super::args::{PlanChangeArgs, PlanFormatArg, RulesArgs};
-use super::{ChangeAnswer, FAILED_CHECK, PENDING, target};
+use super::source::Found;
+use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, managed, target};
 use crate::change::document::{DocumentKind, Inputs};
 use crate::change::facts::ClusterFacts;
 use crate::change::path::{FieldPath, PathStep};
@@ -17,33 +18,65 @@ use crate::change::report::{self, verdict_word};
 use crate::change::request::WantedDocuments;
 use crate::change::rules;
 use crate::change::schema::Schema;
-use crate::change::{convert, yaml};
+use crate::change::{convert, node_file, yaml};
 use crate::cli::output::{self, Style};
 use crate::private_file;
+use crate::reconfigure::look;
 
 /// Some changes must not be made.
 const BLOCKED: u8 = 3;
 /// Somebody has to acknowledge what is said.
 const NEEDS_ACKNOWLEDGEMENT: u8 = 4;
 
-pub(super) fn run(args: &PlanChangeArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
+pub(super) async fn run(
+    args: &PlanChangeArgs,
+    found: &Found,
+    session: &Session,
+) -> anyhow::Result<ChangeAnswer> {
+    let inputs = &found.reading.inputs;
     let mut target = target(inputs, &args.request)?;
     let files = args.files.as_ref().map_or_else(|| "FILES".to_owned(), |folder| folder.display().to_string());
-    let options = PlanOptions { force: args.force, acknowledged: args.acknowledge, files };
-    let plan = plan::plan(inputs, &mut target, &options)?;
+    let options =
+        PlanOptions { force: args.force, acknowledged: args.acknowledge, files, ..PlanOptions::default() };
+    let mut plan = planned(found, &mut target, options).await?;
+    if let Some(open) = found.reading.record.as_ref().filter(|record| record.is_open()) {
+        plan.notes.push(format!(
+            "change {} of {} is not over: `capstan change status` shows it, `apply` without a request goes on with it, `rollback` takes it back",
+            open.id, open.by
+        ));
+    }
     if let Some(folder) = &args.files {
         write_files(folder, inputs, &target, &plan)?;
     }
-    let facts = ClusterFacts::read(inputs);
+    let forecast = managed::forecast(found, &plan, session).await;
     let document = match args.output {
-        PlanFormatArg::Text => style.block(report::as_text(&plan, &facts)),
-        PlanFormatArg::Md => style.block(report::as_markdown(&plan, &facts)),
+        PlanFormatArg::Text => session.style.block(shown(&plan, inputs) + &forecast),
+        PlanFormatArg::Md => session.style.block(report::as_markdown(&plan, &ClusterFacts::read(inputs))),
         PlanFormatArg::Json => output::json(&report::as_json(&plan))?,
     };
-    Ok(ChangeAnswer { document, remarks: Vec::new(), exit_code: exit_code(plan.state) })
+    Ok(ChangeAnswer::of(document, exit_code(plan.state)))
 }
 
-fn exit_code(state: PlanState) -> u8 {
+/// The plan as text.
+pub(super) fn shown(plan: &ChangePlan, inputs: &Inputs) -> String {
+    report::as_text(plan, &ClusterFacts::read(inputs))
+}
+
+/// The plan, with the order of etcd's members where a running cluster shows it.
+pub(super) async fn planned(
+    found: &Found,
+    target: &mut WantedDocuments,
+    mut options: PlanOptions,
+) -> anyhow::Result<ChangePlan> {
+    let inputs = &found.reading.inputs;
+    let plan = plan::plan(inputs, target, &options)?;
+    let Some(live) = found.live.as_ref().filter(|_| look::needs_leader(&plan)) else { return Ok(plan) };
+    options.etcd_leader = look::etcd_leader(&live.client, &found.reading.running).await;
+    // The request was cut to its first rollout by the first plan.
+    Ok(ChangePlan { rollout: plan.rollout, ..plan::plan(inputs, target, &options)? })
+}
+
+pub(super) fn exit_code(state: PlanState) -> u8 {
     match state {
         PlanState::Nothing => 0,
         PlanState::Ready => PENDING,
@@ -77,14 +110,8 @@ fn write_files(
         write(format!("{map}.json"), &output::json(&patch)?)?;
     }
     let Some(cluster) = target.document(DocumentKind::Cluster) else { return Ok(()) };
-    let configuration = yaml::write(&convert::to_stored(cluster.kind, &cluster.version, &cluster.new)?);
     for node in ClusterFacts::read(inputs).control_plane {
-        let init = json!({
-            "apiVersion": format!("kubeadm.k8s.io/{}", cluster.version), "kind": "InitConfiguration",
-            "nodeRegistration": {"name": node.host.name},
-            "localAPIEndpoint": {"advertiseAddress": node.host.address, "bindPort": node.host.port},
-        });
-        write(format!("{}.yaml", node.host.name), &format!("{}---\n{configuration}", yaml::write(&init)))?;
+        write(format!("{}.yaml", node.host.name), &node_file::text(&node.host, cluster)?)?;
     }
     Ok(())
 }
@@ -114,16 +141,16 @@ pub(super) fn rules(args: &RulesArgs, style: Style) -> anyhow::Result<ChangeAnsw
                 let _ = writeln!(text, "{}", kind.name());
                 for path in Schema::embedded().leaves(kind.name()) {
                     let verdict = rules::rule_for(kind, &path).map_or("", |rule| verdict_word(rule.verdict));
-                    let _ = writeln!(text, "  {verdict:<6} {}", shown(&path));
+                    let _ = writeln!(text, "  {verdict:<6} {}", shown_path(&path));
                 }
             }
         }
     }
-    Ok(ChangeAnswer { document: style.block(text), remarks: Vec::new(), exit_code: 0 })
+    Ok(ChangeAnswer::of(style.block(text), 0))
 }
 
 /// `[*]` and `*` as people read them.
-fn shown(path: &FieldPath) -> String {
+fn shown_path(path: &FieldPath) -> String {
     let names = path.0.iter().map(|step| match step {
         PathStep::Field(name) if name == "*" => PathStep::Field("NAME".to_owned()),
         PathStep::Item(_) => PathStep::Item("NAME".to_owned()),

@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 
+use super::ChangeAnswer;
 use super::args::{RenderArgs, RenderOutputArg};
-use super::{ChangeAnswer, read};
 use crate::change::document::{DocumentKind, Inputs};
 use crate::change::live;
 use crate::change::render::{self, AddonImages, ClusterSettings, HostFacts, NodeArtefacts, Release};
 use crate::change::yaml;
 use crate::cli::output::{self, Style};
 
-pub(super) fn run(args: &RenderArgs, style: Style) -> anyhow::Result<ChangeAnswer> {
-    let inputs = read(&args.source)?;
+pub(super) fn run(args: &RenderArgs, inputs: &Inputs, style: Style) -> anyhow::Result<ChangeAnswer> {
     let cluster =
         inputs.document(DocumentKind::Cluster).context("there is no ClusterConfiguration to render")?;
     let kubeadm = args.kubeadm_version.as_deref().map(release).transpose()?;
@@ -27,7 +26,7 @@ pub(super) fn run(args: &RenderArgs, style: Style) -> anyhow::Result<ChangeAnswe
         ));
     }
     let mut nodes = BTreeMap::new();
-    for host in hosts(args, &inputs)? {
+    for host in hosts(args, inputs)? {
         let artefacts = render::node(&settings, &host)?;
         nodes.insert(host.name, artefacts);
     }

@@ -85,6 +85,32 @@ pub async fn from_server(
     run(args, Dump::of_lists(lists.kinds), lists.gaps, wanted.as_ref(), moment(args, now)?, style)
 }
 
+/// What a merge patch of one object leads to, as text.
+///
+/// # Errors
+/// As [`from_server`].
+pub async fn with_patch(
+    connection: &Connection,
+    object: &ObjectRef,
+    patch: &serde_json::Value,
+    now: Timestamp,
+    style: Style,
+) -> anyhow::Result<String> {
+    let cluster = cluster_of(connection, object).await?;
+    let lists = list_clusters(connection, &object.key.namespace, Some(&cluster)).await?;
+    let mut dump = Dump::of_lists(lists.kinds);
+    let learnt = learn(&dump);
+    let tried = change::TriedChange {
+        origin: "the patch".to_owned(),
+        object: object.clone(),
+        edit: change::TriedEdit::Merge(patch.clone()),
+    };
+    change::apply(&mut dump, &[tried])?;
+    let key = ObjectKey::new(&object.key.namespace, cluster);
+    let scenario = Scenario { timings: learnt.timings, ..Scenario::default() };
+    Ok(text::text(&simulate(&dump, Some(&key), &scenario, now), true, style))
+}
+
 fn run(
     args: &SimulateArgs,
     mut dump: Dump,

@@ -1,0 +1,417 @@
+//! How far a change is, node by node and component by component, read from what runs: nothing is remembered. Owns the
+//! states and their evidence; must not know in which order things are done, nor how they are seen.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::difference::{FieldChange, differences};
+use super::document::{DocumentKind, Inputs};
+use super::facts::{ClusterFacts, ManagedBy};
+use super::plan::{ChangePlan, find_drift, pod_differences};
+use super::render::{
+    self, API_SERVER, CONTROLLER_MANAGER, ClusterSettings, ETCD, HostFacts, NodeArtefacts, RenderError,
+    SCHEDULER, StaticPod,
+};
+use super::request::WantedDocuments;
+use super::rules::Component;
+use super::running::{AddonState, Running, RunningNode, Seen};
+use super::steps::StepId;
+
+/// How far something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ItemState {
+    Done,
+    /// No API shows it.
+    Manual,
+    Pending,
+    InProgress,
+    /// It cannot be seen now.
+    Unknown,
+    Failed,
+}
+
+impl ItemState {
+    /// One word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Manual => "manual",
+            Self::Pending => "pending",
+            Self::InProgress => "in progress",
+            Self::Unknown => "unknown",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One thing of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProgressItem {
+    pub step: StepId,
+    /// Empty for what is there once.
+    pub node: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub component: Option<Component>,
+    pub state: ItemState,
+    /// What shows it.
+    pub evidence: String,
+}
+
+/// What progress is read from.
+pub struct Situation<'s> {
+    pub plan: &'s ChangePlan,
+    pub target: &'s WantedDocuments,
+    /// As it is stored now.
+    pub inputs: &'s Inputs,
+    pub running: &'s Running,
+}
+
+/// Every item, in the order of steps.
+///
+/// # Errors
+/// The configuration cannot be rendered.
+pub fn progress(situation: &Situation<'_>) -> Result<Vec<ProgressItem>, RenderError> {
+    let artefacts = Artefacts::of(situation)?;
+    let mut items = Vec::new();
+    for step in &situation.plan.steps {
+        if step.nodes.is_empty() {
+            items.push(once(situation, step.id));
+            continue;
+        }
+        for node in &step.nodes {
+            items.extend(on_node(situation, &artefacts, step.id, node));
+        }
+    }
+    if let Some(end) = items.iter().position(|item| item.step == StepId::X) {
+        let mut others = items.iter().filter(|item| item.step != StepId::X);
+        let is_over = others.all(|item| matches!(item.state, ItemState::Done | ItemState::Manual));
+        (items[end].state, items[end].evidence) = compared(situation, is_over)?;
+    }
+    Ok(items)
+}
+
+/// The last step: what runs is what is stored.
+fn compared(situation: &Situation<'_>, is_over: bool) -> Result<(ItemState, String), RenderError> {
+    if !is_over {
+        return Ok((ItemState::Pending, "after everything else".to_owned()));
+    }
+    let Some(cluster) = situation.target.document(DocumentKind::Cluster) else {
+        return Ok((ItemState::Done, "nothing else runs".to_owned()));
+    };
+    let control_plane = situation.running.control_plane.clone();
+    let facts = ClusterFacts { control_plane, ..ClusterFacts::default() };
+    let settings = ClusterSettings::new(&cluster.new, None)?;
+    // What was drift before, and no step of this plan writes, is not this plan's to mend.
+    let known: BTreeSet<(&str, &str)> =
+        situation.plan.drift.iter().map(|drift| (drift.node.as_str(), drift.component.as_str())).collect();
+    let left = find_drift(&settings, &settings, &facts)?;
+    let new = left.iter().find(|drift| !known.contains(&(drift.node.as_str(), drift.component.as_str())));
+    Ok(match new {
+        Some(drift) => (
+            ItemState::Failed,
+            format!(
+                "{} on {} runs otherwise than stored: {}",
+                drift.component,
+                drift.node,
+                drift.differences.join(", ")
+            ),
+        ),
+        None => (ItemState::Done, "what runs is what is stored".to_owned()),
+    })
+}
+
+/// Before and after on each control plane node.
+struct Artefacts(Vec<(HostFacts, NodeArtefacts, NodeArtefacts)>);
+
+impl Artefacts {
+    fn of(situation: &Situation<'_>) -> Result<Self, RenderError> {
+        let Some(cluster) = situation.target.document(DocumentKind::Cluster) else {
+            return Ok(Self(Vec::new()));
+        };
+        let (old, new) =
+            (ClusterSettings::new(&cluster.old, None)?, ClusterSettings::new(&cluster.new, None)?);
+        let hosts = situation.running.control_plane.iter().map(|node| node.host.clone());
+        let rendered = hosts.map(|host| {
+            let (before, after) = (render::node(&old, &host)?, render::node(&new, &host)?);
+            Ok((host, before, after))
+        });
+        rendered.collect::<Result<_, _>>().map(Self)
+    }
+
+    fn node(&self, name: &str) -> Option<&(HostFacts, NodeArtefacts, NodeArtefacts)> {
+        self.0.iter().find(|(host, ..)| host.name == name)
+    }
+}
+
+fn item(step: StepId, node: &str, component: Option<Component>, seen: (ItemState, String)) -> ProgressItem {
+    ProgressItem { step, node: node.to_owned(), component, state: seen.0, evidence: seen.1 }
+}
+
+fn once(situation: &Situation<'_>, id: StepId) -> ProgressItem {
+    let running = situation.running;
+    let (component, seen) = match id {
+        StepId::G1 if situation.plan.managed_by == ManagedBy::ControlPlane => {
+            (None, (ItemState::Manual, "the KubeadmControlPlane is in the management cluster".to_owned()))
+        }
+        StepId::G1 => (None, document(situation, DocumentKind::Cluster)),
+        StepId::G2 => (None, document(situation, DocumentKind::Kubelet)),
+        StepId::G3 => (None, document(situation, DocumentKind::Proxy)),
+        StepId::P1 => (Some(Component::KubeProxy), kube_proxy(situation, running.kube_proxy.as_ref())),
+        StepId::D1 => (Some(Component::CoreDns), coredns(situation, running.coredns.as_ref())),
+        _ => (None, (ItemState::Manual, "no API shows it".to_owned())),
+    };
+    item(id, "", component, seen)
+}
+
+fn document(situation: &Situation<'_>, kind: DocumentKind) -> (ItemState, String) {
+    let (Some(wanted), Some(stored)) = (situation.target.document(kind), situation.inputs.document(kind))
+    else {
+        return (ItemState::Unknown, format!("{} was not read", kind.name()));
+    };
+    let differs = |from: &Value| !differences(kind, from, &stored.value).is_empty();
+    if !differs(&wanted.new) {
+        (ItemState::Done, "it is stored".to_owned())
+    } else if !differs(&wanted.old) {
+        (ItemState::Pending, "the old one is stored".to_owned())
+    } else {
+        let words = "something else is stored: somebody changed it since this change was begun; see `capstan change diff`";
+        (ItemState::Failed, words.to_owned())
+    }
+}
+
+fn rollout(state: &AddonState, what: &str) -> (ItemState, String) {
+    if state.is_rolled_out() {
+        (ItemState::Done, format!("{} of {} {what} are new and available", state.updated, state.wanted))
+    } else {
+        let words =
+            format!("{} of {} {what} are new, {} available", state.updated, state.wanted, state.available);
+        (ItemState::InProgress, words)
+    }
+}
+
+fn kube_proxy(situation: &Situation<'_>, state: Option<&AddonState>) -> (ItemState, String) {
+    let Some(state) = state else {
+        return (ItemState::Unknown, "DaemonSet kube-system/kube-proxy was not read".to_owned());
+    };
+    if let Some((old, new)) = images(situation, |images| images.kube_proxy)
+        && old != new
+        && state.image != new
+    {
+        return (ItemState::Pending, format!("the image is {}", state.image));
+    }
+    let is_changed = situation.plan.changes.iter().any(|judged| judged.change.kind == DocumentKind::Proxy);
+    if is_changed && state.restarted_at.as_str() < situation.running.proxy_written_at.as_str() {
+        return (
+            ItemState::Pending,
+            "its pods were not restarted since the ConfigMap was written".to_owned(),
+        );
+    }
+    rollout(state, "pods")
+}
+
+fn coredns(situation: &Situation<'_>, state: Option<&AddonState>) -> (ItemState, String) {
+    let Some(state) = state else {
+        return (ItemState::Unknown, "Deployment kube-system/coredns was not read".to_owned());
+    };
+    match images(situation, |images| images.coredns) {
+        Some((_, new)) if state.image != new => (ItemState::Pending, format!("the image is {}", state.image)),
+        _ => rollout(state, "pods"),
+    }
+}
+
+fn images(situation: &Situation<'_>, of: impl Fn(render::AddonImages) -> String) -> Option<(String, String)> {
+    let cluster = situation.target.document(DocumentKind::Cluster)?;
+    let image = |value: &Value| Some(of(ClusterSettings::new(value, None).ok()?.addon_images()));
+    Some((image(&cluster.old)?, image(&cluster.new)?))
+}
+
+/// The items of a step on one node.
+fn on_node(situation: &Situation<'_>, artefacts: &Artefacts, id: StepId, name: &str) -> Vec<ProgressItem> {
+    let Some(node) = situation.running.nodes.get(name) else {
+        return vec![item(id, name, None, (ItemState::Unknown, "there is no such Node".to_owned()))];
+    };
+    match id {
+        StepId::C1 => vec![certificates(artefacts, id, name, node, Component::Certificates)],
+        StepId::C2 => vec![certificates(artefacts, id, name, node, Component::EtcdCertificates)],
+        StepId::E1 => pods(situation, artefacts, id, name, node, &[(ETCD, Component::Etcd)]),
+        StepId::M1 => {
+            let all = [
+                (API_SERVER, Component::ApiServer),
+                (CONTROLLER_MANAGER, Component::ControllerManager),
+                (SCHEDULER, Component::Scheduler),
+            ];
+            pods(situation, artefacts, id, name, node, &all)
+        }
+        StepId::K1 | StepId::K2 => {
+            vec![item(id, name, Some(Component::Kubelet), kubelet(situation, id, node))]
+        }
+        _ => vec![item(id, name, None, (ItemState::Manual, "no API shows it".to_owned()))],
+    }
+}
+
+const NOT_READY: &str = "the Node is not Ready: what its mirror pods say may be old";
+
+fn pods(
+    situation: &Situation<'_>,
+    artefacts: &Artefacts,
+    id: StepId,
+    name: &str,
+    node: &RunningNode,
+    components: &[(&'static str, Component)],
+) -> Vec<ProgressItem> {
+    let live = situation.running.control_plane.iter().find(|live| live.host.name == name);
+    let Some((_, before, after)) = artefacts.node(name) else {
+        let seen = (ItemState::Unknown, "there is no mirror pod of its API server".to_owned());
+        return vec![item(id, name, None, seen)];
+    };
+    let empty = StaticPod::default();
+    let mut items = Vec::new();
+    for (pod, component) in components {
+        let of = |artefacts: &NodeArtefacts| artefacts.static_pods.get(pod).cloned().unwrap_or_default();
+        let (old, new) = (of(before), of(after));
+        let wanted = pod_differences(&old, &new);
+        // A certificate's restart shows in the certificate.
+        if wanted.is_empty() {
+            continue;
+        }
+        let running = live.and_then(|live| live.static_pods.get(pod)).unwrap_or(&empty);
+        let seen = manifest(&wanted, running, &new, node, pod);
+        items.push(item(id, name, Some(*component), seen));
+    }
+    items
+}
+
+/// One static pod: does it run with everything that the change makes different? Other differences are drift.
+fn manifest(
+    wanted: &[String],
+    running: &StaticPod,
+    new: &StaticPod,
+    node: &RunningNode,
+    pod: &str,
+) -> (ItemState, String) {
+    if !node.ready {
+        return (ItemState::Unknown, NOT_READY.to_owned());
+    }
+    let state = node.pods.get(pod);
+    if let Some(trouble) = state.and_then(|state| state.trouble.clone()) {
+        return (ItemState::Failed, trouble);
+    }
+    let Some(state) = state else {
+        return (ItemState::InProgress, "there is no mirror pod now".to_owned());
+    };
+    let left: Vec<String> =
+        pod_differences(running, new).into_iter().filter(|line| is_wanted(line, wanted)).collect();
+    match left.first() {
+        Some(first) => (ItemState::Pending, format!("it runs without {first}")),
+        None if state.ready => (ItemState::Done, "it runs with the new arguments and is Ready".to_owned()),
+        None => (ItemState::InProgress, "it runs with the new arguments and is not Ready".to_owned()),
+    }
+}
+
+/// Lines about images and variables name both sides, and what runs may be a third one.
+fn is_wanted(line: &str, wanted: &[String]) -> bool {
+    let head = |line: &str| line.split([' ', ':']).next().unwrap_or_default().to_owned();
+    match head(line).as_str() {
+        kind @ ("image" | "environment") => wanted.iter().any(|other| head(other) == kind),
+        _ => wanted.iter().any(|other| other == line),
+    }
+}
+
+fn certificates(
+    artefacts: &Artefacts,
+    id: StepId,
+    name: &str,
+    node: &RunningNode,
+    component: Component,
+) -> ProgressItem {
+    let certificate = if component == Component::Certificates { "apiserver" } else { "etcd-server" };
+    let seen = match (artefacts.node(name), node.served.get(certificate)) {
+        (_, Some(Seen::Unknown(why))) => no_answer(node, why),
+        (_, Some(Seen::Hidden(why))) => (ItemState::Manual, why.clone()),
+        (Some((_, before, after)), Some(Seen::Known(served))) => {
+            let names = |artefacts: &NodeArtefacts| {
+                artefacts.certificates.get(certificate).cloned().unwrap_or_default()
+            };
+            served_names(&names(before), &names(after), served, component, node)
+        }
+        _ => (ItemState::Manual, "the certificate that is served was not looked at".to_owned()),
+    };
+    item(id, name, Some(component), seen)
+}
+
+/// What restarts does not answer for a while; that is not the end of the change.
+fn no_answer(node: &RunningNode, why: &str) -> (ItemState, String) {
+    if node.ready {
+        (ItemState::InProgress, why.to_owned())
+    } else {
+        (ItemState::Unknown, NOT_READY.to_owned())
+    }
+}
+
+fn served_names(
+    before: &[String],
+    after: &[String],
+    served: &BTreeSet<String>,
+    component: Component,
+    node: &RunningNode,
+) -> (ItemState, String) {
+    let pod = if component == Component::Certificates { API_SERVER } else { ETCD };
+    if let Some(missing) = after.iter().find(|name| !before.contains(name) && !served.contains(*name)) {
+        return (ItemState::Pending, format!("the certificate that is served does not name {missing}"));
+    }
+    if let Some(left) = before.iter().find(|name| !after.contains(name) && served.contains(*name)) {
+        return (ItemState::Pending, format!("the certificate that is served still names {left}"));
+    }
+    if node.pods.get(pod).is_some_and(|pod| !pod.ready) {
+        return (ItemState::InProgress, "the new certificate is served, the pod is not Ready".to_owned());
+    }
+    (ItemState::Done, "the certificate that is served has the names".to_owned())
+}
+
+fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemState, String) {
+    if !node.ready {
+        return (ItemState::Unknown, "the Node is not Ready".to_owned());
+    }
+    let live = match &node.kubelet {
+        Seen::Known(live) => live,
+        Seen::Unknown(why) => return no_answer(node, why),
+        Seen::Hidden(why) => return (ItemState::Manual, why.clone()),
+        Seen::NotAsked => return (ItemState::Manual, "/configz was not asked for".to_owned()),
+    };
+    let changes = situation.plan.changes.iter().map(|judged| &judged.change);
+    let ours: Vec<&FieldChange> = changes.filter(|change| change.kind == DocumentKind::Kubelet).collect();
+    let Some(wanted) = situation.target.document(DocumentKind::Kubelet) else {
+        return (ItemState::Manual, "KubeletConfiguration was not read".to_owned());
+    };
+    let against = |document: &Value| differences(DocumentKind::Kubelet, live, document);
+    let (from_new, from_old) = (against(&wanted.new), against(&wanted.old));
+    let has =
+        |found: &[FieldChange], change: &FieldChange| found.iter().any(|other| other.path == change.path);
+    let is_left = |change: &&&FieldChange| {
+        // The default of a field that is taken away is the kubelet's own: it is only seen that the old value is gone.
+        if change.new.is_null() { !has(&from_old, change) } else { has(&from_new, change) }
+    };
+    match ours.iter().find(is_left) {
+        Some(left) => (ItemState::Pending, format!("/configz still has the old {}", left.path)),
+        None if id == StepId::K2 && node.drained_by_us => {
+            (ItemState::InProgress, "/configz has the new values, the node does not take pods".to_owned())
+        }
+        None => (ItemState::Done, "/configz has the new values".to_owned()),
+    }
+}
+
+/// The worst state of the items of a step on its nodes; done when there is none.
+#[must_use]
+pub fn state_of<'i>(
+    items: impl IntoIterator<Item = &'i ProgressItem>,
+) -> (ItemState, Option<&'i ProgressItem>) {
+    let worst = items.into_iter().max_by_key(|item| item.state);
+    (worst.map_or(ItemState::Done, |item| item.state), worst)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! The record of a change that is kept in the cluster: what was stored before, what is to be stored, who began it. Owns its
+//! form in ConfigMap `kube-system/capstan-change`. It does not say how far the change is: that is read from what runs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::document::{DocumentKind, InputError, read_inputs};
+use super::request::{WantedDocument, WantedDocuments};
+use super::{convert, yaml};
+
+/// The name of the ConfigMap.
+pub const RECORD: &str = "capstan-change";
+const KEY: &str = "record";
+/// Lines of earlier changes that are kept.
+const HISTORY_MAX: usize = 20;
+
+/// Is the change over?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordState {
+    Open,
+    Complete,
+}
+
+/// A line about a change of the past.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastChange {
+    pub id: String,
+    pub by: String,
+    /// RFC 3339.
+    pub completed: String,
+    /// `PATH: OLD → NEW`, without secrets.
+    pub changes: Vec<String>,
+}
+
+/// The record. Texts are those of the ConfigMaps, by their names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeRecord {
+    pub id: String,
+    pub state: RecordState,
+    pub by: String,
+    /// RFC 3339.
+    pub begun: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed: Option<String>,
+    /// `PATH: OLD → NEW`, without secrets.
+    pub changes: Vec<String>,
+    /// What was seen when it was complete, a line for each node and component.
+    #[serde(default)]
+    pub evidence: Vec<String>,
+    #[serde(default)]
+    pub history: Vec<PastChange>,
+    #[serde(skip)]
+    pub before: BTreeMap<String, String>,
+    #[serde(skip)]
+    pub after: BTreeMap<String, String>,
+    /// Of the ConfigMap that it was read from.
+    #[serde(skip)]
+    pub resource_version: String,
+}
+
+/// A record that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ConfigMap kube-system/capstan-change cannot be read: {0}; if nothing uses it, delete it")]
+pub struct RecordError(String);
+
+impl ChangeRecord {
+    /// From the ConfigMap.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn read(config_map: &Value) -> Result<Self, RecordError> {
+        let data = config_map["data"].as_object().cloned().unwrap_or_default();
+        let text = data
+            .get(KEY)
+            .and_then(Value::as_str)
+            .ok_or_else(|| RecordError(format!("it has no key {KEY}")))?;
+        let mut record: Self = serde_json::from_str(text).map_err(|error| RecordError(error.to_string()))?;
+        let with = |prefix: &str| {
+            let texts =
+                data.iter().filter_map(|(key, text)| Some((key.strip_prefix(prefix)?, text.as_str()?)));
+            texts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+        };
+        record.before = with("before.");
+        record.after = with("after.");
+        config_map["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+            .clone_into(&mut record.resource_version);
+        Ok(record)
+    }
+
+    /// The `data` of the ConfigMap. Keys that an earlier record had and this one has not are null, as a merge patch needs it.
+    #[must_use]
+    pub fn data(&self, replaced: Option<&Self>) -> Value {
+        let mut data = Map::new();
+        if let Some(replaced) = replaced {
+            let keys = |prefix: &str, texts: &BTreeMap<String, String>| {
+                texts.keys().map(|name| (format!("{prefix}{name}"), Value::Null)).collect::<Vec<_>>()
+            };
+            data.extend(keys("before.", &replaced.before));
+            data.extend(keys("after.", &replaced.after));
+        }
+        data.insert(KEY.to_owned(), serde_json::to_string_pretty(self).unwrap_or_default().into());
+        data.extend(self.before.iter().map(|(name, text)| (format!("before.{name}"), json!(text))));
+        data.extend(self.after.iter().map(|(name, text)| (format!("after.{name}"), json!(text))));
+        Value::Object(data)
+    }
+
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.state == RecordState::Open
+    }
+
+    /// The lines of the past with this change as the newest.
+    #[must_use]
+    pub fn history_with_this(&self) -> Vec<PastChange> {
+        let mut history = self.history.clone();
+        if let Some(completed) = &self.completed {
+            history.push(PastChange {
+                id: self.id.clone(),
+                by: self.by.clone(),
+                completed: completed.clone(),
+                changes: self.changes.clone(),
+            });
+        }
+        let begin = history.len().saturating_sub(HISTORY_MAX);
+        history.split_off(begin)
+    }
+
+    /// The documents from before to after.
+    ///
+    /// # Errors
+    /// A text that cannot be read any more.
+    pub fn documents(&self) -> Result<WantedDocuments, Vec<InputError>> {
+        wanted(("before", &self.before), ("after", &self.after))
+    }
+
+    /// The documents from after to before: what takes the change back.
+    ///
+    /// # Errors
+    /// As [`ChangeRecord::documents`].
+    pub fn documents_back(&self) -> Result<WantedDocuments, Vec<InputError>> {
+        wanted(("after", &self.after), ("before", &self.before))
+    }
+}
+
+/// The documents of two sets of texts, each with the prefix of its keys.
+fn wanted(
+    from: (&str, &BTreeMap<String, String>),
+    to: (&str, &BTreeMap<String, String>),
+) -> Result<WantedDocuments, Vec<InputError>> {
+    let read = |(prefix, texts): (&str, &BTreeMap<String, String>)| {
+        let place = |name: &str| format!("ConfigMap {RECORD}, key {prefix}.{name}");
+        let files: Vec<_> = texts.iter().map(|(name, text)| (place(name), text.clone())).collect();
+        read_inputs(&files)
+    };
+    let (old, new) = (read(from)?, read(to)?);
+    let documents = old.documents.iter().filter_map(|before| {
+        let after = new.document(before.kind)?;
+        Some(WantedDocument {
+            kind: before.kind,
+            version: after.version.clone(),
+            old: before.value.clone(),
+            new: after.value.clone(),
+        })
+    });
+    Ok(WantedDocuments { documents: documents.collect(), notes: Vec::new() })
+}
+
+/// The texts that are written into the ConfigMaps for what a request changes, by their names.
+///
+/// # Errors
+/// A document that cannot be written in its version.
+pub fn texts_of(target: &WantedDocuments) -> Result<BTreeMap<&'static str, String>, convert::ConvertError> {
+    let mut texts = BTreeMap::new();
+    for wanted in target.documents.iter().filter(|wanted| wanted.old != wanted.new) {
+        if let Some((map, _)) = wanted.kind.stored_in() {
+            texts.insert(map, yaml::write(&convert::to_stored(wanted.kind, &wanted.version, &wanted.new)?));
+        }
+    }
+    Ok(texts)
+}
+
+/// The key of a ConfigMap that holds its document.
+#[must_use]
+pub fn key_of(map: &str) -> Option<&'static str> {
+    DocumentKind::ALL
+        .into_iter()
+        .filter_map(DocumentKind::stored_in)
+        .find(|(name, _)| *name == map)
+        .map(|(_, key)| key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> ChangeRecord {
+        let text = |pods: u32| {
+            format!(
+                "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: {pods}\n"
+            )
+        };
+        ChangeRecord {
+            id: "0a".to_owned(),
+            state: RecordState::Open,
+            by: "ann".to_owned(),
+            begun: "2026-01-01T00:00:00Z".to_owned(),
+            completed: None,
+            changes: vec!["maxPods: 110 → 60".to_owned()],
+            evidence: Vec::new(),
+            history: Vec::new(),
+            before: BTreeMap::from([("kubelet-config".to_owned(), text(110))]),
+            after: BTreeMap::from([("kubelet-config".to_owned(), text(60))]),
+            resource_version: "7".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_back() {
+        let data = record().data(None);
+        let map = json!({"metadata": {"resourceVersion": "7"}, "data": data});
+        assert_eq!(ChangeRecord::read(&map), Ok(record()));
+        let there = record().documents().expect("documents");
+        let back = record().documents_back().expect("documents");
+        assert_eq!(
+            (&there.documents[0].old, &there.documents[0].new),
+            (&json!({"maxPods": 110}), &json!({"maxPods": 60}))
+        );
+        assert_eq!(
+            (&back.documents[0].old, &back.documents[0].new),
+            (&json!({"maxPods": 60}), &json!({"maxPods": 110}))
+        );
+        let error = ChangeRecord::read(&json!({"data": {}})).expect_err("empty").to_string();
+        assert!(
+            error.starts_with("ConfigMap kube-system/capstan-change cannot be read: it has no key record"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_an_earlier_record_kept_goes() {
+        let mut next = record();
+        next.before.clear();
+        let data = next.data(Some(&record()));
+        assert!(
+            data["before.kubelet-config"].is_null() && data["after.kubelet-config"].is_string(),
+            "{data}"
+        );
+    }
+
+    #[test]
+    fn the_past_is_short() {
+        let mut record = record();
+        assert_eq!(record.history_with_this(), [], "it is not complete");
+        for _ in 0..30 {
+            record.completed = Some("2026-01-02T00:00:00Z".to_owned());
+            record.history = record.history_with_this();
+        }
+        assert_eq!(record.history.len(), HISTORY_MAX);
+    }
+}

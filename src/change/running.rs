@@ -1,0 +1,262 @@
+//! What runs in a cluster beside what is stored: Nodes, static pods, served certificates, kubelets, add-ons. Owns how it
+//! is read from objects; must not know what should run, nor how anything is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::live::{self, LiveNode};
+use super::network::parse_ip;
+use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER};
+
+/// Something that is asked for by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Seen<T> {
+    /// Nothing needed it.
+    #[default]
+    NotAsked,
+    /// It cannot be seen from here: a right is missing, or nothing serves it. Why, in a sentence.
+    Hidden(String),
+    /// It did not come now.
+    Unknown(String),
+    Known(T),
+}
+
+/// A static pod as its mirror pod shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodState {
+    /// Its readiness probe succeeds.
+    pub ready: bool,
+    /// Why its container does not run, in the kubelet's words.
+    pub trouble: Option<String>,
+}
+
+/// One Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunningNode {
+    pub ready: bool,
+    pub cordoned: bool,
+    /// A change drained it, and has not given it back yet.
+    pub drained_by_us: bool,
+    /// The address of type `InternalIP`.
+    pub address: Option<String>,
+    pub pods: BTreeMap<&'static str, PodState>,
+    /// The names in the certificate that is served, by kubeadm's name of it (`apiserver`, `etcd-server`).
+    pub served: BTreeMap<&'static str, Seen<BTreeSet<String>>>,
+    /// KubeletConfiguration in effect, with all defaults.
+    pub kubelet: Seen<Value>,
+}
+
+/// A DaemonSet or a Deployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddonState {
+    pub image: String,
+    /// When its pods were last restarted by a person or by us: RFC 3339, which compares as text.
+    pub restarted_at: String,
+    pub wanted: u64,
+    pub updated: u64,
+    pub available: u64,
+    /// Its controller has seen the newest version.
+    pub is_observed: bool,
+}
+
+impl AddonState {
+    /// All its pods are new and run.
+    #[must_use]
+    pub fn is_rolled_out(&self) -> bool {
+        self.is_observed && self.updated >= self.wanted && self.available >= self.wanted
+    }
+}
+
+/// Everything that runs, as far as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    pub nodes: BTreeMap<String, RunningNode>,
+    pub control_plane: Vec<LiveNode>,
+    pub kube_proxy: Option<AddonState>,
+    pub coredns: Option<AddonState>,
+    /// When the ConfigMap of kube-proxy was last written: RFC 3339.
+    pub proxy_written_at: String,
+    /// `/readyz` of the endpoint.
+    pub is_endpoint_ready: Option<bool>,
+    /// What could not be read, with the right that is missing where that is why.
+    pub gaps: Vec<String>,
+}
+
+impl Running {
+    /// From Nodes, mirror pods, the two add-ons and the ConfigMap of kube-proxy.
+    #[must_use]
+    pub fn of(objects: &[Value]) -> Self {
+        let mut running = Self { control_plane: live::control_plane(objects), ..Self::default() };
+        for object in objects {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            match object["kind"].as_str() {
+                Some("Node") => drop(running.nodes.insert(name.to_owned(), node(object))),
+                Some("DaemonSet") if name == "kube-proxy" => running.kube_proxy = Some(daemon_set(object)),
+                Some("Deployment") if name == "coredns" => running.coredns = Some(deployment(object)),
+                _ => {}
+            }
+        }
+        for object in objects.iter().filter(|object| object["kind"] == "Pod") {
+            let component = [ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER]
+                .into_iter()
+                .find(|component| object["metadata"]["labels"]["component"] == *component);
+            let node = object["spec"]["nodeName"].as_str().and_then(|node| running.nodes.get_mut(node));
+            if let (Some(component), Some(node)) = (component, node) {
+                node.pods.insert(component, pod(object));
+            }
+        }
+        running
+    }
+
+    /// A node other than `except` on which a component is not Ready.
+    #[must_use]
+    pub fn waits_for(&self, component: &str, except: &str) -> Option<&str> {
+        let nodes = self.control_plane.iter().map(|node| node.host.name.as_str());
+        nodes.filter(|node| *node != except).find(|node| {
+            let pod = self.nodes.get(*node).and_then(|node| node.pods.get(component));
+            pod.is_some_and(|pod| !pod.ready)
+        })
+    }
+}
+
+fn is_true(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|c| c["type"] == condition && c["status"] == "True")
+}
+
+fn node(object: &Value) -> RunningNode {
+    let addresses = object["status"]["addresses"].as_array().into_iter().flatten();
+    let internal = addresses.filter(|address| address["type"] == "InternalIP");
+    let mut internal = internal.filter_map(|address| address["address"].as_str());
+    RunningNode {
+        ready: is_true(object, "Ready"),
+        cordoned: object["spec"]["unschedulable"] == true,
+        drained_by_us: !object["metadata"]["annotations"][DRAINED].is_null(),
+        // It stands in a command.
+        address: internal.find(|address| parse_ip(address).is_some()).map(str::to_owned),
+        ..RunningNode::default()
+    }
+}
+
+fn pod(object: &Value) -> PodState {
+    let statuses = object["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let waiting = statuses.map(|status| &status["state"]["waiting"]).find(|waiting| {
+        waiting["reason"]
+            .as_str()
+            .is_some_and(|reason| !matches!(reason, "ContainerCreating" | "PodInitializing"))
+    });
+    let words = |waiting: &Value| {
+        let reason = waiting["reason"].as_str().unwrap_or_default();
+        match waiting["message"].as_str() {
+            Some(message) => format!("{reason}: {message}"),
+            None => reason.to_owned(),
+        }
+    };
+    PodState { ready: is_true(object, "Ready"), trouble: waiting.map(words) }
+}
+
+fn template(object: &Value, container: &str) -> (String, String) {
+    let template = &object["spec"]["template"];
+    let containers = template["spec"]["containers"].as_array().into_iter().flatten();
+    let named = containers.filter(|c| c["name"] == container).find_map(|c| c["image"].as_str());
+    let first = template["spec"]["containers"][0]["image"].as_str();
+    let restarted = template["metadata"]["annotations"][RESTARTED].as_str().unwrap_or_default();
+    (named.or(first).unwrap_or_default().to_owned(), restarted.to_owned())
+}
+
+/// Annotation of a Node that a change drained: the id of its plan.
+pub const DRAINED: &str = "capstan.dev/drained-by-change";
+
+/// What `kubectl rollout restart` writes.
+pub const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
+
+fn is_observed(object: &Value) -> bool {
+    object["status"]["observedGeneration"].as_u64() >= object["metadata"]["generation"].as_u64()
+}
+
+fn daemon_set(object: &Value) -> AddonState {
+    let count = |field: &str| object["status"][field].as_u64().unwrap_or_default();
+    let (image, restarted_at) = template(object, "kube-proxy");
+    AddonState {
+        image,
+        restarted_at,
+        wanted: count("desiredNumberScheduled"),
+        updated: count("updatedNumberScheduled"),
+        available: count("numberAvailable"),
+        is_observed: is_observed(object),
+    }
+}
+
+fn deployment(object: &Value) -> AddonState {
+    let count = |field: &str| object["status"][field].as_u64().unwrap_or_default();
+    let (image, restarted_at) = template(object, "coredns");
+    AddonState {
+        image,
+        restarted_at,
+        wanted: object["spec"]["replicas"].as_u64().unwrap_or(1),
+        updated: count("updatedReplicas"),
+        available: count("availableReplicas"),
+        is_observed: is_observed(object),
+    }
+}
+
+/// When the data of a ConfigMap was last written, as its managers noted it: RFC 3339; empty when nothing is noted.
+#[must_use]
+pub fn written_at(config_map: &Value) -> String {
+    let managers = config_map["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let of_data = managers.filter(|manager| !manager["fieldsV1"]["f:data"].is_null());
+    of_data.filter_map(|manager| manager["time"].as_str()).max().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nodes_pods_and_add_ons_are_read() {
+        let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
+        let objects = [
+            json!({"kind": "Node", "metadata": {"name": "cp-0"}, "status": {"conditions": ready("True"), "addresses": [
+                {"type": "Hostname", "address": "cp-0"}, {"type": "InternalIP", "address": "-oProxyCommand=x"}, {"type": "InternalIP", "address": "10.0.0.1"}]}}),
+            json!({"kind": "Node", "metadata": {"name": "w-0"}, "spec": {"unschedulable": true}, "status": {"conditions": ready("Unknown")}}),
+            json!({"kind": "Pod", "metadata": {"labels": {"component": "etcd"}}, "spec": {"nodeName": "cp-0"}, "status": {
+                "conditions": ready("False"), "containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}}]}}),
+            json!({"kind": "DaemonSet", "metadata": {"name": "kube-proxy", "generation": 2}, "spec": {"template": {"spec": {"containers": [{"name": "kube-proxy", "image": "p:1"}]}}},
+                "status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2}}),
+            json!({"kind": "Deployment", "metadata": {"name": "coredns", "generation": 2}, "spec": {"replicas": 2, "template": {"metadata": {"annotations": {RESTARTED: "2026-01-01T00:00:00Z"}}, "spec": {"containers": [{"name": "coredns", "image": "c:1"}]}}},
+                "status": {"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2}}),
+        ];
+        let running = Running::of(&objects);
+        let node = &running.nodes["cp-0"];
+        assert_eq!(
+            (node.ready, node.address.as_deref()),
+            (true, Some("10.0.0.1")),
+            "only addresses stand in commands"
+        );
+        assert_eq!(
+            node.pods[ETCD],
+            PodState { ready: false, trouble: Some("CrashLoopBackOff: back-off 10s".to_owned()) }
+        );
+        assert!(!running.nodes["w-0"].ready && running.nodes["w-0"].cordoned);
+        assert!(!running.kube_proxy.expect("there").is_rolled_out(), "the newest version was not seen");
+        let coredns = running.coredns.expect("there");
+        assert!(
+            coredns.is_rolled_out()
+                && coredns.restarted_at == "2026-01-01T00:00:00Z"
+                && coredns.image == "c:1"
+        );
+    }
+
+    #[test]
+    fn only_writes_of_data_count() {
+        let map = json!({"metadata": {"managedFields": [
+            {"time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:data": {}}},
+            {"time": "2026-02-01T00:00:00Z", "fieldsV1": {"f:metadata": {}}},
+        ]}});
+        assert_eq!(written_at(&map), "2026-01-01T00:00:00Z");
+        assert_eq!(written_at(&json!({})), "");
+    }
+}

@@ -1,0 +1,449 @@
+//! `capstan change apply` and `rollback`: what is asked before, what is said meanwhile, the log of commands, the journal. Owns
+//! this conversation; the loop is `reconfigure::apply`'s.
+
+use std::fs::File;
+use std::io::{BufRead, IsTerminal as _, Write};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, SshHostArg};
+use super::plan::{exit_code, planned, shown};
+use super::source::{Found, LiveCluster};
+use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, changes, managed, status, target};
+use crate::actions::journal::{Entry, stamp};
+use crate::change::document::{DocumentKind, read_inputs};
+use crate::change::facts::ManagedBy;
+use crate::change::plan::{ChangePlan, PlanOptions, PlanState};
+use crate::change::record::{ChangeRecord, RecordState, key_of, texts_of};
+use crate::change::report;
+use crate::change::request::{WantedDocument, WantedDocuments};
+use crate::client::Writer;
+use crate::private_file;
+use crate::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent, NODE_FILES};
+use crate::reconfigure::drain::Pace;
+use crate::reconfigure::executor::Ssh;
+use crate::reconfigure::{rights, write};
+use crate::text;
+use crate::time;
+
+/// The field manager of what is written.
+const MANAGER: &str = "capstan";
+
+/// One command at work.
+pub(super) struct Doing<'d, O, A> {
+    pub session: &'d Session,
+    pub args: &'d CarryOutArgs,
+    pub out: &'d mut O,
+    pub answers: &'d mut A,
+}
+
+impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
+    /// Carries a request out, or goes on with what was begun.
+    ///
+    /// # Errors
+    /// What cannot be read or asked, in a sentence. A check that fails is an answer with its exit code.
+    pub(super) async fn apply(
+        &mut self,
+        found: Found,
+        request: &RequestArgs,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let live = writable(&found)?;
+        let mut wanted = target(&found.reading.inputs, request)?;
+        if let Some(open) = found.reading.record.clone().filter(ChangeRecord::is_open) {
+            if !changes(&wanted).is_empty() {
+                let words = format!(
+                    "change {} of {} is not over: go on with it by `capstan change apply` without a request, or take it back by `capstan change rollback`\n",
+                    open.id, open.by
+                );
+                return Ok(ChangeAnswer::of(words, exit_code(PlanState::Blocked)));
+            }
+            self.say(&format!("going on with change {} of {}, begun {}", open.id, open.by, open.begun))?;
+            return self.go_on(&live, &open, "change apply").await;
+        }
+        self.begin(found, &live, &mut wanted, "change apply").await
+    }
+
+    /// Takes the last change back.
+    ///
+    /// # Errors
+    /// As [`Doing::apply`].
+    pub(super) async fn rollback(&mut self, found: Found, only_plan: bool) -> anyhow::Result<ChangeAnswer> {
+        let record = found.reading.record.clone().context(
+            "there is nothing to take back: ConfigMap kube-system/capstan-change, which keeps what was stored before, is not there",
+        )?;
+        let mut wanted = back(&found, &record)?;
+        if only_plan {
+            let plan = planned(&found, &mut wanted, self.options()).await?;
+            let document = self.session.style.block(shown(&plan, &found.reading.inputs));
+            return Ok(ChangeAnswer::of(document, exit_code(plan.state)));
+        }
+        let live = writable(&found)?;
+        self.begin(found, &live, &mut wanted, "change rollback").await
+    }
+
+    fn options(&self) -> PlanOptions {
+        PlanOptions {
+            force: self.args.force,
+            acknowledged: self.args.acknowledge,
+            files: if self.args.executor == ExecutorArg::Ssh {
+                NODE_FILES.to_owned()
+            } else {
+                "FILES".to_owned()
+            },
+            ..PlanOptions::default()
+        }
+    }
+
+    async fn begin(
+        &mut self,
+        found: Found,
+        live: &LiveCluster,
+        wanted: &mut WantedDocuments,
+        action: &str,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let inputs = &found.reading.inputs;
+        let plan = planned(&found, wanted, self.options()).await?;
+        let mut document = self.session.style.block(shown(&plan, inputs));
+        if plan.state != PlanState::Ready {
+            document.push_str(&self.without_work(&found, live, &plan).await?);
+            return Ok(ChangeAnswer::of(document, exit_code(plan.state)));
+        }
+        if let (ManagedBy::ControlPlane, Some(patch)) = (plan.managed_by, &plan.control_plane_patch) {
+            self.print(&document)?;
+            return self.patch_control_plane(&found, live, &plan, patch, action).await;
+        }
+        let missing = rights::missing(&live.client, &plan, self.args.executor == ExecutorArg::Ssh).await;
+        if !missing.is_empty() {
+            document.push_str(&format!(
+                "\nonly planned, nothing was written: missing right: {}\n",
+                missing.join(", ")
+            ));
+            return Ok(ChangeAnswer::of(document, FAILED_CHECK));
+        }
+        self.print(&document)?;
+        self.confirm(&live.server)?;
+        let record = self.record(&found, &plan, wanted)?;
+        let writer = Writer::new(live.client.clone(), MANAGER);
+        self.journal(live, action, &record, "asked", None)?;
+        if let Err(error) = write::begin(&writer, &found.reading, &record).await {
+            self.journal(live, action, &record, "failed", Some(&error.to_string()))?;
+            return Ok(ChangeAnswer::of(format!("{error}\n"), FAILED_CHECK));
+        }
+        for map in record.after.keys().filter(|map| record.before.get(*map) != record.after.get(*map)) {
+            self.say(&format!("wrote ConfigMap kube-system/{map}"))?;
+        }
+        self.carry_out(live, &record, action).await
+    }
+
+    /// Nothing differs: a change that was begun and whose documents are back is over.
+    async fn without_work(
+        &mut self,
+        found: &Found,
+        live: &LiveCluster,
+        plan: &ChangePlan,
+    ) -> anyhow::Result<String> {
+        let open = found.reading.record.as_ref().filter(|record| record.is_open());
+        let Some(open) = open.filter(|_| plan.state == PlanState::Nothing) else { return Ok(String::new()) };
+        let closed = ChangeRecord {
+            state: RecordState::Complete,
+            completed: Some(time::rfc3339(self.session.clock.now())),
+            ..open.clone()
+        };
+        write::keep(&Writer::new(live.client.clone(), MANAGER), &closed, Some(open)).await?;
+        Ok(format!("change {} was begun and nothing of it is stored: its record is closed\n", open.id))
+    }
+
+    async fn patch_control_plane(
+        &mut self,
+        found: &Found,
+        live: &LiveCluster,
+        plan: &ChangePlan,
+        patch: &Value,
+        action: &str,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let Some(of_fleet) = &live.managed else {
+            bail!(
+                "a KubeadmControlPlane looks after this cluster: run it against the management cluster with --cluster NS/NAME; nothing was written"
+            );
+        };
+        let forecast = managed::forecast(found, plan, self.session).await;
+        self.print(&forecast)?;
+        self.confirm(&format!("{} of {}", of_fleet.control_plane, of_fleet.management.server))?;
+        let entry = Entry {
+            at: stamp(self.session.clock.now()),
+            outcome: "asked",
+            user: &self.session.user,
+            server: &of_fleet.management.server,
+            action,
+            kind: "KubeadmControlPlane",
+            namespace: &of_fleet.control_plane.key.namespace,
+            name: &of_fleet.control_plane.key.name,
+            uid: of_fleet.object["metadata"]["uid"].as_str().unwrap_or_default(),
+            seen: of_fleet.object["metadata"]["resourceVersion"].as_str().unwrap_or_default(),
+            patch: Some(patch),
+            back: None,
+            error: None,
+        };
+        self.append(&entry)?;
+        match managed::patch(of_fleet, patch, MANAGER).await {
+            Ok(words) => {
+                self.append(&Entry { outcome: "done", ..entry })?;
+                Ok(ChangeAnswer::of(words, PENDING))
+            }
+            Err(words) => {
+                self.append(&Entry { outcome: "failed", error: Some(&words), ..entry })?;
+                Ok(ChangeAnswer::of(format!("{words}\n"), FAILED_CHECK))
+            }
+        }
+    }
+
+    async fn go_on(
+        &mut self,
+        live: &LiveCluster,
+        open: &ChangeRecord,
+        action: &str,
+    ) -> anyhow::Result<ChangeAnswer> {
+        self.confirm(&live.server)?;
+        self.journal(live, action, open, "asked", None)?;
+        self.carry_out(live, open, action).await
+    }
+
+    async fn carry_out(
+        &mut self,
+        live: &LiveCluster,
+        record: &ChangeRecord,
+        action: &str,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let ssh = Ssh {
+            program: self.args.ssh_program.clone(),
+            user: self.args.ssh_user.clone(),
+            sudo: self.args.sudo,
+        };
+        let is_ssh = self.args.executor == ExecutorArg::Ssh;
+        let mut log = if is_ssh { Some(self.log(&record.id)?) } else { None };
+        let clock = self.session.clock.clone();
+        let is_terminal = self.session.style.terminal;
+        let out = &mut *self.out;
+        let mut tell = |event: &ApplyEvent| {
+            let line = words(event);
+            if let Some(log) = &mut log {
+                // A log that cannot be written any more must not leave a node half done.
+                let _ = writeln!(log, "{} {}", time::rfc3339(clock.now()), line.replace('\n', "\n    "));
+            }
+            if !matches!(event, ApplyEvent::Output { .. }) {
+                let line = if is_terminal { text::sanitize_line(&line) } else { line };
+                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            }
+        };
+        let mut application = Application {
+            writer: Writer::new(live.client.clone(), MANAGER),
+            server: live.server.clone(),
+            executor: is_ssh.then_some(self.session.executor.as_deref().unwrap_or(&ssh)),
+            by_name: self.args.ssh_host == SshHostArg::Name,
+            clock: self.session.clock.clone(),
+            pace: Pace { poll: self.args.poll, patience: self.args.timeout },
+            tell: &mut tell,
+        };
+        let applied = application.carry_out().await;
+        self.report(live, record, action, applied)
+    }
+
+    fn report(
+        &mut self,
+        live: &LiveCluster,
+        record: &ChangeRecord,
+        action: &str,
+        applied: Result<Applied, ApplyError>,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let style = self.session.style;
+        match applied {
+            Ok(Applied::Complete(items)) => {
+                self.journal(live, action, record, "done", None)?;
+                let text = status::table(&items) + &format!("\nchange {} is complete\n", record.id);
+                Ok(ChangeAnswer::of(style.block(text), 0))
+            }
+            Ok(Applied::ForPeople { plan, items, next }) => {
+                let mut text = status::table(&items);
+                text.push_str("\nLEFT FOR YOU; then the same command goes on\n");
+                for line in report::step_lines(&plan.steps) {
+                    text.push_str(&format!("  {line}\n"));
+                }
+                let step = &plan.steps[next];
+                text.push_str(&format!(
+                    "\nnext: step {}, {} {}\n",
+                    next + 1,
+                    step.title,
+                    step.nodes.join(", ")
+                ));
+                Ok(ChangeAnswer::of(style.block(text), PENDING))
+            }
+            Err(error) => {
+                let words = error.to_string();
+                self.journal(live, action, record, "failed", Some(&words))?;
+                let text = format!(
+                    "{words}\nwhat was done stays; `capstan change status` shows it, the same command goes on, `capstan change rollback` takes it back\n"
+                );
+                Ok(ChangeAnswer::of(style.block(text), FAILED_CHECK))
+            }
+        }
+    }
+
+    /// The record of a plan that is about to begin.
+    fn record(
+        &self,
+        found: &Found,
+        plan: &ChangePlan,
+        wanted: &WantedDocuments,
+    ) -> anyhow::Result<ChangeRecord> {
+        let before = found.reading.texts.clone();
+        let mut after = before.clone();
+        for (map, text) in texts_of(wanted)? {
+            after.insert(map.to_owned(), text);
+        }
+        if plan.managed_by == ManagedBy::ControlPlane {
+            // Its KubeadmControlPlane writes that one.
+            after
+                .extend(before.get("kubeadm-config").map(|text| ("kubeadm-config".to_owned(), text.clone())));
+        }
+        let line = |change: &crate::change::difference::FieldChange| {
+            format!("{}: {} → {}", change.path, change.old_text(), change.new_text())
+        };
+        Ok(ChangeRecord {
+            id: plan.id.clone(),
+            state: RecordState::Open,
+            by: self.session.user.clone(),
+            begun: time::rfc3339(self.session.clock.now()),
+            completed: None,
+            changes: plan.changes.iter().map(|judged| line(&judged.change)).collect(),
+            evidence: Vec::new(),
+            history: found.reading.record.as_ref().map(ChangeRecord::history_with_this).unwrap_or_default(),
+            before,
+            after,
+            resource_version: String::new(),
+        })
+    }
+
+    fn log(&self, id: &str) -> anyhow::Result<File> {
+        let path = match &self.args.log {
+            Some(path) => path.clone(),
+            None => self.session.journal.path().with_file_name(format!("change-{id}.log")),
+        };
+        private_file::make_folder_of(&path)?;
+        private_file::append(&path).with_context(|| format!("--log {}", path.display()))
+    }
+
+    fn journal(
+        &self,
+        live: &LiveCluster,
+        action: &str,
+        record: &ChangeRecord,
+        outcome: &str,
+        error: Option<&str>,
+    ) -> anyhow::Result<()> {
+        self.append(&Entry {
+            at: stamp(self.session.clock.now()),
+            outcome,
+            user: &self.session.user,
+            server: &live.server,
+            action,
+            kind: "ConfigMap",
+            namespace: "kube-system",
+            name: "capstan-change",
+            uid: "",
+            seen: &record.id,
+            patch: None,
+            back: None,
+            error,
+        })
+    }
+
+    fn append(&self, entry: &Entry<'_>) -> anyhow::Result<()> {
+        let journal = &self.session.journal;
+        journal.append(entry).with_context(|| {
+            format!("cannot write the journal {}; nothing further was done", journal.path().display())
+        })
+    }
+
+    fn confirm(&mut self, what: &str) -> anyhow::Result<()> {
+        if self.args.yes {
+            return Ok(());
+        }
+        write!(self.out, "Carry it out on {}? [y/N] ", text::sanitize_line(what))?;
+        self.out.flush()?;
+        let mut answer = String::new();
+        let is_answered = self.answers.read_line(&mut answer)? > 0;
+        if !is_answered && !std::io::stdin().is_terminal() {
+            bail!(
+                "not confirmed: standard input has no answer; add --yes to do it without a question, or use `change plan` to look"
+            );
+        }
+        if !matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+            bail!("not confirmed; nothing was written");
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, document: &str) -> std::io::Result<()> {
+        self.out.write_all(document.as_bytes())?;
+        self.out.flush()
+    }
+
+    fn say(&mut self, line: &str) -> std::io::Result<()> {
+        writeln!(self.out, "{}", text::sanitize_line(line))
+    }
+}
+
+fn writable(found: &Found) -> anyhow::Result<LiveCluster> {
+    let live = found.live.clone().context(
+        "files cannot be changed: leave --from-dir out to carry it out on the cluster of the kubeconfig, or use `change plan --files DIR`",
+    )?;
+    if live.read_only {
+        bail!("refused: this process was started with --read-only");
+    }
+    Ok(live)
+}
+
+/// What was stored before, as a request for what is stored now.
+fn back(found: &Found, record: &ChangeRecord) -> anyhow::Result<WantedDocuments> {
+    let files: Vec<_> = record
+        .before
+        .iter()
+        .map(|(name, text)| (format!("ConfigMap capstan-change, key before.{name}"), text.clone()))
+        .collect();
+    let before = read_inputs(&files).map_err(|errors| super::all(&errors))?;
+    let changed = |kind: DocumentKind| {
+        let map = kind.stored_in().map_or("", |(map, _)| map);
+        key_of(map).is_some() && record.before.get(map) != record.after.get(map)
+    };
+    let stored = found.reading.inputs.documents.iter().filter(|document| document.kind.stored_in().is_some());
+    let documents = stored.map(|document| {
+        let kept = before.document(document.kind).filter(|_| changed(document.kind));
+        WantedDocument {
+            kind: document.kind,
+            version: kept.map_or(&document.version, |kept| &kept.version).clone(),
+            old: document.value.clone(),
+            new: kept.map_or(&document.value, |kept| &kept.value).clone(),
+        }
+    });
+    Ok(WantedDocuments {
+        documents: documents.collect(),
+        notes: vec![format!("this takes change {} of {} back, begun {}", record.id, record.by, record.begun)],
+    })
+}
+
+/// One line, or what a command printed.
+fn words(event: &ApplyEvent) -> String {
+    match event {
+        ApplyEvent::Step { number, of, id, title, nodes } if nodes.is_empty() => {
+            format!("step {number} of {of}, {}: {title}", id.name())
+        }
+        ApplyEvent::Step { number, of, id, title, nodes } => {
+            format!("step {number} of {of}, {} [{}]: {title}", id.name(), nodes.join(", "))
+        }
+        ApplyEvent::Command { node, line } => format!("  {node} $ {line}"),
+        ApplyEvent::Output { node, text } => format!("  {node} > {}", text.trim_end()),
+        ApplyEvent::Wrote(what) => format!("  wrote {what}"),
+        ApplyEvent::Waiting(why) => format!("  waiting: {why}"),
+    }
+}

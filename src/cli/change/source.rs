@@ -1,0 +1,138 @@
+//! Where `capstan change` reads: files, the cluster of the kubeconfig, or a workload cluster of a management cluster. Owns which
+//! of them, and the connection that is written through; must not know what is done with it.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use super::args::SourceArgs;
+use super::{all, file};
+use crate::api::cluster::Cluster;
+use crate::api::control_plane::KubeadmControlPlane;
+use crate::api::key::{ObjectKey, ObjectRef};
+use crate::change::document::read_inputs;
+use crate::change::record::{ChangeRecord, RECORD};
+use crate::change::running::Running;
+use crate::client::read::get_value;
+use crate::client::write::gvk_of;
+use crate::client::{Client, ConnectOptions, Connection, connect, explain, get};
+use crate::reconfigure::read::{ClusterReading, read};
+use crate::workload::connect_to;
+
+/// How a server is found.
+pub enum Reach {
+    /// By the options of the command line.
+    Options(ConnectOptions),
+    /// It is there already.
+    Connected(Connection),
+}
+
+/// What was found.
+pub struct Found {
+    pub reading: ClusterReading,
+    /// The cluster that can be written to; `None` for files.
+    pub live: Option<LiveCluster>,
+}
+
+/// A cluster that answers.
+#[derive(Clone)]
+pub struct LiveCluster {
+    pub client: Client,
+    /// For messages and the journal.
+    pub server: String,
+    pub read_only: bool,
+    /// The KubeadmControlPlane that looks after it.
+    pub managed: Option<ManagedCluster>,
+}
+
+/// A cluster that a management cluster looks after.
+#[derive(Clone)]
+pub struct ManagedCluster {
+    pub management: Connection,
+    pub control_plane: ObjectRef,
+    pub object: Value,
+}
+
+/// Reads what the arguments name.
+///
+/// # Errors
+/// It cannot be reached, or holds nothing of kubeadm, in a sentence.
+pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<Found> {
+    if let Some(folder) = &source.from_dir {
+        return Ok(Found { reading: files(folder)?, live: None });
+    }
+    let connection = match reach {
+        Reach::Options(options) => connect(options).await?,
+        Reach::Connected(connection) => connection.clone(),
+    };
+    let live = match &source.cluster {
+        None => LiveCluster {
+            client: connection.client,
+            server: connection.server,
+            read_only: connection.read_only,
+            managed: None,
+        },
+        Some(typed) => of_fleet(connection, typed).await?,
+    };
+    let mut reading = read(&live.client, &live.server).await?;
+    if let Some(managed) = &live.managed {
+        reading.inputs.objects.push(managed.object.clone());
+    }
+    Ok(Found { reading, live: Some(live) })
+}
+
+async fn of_fleet(management: Connection, typed: &str) -> anyhow::Result<LiveCluster> {
+    let (namespace, name) = typed.split_once('/').unwrap_or((management.namespace.as_str(), typed));
+    let key = ObjectKey::new(namespace, name);
+    let read_only = management.read_only;
+    let cluster: Option<Cluster> = get(&management.client, &key)
+        .await
+        .map_err(|error| anyhow::anyhow!(explain(&error, &management.server)))?;
+    let cluster = cluster
+        .with_context(|| format!("--cluster {typed}: there is no Cluster {key} at {}", management.server))?;
+    let client = connect_to(&management.client, &key, read_only).await.map_err(anyhow::Error::msg)?;
+    let reference =
+        cluster.spec.control_plane_ref.filter(|reference| reference.kind == "KubeadmControlPlane");
+    let managed = match reference {
+        None => None,
+        Some(reference) => {
+            let control_plane = ObjectRef {
+                gvk: gvk_of::<KubeadmControlPlane>(),
+                key: ObjectKey::new(&key.namespace, reference.name),
+                uid: String::new(),
+            };
+            let object = get_value(&management.client, &control_plane).await;
+            let object = object.map_err(|error| anyhow::anyhow!(explain(&error, &management.server)))?;
+            let object =
+                object.with_context(|| format!("Cluster {key} names {control_plane}, which is not there"))?;
+            Some(ManagedCluster { management, control_plane, object })
+        }
+    };
+    Ok(LiveCluster { client, server: format!("Cluster {key}"), read_only, managed })
+}
+
+fn files(folder: &Path) -> anyhow::Result<ClusterReading> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| {
+        matches!(path.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json" | "conf"))
+    });
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths {
+        files.push((path.display().to_string(), file(&path)?));
+    }
+    let inputs = read_inputs(&files).map_err(|errors| all(&errors))?;
+    if inputs.documents.is_empty() {
+        bail!(
+            "{} holds no configuration document; expected ClusterConfiguration, KubeletConfiguration or \
+             KubeProxyConfiguration in files that end with .yaml, .yml, .json or .conf",
+            folder.display()
+        );
+    }
+    let is_record = |object: &&Value| object["kind"] == "ConfigMap" && object["metadata"]["name"] == RECORD;
+    let record = inputs.objects.iter().find(is_record).map(ChangeRecord::read).transpose()?;
+    let running = Running::of(&inputs.objects);
+    Ok(ClusterReading { inputs, running, record, ..ClusterReading::default() })
+}

@@ -1,0 +1,361 @@
+//! Carrying a plan out: read, compare, do the next step, wait until it shows, again. Owns the loop. How far the change is, is
+//! read from the cluster each time, so that it can be interrupted anywhere; what is next is `change::gate`'s.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::addons::{self, AddonError};
+use super::drain::{self, DrainError, Pace};
+use super::executor::{CommandTarget, ExecutorError, NodeExecutor};
+use super::look;
+use super::read::{ClusterReading, ReadError, read};
+use super::write::{self, ChangeWriteError};
+use crate::change::convert::ConvertError;
+use crate::change::document::{DocumentKind, InputError};
+use crate::change::gate::{Doing, NextMove, next};
+use crate::change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep, plan};
+use crate::change::progress::{ItemState, ProgressItem, Situation, progress};
+use crate::change::record::{ChangeRecord, RecordState};
+use crate::change::render::{ClusterSettings, RenderError};
+use crate::change::request::WantedDocuments;
+use crate::change::steps::StepId;
+use crate::change::{node_file, render};
+use crate::client::Writer;
+use crate::time::{self, Clock};
+
+/// Where a node's file for kubeadm is put.
+pub const NODE_FILES: &str = "/etc/kubernetes/tmp/capstan";
+
+/// What happens, for the person who watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApplyEvent {
+    /// A step begins: its place from 1, how many there are, what and where.
+    Step { number: usize, of: usize, id: StepId, title: String, nodes: Vec<String> },
+    /// A command is about to be run.
+    Command { node: String, line: String },
+    /// What it printed.
+    Output { node: String, text: String },
+    /// Something was written through the API.
+    Wrote(String),
+    /// Looked, and has to look again.
+    Waiting(String),
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Applied {
+    /// Everything is done and seen; the record is complete.
+    Complete(Vec<ProgressItem>),
+    /// What is left is for people: the place of the next step in the plan.
+    ForPeople { plan: Box<ChangePlan>, items: Vec<ProgressItem>, next: usize },
+}
+
+/// Why it stopped. Everything that was done stays; the same command goes on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] ChangeWriteError),
+    #[error(transparent)]
+    Addon(#[from] AddonError),
+    #[error(transparent)]
+    Drain(#[from] DrainError),
+    #[error(transparent)]
+    Command(#[from] ExecutorError),
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    #[error("the record of the change cannot be read: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Record(Vec<InputError>),
+    #[error("there is no change to carry out: ConfigMap kube-system/capstan-change is not there or complete")]
+    NothingOpen,
+    #[error("a check failed, no further step was begun: {0}")]
+    Check(String),
+    #[error("it did not show within {waited_s} s, no further step was begun: {why}")]
+    Late { why: String, waited_s: u64 },
+    #[error("{path} is not the same on all nodes: {first} has {one}, {node} has {other}")]
+    FilesDiffer { path: String, first: String, one: String, node: String, other: String },
+    #[error("Node {0} has no InternalIP that is an address; use --ssh-host name")]
+    NoAddress(String),
+}
+
+/// One run.
+pub struct Application<'a> {
+    pub writer: Writer,
+    pub server: String,
+    /// `None`: people do what is done on nodes.
+    pub executor: Option<&'a dyn NodeExecutor>,
+    /// Nodes are reached by their names, not their addresses.
+    pub by_name: bool,
+    pub clock: Clock,
+    pub pace: Pace,
+    pub tell: &'a mut (dyn FnMut(&ApplyEvent) + Send),
+}
+
+/// What one look shows.
+struct Look {
+    reading: ClusterReading,
+    record: ChangeRecord,
+    target: WantedDocuments,
+    plan: ChangePlan,
+    items: Vec<ProgressItem>,
+}
+
+impl Application<'_> {
+    /// Carries out the change that the cluster's record names.
+    ///
+    /// # Errors
+    /// [`ApplyError`]: the first thing that does not work stops it.
+    pub async fn carry_out(&mut self) -> Result<Applied, ApplyError> {
+        let mut doing = Doing { performed: Vec::new(), by_people: self.executor.is_none() };
+        let mut sums = BTreeMap::new();
+        let mut waiting: Option<(String, Instant)> = None;
+        loop {
+            let (step, look) = match self.look().await {
+                Ok(look) => (next(&look.plan, &look.items, &look.reading.running, &doing), Some(look)),
+                // The only API server restarts.
+                Err(ApplyError::Read(ReadError::Server(why))) if !doing.performed.is_empty() => {
+                    (NextMove::Wait(why), None)
+                }
+                Err(error) => return Err(error),
+            };
+            match (step, look) {
+                (NextMove::Finished, Some(look)) => return self.complete(look).await,
+                (NextMove::Do(at), Some(look)) => {
+                    if doing.by_people && !is_ours(look.plan.steps[at].id) {
+                        let Look { plan, items, .. } = look;
+                        return Ok(Applied::ForPeople { plan: Box::new(plan), items, next: at });
+                    }
+                    waiting = None;
+                    self.perform(&look, at, &mut sums).await?;
+                    doing.performed.push(at);
+                }
+                (NextMove::Stop(why), _) => return Err(ApplyError::Check(why)),
+                (NextMove::Wait(why), _) => self.wait(why, &mut waiting).await?,
+                (NextMove::Finished | NextMove::Do(_), None) => {}
+            }
+        }
+    }
+
+    /// Waits for a moment, as long as there is patience left since the last step.
+    async fn wait(&mut self, why: String, waiting: &mut Option<(String, Instant)>) -> Result<(), ApplyError> {
+        let begun = waiting.get_or_insert_with(|| (String::new(), Instant::now()));
+        if begun.1.elapsed() >= self.pace.patience {
+            return Err(ApplyError::Late { why, waited_s: self.pace.patience.as_secs() });
+        }
+        if begun.0 != why {
+            (self.tell)(&ApplyEvent::Waiting(why.clone()));
+            begun.0 = why;
+        }
+        tokio::time::sleep(self.pace.poll).await;
+        Ok(())
+    }
+
+    async fn look(&self) -> Result<Look, ApplyError> {
+        let client = self.writer.client();
+        let mut reading = read(client, &self.server).await?;
+        let record = reading.record.clone().filter(ChangeRecord::is_open).ok_or(ApplyError::NothingOpen)?;
+        let (target, plan, items) = judge(client, &mut reading, &record).await?;
+        Ok(Look { reading, record, target, plan, items })
+    }
+
+    async fn perform(
+        &mut self,
+        look: &Look,
+        at: usize,
+        sums: &mut BTreeMap<String, (String, String)>,
+    ) -> Result<(), ApplyError> {
+        let step = &look.plan.steps[at];
+        (self.tell)(&ApplyEvent::Step {
+            number: at + 1,
+            of: look.plan.steps.len(),
+            id: step.id,
+            title: step.title.clone(),
+            nodes: step.nodes.clone(),
+        });
+        let now = self.clock.now();
+        match step.id {
+            StepId::G1 => self.document(look, "kubeadm-config").await,
+            StepId::G2 => self.document(look, "kubelet-config").await,
+            StepId::G3 => self.document(look, "kube-proxy").await,
+            StepId::P1 | StepId::D1 => {
+                let Some(cluster) = look.target.document(DocumentKind::Cluster) else { return Ok(()) };
+                let images = ClusterSettings::new(&cluster.new, None)?.addon_images();
+                let what = if step.id == StepId::P1 {
+                    addons::roll_kube_proxy(&self.writer, &look.reading.running, &images, now).await?;
+                    "DaemonSet kube-system/kube-proxy"
+                } else {
+                    addons::roll_coredns(&self.writer, &images).await?;
+                    "Deployment kube-system/coredns"
+                };
+                (self.tell)(&ApplyEvent::Wrote(what.to_owned()));
+                Ok(())
+            }
+            _ => {
+                for node in &step.nodes {
+                    self.on_node(look, step, node, sums).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn document(&mut self, look: &Look, map: &str) -> Result<(), ApplyError> {
+        write::go_on(&self.writer, &look.reading, &look.record, map).await?;
+        (self.tell)(&ApplyEvent::Wrote(format!("ConfigMap kube-system/{map}")));
+        Ok(())
+    }
+
+    async fn on_node(
+        &mut self,
+        look: &Look,
+        step: &PlannedStep,
+        node: &str,
+        sums: &mut BTreeMap<String, (String, String)>,
+    ) -> Result<(), ApplyError> {
+        let target = self.target(look, node)?;
+        let was_cordoned =
+            look.reading.running.nodes.get(node).is_some_and(|n| n.cordoned && !n.drained_by_us);
+        if step.id == StepId::K2 {
+            self.told_command(node, &format!("kubectl drain {node} (through the API)"));
+            drain::drain(&self.writer, node, &look.plan.id, self.pace).await?;
+        }
+        if step.commands.iter().any(|line| line.contains(NODE_FILES)) {
+            self.upload(look, &target).await?;
+        }
+        for line in step.commands.iter().filter(|line| !line.starts_with("kubectl ")) {
+            let output = self.command(&target, line, "").await?;
+            if step.id == StepId::H1 && line.starts_with("sha256sum ") {
+                compare(sums, node, line, &output)?;
+            }
+        }
+        if step.id == StepId::K2 {
+            drain::give_back(&self.writer, node, was_cordoned).await.map_err(ChangeWriteError::from)?;
+            self.told_command(node, &format!("kubectl uncordon {node} (through the API)"));
+        }
+        Ok(())
+    }
+
+    fn target(&self, look: &Look, node: &str) -> Result<CommandTarget, ApplyError> {
+        let address = look.reading.running.nodes.get(node).and_then(|node| node.address.clone());
+        let host = if self.by_name { Some(node.to_owned()) } else { address };
+        let host = host.ok_or_else(|| ApplyError::NoAddress(node.to_owned()))?;
+        Ok(CommandTarget { node: node.to_owned(), host })
+    }
+
+    /// kubeadm's file of a node: its own facts and the configuration as it is going to be.
+    async fn upload(&mut self, look: &Look, target: &CommandTarget) -> Result<(), ApplyError> {
+        let host = look.reading.running.control_plane.iter().find(|live| live.host.name == target.node);
+        let (Some(live), Some(cluster)) = (host, look.target.document(DocumentKind::Cluster)) else {
+            return Ok(());
+        };
+        let text = node_file::text(&live.host, cluster)?;
+        let line = format!("install -D -m 0600 /dev/stdin {NODE_FILES}/{}.yaml", target.node);
+        self.command(target, &line, &text).await.map(drop)
+    }
+
+    async fn command(
+        &mut self,
+        target: &CommandTarget,
+        line: &str,
+        input: &str,
+    ) -> Result<String, ApplyError> {
+        self.told_command(&target.node, line);
+        let Some(executor) = self.executor else { return Ok(String::new()) };
+        let output = executor.run(target, line, input).await?;
+        (self.tell)(&ApplyEvent::Output { node: target.node.clone(), text: output.clone() });
+        Ok(output)
+    }
+
+    fn told_command(&mut self, node: &str, line: &str) {
+        (self.tell)(&ApplyEvent::Command { node: node.to_owned(), line: line.to_owned() });
+    }
+
+    async fn complete(&mut self, look: Look) -> Result<Applied, ApplyError> {
+        let mut record = look.record.clone();
+        record.state = RecordState::Complete;
+        record.completed = Some(time::rfc3339(self.clock.now()));
+        record.evidence =
+            look.items.iter().filter(|item| item.state == ItemState::Done).map(evidence).collect();
+        write::keep(&self.writer, &record, Some(&look.record)).await?;
+        (self.tell)(&ApplyEvent::Wrote("the record kube-system/capstan-change".to_owned()));
+        Ok(Applied::Complete(look.items))
+    }
+}
+
+fn evidence(item: &ProgressItem) -> String {
+    let component = item.component.map_or("", |component| component.name());
+    format!("{} {} {component}: {}", item.step.name(), item.node, item.evidence)
+}
+
+/// The API does it, wherever nodes are.
+fn is_ours(id: StepId) -> bool {
+    matches!(id, StepId::G1 | StepId::G2 | StepId::G3 | StepId::P1 | StepId::D1)
+}
+
+/// The first node's sum of a file is what the others must have.
+fn compare(
+    sums: &mut BTreeMap<String, (String, String)>,
+    node: &str,
+    line: &str,
+    output: &str,
+) -> Result<(), ApplyError> {
+    let sum = output.split_whitespace().next().unwrap_or("nothing").to_owned();
+    let path = line.trim_start_matches("sha256sum -- ").to_owned();
+    let (first, one) = sums.entry(path.clone()).or_insert_with(|| (node.to_owned(), sum.clone())).clone();
+    if one == sum {
+        return Ok(());
+    }
+    Err(ApplyError::FilesDiffer { path, first, one, node: node.to_owned(), other: sum })
+}
+
+/// The plan of a record and how far it is. Fills in what has to be looked at.
+///
+/// # Errors
+/// [`ApplyError`]: the record or the configuration cannot be read.
+pub async fn judge(
+    client: &crate::client::Client,
+    reading: &mut ClusterReading,
+    record: &ChangeRecord,
+) -> Result<(WantedDocuments, ChangePlan, Vec<ProgressItem>), ApplyError> {
+    let mut target = record.documents().map_err(ApplyError::Record)?;
+    let mut options = PlanOptions {
+        // It was acknowledged when it was begun.
+        force: true,
+        acknowledged: true,
+        files: NODE_FILES.to_owned(),
+        etcd_leader: None,
+        id: Some(record.id.clone()),
+    };
+    let mut plan = plan_of(reading, &mut target, &options)?;
+    if look::needs_leader(&plan) {
+        options.etcd_leader = look::etcd_leader(client, &reading.running).await;
+        plan = plan_of(reading, &mut target, &options)?;
+    }
+    if matches!(plan.state, PlanState::Blocked | PlanState::Invalid) {
+        let why = "the change of the record may not be carried out any more: `capstan change rollback` takes it back";
+        return Err(ApplyError::Check(why.to_owned()));
+    }
+    look::look(client, &plan, &mut reading.running).await;
+    let situation =
+        Situation { plan: &plan, target: &target, inputs: &reading.inputs, running: &reading.running };
+    let items = progress(&situation)?;
+    Ok((target, plan, items))
+}
+
+fn plan_of(
+    reading: &ClusterReading,
+    target: &mut WantedDocuments,
+    options: &PlanOptions,
+) -> Result<ChangePlan, render::RenderError> {
+    plan(&reading.inputs, target, options)
+}
+
+/// Half a minute is the longest that a kubelet takes to see a manifest; images may have to come.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+/// Mirror pods change within seconds.
+pub const POLL: Duration = Duration::from_secs(2);

@@ -1,0 +1,140 @@
+//! What is looked at node by node, only where a change reaches it: certificates that are served, kubelets, etcd's leader, the
+//! endpoint. Owns which look a plan needs; must not judge what is seen.
+
+use futures::StreamExt as _;
+use futures::stream::iter;
+use serde_json::Value;
+
+use crate::change::plan::ChangePlan;
+use crate::change::render::{API_SERVER, ETCD};
+use crate::change::running::{Running, Seen};
+use crate::change::steps::StepId;
+use crate::client::{Client, Error, explain};
+use crate::workload::WorkloadError;
+use crate::workload::static_pods::{page, served_names};
+
+/// Looks that are made at once.
+const AT_ONCE: usize = 16;
+/// kubeadm lets etcd serve its metrics there, on the loopback address.
+const ETCD_METRICS_PORT: u16 = 2381;
+const ETCD_PORT: u16 = 2379;
+
+/// Fills in what the steps of a plan are judged by.
+pub async fn look(client: &Client, plan: &ChangePlan, running: &mut Running) {
+    running.is_endpoint_ready = Some(is_ready(client).await);
+    certificates(client, plan, running, StepId::C1, "apiserver").await;
+    certificates(client, plan, running, StepId::C2, "etcd-server").await;
+    kubelets(client, plan, running).await;
+}
+
+async fn is_ready(client: &Client) -> bool {
+    let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
+    client.request_text(request).await.is_ok_and(|answer| answer.trim() == "ok")
+}
+
+async fn certificates(
+    client: &Client,
+    plan: &ChangePlan,
+    running: &mut Running,
+    step: StepId,
+    certificate: &'static str,
+) {
+    let looks: Vec<(String, String, u16)> = plan
+        .steps_of(step)
+        .filter_map(|name| {
+            let host = &running.control_plane.iter().find(|node| node.host.name == name)?.host;
+            let (component, port) =
+                if step == StepId::C1 { (API_SERVER, host.port) } else { (ETCD, ETCD_PORT) };
+            Some((name.to_owned(), format!("{component}-{name}"), port))
+        })
+        .collect();
+    let seen = iter(looks).map(|(name, pod, port)| async move {
+        let names = served_names(client.clone(), &pod, port).await;
+        (name, names.map_or_else(|error| not_seen(&error), Seen::Known))
+    });
+    for (name, names) in seen.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+        if let Some(node) = running.nodes.get_mut(&name) {
+            node.served.insert(certificate, names);
+        }
+    }
+}
+
+fn not_seen<T>(error: &WorkloadError) -> Seen<T> {
+    match error {
+        WorkloadError::Refused(words) => {
+            Seen::Hidden(format!("{words} (it needs the right: create pods/portforward)"))
+        }
+        other => Seen::Unknown(other.to_string()),
+    }
+}
+
+async fn kubelets(client: &Client, plan: &ChangePlan, running: &mut Running) {
+    let names: Vec<String> =
+        plan.steps_of(StepId::K1).chain(plan.steps_of(StepId::K2)).map(str::to_owned).collect();
+    let seen = iter(names).map(|name| async move {
+        let seen = kubelet(client, &name).await;
+        (name, seen)
+    });
+    for (name, kubelet) in seen.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+        if let Some(node) = running.nodes.get_mut(&name) {
+            node.kubelet = kubelet;
+        }
+    }
+}
+
+/// The configuration that a kubelet has in effect.
+async fn kubelet(client: &Client, node: &str) -> Seen<Value> {
+    let path = format!("/api/v1/nodes/{node}/proxy/configz");
+    let Ok(request) = http::Request::get(path).body(Vec::new()) else {
+        return Seen::Hidden(format!("{node} cannot stand in an address"));
+    };
+    match client.request::<Value>(request).await {
+        Ok(mut answer) => match answer.get_mut("kubeletconfig").map(Value::take) {
+            Some(configuration @ Value::Object(_)) => Seen::Known(configuration),
+            _ => Seen::Hidden("/configz shows no kubeletconfig".to_owned()),
+        },
+        Err(error @ Error::Api(_)) if is_refusal(&error) => {
+            Seen::Hidden(format!("{} (it needs the right: get nodes/proxy)", explain(&error, "the cluster")))
+        }
+        Err(error) => Seen::Unknown(explain(&error, &format!("the kubelet of {node}"))),
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if matches!(status.code, 401 | 403 | 404 | 405))
+}
+
+/// The node whose etcd member leads, as the members' metrics say. `None` when no member says so.
+pub async fn etcd_leader(client: &Client, running: &Running) -> Option<String> {
+    let nodes: Vec<String> = running.control_plane.iter().map(|node| node.host.name.clone()).collect();
+    let asked = iter(nodes).map(|name| async move {
+        let metrics = page(client.clone(), &format!("{ETCD}-{name}"), ETCD_METRICS_PORT, "/metrics").await;
+        metrics.is_ok_and(|text| leads(&text)).then_some(name)
+    });
+    asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().next()
+}
+
+fn leads(metrics: &str) -> bool {
+    let value = metrics.lines().find_map(|line| line.strip_prefix("etcd_server_is_leader "));
+    value.is_some_and(|value| value.trim() == "1")
+}
+
+/// Does the order of a plan depend on who leads?
+#[must_use]
+pub fn needs_leader(plan: &ChangePlan) -> bool {
+    let steps = plan.steps.iter().filter(|step| matches!(step.id, StepId::C2 | StepId::E1));
+    steps.count() > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_say_who_leads() {
+        assert!(leads(
+            "# HELP etcd_server_is_leader Whether\netcd_server_has_leader 1\netcd_server_is_leader 1\n"
+        ));
+        assert!(!leads("etcd_server_has_leader 1\netcd_server_is_leader 0\n") && !leads(""));
+    }
+}
