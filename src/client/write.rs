@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{Object, path_of};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::merge::merge_diff;
+use crate::api::names::lease::{FENCE_HEADER, Fence};
 
 /// Whether a write is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +170,9 @@ impl WriteLog {
 /// Says whether writes may leave: true while leading. See `engine::lease`.
 pub type Permit = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// The holdings of Leases that a write rests on, for a server that compares them.
+pub type Fences = Arc<dyn Fn() -> Vec<Fence> + Send + Sync>;
+
 /// The write path of one field manager. Cheap to clone.
 #[derive(Clone)]
 pub struct Writer {
@@ -176,13 +180,14 @@ pub struct Writer {
     manager: Arc<str>,
     counts: Arc<Counts>,
     permit: Option<Permit>,
+    fences: Option<Fences>,
 }
 
 impl Writer {
     /// A writer whose field manager is `manager` (at most 128 characters).
     #[must_use]
     pub fn new(client: kube::Client, manager: &str) -> Self {
-        Self { client, manager: manager.into(), counts: Arc::default(), permit: None }
+        Self { client, manager: manager.into(), counts: Arc::default(), permit: None, fences: None }
     }
 
     /// Refuses every write while `permit` says no.
@@ -192,16 +197,23 @@ impl Writer {
         self
     }
 
+    /// Sends what every write rests on along with it.
+    #[must_use]
+    pub fn with_fences(mut self, fences: Fences) -> Self {
+        self.fences = Some(fences);
+        self
+    }
+
     /// The same path, counts and permit under another field manager.
     #[must_use]
     pub fn managed_by(&self, manager: &str) -> Self {
         Self { manager: manager.into(), ..self.clone() }
     }
 
-    /// The same field manager, counts and permit for another server.
+    /// The same field manager, counts and permit for another server, which does not have the Leases.
     #[must_use]
     pub fn on(&self, client: kube::Client) -> Self {
-        Self { client, ..self.clone() }
+        Self { client, fences: None, ..self.clone() }
     }
 
     /// May it write now?
@@ -446,6 +458,15 @@ impl Writer {
         }
     }
 
+    fn fenced(&self, mut request: http::Request<Vec<u8>>) -> http::Request<Vec<u8>> {
+        for fence in self.fences.iter().flat_map(|fences| fences()) {
+            if let Ok(value) = http::HeaderValue::from_str(&fence.text()) {
+                request.headers_mut().append(FENCE_HEADER, value);
+            }
+        }
+        request
+    }
+
     async fn send<T: serde::de::DeserializeOwned>(
         &self,
         verb: &'static str,
@@ -458,7 +479,7 @@ impl Writer {
             return Err(WriteError::NotLeading { what });
         }
         let sent = match request {
-            Ok(request) => self.client.request(request).await,
+            Ok(request) => self.client.request(self.fenced(request)).await,
             Err(error) => Err(kube::Error::BuildRequest(error)),
         };
         if mode == Mode::Real {

@@ -111,7 +111,7 @@ impl Engine {
         let sharing = options.lease.as_ref().zip(options.sharing.clone());
         let locks = sharing.map(|(lease, sharing)| Locks::new(sharing, lease, &writer, &clock, &leadership));
         Self {
-            writer: writer.with_permit(leadership.permit()),
+            writer: writer.with_permit(leadership.permit()).with_fences(leadership.fences()),
             client,
             clock,
             rng,

@@ -237,3 +237,90 @@ async fn a_lease_that_another_took_is_not_given_back() {
             .expect("a lease");
     assert_eq!(lease.spec.expect("a record").holder_identity.as_deref(), Some("second"));
 }
+
+/// At rest a lock costs one small request every retry period: no reading before a renewal, nothing between.
+#[tokio::test(start_paused = true)]
+async fn at_rest_a_lock_costs_one_small_request_every_two_seconds() {
+    use http_body_util::BodyExt as _;
+    let (server, counted) = (server().await, Arc::new(parking_lot::Mutex::new((0_usize, 0_usize))));
+    let counter = Arc::clone(&counted);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (server, counter) = (server.clone(), Arc::clone(&counter));
+        async move {
+            let (parts, body) = request.into_parts();
+            let asked = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+            let request = Request::from_parts(parts, Body::from(asked.to_vec()));
+            let answer = tower::ServiceExt::oneshot(server, request).await;
+            let (parts, body) = answer.map_err(|e| std::io::Error::other(format!("{e:?}")))?.into_parts();
+            let answered =
+                body.collect().await.map_err(|e| std::io::Error::other(format!("{e:?}")))?.to_bytes();
+            let mut counter = counter.lock();
+            *counter = (counter.0 + 1, counter.1 + asked.len() + answered.len());
+            Ok::<_, std::io::Error>(http::Response::from_parts(parts, Body::from(answered.to_vec())))
+        }
+    });
+    let client = in_process(service, "test", "default", false).client;
+    let clock = Clock::new(Skewed { began: Instant::now(), skew_ms: 0, drift_per_mille: 0 });
+    let options = LeaseOptions::new("default", "rest", "host_0123456789abcdef");
+    let (elector, leadership) = Elector::new(options, Writer::new(client, "test"), clock);
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(elector.run(stop.clone()));
+    sleep(Duration::from_secs(11)).await;
+    assert!(leadership.leads());
+    let before = *counted.lock();
+    sleep(Duration::from_secs(60)).await;
+    let after = *counted.lock();
+    let (requests, bytes) = (after.0 - before.0, after.1 - before.1);
+    println!("{requests} requests in 60 s, {} bytes each, both ways", bytes / requests);
+    assert_eq!(requests, 30);
+    assert!(bytes / requests < 2_000, "{bytes} bytes");
+    stop.cancel();
+    task.await.expect("it ends");
+}
+
+/// The writer believes that it leads; the server knows better, whenever the request arrives.
+#[tokio::test]
+async fn a_write_under_a_lease_that_another_has_taken_is_refused() {
+    use capstan::api::names::lease::Fence;
+    use k8s_openapi::api::coordination::v1::Lease;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::{Api, DeleteParams, Patch, PatchParams};
+    use serde_json::json;
+    let client = held_up(&server().await, Vec::new(), Instant::now()).client;
+    let writer = Writer::new(client.clone(), "test");
+    let lease: Lease = serde_json::from_value(json!({"metadata": {"namespace": "default", "name": "l"},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 3}}))
+    .expect("a Lease");
+    let mode = capstan::client::Mode::Real;
+    let lease = writer.create(&lease, mode).await.expect("created");
+    let uid = lease.metadata.uid.expect("a uid");
+    let fence = Fence { namespace: "default".to_owned(), name: "l".to_owned(), uid, transitions: 3 };
+    let under = |fence: &Fence| {
+        let fence = fence.clone();
+        writer.clone().with_fences(Arc::new(move || vec![fence.clone()]))
+    };
+    let map = |name: &str| -> ConfigMap {
+        serde_json::from_value(json!({"metadata": {"namespace": "default", "name": name}})).expect("a map")
+    };
+    let held = under(&fence);
+    held.create(&map("one"), mode).await.expect("the Lease is as it was");
+
+    let leases: Api<Lease> = Api::namespaced(client, "default");
+    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "b", "leaseTransitions": 4}}));
+    leases.patch("l", &PatchParams::default(), &taken).await.expect("taken");
+    let refused = held.create(&map("two"), mode).await.expect_err("refused");
+    assert!(refused.is_conflict(), "{refused}");
+    assert!(refused.message().contains("Lease default/l has been taken by another process"), "{refused}");
+    under(&Fence { transitions: 4, ..fence.clone() }).create(&map("three"), mode).await.expect("its own");
+    let refused = under(&Fence { uid: "another".to_owned(), transitions: 4, ..fence.clone() });
+    assert!(refused.create(&map("four"), mode).await.expect_err("made anew").is_conflict());
+    // To another server nothing is sent along.
+    held.on(writer.client().clone()).create(&map("five"), mode).await.expect("no fence");
+
+    leases.delete("l", &DeleteParams::default()).await.expect("deleted");
+    held.create(&map("six"), mode).await.expect("nobody has taken what is gone");
+    assert_eq!(Fence::parse(&fence.text()), Some(fence));
+    for wrong in ["", "l uid 3", "default/l uid", "default/l uid x", "default/l uid 3 4"] {
+        assert_eq!(Fence::parse(wrong), None, "{wrong}");
+    }
+}

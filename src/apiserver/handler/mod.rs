@@ -1,6 +1,7 @@
 //! One request to one answer. Owns verbs, subresources and headers; what a verb does is in `registry`, how
 //! `response` writes its outcome.
 
+mod fence;
 mod review;
 
 use std::sync::Arc;
@@ -134,6 +135,9 @@ impl Call {
             let catalog = self.registry.catalog.load();
             let reviewed = review::answer(kind, draft.object, &self.who, &catalog)?;
             return Ok(Reply::json(reviewed.to_string()).created(true));
+        }
+        if is_write(verb) || matches!(verb, Verb::Delete | Verb::DeleteCollection) {
+            fence::check(&self).await?;
         }
         match (self.target.subresource.as_str(), verb) {
             ("", Verb::List) => self.list().await,

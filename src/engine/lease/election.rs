@@ -161,7 +161,11 @@ impl Election {
         self.sent.drain(..surplus);
         self.seizing.is_over = true;
         self.observed.is_vacant(&seen.record, now.steady);
-        let token = FencingToken { lease_uid: seen.uid.clone(), transitions: seen.record.transitions };
+        let token = FencingToken {
+            lease: self.options.key(),
+            lease_uid: seen.uid.clone(),
+            transitions: seen.record.transitions,
+        };
         self.held = Some(seen);
         if let Some((sent, _)) = writing.filter(|_| !self.has_former_holder(now.steady)) {
             let wall = sent.wall + self.options.renew_deadline;

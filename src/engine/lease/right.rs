@@ -8,14 +8,24 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::client::write::Permit;
+use crate::api::key::ObjectKey;
+use crate::api::names::lease::Fence;
+use crate::client::write::{Fences, Permit};
 use crate::time::{Clock, Timestamp};
 
 /// One holding of one Lease: a Lease that was made anew has another uid, each taking another number of transitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencingToken {
+    pub lease: ObjectKey,
     pub lease_uid: String,
     pub transitions: i32,
+}
+
+impl FencingToken {
+    fn fence(self) -> Fence {
+        let ObjectKey { namespace, name } = self.lease;
+        Fence { namespace, name, uid: self.lease_uid, transitions: self.transitions }
+    }
 }
 
 /// A moment on both clocks of this process.
@@ -131,6 +141,16 @@ impl Leadership {
     pub fn permit(&self) -> Permit {
         let leadership = self.clone();
         Arc::new(move || RUN.try_with(Term::holds).unwrap_or_else(|_| leadership.leads()))
+    }
+
+    /// For the writer: what the run that writes was begun under, where one does, else what holds now.
+    #[must_use]
+    pub fn fences(&self) -> Fences {
+        let leadership = self.clone();
+        Arc::new(move || {
+            let tokens = RUN.try_with(|term| term.tokens.clone()).unwrap_or_else(|_| leadership.tokens());
+            tokens.into_iter().map(FencingToken::fence).collect()
+        })
     }
 
     /// Leads without a lease: one process alone with its own server.
