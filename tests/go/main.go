@@ -28,6 +28,9 @@ func main() {
 }
 
 func run(what, kubeconfig string) error {
+	if what == "classify" {
+		return classify()
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err

@@ -5,7 +5,8 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{OnceLock, mpsc};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -19,6 +20,13 @@ use serde_json::{Value, json};
 
 use capstan::client::Writer;
 use capstan::engine::lease::{Elector, Leadership, LeaseOptions};
+use capstan::leader_migration::configuration::{ConfigVersion, Configuration};
+use capstan::leader_migration::controller_names::Function;
+use capstan::leader_migration::manager_kind::ManagerKind;
+use capstan::leader_migration::placement::place;
+use capstan::leader_migration::reading::read;
+use capstan::leader_migration::release::Release;
+use capstan::leader_migration::writing;
 use capstan::time::Clock;
 use tokio_util::sync::CancellationToken;
 
@@ -244,6 +252,20 @@ struct OwnElector {
     task: tokio::task::JoinHandle<()>,
 }
 
+/// A client whose answers are late by so many milliseconds: what was asked for has happened meanwhile.
+fn slow(client: &kube::Client, late_ms: &Arc<AtomicU64>) -> kube::Client {
+    let (client, late_ms) = (client.clone(), Arc::clone(late_ms));
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (client, late) = (client.clone(), Duration::from_millis(late_ms.load(Ordering::Relaxed)));
+        async move {
+            let answer = client.send(request).await;
+            tokio::time::sleep(late).await;
+            answer
+        }
+    });
+    capstan::client::in_process(service, "slow", "default", false).client
+}
+
 impl OwnElector {
     fn start(client: &kube::Client) -> Self {
         let options = LeaseOptions {
@@ -319,4 +341,118 @@ async fn client_go_and_our_elector_hand_a_lease_to_each_other() {
     assert_eq!(held().await, ("ours".to_owned(), 3));
     again.end().await;
     assert_eq!(held().await, (String::new(), 3));
+}
+
+/// A leader that hangs does not lead any more when it goes on, and answers that come late never let two lead: whoever of
+/// both loses the Lease that way waits until the other one has given it back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hangs_and_slow_answers_never_let_client_go_and_our_elector_lead_both() {
+    let Some(program) = program() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Standalone::start(folder.path(), &["--no-engine"]);
+    let client = server.client().await;
+    let late_ms = Arc::new(AtomicU64::new(0));
+    let compete = |identity: &str| {
+        let mut command = Command::new(program);
+        command.arg("--kubeconfig").arg(server.kubeconfig()).arg("elector").stdin(Stdio::piped());
+        command.env("CLIENTS_IDENTITY", identity);
+        Running::start(command)
+    };
+    let mut go = compete("go");
+    go.until("leading").await;
+    let mut ours = OwnElector::start(&slow(&client, &late_ms));
+
+    // client-go's process hangs for longer than its Lease is good.
+    go.hang(true);
+    ours.until_it_leads().await;
+    go.hang(false);
+    go.until("stopped").await;
+    assert!(ours.leadership.leads(), "one that went on took it back");
+    let said: Vec<String> = std::iter::from_fn(|| go.said()).collect();
+    assert!(!said.contains(&"leading".to_owned()), "{said:?}");
+    // An elector of client-go ends when it has lost.
+    drop(go);
+
+    // Our answers come later than a renewal may take, and every renewal is stored nevertheless.
+    let mut go = compete("go-again");
+    go.until("sees ours").await;
+    late_ms.store(2_500, Ordering::Relaxed);
+    while ours.leadership.leads() {
+        tokio::time::timeout(MODULES_MAX, ours.leadership.changed()).await.expect("in time");
+    }
+    ours.stop.cancel();
+    go.until("leading").await;
+    assert!(!ours.leadership.leads(), "both lead");
+    ours.end().await;
+
+    // It waits as long as the other one lives, and hears nothing of its own late answers.
+    let mut ours = OwnElector::start(&slow(&client, &late_ms));
+    late_ms.store(0, Ordering::Relaxed);
+    assert!(go.end().success());
+    ours.until_it_leads().await;
+    ours.end().await;
+}
+
+/// What a file says to a component, in the words of `classify`.
+fn classified(program: &Path, text: &str, component: &str, names: &[&str]) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("leader-migration.yaml");
+    std::fs::write(&file, text).expect("written");
+    let mut command = Command::new(program);
+    command.arg("classify").env("CLIENTS_FILE", &file).env("CLIENTS_COMPONENT", component);
+    let output = command.env("CLIENTS_CONTROLLERS", names.join(",")).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    said.lines().map(str::to_owned).collect()
+}
+
+/// Upstream's own code reads every file that we write, and places every controller where we do. What we refuse as its
+/// newest reader does, it refuses.
+#[test]
+fn upstream_reads_our_files_and_places_controllers_as_we_do() {
+    let Some(program) = program() else { return };
+    let functions = [Function::Routes, Function::LoadBalancers, Function::NodeIpam];
+    let mut compared = 0;
+    for release in [21, 23, 27, 28, 34].map(Release) {
+        let names: Vec<&str> =
+            Function::ALL.into_iter().flat_map(|f| [f.name_in(release), f.alias()]).collect();
+        for owner in ["*", "kube-controller-manager", "cloud-controller-manager"] {
+            let (made, version) =
+                writing::generate("move", &functions, owner, release).expect("leader migration");
+            for (configuration, text) in [
+                (made.clone(), writing::write(&made, version)),
+                (
+                    Configuration::built_in(release),
+                    writing::write(&Configuration::built_in(release), version),
+                ),
+            ] {
+                for component in ManagerKind::ALL.map(ManagerKind::name) {
+                    let said = classified(program, &text, component, &names);
+                    let ours = names
+                        .iter()
+                        .map(|name| format!("{name} {}", place(name, component, &configuration).word()));
+                    let lock = format!("lock {}", configuration.leader_name);
+                    let expected: Vec<String> = std::iter::once(lock).chain(ours).collect();
+                    assert_eq!(said, expected, "{component} {release}\n{text}");
+                    compared += names.len();
+                }
+            }
+        }
+    }
+    println!("{compared} placements compared");
+    let good = writing::write(&Configuration::built_in(Release(27)), ConfigVersion::V1);
+    for wrong in [
+        good.replace("\"*\"", "*"),
+        good.replace("leaderName: cloud-provider-extraction-migration\n", ""),
+        good.replace("leaderName", "leader"),
+        format!("{good}resourceLock: leases\n"),
+        format!("{good}leaderName: twice\n"),
+        good.replace("/v1\n", "/v2\n"),
+        good.replace("/v1\n", "/v1beta1\n"),
+        good.replace("LeaderMigrationConfiguration", "Configuration"),
+        good.replace("component: \"*\"", "component: \"\""),
+    ] {
+        let said = classified(program, &wrong, "kube-controller-manager", &["route"]);
+        assert!(said[0].starts_with("refused: "), "upstream takes\n{wrong}\n{said:?}");
+        assert!(read(&wrong).ends(Release(36)), "we take\n{wrong}");
+    }
 }

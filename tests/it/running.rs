@@ -42,6 +42,18 @@ impl Running {
         seen
     }
 
+    /// A line, where one came already.
+    pub fn said(&mut self) -> Option<String> {
+        self.lines.try_recv().ok()
+    }
+
+    /// Stops it where it is, as a machine that hangs; or lets it go on.
+    pub fn hang(&self, is_hung: bool) {
+        let signal = if is_hung { "-STOP" } else { "-CONT" };
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "{signal}");
+    }
+
     /// Closes its input, which asks it to end, and waits until it has.
     pub fn end(mut self) -> ExitStatus {
         drop(self.child.stdin.take());
