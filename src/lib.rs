@@ -26,6 +26,7 @@ pub mod samples;
 pub mod simulate;
 
 pub mod client;
+pub mod locks;
 pub mod store;
 
 pub mod apiserver;
@@ -36,6 +37,7 @@ pub mod workload;
 
 pub mod reconfigure;
 
+pub mod controller_managers;
 pub mod controllers;
 pub mod extension;
 pub mod fleet;

@@ -14,7 +14,7 @@ use super::outlook::Change;
 use super::preflight;
 use super::related::Related;
 use super::risk::risk;
-use super::{Action, ActionError, EtcdReader, Outlook, Planner, Preview, Report, Request, rules};
+use super::{Action, ActionError, EtcdReader, LockReader, Outlook, Planner, Preview, Report, Request, rules};
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::client::access::{Attempt, may};
 use crate::client::catalog::{Catalog, Missing};
@@ -42,6 +42,7 @@ pub struct Executor {
     user: String,
     planner: Planner,
     etcd: Option<Arc<dyn EtcdReader>>,
+    locks: Option<Arc<dyn LockReader>>,
 }
 
 impl Executor {
@@ -50,7 +51,7 @@ impl Executor {
     pub fn new(connection: Connection, journal: Journal, clock: Clock, user: String) -> Self {
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER);
         let planner = Planner::new(connection.clone(), clock.clone());
-        Self { connection, writer, journal, clock, user, planner, etcd: None }
+        Self { connection, writer, journal, clock, user, planner, etcd: None, locks: None }
     }
 
     /// Previews of what takes a member ask etcd, too.
@@ -63,6 +64,18 @@ impl Executor {
     #[must_use]
     pub fn etcd(&self) -> Option<&dyn EtcdReader> {
         self.etcd.as_deref()
+    }
+
+    /// Screens can show locks.
+    #[must_use]
+    pub fn with_locks(self, reader: impl LockReader) -> Self {
+        Self { locks: Some(Arc::new(reader)), ..self }
+    }
+
+    /// What watches the locks of this server and of its clusters.
+    #[must_use]
+    pub fn locks(&self) -> Option<&dyn LockReader> {
+        self.locks.as_deref()
     }
 
     /// The plans of the clusters of this server.

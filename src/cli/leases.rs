@@ -1,7 +1,6 @@
 //! `capstan leases`: Leases as locks: who holds each, whether the holder lives, what is odd. Owns the look, which other
 //! commands use too, and the table. Nothing is written, and no Lease can be taken or deleted from here.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -11,61 +10,17 @@ use tokio::time::Instant;
 
 use super::args::{LeasesArgs, PlanOutputArg};
 use super::output::{self, Style};
-use crate::api::names::lease;
 use crate::client::Client;
 use crate::client::errors::chain;
 use crate::client::read::list_values;
 use crate::client::write::gvk_of;
-use crate::engine::lease::record::Seen;
-use crate::leader_migration::lock_view::{LockRow, LockState, LockView, WatchedLease, view};
+use crate::leader_migration::lock_view::{LockRow, LockState, LockView, Surroundings, WatchedLease, view};
+use crate::leader_migration::lock_watch::LockWatch;
 use crate::text;
 use crate::time::{Clock, Timestamp, human_duration};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// What is kept of one Lease from look to look.
-struct Watched {
-    began: Instant,
-    changed: Option<Instant>,
-    first_uid: String,
-    last: Seen,
-    lease: WatchedLease,
-}
-
-impl Watched {
-    fn begin(seen: &Seen, now: Instant) -> Self {
-        let (first_uid, last) = (seen.uid.clone(), seen.clone());
-        Self { began: now, changed: None, first_uid, last, lease: WatchedLease::default() }
-    }
-
-    fn look(&mut self, lease: &Lease, seen: Seen, now: Instant) {
-        if seen.record != self.last.record {
-            self.changed = Some(now);
-        }
-        let labels = lease.metadata.labels.as_ref();
-        let notes = lease.metadata.annotations.as_ref();
-        let spec = lease.spec.as_ref();
-        let record = seen.record.clone();
-        self.lease = WatchedLease {
-            namespace: lease.metadata.namespace.clone().unwrap_or_default(),
-            name: lease.metadata.name.clone().unwrap_or_default(),
-            holder: record.holder,
-            duration_s: record.duration_s,
-            transitions: record.transitions,
-            acquired_us: record.acquired_us,
-            renewed_us: record.renewed_us,
-            strategy: spec.and_then(|spec| spec.strategy.clone()),
-            preferred_holder: spec.and_then(|spec| spec.preferred_holder.clone()),
-            engine: labels.and_then(|labels| labels.get(lease::COMPONENT).cloned()),
-            controllers: notes.and_then(|notes| notes.get(lease::CONTROLLERS).cloned()).unwrap_or_default(),
-            watched_s: (now - self.began).as_secs(),
-            changed_s: self.changed.map(|changed| (now - changed).as_secs()),
-            was_made_anew: seen.uid != self.first_uid,
-        };
-        self.last = seen;
-    }
-}
 
 /// Looks at the Leases of a namespace (all when empty) that `selector` chooses (all when empty), once a second until
 /// `is_enough`.
@@ -78,19 +33,14 @@ pub async fn look(
     selector: &str,
     is_enough: impl Fn(&[WatchedLease]) -> bool,
 ) -> anyhow::Result<Vec<WatchedLease>> {
-    let mut watched: BTreeMap<(String, String), Watched> = BTreeMap::new();
+    let (began, mut watch) = (Instant::now(), LockWatch::default());
     loop {
         let found = list_values(client, &gvk_of::<Lease>(), namespace, selector).await;
         let found = found.map_err(|error| anyhow::anyhow!("leases in {namespace}: {}", chain(&error)))?;
-        let now = Instant::now();
-        for lease in found {
-            let lease: Lease = serde_json::from_value(lease)?;
-            let seen = Seen::of(&lease);
-            let part = |text: &Option<String>| text.clone().unwrap_or_default();
-            let key = (part(&lease.metadata.namespace), part(&lease.metadata.name));
-            watched.entry(key).or_insert_with(|| Watched::begin(&seen, now)).look(&lease, seen, now);
-        }
-        let leases: Vec<WatchedLease> = watched.values().map(|watched| watched.lease.clone()).collect();
+        let found = found.into_iter().map(serde_json::from_value::<Lease>).collect::<Result<Vec<_>, _>>()?;
+        // The command prints no history, so that the moment of a change does not matter.
+        watch.look(&found, began.elapsed(), Timestamp::default());
+        let leases = watch.leases(began.elapsed());
         if is_enough(&leases) {
             return Ok(leases);
         }
@@ -119,7 +69,12 @@ pub async fn leases(
     let is_enough = |leases: &[WatchedLease]| all_known(leases) || began.elapsed() >= args.look_for;
     let found = look(client, namespace, "", is_enough).await?;
     let now = clock.now();
-    let view = view(found, &args.leader_name, now.timestamp_micros());
+    let around = Surroundings {
+        leader_name: &args.leader_name,
+        now_us: now.timestamp_micros(),
+        ..Surroundings::default()
+    };
+    let view = view(found, around);
     match args.output {
         PlanOutputArg::Json => Ok(output::json(&as_json(&view, now))?),
         PlanOutputArg::Text => Ok(style.block(as_text(&view, now))),
@@ -146,7 +101,7 @@ fn claimed(us: Option<i64>, now: Timestamp) -> String {
 }
 
 fn cells(row: &LockRow, now: Timestamp) -> [String; 11] {
-    let LockRow { lease, kind, component } = row;
+    let LockRow { lease, kind, component, .. } = row;
     let (host, id) = lease.identity();
     let shown = |text: &str| if text.is_empty() { "-".to_owned() } else { text::sanitize_line(text) };
     let changed = lease.changed_s.and_then(|s| i64::try_from(s).ok());

@@ -21,6 +21,7 @@ pub mod get;
 pub mod leader_migration;
 pub mod leases;
 pub mod listen;
+mod locks;
 mod log;
 pub mod memory;
 pub mod output;
@@ -347,6 +348,9 @@ async fn migrate_leaders(cli: &Cli, command: &LeaderMigrationCommand) -> anyhow:
         LeaderMigrationCommand::Status(args) => walkthrough(cli, args, Extent::Status).await?,
         LeaderMigrationCommand::Next(args) => walkthrough(cli, args, Extent::Next).await?,
         LeaderMigrationCommand::Plan(args) => walkthrough(cli, args, Extent::Plan).await?,
+        LeaderMigrationCommand::Rehearse(args) => {
+            leader_migration::rehearse::rehearse(args, Clock::system().now()).await?
+        }
         LeaderMigrationCommand::Rights(args) if args.check => {
             let connection = connect(&options(&cli.connect)).await?;
             leader_migration::check_rights(&connection.client, args).await?
@@ -397,8 +401,9 @@ fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
     let journal = Journal::at(paths::journal()?);
     let executor = Executor::new(connection.clone(), journal, clock.clone(), person::user());
     #[cfg(feature = "etcd")]
-    let executor = executor.with_etcd(etcd::ClusterEtcd { connection, clock });
-    Ok(executor)
+    let executor =
+        executor.with_etcd(etcd::ClusterEtcd { connection: connection.clone(), clock: clock.clone() });
+    Ok(executor.with_locks(locks::ServerLocks { connection, clock, rng: Rng::from_entropy() }))
 }
 
 fn options(args: &ConnectArgs) -> ConnectOptions {

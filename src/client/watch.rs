@@ -224,6 +224,15 @@ impl<K: Live> Cache<K> {
         self.feed(&K::kind(&()), rng, watcher::watcher(api, config())).await;
     }
 
+    /// [`Self::follow`] of the objects that a field selector picks.
+    pub async fn follow_fields(self, client: kube::Client, fields: &str, rng: Rng)
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        self.feed(&K::kind(&()), rng, watcher::watcher(api, config().fields(fields))).await;
+    }
+
     /// [`Self::follow_in`] for a kind that is named at run time.
     pub async fn follow_kind(self, client: kube::Client, namespace: &str, rng: Rng, kind: &K::DynamicType)
     where

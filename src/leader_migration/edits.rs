@@ -1,6 +1,8 @@
 //! What to change for a stage, and how to take it back, as text for people: files, flags, objects. Must not know
 //! whether it is done.
 
+use std::fmt::Write as _;
+
 use super::configuration::{ConfigVersion, Configuration};
 use super::controller_names::Function;
 use super::flags::{CONFIG, ENABLE};
@@ -64,8 +66,13 @@ pub fn edits(stage: MigrationStage, settings: &Settings) -> Vec<StageEdit> {
                 &format!("remove {PATH} after the flags are gone\n"),
             ),
             edit(
-                "clusterConfiguration of kubeadm, or of KubeadmControlPlane spec.kubeadmConfigSpec",
+                "ClusterConfiguration of kubeadm; `capstan change plan -f FILE` says what follows from it",
                 cluster_configuration(),
+                "remove the same entries; `capstan change plan` takes them as null\n",
+            ),
+            edit(
+                "or KubeadmControlPlane: spec.kubeadmConfigSpec, which brings the file too",
+                kubeadm_config_spec(&settings.file(settings.releases.0)),
                 "remove the same entries\n",
             ),
         ],
@@ -117,6 +124,22 @@ fn cluster_configuration() -> String {
       pathType: File
 "
     )
+}
+
+/// The same for Cluster API: one edit, with which every control plane Machine is replaced, one by one.
+fn kubeadm_config_spec(file: &str) -> String {
+    let mut text = String::from("clusterConfiguration:\n");
+    for line in cluster_configuration().lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    let _ = write!(
+        text,
+        "files:\n  - path: {PATH}\n    owner: root:root\n    permissions: \"0644\"\n    content: |\n"
+    );
+    for line in file.lines() {
+        let _ = writeln!(text, "      {line}");
+    }
+    text
 }
 
 fn without_cloud() -> String {

@@ -5,9 +5,15 @@
 use std::collections::BTreeMap;
 
 use super::manager_kind::ManagerKind;
+use super::process::Process;
+use crate::time::Timestamp;
 
 /// More than this between the holder's clock and ours is odd.
 const OFFSET_MAX_S: i64 = 5;
+
+/// More changes of hands than this within [`RATE_S`] are odd.
+const CHANGES_MAX: usize = 3;
+const RATE_S: i64 = 600;
 
 /// A Lease after one has looked at it for a while.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,6 +101,14 @@ impl WatchedLease {
         }
     }
 
+    /// The same, so many seconds later and not looked at since.
+    #[must_use]
+    pub fn later(mut self, seconds: u64) -> Self {
+        self.watched_s += seconds;
+        self.changed_s = self.changed_s.map(|s| s + seconds);
+        self
+    }
+
     /// Host and random part of the holder; the whole where it has another form.
     #[must_use]
     pub fn identity(&self) -> (&str, &str) {
@@ -105,9 +119,43 @@ impl WatchedLease {
         }
     }
 
-    fn key(&self) -> String {
+    /// Somebody holds it, and it was seen to change within its duration.
+    #[must_use]
+    pub fn is_renewed(&self) -> bool {
+        self.state() == LockState::Held
+    }
+
+    /// `NAMESPACE/NAME`.
+    #[must_use]
+    pub fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
+}
+
+/// A Lease that changed hands, as it was seen here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderChange {
+    /// By our clock.
+    pub at: Timestamp,
+    /// `NAMESPACE/NAME`.
+    pub lease: String,
+    /// Empty: nobody held it, or holds it now.
+    pub from: String,
+    pub to: String,
+    pub transitions: i32,
+}
+
+/// What Leases are judged beside.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surroundings<'a> {
+    /// The migration Lease. Of others, those count that the holder of a main lock in the same namespace holds.
+    pub leader_name: &'a str,
+    /// Our clock at the last look, microseconds since the epoch.
+    pub now_us: i64,
+    /// The controller managers that are known; none where they are not.
+    pub processes: &'a [Process],
+    /// Who held what before, as seen here.
+    pub changes: &'a [HolderChange],
 }
 
 /// One row of the view.
@@ -117,6 +165,8 @@ pub struct LockRow {
     pub kind: LockKind,
     /// Whose lock it is; of a migration lock, whose main lock its holder has.
     pub component: String,
+    /// How often it changed hands in the last ten minutes, as far as one looked.
+    pub recent_changes: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,30 +177,29 @@ pub struct LockView {
     pub anomalies: Vec<(String, String)>,
 }
 
-/// Judges Leases together. `leader_name` is the migration Lease; of others, those count that are held by the holder of a
-/// main lock in the same namespace. `now_us`: our clock at the last look.
+/// Judges Leases together.
 #[must_use]
-pub fn view(leases: Vec<WatchedLease>, leader_name: &str, now_us: i64) -> LockView {
+pub fn view(leases: Vec<WatchedLease>, around: Surroundings<'_>) -> LockView {
     let mut main: BTreeMap<String, ManagerKind> = BTreeMap::new();
     for lease in leases.iter().filter(|lease| !lease.holder.is_empty()) {
         if let Some(manager) = ManagerKind::ALL.into_iter().find(|manager| manager.name() == lease.name) {
             main.insert(lease.holder.clone(), manager);
         }
     }
-    let mut rows: Vec<LockRow> = leases.into_iter().map(|lease| row(lease, leader_name, &main)).collect();
+    let mut rows: Vec<LockRow> = leases.into_iter().map(|lease| row(lease, around, &main)).collect();
     rows.sort_by_key(|row| (row.kind, row.lease.key()));
-    let anomalies = anomalies(&rows, now_us);
+    let anomalies = anomalies(&rows, around);
     LockView { rows, anomalies }
 }
 
-fn row(lease: WatchedLease, leader_name: &str, main: &BTreeMap<String, ManagerKind>) -> LockRow {
+fn row(lease: WatchedLease, around: Surroundings<'_>, main: &BTreeMap<String, ManagerKind>) -> LockRow {
     let manager = ManagerKind::ALL.into_iter().find(|manager| manager.name() == lease.name);
     let by_holder = main.get(&lease.holder).copied();
     let kind = match manager {
         _ if lease.strategy.is_some() => LockKind::Coordinated,
         _ if lease.engine.is_some() => LockKind::Own,
         Some(_) => LockKind::Main,
-        None if lease.name == leader_name || by_holder.is_some() => LockKind::Migration,
+        None if lease.name == around.leader_name || by_holder.is_some() => LockKind::Migration,
         None => LockKind::Other,
     };
     let component = match (kind, manager.or(by_holder)) {
@@ -159,13 +208,17 @@ fn row(lease: WatchedLease, leader_name: &str, main: &BTreeMap<String, ManagerKi
         (LockKind::Migration, None) if !lease.holder.is_empty() => "unknown (not main holder)".to_owned(),
         _ => String::new(),
     };
-    LockRow { lease, kind, component }
+    let is_recent = |change: &&HolderChange| {
+        change.lease == lease.key() && around.now_us / 1_000_000 - change.at.timestamp() <= RATE_S
+    };
+    let recent_changes = around.changes.iter().filter(is_recent).count();
+    LockRow { lease, kind, component, recent_changes }
 }
 
-fn anomalies(rows: &[LockRow], now_us: i64) -> Vec<(String, String)> {
+fn anomalies(rows: &[LockRow], around: Surroundings<'_>) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut odd = |lease: &WatchedLease, what: String| found.push((lease.key(), what));
-    for LockRow { lease, kind, component } in rows {
+    for LockRow { lease, kind, component, recent_changes } in rows {
         let state = lease.state();
         if state == LockState::Stale && lease.watched_s > 2 * u64::from(lease.duration_s) {
             odd(lease, format!("not renewed for {} s, and nobody takes it over", lease.watched_s));
@@ -176,9 +229,16 @@ fn anomalies(rows: &[LockRow], now_us: i64) -> Vec<(String, String)> {
         if *kind == LockKind::Migration && state == LockState::Held && component.starts_with("unknown") {
             odd(lease, "its holder has no main lock; one lease duration is usual".to_owned());
         }
+        if *recent_changes > CHANGES_MAX {
+            odd(lease, format!("changed hands {recent_changes} times in {} min", RATE_S / 60));
+        }
+        let is_managers = matches!(kind, LockKind::Main | LockKind::Migration);
+        if is_managers && state == LockState::Held && is_stranger(lease, around.processes) {
+            odd(lease, format!("held from {}, where no controller manager is known", lease.identity().0));
+        }
         // At the moment of a change the two clocks should agree.
         if let (Some(renewed), Some(changed)) = (lease.renewed_us, lease.changed_s) {
-            let offset_s = (now_us - renewed) / 1_000_000 - i64::try_from(changed).unwrap_or(0);
+            let offset_s = (around.now_us - renewed) / 1_000_000 - i64::try_from(changed).unwrap_or(0);
             if offset_s.abs() > OFFSET_MAX_S {
                 odd(
                     lease,
@@ -200,7 +260,22 @@ fn anomalies(rows: &[LockRow], now_us: i64) -> Vec<(String, String)> {
             "one of several migration locks that are renewed: do files differ in leaderName?".to_owned(),
         ));
     }
+    let nobody_migrates = !around.processes.is_empty() && !around.processes.iter().any(Process::migrates);
+    for lease in renewed.iter().filter(|_| nobody_migrates) {
+        found.push((lease.key(), "renewed though no known process has leader migration on".to_owned()));
+    }
     found
+}
+
+/// Is the holder's host none of those that controller managers are known on? Host names may have a domain behind them.
+fn is_stranger(lease: &WatchedLease, processes: &[Process]) -> bool {
+    let host = lease.identity().0;
+    let is_on = |node: &str| {
+        let (long, short) = if host.len() > node.len() { (host, node) } else { (node, host) };
+        long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let mut nodes = processes.iter().filter_map(|process| process.node.as_deref()).peekable();
+    nodes.peek().is_some() && !nodes.any(is_on)
 }
 
 #[cfg(test)]
@@ -221,6 +296,10 @@ mod tests {
     }
 
     const NOW_US: i64 = 1_001_000_000;
+
+    fn around<'a>() -> Surroundings<'a> {
+        Surroundings { leader_name: "move", now_us: NOW_US, ..Surroundings::default() }
+    }
 
     #[test]
     fn a_state_is_what_was_seen_here() {
@@ -265,7 +344,7 @@ mod tests {
             lease("other-move", "b_2"),
             lease("plndr-svcs-lock", "c"),
         ];
-        let view = view(leases, "move", NOW_US);
+        let view = view(leases, around());
         let rows: Vec<_> = view
             .rows
             .iter()
@@ -302,14 +381,44 @@ mod tests {
                 "the holder's clock is 100 s ahead",
             ),
         ] {
-            let view = view(vec![odd, lease("kube-controller-manager", "a_1")], "move", NOW_US);
+            let view = view(vec![odd, lease("kube-controller-manager", "a_1")], around());
             assert!(
                 view.anomalies.iter().any(|(_, said)| said.starts_with(what)),
                 "{what}: {:?}",
                 view.anomalies
             );
         }
-        let fine = view(vec![lease("move", "a_1"), lease("kube-controller-manager", "a_1")], "move", NOW_US);
+        let fine = view(vec![lease("move", "a_1"), lease("kube-controller-manager", "a_1")], around());
         assert_eq!(fine.anomalies, []);
+    }
+
+    #[test]
+    fn what_is_odd_beside_processes_and_changes() {
+        let change = HolderChange {
+            at: Timestamp::from_timestamp(900, 0).expect("a moment"),
+            lease: "kube-system/move".to_owned(),
+            from: "a_1".to_owned(),
+            to: "b_2".to_owned(),
+            transitions: 1,
+        };
+        let held =
+            || vec![lease("move", "cp-1_0123456789"), lease("kube-controller-manager", "cp-1_0123456789")];
+        let on = |node: &str, args: &str| Process {
+            node: Some(node.to_owned()),
+            ..crate::leader_migration::tests::process(ManagerKind::KubeControllerManager, 27, args, "")
+        };
+        let flag = "--enable-leader-migration";
+        let said = |processes: &[Process], changes: &[HolderChange]| {
+            view(held(), Surroundings { processes, changes, ..around() }).anomalies
+        };
+        assert_eq!(said(&[on("cp-1.lan", flag)], &[]), []);
+        let odd = said(&[on("cp-2", flag)], &[]);
+        assert!(odd.len() == 2 && odd[0].1.starts_with("held from cp-1, where no controller"), "{odd:?}");
+        let odd = said(&[on("cp-1", "")], &[]);
+        assert_eq!(odd[0].1, "renewed though no known process has leader migration on");
+        let odd = said(&[], &vec![change.clone(); 4]);
+        assert_eq!(odd[0].1, "changed hands 4 times in 10 min");
+        let old = HolderChange { at: Timestamp::from_timestamp(300, 0).expect("a moment"), ..change };
+        assert_eq!(said(&[], &vec![old; 4]), []);
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::manager_kind::ManagerKind;
 use super::reading::is_configuration;
 use super::release::Release;
+use crate::time::{Timestamp, parse_rfc3339};
 
 /// One controller manager in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct FoundManager {
     pub mounts: Vec<String>,
     /// The service account of a pod that is not static.
     pub service_account: Option<String>,
+    /// Of a pod: when its container was started, by its node's clock.
+    pub started_at: Option<Timestamp>,
 }
 
 /// The controller managers of an object, whatever it is.
@@ -68,7 +71,16 @@ fn manager_of(object: &Value, spec: &Value, container: &Value) -> Option<FoundMa
         args,
         mounts: mounts.filter_map(|m| m["mountPath"].as_str().map(str::to_owned)).collect(),
         service_account: spec["serviceAccountName"].as_str().map(str::to_owned),
+        started_at: started_at(&object["status"], container["name"].as_str().unwrap_or_default()),
     })
+}
+
+/// The container's last start; before the kubelet reported it, the pod's.
+fn started_at(status: &Value, container: &str) -> Option<Timestamp> {
+    let statuses = status["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let own = statuses.iter().find(|own| own["name"] == container);
+    let started = own.and_then(|own| own["state"]["running"]["startedAt"].as_str());
+    parse_rfc3339(started.or_else(|| status["startTime"].as_str())?)
 }
 
 fn name_of(object: &Value, manager: ManagerKind) -> String {
@@ -98,9 +110,11 @@ mod tests {
     fn a_static_pod_a_daemon_set_and_strangers() {
         let pod = json!({"kind": "Pod", "metadata": {"name": "kube-controller-manager-cp-1"}, "spec": {
             "nodeName": "cp-1",
-            "containers": [{"image": "registry.k8s.io/kube-controller-manager:v1.29.3",
+            "containers": [{"name": "kcm", "image": "registry.k8s.io/kube-controller-manager:v1.29.3",
                 "command": ["kube-controller-manager", "--leader-elect=true"],
-                "volumeMounts": [{"mountPath": "/etc/kubernetes/leader-migration.yaml"}]}]}});
+                "volumeMounts": [{"mountPath": "/etc/kubernetes/leader-migration.yaml"}]}]},
+            "status": {"startTime": "2026-11-20T10:00:00Z", "containerStatuses": [
+                {"name": "kcm", "state": {"running": {"startedAt": "2026-11-20T10:00:07Z"}}}]}});
         let set = json!({"kind": "DaemonSet", "metadata": {"name": "aws"}, "spec": {"template": {"spec": {
             "serviceAccountName": "ccm",
             "containers": [{"image": "registry/aws-cloud-controller-manager:v1.29.0", "args": ["--v=2"]}, {"image": "proxy:1"}]}}}});
@@ -117,6 +131,8 @@ mod tests {
             (found[0].node.as_deref(), found[1].service_account.as_deref()),
             (Some("cp-1"), Some("ccm"))
         );
+        let started = found.iter().map(|f| f.started_at.map(crate::time::rfc3339)).collect::<Vec<_>>();
+        assert_eq!(started, [Some("2026-11-20T10:00:07Z".to_owned()), None]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::flags::Flags;
 use super::manager_kind::ManagerKind;
 use super::reading::Reading;
 use super::release::Release;
+use crate::time::Timestamp;
 
 /// The first kube-controller-manager that no longer waits for its token controller before it competes for the
 /// migration lock.
@@ -37,6 +38,8 @@ pub struct Process {
     pub file: ConfigFile,
     /// Paths mounted into the container. `None`: not known.
     pub mounts: Option<Vec<String>>,
+    /// When it was started last, by its node's clock. `None`: not known.
+    pub started_at: Option<Timestamp>,
 }
 
 impl Process {

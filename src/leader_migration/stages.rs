@@ -6,6 +6,7 @@ use super::process::Process;
 use super::release::Release;
 use super::rules::{Finding, FindingSeverity};
 use super::validate::{ClusterFacts, validate};
+use crate::time::Timestamp;
 
 /// A Lease is settled after this time without a transition.
 pub const SETTLED_S: i64 = 600;
@@ -61,7 +62,7 @@ impl MigrationStage {
                 "take the node back to the old release, with the enable flag, then remove its cloud-controller-manager"
             }
             Self::Handover => {
-                "start a kube-controller-manager of the old release with the enable flag, then stop the cloud-controller-managers"
+                "start kube-controller-managers of the old release with the enable flag on every node, so that one of them gets the main Lease, then stop the cloud-controller-managers"
             }
             Self::Settle => "as from the handover",
             Self::Disable => {
@@ -119,6 +120,17 @@ pub struct StageReport {
     pub stage: MigrationStage,
     pub state: StageState,
     pub proofs: Vec<Proof>,
+    /// The next process is not to be restarted before this is over.
+    pub wait: Option<NodeWait>,
+}
+
+/// The rest between the restarts of two processes of one kind: what the one before may have held until it ended has to run
+/// out first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeWait {
+    /// The process that was restarted last.
+    pub after: String,
+    pub left_s: i64,
 }
 
 /// Everything that the stages are judged by.
@@ -130,6 +142,8 @@ pub struct Situation {
     pub lock: (String, String),
     /// Since when its holder has it, in seconds, by the holder's clock.
     pub held_for_s: Option<i64>,
+    /// By our clock.
+    pub now: Timestamp,
 }
 
 /// What the whole looks like.
@@ -179,6 +193,11 @@ impl Situation {
         self.migration_holder().is_some() && self.migration_holder() == self.main_holder(kind)
     }
 
+    /// Stage 6 has begun: what the stages before it look at changes hands again on the way.
+    fn is_being_disabled(&self) -> bool {
+        self.sources().next().is_none() && self.clouds().any(|process| !process.migrates())
+    }
+
     /// Judges every stage.
     #[must_use]
     pub fn judge(&self) -> Walkthrough {
@@ -194,9 +213,28 @@ impl Situation {
             let (state, proofs) = self.stage(stage, &findings);
             let state = if is_reached { state } else { StageState::Later };
             is_reached &= state == StageState::Done;
-            reports.push(StageReport { stage, state, proofs });
+            let wait =
+                self.wait(stage).filter(|_| matches!(state, StageState::InProgress(_) | StageState::Todo(_)));
+            reports.push(StageReport { stage, state, proofs, wait });
         }
         Walkthrough::Stages(reports)
+    }
+
+    /// One lease duration after the last restart, in the stages that go from node to node. Clocks of nodes differ: it is
+    /// never longer than that.
+    fn wait(&self, stage: MigrationStage) -> Option<NodeWait> {
+        let touched: Vec<&Process> = match stage {
+            MigrationStage::Enable => self.sources().filter(|process| process.migrates()).collect(),
+            MigrationStage::Introduce | MigrationStage::Handover => self.clouds().collect(),
+            MigrationStage::Disable => self.clouds().filter(|process| !process.migrates()).collect(),
+            _ => Vec::new(),
+        };
+        let last = touched.into_iter().filter(|process| process.started_at.is_some());
+        let last = last.max_by_key(|process| process.started_at)?;
+        let duration_s = i64::try_from(last.flags.times.lease_duration.as_secs()).unwrap_or(i64::MAX);
+        let passed_s = (self.now - last.started_at?).num_seconds().max(0);
+        let left_s = duration_s - passed_s;
+        (left_s > 0).then(|| NodeWait { after: last.name.clone(), left_s })
     }
 
     fn stage(&self, stage: MigrationStage, findings: &[Finding]) -> (StageState, Vec<Proof>) {
@@ -310,7 +348,7 @@ impl Situation {
     fn handover(&self) -> (StageState, Vec<Proof>) {
         let proofs = self.lock_proofs(ManagerKind::CloudControllerManager);
         let old: Vec<&str> = self.sources().map(|process| process.name.as_str()).collect();
-        let is_over = self.clouds().next().is_some() && self.clouds().all(|process| !process.migrates());
+        let is_over = self.is_being_disabled();
         let state = match old.first() {
             Some(last) => StageState::Todo(format!("take the node of {last} to the new release")),
             None if self.is_held_by(ManagerKind::CloudControllerManager) || is_over => StageState::Done,
@@ -327,7 +365,7 @@ impl Situation {
             .held_for_s
             .map_or("not held".to_owned(), |s| format!("held for {s} s by its holder's clock"));
         let proofs = vec![Proof { object: self.lock_name(), value: held }];
-        let is_over = self.clouds().all(|process| !process.migrates());
+        let is_over = self.is_being_disabled();
         let state = match self.held_for_s {
             _ if is_over => StageState::Done,
             Some(held) if held >= SETTLED_S => StageState::Done,

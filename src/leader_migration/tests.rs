@@ -38,7 +38,17 @@ pub(super) fn process(manager: ManagerKind, release: u64, args: &str, text: &str
     };
     let name = manager.short().to_owned();
     let release = Release(release);
-    Process { name, manager, node: None, release, is_release_assumed: false, flags, file, mounts: None }
+    Process {
+        name,
+        manager,
+        node: None,
+        release,
+        is_release_assumed: false,
+        flags,
+        file,
+        mounts: None,
+        started_at: None,
+    }
 }
 
 fn kcm(args: &str, text: &str) -> Process {

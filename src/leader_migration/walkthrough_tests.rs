@@ -9,6 +9,7 @@ use super::rights::{Grantee, questions};
 use super::stages::{MigrationStage, Situation, StageState, Walkthrough};
 use super::tests::process;
 use super::validate::{ClusterFacts, LeaseFact, RightFact};
+use crate::time::{Timestamp, parse_rfc3339};
 
 use ManagerKind::{CloudControllerManager as Ccm, KubeControllerManager as Kcm};
 
@@ -38,6 +39,10 @@ fn on(node: &str, what: &str) -> Process {
     process
 }
 
+fn now() -> Timestamp {
+    parse_rfc3339("2026-11-20T10:00:00Z").expect("a moment")
+}
+
 struct Seen {
     processes: &'static [(&'static str, &'static str)],
     /// Lease and who renews it.
@@ -63,6 +68,7 @@ fn situation(seen: &Seen) -> Situation {
         },
         lock: ("kube-system".to_owned(), "move".to_owned()),
         held_for_s: seen.held_for_s,
+        now: now(),
     }
 }
 
@@ -184,7 +190,7 @@ fn every_change_comes_with_its_inverse() {
     };
     let all: Vec<_> = MigrationStage::ALL.into_iter().flat_map(|stage| edits(stage, &settings)).collect();
     assert!(
-        all.len() == 7 && all.iter().all(|edit| !edit.text.is_empty() && !edit.inverse.is_empty()),
+        all.len() == 8 && all.iter().all(|edit| !edit.text.is_empty() && !edit.inverse.is_empty()),
         "{all:#?}"
     );
     let text =
@@ -193,4 +199,30 @@ fn every_change_comes_with_its_inverse() {
         text(MigrationStage::Enable).contains("- name: route\n")
             && text(MigrationStage::Introduce).contains("- name: node-route-controller\n")
     );
+}
+
+/// The rest is counted from the last restart of those that have been through, and never longer than a lease duration.
+#[test]
+fn one_lease_duration_lies_between_two_nodes() {
+    let half: &[(&str, &str)] = &[("1", "old+flag"), ("2", "old")];
+    let enabling = Seen { processes: half, holders: &[KCM_LEADS], granted: true, held_for_s: None };
+    let wait = |started: Option<&str>, args: &str| {
+        let mut situation = situation(&enabling);
+        let first = &mut situation.processes[0];
+        first.started_at = started.and_then(parse_rfc3339);
+        if !args.is_empty() {
+            first.flags.times.lease_duration = crate::time::parse_duration(args).expect("a duration");
+        }
+        let Walkthrough::Stages(reports) = situation.judge() else { panic!("stages") };
+        let report = &reports[MigrationStage::Enable as usize];
+        assert!(matches!(report.state, StageState::InProgress(_)), "{report:?}");
+        report.wait.as_ref().map(|wait| (wait.after.clone(), wait.left_s))
+    };
+    let after = |left_s| Some(("KCM-1".to_owned(), left_s));
+    assert_eq!(wait(None, ""), None);
+    assert_eq!(wait(Some("2026-11-20T09:59:57Z"), ""), after(12));
+    assert_eq!(wait(Some("2026-11-20T09:59:57Z"), "60s"), after(57));
+    assert_eq!(wait(Some("2026-11-20T09:59:45Z"), ""), None);
+    // The node's clock is ahead of ours.
+    assert_eq!(wait(Some("2026-11-20T10:05:00Z"), ""), after(15));
 }

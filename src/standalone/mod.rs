@@ -7,4 +7,5 @@ pub mod load;
 pub mod options;
 pub mod past;
 pub mod pending;
+pub mod rehearsal;
 pub mod stack;

@@ -26,9 +26,9 @@ pub enum PastError {
 }
 
 /// A clock that starts at a moment of the past and goes with the runtime's time.
-struct Replayed {
-    start: Timestamp,
-    began: Instant,
+pub(super) struct Replayed {
+    pub start: Timestamp,
+    pub began: Instant,
 }
 
 impl TimeSource for Replayed {

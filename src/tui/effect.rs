@@ -6,9 +6,10 @@ use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
-use crate::actions::{Grant, Preview, Report, Request, Right};
+use crate::actions::{Grant, LockPlace, Preview, Report, Request, Right};
 use crate::fleet::watch::Subject;
 use crate::fleet::{SourceId, Target};
+use crate::leader_migration::look::LockLook;
 use crate::status::etcd::facts::Facts;
 use crate::toml_file::FileError;
 
@@ -56,6 +57,8 @@ pub enum Effect {
     },
     /// Nothing shows them any more.
     StopEtcd,
+    /// Watch the locks of a place from now on; `None` stops.
+    FollowLocks(Option<LockSubject>),
     /// Everything a person must see before saying yes.
     Preview {
         ticket: u64,
@@ -70,6 +73,13 @@ pub enum Effect {
     },
 }
 
+/// Whose locks are on the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockSubject {
+    pub source: SourceId,
+    pub place: LockPlace,
+}
+
 /// What came of an effect. Errors are sentences already: nothing here decides on their kind.
 #[derive(Debug)]
 pub enum EffectOutcome {
@@ -80,6 +90,7 @@ pub enum EffectOutcome {
     Planned { cluster: PlannedCluster, reading: Reading },
     Rights { source: SourceId, answers: Vec<(Right, Grant)> },
     EtcdRead { cluster: PlannedCluster, look: Result<Facts, String> },
+    Locks { of: LockSubject, look: Result<Box<LockLook>, String> },
     Previewed { ticket: u64, result: Result<Box<Preview>, String> },
     Performed { ticket: u64, result: Result<Report, String> },
 }

@@ -39,6 +39,18 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
         Screen::Fleet(_) => vec![("tree", "tree")],
         Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
         Screen::Rollout(_) | Screen::Etcd(_) => vec![("details", "details")],
+        // They are about no object of the fleet.
+        Screen::Locks(_) => {
+            return vec![("page-down", "page"), ("leader-migration", "migration"), ("prompt", "command")];
+        }
+        Screen::Migration(_) => {
+            return vec![
+                ("page-down", "page"),
+                ("copy", "copy edits"),
+                ("leases", "locks"),
+                ("prompt", "command"),
+            ];
+        }
         Screen::Rollouts(_) => vec![("rollout", "rollout")],
         Screen::Details(_) if model.screen().filter().is_empty() => {
             vec![("next-tab", "next tab"), ("follow", "related")]
@@ -69,7 +81,7 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
         Screen::Fleet(_) => [("details", "details"), ("faults", "faults")],
         Screen::Tree(_) => [("objects", "objects"), ("plan", "plan")],
         Screen::Details(_) => [("owner", "owner"), ("copy", "copy")],
-        Screen::Rollout(_) | Screen::Rollouts(_) | Screen::Etcd(_) => [("plan", "plan"), ("tree", "tree")],
+        _ => [("plan", "plan"), ("tree", "tree")],
     });
     all.push(("prompt", "command"));
     all

@@ -45,12 +45,14 @@ pub enum Mode {
     Rollout,
     Rollouts,
     Etcd,
+    Leases,
+    LeaderMigration,
     /// Help, previews and notices.
     Dialog,
 }
 
 impl Mode {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Global,
         Self::Fleet,
         Self::Tree,
@@ -58,6 +60,8 @@ impl Mode {
         Self::Rollout,
         Self::Rollouts,
         Self::Etcd,
+        Self::Leases,
+        Self::LeaderMigration,
         Self::Dialog,
     ];
 
@@ -72,6 +76,8 @@ impl Mode {
             Self::Rollout => "rollout",
             Self::Rollouts => "rollouts",
             Self::Etcd => "etcd",
+            Self::Leases => "leases",
+            Self::LeaderMigration => "leader-migration",
             Self::Dialog => "dialog",
         }
     }

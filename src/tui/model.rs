@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ratatui::layout::Rect;
 
 use super::cursor::Motion;
-use super::effect::Effect;
+use super::effect::{Effect, LockSubject};
 use super::folds::AllFolds;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
@@ -113,6 +113,8 @@ pub struct Model {
     pub events_of: Option<Target>,
     /// Of the kubeconfig; empty where there is none behind this.
     pub contexts: Vec<String>,
+    /// Whose locks are being watched for a screen.
+    pub locks_of: Option<LockSubject>,
 }
 
 impl Model {
@@ -143,6 +145,7 @@ impl Model {
             names: None,
             events_of: None,
             contexts: Vec::new(),
+            locks_of: None,
         }
     }
 
@@ -297,6 +300,8 @@ impl Model {
             Screen::Rollout(_) => Mode::Rollout,
             Screen::Rollouts(_) => Mode::Rollouts,
             Screen::Etcd(_) => Mode::Etcd,
+            Screen::Locks(_) => Mode::Leases,
+            Screen::Migration(_) => Mode::LeaderMigration,
         }
     }
 
@@ -396,7 +401,9 @@ impl Model {
             | Screen::Tree(_)
             | Screen::Rollout(_)
             | Screen::Rollouts(_)
-            | Screen::Etcd(_) => None,
+            | Screen::Etcd(_)
+            | Screen::Locks(_)
+            | Screen::Migration(_) => None,
         }
     }
 
@@ -417,7 +424,11 @@ impl Model {
     /// What the shell should read so that the plans on the open screen are known.
     pub fn ask_for_plans(&mut self) -> Option<Effect> {
         let wanted = match self.screen() {
-            Screen::Fleet(_) | Screen::Rollouts(_) | Screen::Etcd(_) => None,
+            Screen::Fleet(_)
+            | Screen::Rollouts(_)
+            | Screen::Etcd(_)
+            | Screen::Locks(_)
+            | Screen::Migration(_) => None,
             Screen::Tree(tree) => tree.planned(&self.fleet),
             Screen::Details(details) => details.planned(&self.fleet),
             Screen::Rollout(rollout) => rollout.planned(&self.fleet),
@@ -450,6 +461,16 @@ impl Model {
             }
         }
         Some(Effect::StopEtcd)
+    }
+
+    /// What the shell should watch for a screen that shows locks; once none is open, nothing any more.
+    pub fn ask_for_locks(&mut self) -> Option<Effect> {
+        let of = self.screen().lock_feed().map(|feed| feed.subject.clone());
+        if of == self.locks_of {
+            return None;
+        }
+        self.locks_of.clone_from(&of);
+        Some(Effect::FollowLocks(of))
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::effect::{Effect, EffectOutcome};
+use super::effect::{Effect, EffectOutcome, LockSubject};
 use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
@@ -20,6 +21,7 @@ use crate::api::key::ObjectKey;
 use crate::fleet::watch::{Recording, Source, Subject};
 use crate::fleet::{SourceId, Target};
 use crate::forecast::Forecast;
+use crate::leader_migration::look::MigrationScope;
 use crate::text::sanitize_line;
 
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
@@ -51,6 +53,8 @@ pub struct Runner {
     planning: Option<JoinHandle<()>>,
     /// The etcd that is being read.
     etcd: Option<JoinHandle<()>>,
+    /// The locks that are being watched.
+    locks: Option<JoinHandle<()>>,
 }
 
 impl Runner {
@@ -62,7 +66,7 @@ impl Runner {
     ) -> Self {
         let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
         let (object, events) = (Following::default(), Following::default());
-        Self { handles, loading, outcomes, object, events, planning: None, etcd: None }
+        Self { handles, loading, outcomes, object, events, planning: None, etcd: None, locks: None }
     }
 
     /// Looks at other servers from now on; what was begun at those before ends.
@@ -94,6 +98,7 @@ impl Runner {
             Effect::Plan { cluster, wait_ms } => self.plan(cluster, wait_ms),
             Effect::ReadEtcd { cluster, wait_ms } => self.read_etcd(cluster, wait_ms),
             Effect::StopEtcd => self.stop_etcd(),
+            Effect::FollowLocks(subject) => self.follow_locks(subject),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
             | Effect::OpenContext(_)
@@ -172,6 +177,27 @@ impl Runner {
         if let Some(task) = self.etcd.take() {
             task.abort();
         }
+    }
+
+    /// One place at a time: another one ends it.
+    fn follow_locks(&mut self, subject: Option<LockSubject>) {
+        self.locks.take().iter().for_each(JoinHandle::abort);
+        let Some(of) = subject else { return };
+        let (handle, outcomes) = (self.handles.get(&of.source).cloned(), self.outcomes.clone());
+        self.locks = Some(tokio::spawn(async move {
+            let looks = match executor_of(handle.as_deref()).map(Executor::locks) {
+                Ok(Some(reader)) => Ok(reader.follow(of.place.clone(), MigrationScope::default())),
+                Ok(None) => Err("no way to watch locks was given".to_owned()),
+                Err(why) => Err(why),
+            };
+            let mut looks = looks.unwrap_or_else(|why| stream::once(async { Err(why) }).boxed());
+            while let Some(look) = looks.next().await {
+                let news = EffectOutcome::Locks { of: of.clone(), look: look.map(Box::new) };
+                if outcomes.send(news).await.is_err() {
+                    return;
+                }
+            }
+        }));
     }
 
     /// Files are read aside: a configuration folder may be on a slow disk.
@@ -264,7 +290,9 @@ async fn pass_on(mut news: mpsc::Receiver<Subject>, target: Target, outcomes: mp
 impl Drop for Runner {
     fn drop(&mut self) {
         let followed = [self.object.task.take(), self.events.task.take()];
-        for task in followed.into_iter().chain([self.planning.take(), self.etcd.take()]).flatten() {
+        for task in
+            followed.into_iter().chain([self.planning.take(), self.etcd.take(), self.locks.take()]).flatten()
+        {
             task.abort();
         }
     }

@@ -23,6 +23,7 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     effects.extend(model.keep());
     effects.extend(model.ask_for_etcd());
     effects.extend(model.ask_for_events());
+    effects.extend(model.ask_for_locks());
     effects
 }
 
@@ -213,6 +214,11 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
             let now = model.now;
             if let Screen::Etcd(etcd) = model.screen_mut() {
                 etcd.take(&cluster, look, now);
+            }
+        }
+        EffectOutcome::Locks { of, look } => {
+            for feed in model.screens.iter_mut().filter_map(Screen::lock_feed_mut) {
+                feed.take(&of, look.as_deref());
             }
         }
         EffectOutcome::Previewed { ticket, result } => return answer_preview(model, ticket, result),

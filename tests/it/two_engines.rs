@@ -8,10 +8,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use capstan::api::machine::Machine;
 use futures::StreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::runtime::wait::await_condition;
 use parking_lot::Mutex;
 
 use crate::keeping::etcd::{self, Etcd};
@@ -132,4 +135,75 @@ async fn two_engines_with_one_host_name_and_process_id_make_no_machine_twice() {
     let mut led = leaders(&folders);
     led.sort_unstable();
     assert_eq!(led, [0, 1], "one engine led once, the other never");
+}
+
+/// The server whose engine holds the Lease, by the identity that its log names.
+async fn leading(folders: &[tempfile::TempDir], through: &Standalone) -> usize {
+    let leases: Api<Lease> = Api::namespaced(through.client().await, "default");
+    let lease = leases.get("capstan-engine").await.expect("a Lease");
+    let holder = lease.spec.and_then(|spec| spec.holder_identity).expect("a holder");
+    let says = |folder: &tempfile::TempDir| {
+        let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+        log.contains(&format!("leading as {holder}"))
+    };
+    folders.iter().position(says).expect("the holder is one of the servers")
+}
+
+/// Waits until the Lease has another holder.
+async fn taken_over(through: &Standalone, from: &str) -> Duration {
+    let leases: Api<Lease> = Api::namespaced(through.client().await, "default");
+    let began = Instant::now();
+    let is_other = move |lease: Option<&Lease>| {
+        let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.clone());
+        holder.is_some_and(|holder| !holder.is_empty() && holder != from)
+    };
+    let waited = await_condition(leases, "capstan-engine", is_other);
+    tokio::time::timeout(Duration::from_secs(180), waited).await.expect("in time").expect("a Lease");
+    began.elapsed()
+}
+
+/// Three servers on one etcd, and clients with any of them. The one whose engine works is killed, then one of the other
+/// two: what was acknowledged is there, no Machine is made twice, and an engine goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_of_three_servers_may_be_killed() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let etcd = Etcd::start();
+    let store = format!("etcd://{}", etcd.endpoint());
+    let folders = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+    let mut servers: Vec<Option<Standalone>> = Vec::new();
+    for folder in &folders {
+        let log = folder.path().join("log").display().to_string();
+        let extra = ["--sample", "healthy-ha", "--store", &store, "--log-file", &log];
+        servers.push(Some(Standalone::start(folder.path(), &extra)));
+    }
+    rolled_out(servers[0].as_ref().expect("it serves"));
+    let leader = leading(&folders, servers[0].as_ref().expect("it serves")).await;
+    let [stays, other] = [(leader + 1) % 3, (leader + 2) % 3];
+    let seen = observe(servers[stays].as_ref().expect("it serves")).await;
+
+    // Asked of one server, and that is killed: the answer was the promise.
+    let dying = servers[leader].take().expect("it serves");
+    dying.says(&["scale", "md/aurora-web", "--replicas", &REPLICAS.to_string(), "--yes"]);
+    let leases: Api<Lease> = Api::namespaced(dying.client().await, "default");
+    let lease = leases.get("capstan-engine").await.expect("a Lease");
+    let former = lease.spec.and_then(|spec| spec.holder_identity).expect("a holder");
+    dying.kill();
+    let survivor = servers[stays].as_ref().expect("it serves");
+    println!("taken over after {:.1} s", taken_over(survivor, &former).await.as_secs_f64());
+    rolled_out(servers[other].as_ref().expect("it serves"));
+
+    servers[other].take().expect("it serves").kill();
+    let survivor = servers[stays].as_ref().expect("it serves");
+    rolled_out(survivor);
+    survivor.says(&["rollout", "restart", "md/aurora-web", "--yes"]);
+    survivor.says(&["wait", "md/aurora-web", "--for=condition=RollingOut=True", "--timeout=120s"]);
+    rolled_out(survivor);
+    let (alive_max, made) = {
+        let seen = seen.lock();
+        (seen.alive_max, seen.made.len())
+    };
+    assert!(alive_max <= REPLICAS + SURGE, "{alive_max} Machines at once");
+    assert_eq!(made, REPLICAS * 2, "the scaling and the rollout make each Machine once");
 }

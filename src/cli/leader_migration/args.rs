@@ -33,6 +33,10 @@ pub enum LeaderMigrationCommand {
     Next(WalkthroughArgs),
     /// All that is left to do in a running cluster, stage by stage
     Plan(WalkthroughArgs),
+    /// Play a migration in virtual time: simulated processes with these releases, stage by stage, and who acted when
+    ///
+    /// Nothing is asked of a server. Exit 1 when two ran one controller at once on the way or on a way back.
+    Rehearse(RehearseArgs),
     /// Print Role and RoleBinding for the migration Lease, or ask whether they are needed
     Rights(RightsArgs),
 }
@@ -107,6 +111,28 @@ pub struct WalkthroughArgs {
     pub ccm_version: Option<Release>,
     #[arg(short, long, default_value = "text")]
     pub output: PlanOutputArg,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RehearseArgs {
+    /// Control plane nodes
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub nodes: usize,
+    /// Release of the old kube-controller-manager
+    #[arg(long, value_name = "V", value_parser = Release::parse, default_value = "1.26")]
+    pub kcm_version: Release,
+    /// Release of the new kube-controller-manager, and of the library in cloud-controller-manager
+    #[arg(long, value_name = "V", value_parser = Release::parse, default_value = "1.27")]
+    pub ccm_version: Release,
+    /// Bring the processes into this failure instead, F1 to F22, with the releases that it is about
+    #[arg(long, value_name = "CODE", conflicts_with = "back_from")]
+    pub failure: Option<String>,
+    /// Go to this stage, 2 to 6, and all the way back
+    #[arg(long, value_name = "STAGE")]
+    pub back_from: Option<usize>,
+    /// Chance that repeats
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub seed: u64,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod inputs;
+pub mod rehearse;
 mod report;
 pub mod walkthrough;
 
@@ -12,14 +13,14 @@ use anyhow::bail;
 use super::args::PlanOutputArg;
 use super::output::{self, Style};
 use crate::client::Client;
-use crate::client::access::{self, Attempt};
 use crate::leader_migration::configuration::{ConfigVersion, Configuration};
 use crate::leader_migration::controller_names::{Function, RENAMED_IN, WITHOUT_CLOUD_PROVIDER};
 use crate::leader_migration::manager_kind::ManagerKind;
 use crate::leader_migration::release::Release;
-use crate::leader_migration::rights::{self, Grantee, RightQuestion};
+use crate::leader_migration::rights::{self, Grantee};
 use crate::leader_migration::validate::{self, ClusterFacts};
 use crate::leader_migration::writing;
+use crate::locks::review;
 use args::{GenerateArgs, RightsArgs, ValidateArgs};
 
 /// What a command prints, and whether it ends well.
@@ -154,20 +155,6 @@ pub async fn check_rights(client: &Client, args: &RightsArgs) -> anyhow::Result<
             .push("apply what `capstan leader-migration rights` prints without --check".to_owned());
     }
     Ok(printed)
-}
-
-/// Asks the server one question by an access review.
-async fn review(client: &Client, question: &RightQuestion) -> Result<bool, kube::Error> {
-    let attempt = Attempt {
-        verb: question.verb.to_owned(),
-        group: "coordination.k8s.io".to_owned(),
-        resource: "leases".to_owned(),
-        namespace: question.namespace.clone(),
-        name: question.lease.clone(),
-        ..Attempt::default()
-    };
-    let (user, groups) = (question.subject.user(), question.subject.groups());
-    Ok(access::may_user(client, &user, &groups, &attempt).await?.allowed)
 }
 
 fn subjects(args: &RightsArgs) -> [Grantee; 2] {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::args::{ValidateArgs, WalkthroughArgs};
 use super::inputs::{Inputs, from_cluster};
-use super::{Printed, check_name, review};
+use super::{Printed, check_name};
 use crate::cli::args::PlanOutputArg;
 use crate::cli::{leases, output};
 use crate::client::errors::chain;
@@ -19,15 +19,13 @@ use crate::client::read::list_values;
 use crate::client::write::gvk_of;
 use crate::client::{Client, Object};
 use crate::leader_migration::edits::{Settings, StageEdit, edits};
+use crate::leader_migration::inventory::assume_file;
 use crate::leader_migration::lock_view::WatchedLease;
+use crate::leader_migration::look::{LockLook, MigrationScope};
 use crate::leader_migration::manager_kind::ManagerKind;
-use crate::leader_migration::process::{ConfigFile, Process};
-use crate::leader_migration::reading::read;
-use crate::leader_migration::release::Release;
-use crate::leader_migration::rights::{Grantee, questions};
-use crate::leader_migration::stages::{Situation, StageReport, StageState, Walkthrough};
-use crate::leader_migration::validate::{ClusterFacts, LeaseFact, RightFact};
-use crate::leader_migration::writing;
+use crate::leader_migration::rights::Grantee;
+use crate::leader_migration::stages::{NodeWait, StageReport, StageState, Walkthrough};
+use crate::locks::rights;
 use crate::text::sanitize_line;
 use crate::time::Timestamp;
 
@@ -56,16 +54,17 @@ pub async fn walk(
     now: Timestamp,
 ) -> anyhow::Result<Printed> {
     check_name(&args.leader_name)?;
-    let (situation, remarks) = gather(client, args, now).await?;
-    let settings = settings(&situation, args);
-    let walkthrough = situation.judge();
+    let scope = scope(args);
+    let look = gather(client, args, &scope, now).await?;
+    let settings = look.settings(&scope, args.ccm_version);
+    let walkthrough = look.situation(&scope, now).judge();
     let document = match args.output {
         PlanOutputArg::Json => output::json(&as_json(&walkthrough, &settings))?,
         PlanOutputArg::Text => text(&walkthrough, &settings, extent),
     };
     let is_blocked = matches!(&walkthrough, Walkthrough::Stages(reports)
         if reports.iter().any(|report| matches!(report.state, StageState::Blocked(_))));
-    Ok(Printed { document, remarks, is_fine: !is_blocked })
+    Ok(Printed { document, remarks: look.remarks, is_fine: !is_blocked })
 }
 
 async fn list<K: Object>(client: &Client, namespace: &str) -> anyhow::Result<Vec<Value>> {
@@ -74,11 +73,21 @@ async fn list<K: Object>(client: &Client, namespace: &str) -> anyhow::Result<Vec
     listed.map_err(|error| anyhow::anyhow!("{} in {namespace}: {}", gvk.plural, chain(&error)))
 }
 
+fn scope(args: &WalkthroughArgs) -> MigrationScope {
+    MigrationScope {
+        leader_name: args.leader_name.clone(),
+        namespace: args.lease_namespace.clone(),
+        functions: args.controllers.clone(),
+        subjects: [Grantee::kube_controller_manager(), args.ccm_service_account.clone()],
+    }
+}
+
 async fn gather(
     client: &Client,
     args: &WalkthroughArgs,
+    scope: &MigrationScope,
     now: Timestamp,
-) -> anyhow::Result<(Situation, Vec<String>)> {
+) -> anyhow::Result<LockLook> {
     let namespace = &args.lease_namespace;
     let mut pods = list::<Pod>(client, namespace).await?;
     // Items of a list carry no kind.
@@ -95,40 +104,15 @@ async fn gather(
     };
     let Inputs { mut processes, mut remarks } = from_cluster(&described, &[pods, maps].concat())?;
     for process in &mut processes {
-        remarks.extend(assume_file(process, args));
+        remarks.extend(assume_file(process, &args.leader_name, &args.controllers));
     }
-    let (leases, held_for_s) = look(client, args, now).await?;
-    let subjects = [Grantee::kube_controller_manager(), args.ccm_service_account.clone()];
-    let mut rights = Vec::new();
-    for question in questions(&subjects, namespace, &args.leader_name) {
-        // A server that does not answer such questions leaves them open.
-        let allowed = review(client, &question).await.ok();
-        rights.push(RightFact { question, allowed });
-    }
-    let lock = (namespace.clone(), args.leader_name.clone());
-    Ok((Situation { processes, facts: ClusterFacts { leases, rights }, lock, held_for_s }, remarks))
-}
-
-/// A file on a host cannot be read through the API: it is taken for what `generate` writes.
-fn assume_file(process: &mut Process, args: &WalkthroughArgs) -> Option<String> {
-    let ConfigFile::NotKnown { path } = &process.file else { return None };
-    let made = writing::generate(&args.leader_name, &args.controllers, "*", process.release);
-    let (configuration, version) = made?;
-    let remark = format!(
-        "assumed: {path} of {} is what `capstan leader-migration generate` writes; -f FILE gives what it is",
-        sanitize_line(&process.name)
-    );
-    let reading = read(&writing::write(&configuration, version));
-    process.file = ConfigFile::Read { name: format!("{path} (assumed)"), reading };
-    Some(remark)
+    let leases = look(client, args).await?;
+    let rights = rights(client, &scope.subjects, namespace, &args.leader_name).await;
+    Ok(LockLook { at: now, leases, processes, rights, remarks, ..LockLook::default() })
 }
 
 /// The Leases of the namespace, each with whether it changed while it was looked at.
-async fn look(
-    client: &Client,
-    args: &WalkthroughArgs,
-    now: Timestamp,
-) -> anyhow::Result<(Vec<LeaseFact>, Option<i64>)> {
+async fn look(client: &Client, args: &WalkthroughArgs) -> anyhow::Result<Vec<WatchedLease>> {
     let names = [ManagerKind::ALL[0].name(), ManagerKind::ALL[1].name(), args.leader_name.as_str()];
     let began = Instant::now();
     let is_enough = |leases: &[WatchedLease]| {
@@ -136,35 +120,7 @@ async fn look(
         began.elapsed() >= LOOK_MAX
             || leases.iter().filter(|l| names.contains(&l.name.as_str())).all(is_settled)
     };
-    let leases = leases::look(client, &args.lease_namespace, "", is_enough).await?;
-    let ours = leases.iter().find(|lease| lease.name == args.leader_name && lease.changed_s.is_some());
-    let held_for_s = ours.and_then(|lease| Some((now.timestamp_micros() - lease.acquired_us?) / 1_000_000));
-    let fact = |lease: WatchedLease| LeaseFact {
-        is_renewed: lease.changed_s.is_some(),
-        is_coordinated: lease.strategy.is_some(),
-        was_made_anew: lease.was_made_anew,
-        namespace: lease.namespace,
-        name: lease.name,
-        holder: lease.holder,
-    };
-    Ok((leases.into_iter().map(fact).collect(), held_for_s))
-}
-
-fn settings(situation: &Situation, args: &WalkthroughArgs) -> Settings {
-    let release = |kind: ManagerKind| {
-        let of_kind = situation.processes.iter().filter(|process| process.manager == kind);
-        of_kind.map(|process| process.release).min()
-    };
-    let old = release(ManagerKind::KubeControllerManager).unwrap_or(Release(0));
-    let cloud =
-        release(ManagerKind::CloudControllerManager).or(args.ccm_version).unwrap_or(Release(old.0 + 1));
-    Settings {
-        namespace: args.lease_namespace.clone(),
-        leader_name: args.leader_name.clone(),
-        functions: args.controllers.clone(),
-        subjects: vec![Grantee::kube_controller_manager(), args.ccm_service_account.clone()],
-        releases: (old, cloud),
-    }
+    leases::look(client, &args.lease_namespace, "", is_enough).await
 }
 
 fn text(walkthrough: &Walkthrough, settings: &Settings, extent: Extent) -> String {
@@ -197,6 +153,9 @@ fn stage_text(out: &mut String, report: &StageReport, settings: &Settings, exten
     let _ = writeln!(out, "{number} {:<11}  {}", report.state.word(), report.stage.title());
     if !report.state.reason().is_empty() {
         let _ = writeln!(out, "  {}", sanitize_line(report.state.reason()));
+    }
+    if let Some(NodeWait { after, left_s }) = &report.wait {
+        let _ = writeln!(out, "  wait {left_s} s: {} was restarted last", sanitize_line(after));
     }
     for proof in report.proofs.iter().filter(|_| report.state != StageState::Later) {
         let _ = writeln!(out, "    {}: {}", sanitize_line(&proof.object), sanitize_line(&proof.value));
@@ -231,6 +190,7 @@ fn as_json(walkthrough: &Walkthrough, settings: &Settings) -> Value {
             "title": report.stage.title(),
             "state": report.state.word(),
             "reason": report.state.reason(),
+            "waitSeconds": report.wait.as_ref().map(|wait| wait.left_s),
             "evidence": report.proofs.iter().map(|p| json!({ "object": p.object, "value": p.value })).collect::<Vec<_>>(),
             "edits": changes,
             "rollback": report.stage.rollback(),

@@ -53,7 +53,12 @@ pub fn has_errors(findings: &[Finding]) -> bool {
 pub fn behaviours(processes: &[Process], facts: &ClusterFacts) -> Vec<(usize, Behaviour)> {
     let runs = (0..).zip(processes).filter(|(_, process)| !single::ends(process));
     let competes = |process: &Process| {
-        process.signals_readiness() && !process.is_coordinated() && !cluster::is_kept_out(process, facts)
+        // One that is its own main lock is held by the process itself, which then waits for itself.
+        let waits_for_itself = process.migration_lock().is_some_and(|lock| lock == process.main_lock());
+        process.signals_readiness()
+            && !process.is_coordinated()
+            && !waits_for_itself
+            && !cluster::is_kept_out(process, facts)
     };
     runs.map(|(index, process)| (index, Behaviour::of(process, competes(process)))).collect()
 }

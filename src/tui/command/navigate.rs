@@ -1,10 +1,11 @@
 //! Commands that move, open, show and hide. None of them leaves this program.
 
 use super::Outcome;
+use crate::actions::LockPlace;
 use crate::fleet::{Item, Relative, RowId};
 use crate::text::did_you_mean;
 use crate::tui::cursor::Motion;
-use crate::tui::effect::Effect;
+use crate::tui::effect::{Effect, LockSubject};
 use crate::tui::layout::layout;
 use crate::tui::model::{Model, Tone};
 use crate::tui::overlay::Overlay;
@@ -15,6 +16,7 @@ use crate::tui::screen::chosen::Chosen;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::etcd::EtcdScreen;
 use crate::tui::screen::fleet::sorts;
+use crate::tui::screen::locks::{LockFeed, LocksScreen, MigrationScreen};
 use crate::tui::screen::related::{NODE_ELSEWHERE, Way};
 use crate::tui::screen::rollout::RolloutScreen;
 use crate::tui::screen::rollouts::RolloutsScreen;
@@ -65,6 +67,41 @@ pub fn etcd(model: &mut Model, name: &str) -> Outcome {
         model.screens.truncate(1);
     }
     Ok(model.open(Screen::Etcd(Box::new(screen))))
+}
+
+/// The locks of the named cluster; without a name those of the cluster that the screen is about, in lists of clusters
+/// those of the server.
+pub fn leases(model: &mut Model, name: &str) -> Outcome {
+    if matches!(model.screen(), Screen::Locks(_)) && name.is_empty() {
+        return NOTHING;
+    }
+    let feed = lock_feed(model, name)?;
+    Ok(model.open(Screen::Locks(Box::new(LocksScreen::of(feed)))))
+}
+
+/// The leader migration of the same place.
+pub fn leader_migration(model: &mut Model, name: &str) -> Outcome {
+    if matches!(model.screen(), Screen::Migration(_)) && name.is_empty() {
+        return NOTHING;
+    }
+    let feed = lock_feed(model, name)?;
+    Ok(model.open(Screen::Migration(Box::new(MigrationScreen::of(feed)))))
+}
+
+fn lock_feed(model: &Model, name: &str) -> Result<LockFeed, String> {
+    if let Some(feed) = model.screen().lock_feed().filter(|_| name.is_empty()) {
+        return Ok(feed.clone());
+    }
+    let is_list = matches!(model.screen(), Screen::Fleet(_) | Screen::Rollouts(_));
+    if is_list && name.is_empty() {
+        let of_row = model.selected_row().and_then(|id| model.fleet.row(id)).map(|row| row.source);
+        let source = of_row.or_else(|| model.fleet.sources().next().map(|(id, _)| id));
+        let source = source.ok_or("nothing is connected yet")?;
+        return Ok(LockFeed::of(LockSubject { source, place: LockPlace::Server }));
+    }
+    let cluster = cluster_meant(model, name)?;
+    let row = model.fleet.row(cluster).ok_or("the cluster is gone")?;
+    Ok(LockFeed::of(LockSubject { source: row.source, place: LockPlace::Workload(row.key()) }))
 }
 
 /// The named cluster, or the one that the selected object belongs to.
@@ -218,7 +255,7 @@ pub fn step(model: &mut Model, motion: Motion) -> Outcome {
 /// With words: narrows a list to them, finds them in a text. Without: opens the line for them.
 pub fn filter(model: &mut Model, words: &str) -> Outcome {
     let (before, hint) = match model.overlays.last() {
-        None if matches!(model.screen(), Screen::Rollout(_)) => {
+        None if matches!(model.screen(), Screen::Rollout(_) | Screen::Locks(_) | Screen::Migration(_)) => {
             refuse(model, "there is nothing to search here".to_owned());
             return NOTHING;
         }
@@ -303,7 +340,7 @@ pub fn wide(model: &mut Model) -> Outcome {
     let shown = layout(model.area).is_none_or(|parts| match model.screen() {
         Screen::Fleet(fleet) => fleet.shows_wide(parts.body),
         Screen::Tree(tree) => tree.shows_wide(parts.body),
-        Screen::Details(_) | Screen::Rollout(_) | Screen::Rollouts(_) | Screen::Etcd(_) => false,
+        _ => false,
     });
     if model.wide && !shown {
         model.say(Tone::Info, "there is no room for more columns here; the details have them all");
@@ -366,13 +403,16 @@ pub fn turn(model: &mut Model, step: isize) -> Outcome {
     NOTHING
 }
 
-/// The YAML when it is open, else the name of what is selected.
+/// The YAML or the edits when they are open, else the name of what is selected.
 pub fn copy(model: &mut Model) -> Outcome {
+    if let Screen::Migration(migration) = model.screen() {
+        let edits = migration.edits(model.now).ok_or("this stage has no edits to copy")?;
+        model.say(Tone::Info, "the edits were sent to the terminal's clipboard");
+        return Ok(vec![Effect::Copy(edits)]);
+    }
     let yaml = match model.screen() {
         Screen::Details(details) => details.open_yaml(),
-        Screen::Fleet(_) | Screen::Tree(_) | Screen::Rollout(_) | Screen::Rollouts(_) | Screen::Etcd(_) => {
-            None
-        }
+        _ => None,
     };
     let (what, text) = match yaml {
         Some(yaml) => ("the YAML".to_owned(), yaml),

@@ -115,6 +115,27 @@ const SCREENS: &[Command] = &[
         command("etcd", Scope::Go, go::etcd, "The etcd of the cluster: members, alarms, what may be lost."),
         Argument::Optional(Kind::Cluster),
     ),
+    also(
+        takes(
+            command(
+                "leases",
+                Scope::Go,
+                go::leases,
+                "Locks: who holds which Lease, who runs what, what is odd.",
+            ),
+            Argument::Optional(Kind::Cluster),
+        ),
+        &["locks"],
+    ),
+    takes(
+        command(
+            "leader-migration",
+            Scope::Go,
+            go::leader_migration,
+            "How far its leader migration is, and the next step with its way back.",
+        ),
+        Argument::Optional(Kind::Cluster),
+    ),
     command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
     also(
         command("why", Scope::Go, |m, _| go::why(m), "To what explains its state; again: to the next cause."),

@@ -146,6 +146,8 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
         Screen::Rollout(rollout) => rollout.title(),
         Screen::Rollouts(rollouts) => rollouts.title(),
         Screen::Etcd(etcd) => etcd.title(),
+        Screen::Locks(locks) => locks.title(),
+        Screen::Migration(migration) => migration.title(),
     }
 }
 
@@ -191,7 +193,11 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
                 spans.push(paint.span(Scope::Muted, format!("by {word} ")));
             }
         }
-        Screen::Rollout(_) | Screen::Rollouts(_) | Screen::Etcd(_) => {}
+        Screen::Rollout(_)
+        | Screen::Rollouts(_)
+        | Screen::Etcd(_)
+        | Screen::Locks(_)
+        | Screen::Migration(_) => {}
         Screen::Details(details) => spans.extend(details.tabs(paint)),
     }
     spans

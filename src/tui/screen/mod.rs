@@ -9,6 +9,7 @@ pub mod etcd;
 pub mod fleet;
 pub mod foot;
 pub mod header;
+pub mod locks;
 pub mod moments;
 pub mod order;
 pub mod pane;
@@ -61,6 +62,8 @@ pub enum Screen {
     Rollout(Box<rollout::RolloutScreen>),
     Rollouts(rollouts::RolloutsScreen),
     Etcd(Box<etcd::EtcdScreen>),
+    Locks(Box<locks::LocksScreen>),
+    Migration(Box<locks::MigrationScreen>),
 }
 
 impl Screen {
@@ -72,6 +75,7 @@ impl Screen {
             Self::Rollout(s) => s.refresh(context),
             Self::Rollouts(s) => s.refresh(context),
             Self::Etcd(s) => s.refresh(),
+            Self::Locks(_) | Self::Migration(_) => {}
         }
     }
 
@@ -82,7 +86,7 @@ impl Screen {
             Self::Tree(s) => s.note(fleet, changes),
             Self::Rollout(s) => s.note(fleet, changes),
             Self::Rollouts(s) => s.note(changes),
-            Self::Details(_) | Self::Etcd(_) => {}
+            Self::Details(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) => {}
         }
     }
 
@@ -144,6 +148,8 @@ impl Screen {
             Self::Rollout(s) => s.step(context, motion),
             Self::Rollouts(s) => s.step(context, motion),
             Self::Etcd(s) => s.step(context, motion),
+            Self::Locks(s) => s.step(context, motion),
+            Self::Migration(s) => s.step(context, motion),
         }
     }
 
@@ -157,6 +163,7 @@ impl Screen {
             Self::Rollout(s) => s.selected(fleet),
             Self::Rollouts(s) => s.selected(fleet),
             Self::Etcd(s) => s.selected(fleet),
+            Self::Locks(_) | Self::Migration(_) => None,
         }
     }
 
@@ -167,7 +174,7 @@ impl Screen {
             Self::Fleet(s) => s.filter(),
             Self::Tree(s) => s.filter(),
             Self::Details(s) => s.search().words(),
-            Self::Rollout(_) | Self::Etcd(_) => "",
+            Self::Rollout(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) => "",
             Self::Rollouts(s) => s.filter(),
         }
     }
@@ -177,7 +184,7 @@ impl Screen {
             Self::Fleet(s) => s.set_filter(text),
             Self::Tree(s) => s.set_filter(text),
             Self::Details(s) => s.set_search(text),
-            Self::Rollout(_) | Self::Etcd(_) => {}
+            Self::Rollout(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) => {}
             Self::Rollouts(s) => s.set_filter(text),
         }
     }
@@ -189,7 +196,25 @@ impl Screen {
             Self::Tree(s) => s.choose(),
             Self::Rollout(s) => s.choose(),
             Self::Rollouts(s) => s.choose(),
-            Self::Details(_) | Self::Etcd(_) => {}
+            Self::Details(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) => {}
+        }
+    }
+
+    /// What it knows of locks, where it shows them.
+    #[must_use]
+    pub fn lock_feed(&self) -> Option<&locks::LockFeed> {
+        match self {
+            Self::Locks(s) => Some(&s.feed),
+            Self::Migration(s) => Some(&s.feed),
+            _ => None,
+        }
+    }
+
+    pub fn lock_feed_mut(&mut self) -> Option<&mut locks::LockFeed> {
+        match self {
+            Self::Locks(s) => Some(&mut s.feed),
+            Self::Migration(s) => Some(&mut s.feed),
+            _ => None,
         }
     }
 
@@ -210,7 +235,8 @@ impl Screen {
             Self::Tree(s) => s.click(context, line),
             Self::Rollouts(s) => s.click(context, line),
             Self::Etcd(s) => s.click(line),
-            Self::Details(_) | Self::Rollout(_) => {}
+            Self::Migration(s) => s.click(context, line),
+            Self::Details(_) | Self::Rollout(_) | Self::Locks(_) => {}
         }
     }
 
@@ -229,6 +255,8 @@ impl Screen {
             Self::Rollout(s) => s.view(fleet, plans, paint, layout, buffer),
             Self::Rollouts(s) => s.view(fleet, paint, layout, buffer),
             Self::Etcd(s) => s.view(fleet, paint, layout, buffer),
+            Self::Locks(s) => s.view(fleet, paint, layout, buffer),
+            Self::Migration(s) => s.view(fleet, paint, layout, buffer),
         }
     }
 }

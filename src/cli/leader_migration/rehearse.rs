@@ -1,0 +1,61 @@
+//! `capstan leader-migration rehearse`: a migration played in virtual time before it is done. Owns the summary; what is
+//! played is in `standalone::rehearsal`.
+
+use std::fmt::Write as _;
+
+use anyhow::bail;
+
+use super::Printed;
+use super::args::RehearseArgs;
+use crate::leader_migration::rules;
+use crate::leader_migration::stages::MigrationStage;
+use crate::standalone::rehearsal::{Cast, Played, failure, in_virtual_time, way_back, whole_way};
+use crate::time::Timestamp;
+
+/// Plays what the arguments ask for, and says what came of it. Fine unless two ran one controller at once where the
+/// walkthrough says that they never do.
+///
+/// # Errors
+/// What cannot be played.
+pub async fn rehearse(args: &RehearseArgs, start: Timestamp) -> anyhow::Result<Printed> {
+    if args.nodes < 1 {
+        bail!("--nodes 0: expected at least one control plane node");
+    }
+    let nodes = (1..=args.nodes).map(|number| format!("cp-{number}")).collect();
+    let cast = Cast { nodes, old: args.kcm_version, new: args.ccm_version, start, seed: args.seed };
+    if let Some(code) = args.failure.clone() {
+        let played = in_virtual_time(move || async move { Ok(failure(cast, &code).await?.1) }).await?;
+        return Ok(Printed { document: with_findings(&played), remarks: Vec::new(), is_fine: true });
+    }
+    let played = match args.back_from {
+        None => in_virtual_time(move || whole_way(cast)).await?,
+        Some(number) => {
+            let Some(from) = MigrationStage::ALL.get(number).copied() else {
+                bail!("--back-from {number}: expected a stage from 0 to 7");
+            };
+            in_virtual_time(move || way_back(cast, from)).await?
+        }
+    };
+    let is_fine = !played.has_overlap;
+    Ok(Printed { document: with_outcome(&played), remarks: Vec::new(), is_fine })
+}
+
+fn with_outcome(played: &Played) -> String {
+    let actors = if played.has_overlap {
+        "two ran one controller at once"
+    } else {
+        "no controller ran twice at any moment"
+    };
+    let gap_s = played.longest_gap.as_secs_f64();
+    format!("{}\n{actors}; the longest time without one: {gap_s:.1} s\n", played.log)
+}
+
+/// With what `validate` says of these processes.
+fn with_findings(played: &Played) -> String {
+    let mut document = format!("{}\n", played.log);
+    for code in &played.codes {
+        let Some(rule) = rules::find(code) else { continue };
+        let _ = writeln!(document, "{} {code}  {}\n  {}", rule.severity.word(), rule.cause, rule.effect);
+    }
+    document
+}
