@@ -229,7 +229,7 @@ impl<K: Live> Cache<K> {
     where
         K: kube::Resource<DynamicType = ()>,
     {
-        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        let api: Api<Received<K>> = Api::all(client);
         self.feed(&K::kind(&()), rng, watcher::watcher(api, config().fields(fields))).await;
     }
 
