@@ -183,6 +183,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             seen: of_fleet.object["metadata"]["resourceVersion"].as_str().unwrap_or_default(),
             patch: Some(patch),
             back: None,
+            made: Vec::new(),
             error: None,
         };
         self.append(&entry)?;
@@ -354,6 +355,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             seen: &record.id,
             patch: None,
             back: None,
+            made: Vec::new(),
             error,
         })
     }
