@@ -319,11 +319,10 @@ impl Model {
 
     /// The picture was drawn as it is: what a person may say yes to was on the screen.
     pub fn was_drawn(&mut self) {
-        self.needs_frame = false;
-        match self.overlays.last_mut() {
+        self.needs_frame = match self.overlays.last_mut() {
             Some(Overlay::Preview(preview)) => preview.was_drawn(self.area),
             Some(Overlay::Many(many)) => many.was_drawn(self.area),
-            _ => {}
+            _ => false,
         }
     }
 

@@ -30,8 +30,10 @@ fn preview_many(model: &mut Model, about: &[RowId], action: &Action) -> Outcome 
     if about.len() > OBJECTS_MAX {
         return Err(format!("{} objects are marked; at most {OBJECTS_MAX} are changed at once", about.len()));
     }
+    let mut rows: Vec<_> = about.iter().filter_map(|id| model.fleet.row(*id)).collect();
+    rows.sort_by_key(|row| (row.kind, &row.namespace, &row.name));
     let mut objects = Vec::new();
-    for row in about.iter().filter_map(|id| model.fleet.row(*id)) {
+    for row in rows {
         model.ticket += 1;
         let is_member = row.machine().is_some_and(|machine| machine.control_plane);
         let request = Request::new(row.object_ref(), action.clone());

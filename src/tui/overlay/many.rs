@@ -139,12 +139,14 @@ impl ManyBox {
         is_ready.then(|| format!("yes {count}"))
     }
 
-    /// It was drawn on a screen of this size.
-    pub fn was_drawn(&mut self, area: Rect) {
-        if !self.is_asking() {
-            let (lines, page) = self.extent(area);
-            self.is_read |= self.scroll.clamped(lines, page) + page >= lines;
+    /// It was drawn on a screen of this size. Answers whether it looks otherwise now, as its end was seen.
+    pub fn was_drawn(&mut self, area: Rect) -> bool {
+        if self.is_read || self.is_asking() {
+            return false;
         }
+        let (lines, page) = self.extent(area);
+        self.is_read = self.scroll.clamped(lines, page) + page >= lines;
+        self.is_read
     }
 
     pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
@@ -186,7 +188,7 @@ impl ManyBox {
                 self.done += 1;
                 match self.send_next() {
                     Some(effect) => Next::Effects(vec![effect]),
-                    None => Next::Done(format!("{} of {all} objects: done", self.done)),
+                    None => Next::Done(format!("{} of {all} objects were changed", self.done)),
                 }
             }
             Err(why) => {
@@ -441,7 +443,7 @@ mod tests {
         let Next::Effects(second) = many.performed(1, report()) else { panic!("another one") };
         assert_eq!(performed(&second), ["c"]);
         let Next::Done(words) = many.performed(3, report()) else { panic!("the last one") };
-        assert_eq!(words, "2 of 2 objects: done");
+        assert_eq!(words, "2 of 2 objects were changed");
     }
 
     #[test]

@@ -73,12 +73,14 @@ impl PreviewBox {
         self.stage = Stage::Ready(preview);
     }
 
-    /// It was drawn on a screen of this size.
-    pub fn was_drawn(&mut self, area: Rect) {
-        if matches!(self.stage, Stage::Ready(_)) {
-            let (lines, page) = self.extent(area);
-            self.is_read |= self.scroll.clamped(lines, page) + page >= lines;
+    /// It was drawn on a screen of this size. Answers whether it looks otherwise now, as its end was seen.
+    pub fn was_drawn(&mut self, area: Rect) -> bool {
+        if self.is_read || !matches!(self.stage, Stage::Ready(_)) {
+            return false;
         }
+        let (lines, page) = self.extent(area);
+        self.is_read = self.scroll.clamped(lines, page) + page >= lines;
+        self.is_read
     }
 
     /// What can be confirmed now; `None` while something is not known or was not read.

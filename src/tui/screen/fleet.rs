@@ -12,6 +12,7 @@ use super::order::Order;
 use super::parts::{counter, counters_of, is_mark, mark_words};
 use super::{Context, foot};
 use crate::api::columns::Column;
+use crate::api::condition::Status;
 use crate::fleet::{
     By, Changes, Feed, FeedState, Fleet, Item, Kind, Query, Row, RowId, Sort, SourceId, Tag, Uid,
 };
@@ -390,7 +391,9 @@ fn reason(fleet: &Fleet, id: RowId, paint: &Paint<'_>) -> String {
     // What is wrong explains the others; a pause stands beside it.
     let tags = line.tags.iter().filter(|tag| wrong.is_empty() || **tag == Tag::Paused);
     let quiet = fleet.mark(id).map(|mark| mark_words(mark, paint));
-    let word = |tag: &Tag| match fleet.row(id).and_then(|row| row.condition("Paused")?.since()) {
+    // A pause that no controller has seen yet has no beginning.
+    let paused = fleet.row(id).and_then(|row| row.condition("Paused")).filter(|c| c.status == Status::True);
+    let word = |tag: &Tag| match paused.and_then(|condition| condition.since()) {
         Some(since) if *tag == Tag::Paused => format!("paused {}", paint.age_in_list(since)),
         _ => tag.word().to_owned(),
     };
