@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Secret};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
@@ -72,8 +73,12 @@ impl Prober {
                     }
                 }
                 Err(reason) => {
-                    tracing::debug!(cluster = %self.cluster, "connecting failed: {reason}");
-                    self.failed();
+                    // One line for each outage at the usual level: nothing else says why.
+                    if self.failed() == 1 {
+                        tracing::info!(cluster = %self.cluster, "no connection to the workload cluster: {reason}");
+                    } else {
+                        tracing::debug!(cluster = %self.cluster, "connecting failed: {reason}");
+                    }
                 }
             }
             tokio::time::sleep(CONNECT_RETRY).await;
@@ -183,13 +188,23 @@ fn turned(change: &Change<'_, Node>) -> Option<NodeIdentity> {
     Some(node)
 }
 
-/// One cheap request with a limit in time.
+/// One cheap request with a limit in time: the root, which every API server has, as upstream asks for it. It lists
+/// paths; that of Cluster API's in-memory provider is empty, and it has no `/version`.
 async fn probe(client: &Client) -> Result<(), (Cause, String)> {
-    match tokio::time::timeout(PROBE_TIMEOUT, client.apiserver_version()).await {
-        Ok(Ok(_)) => Ok(()),
+    let root = http::Request::new(Vec::new());
+    match tokio::time::timeout(PROBE_TIMEOUT, client.request_text(root)).await {
+        Ok(Ok(text)) if is_of_api_server(&text) => Ok(()),
+        Ok(Ok(_)) => {
+            Err((Cause::NotKubernetes, "what answers is not an API server: check the address".to_owned()))
+        }
         Ok(Err(error)) => Err((classify(&error), explain(&error, "the workload cluster"))),
         Err(_) => Err((Cause::TimedOut, "the workload cluster did not answer in time".to_owned())),
     }
+}
+
+/// An answer of the root that is neither is somebody else's, such as a page of a proxy.
+fn is_of_api_server(text: &str) -> bool {
+    text.is_empty() || serde_json::from_str::<Value>(text).is_ok_and(|answer| answer.is_object())
 }
 
 #[cfg(test)]
@@ -252,6 +267,21 @@ mod tests {
             clock: Clock::system(),
             rng: Rng::seeded(1),
             read_only: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_without_versions_is_connected_to_by_its_root() {
+        for (asked, answer) in [("/", ""), ("/", r#"{"paths": ["/api"]}"#)] {
+            let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                let is_asked = request.uri().path() == asked;
+                let status = if is_asked { http::StatusCode::OK } else { http::StatusCode::NOT_FOUND };
+                let body = kube::client::Body::from(answer.as_bytes().to_vec());
+                let response = http::Response::builder().status(status).body(body).expect("an answer");
+                async move { Ok::<_, std::convert::Infallible>(response) }
+            });
+            let client = in_process(service, "workload", "default", false).client;
+            assert_eq!(probe(&client).await, Ok(()), "{answer}");
         }
     }
 
