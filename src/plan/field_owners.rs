@@ -96,15 +96,15 @@ fn apply(object: ObjectRef, live: &Value, intent: Value, manager: &'static str) 
     Write::Apply { object, intent, manager, body, read }
 }
 
+/// Both maps are in it even when they are empty, as upstream sends them: a manager that owns the map itself and applies
+/// without it takes away every label, or annotation, that nobody owns (`cloned-from-name` among them).
 fn metadata_intent(object: &Value, labels: &Pairs, annotations: &Pairs) -> Value {
     let mut metadata = Map::new();
     for name in ["name", "namespace"] {
         metadata.insert(name.to_owned(), object["metadata"][name].clone());
     }
     for (name, pairs) in [("labels", labels), ("annotations", annotations)] {
-        if !pairs.is_empty() {
-            metadata.insert(name.to_owned(), json!(pairs));
-        }
+        metadata.insert(name.to_owned(), json!(pairs));
     }
     json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata })
 }
@@ -156,6 +156,22 @@ mod tests {
         let gone = keep_metadata(&made, &pairs(&[("b", "c")]), &Pairs::new(), MACHINE_SET_METADATA);
         let [Write::Apply { body, .. }] = gone.as_slice() else { unreachable!("an apply") };
         assert_eq!(*body, json!({"metadata": {"labels": {"b": "c", "team": null}}}));
+    }
+
+    /// As upstream's MachineSet controller leaves a clone: its manager owns the map of annotations, nobody what is in it.
+    #[test]
+    fn annotations_that_nobody_owns_stay_with_what_upstream_made() {
+        let mut live = clone();
+        live["metadata"]["annotations"] = json!({"cluster.x-k8s.io/cloned-from-name": "t"});
+        live["metadata"]["managedFields"] = json!([{"manager": MACHINE_SET_METADATA, "operation": "Apply",
+            "apiVersion": "g/v1", "fieldsType": "FieldsV1", "fieldsV1":
+            {"f:metadata": {"f:annotations": {}, "f:labels": {"f:team": {}}}}}]);
+        let labels = pairs(&[("team", "a")]);
+        assert_eq!(keep_metadata(&live, &labels, &Pairs::new(), MACHINE_SET_METADATA), [], "nothing is due");
+        let writes = keep_metadata(&live, &pairs(&[("team", "b")]), &Pairs::new(), MACHINE_SET_METADATA);
+        let [Write::Apply { intent, body, .. }] = writes.as_slice() else { unreachable!("an apply") };
+        assert_eq!(intent["metadata"]["annotations"], json!({}));
+        assert_eq!(*body, json!({"metadata": {"labels": {"team": "b"}}}));
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn change_below(owned: &Value, intent: &Value, live: &Value, untracked: &[&str])
     let tracked = |name: &str| !untracked.contains(&name);
     for (name, wanted) in intent.as_object().into_iter().flatten().filter(|(name, _)| tracked(name)) {
         let (owned, found) = (&owned[format!("f:{name}").as_str()], &live[name.as_str()]);
-        if wanted.is_object() && found.is_object() {
+        if wanted.is_object() && found.is_object() || is_empty_map(wanted) && found.is_null() {
             let below = change_below(owned, wanted, found, &[]);
             if !below.is_empty() {
                 patch.insert(name.clone(), Value::Object(below));
@@ -143,7 +143,8 @@ fn root_matches(owned: &Map<String, Value>, intent: &Value, live: &Value) -> boo
 /// `owned` is exactly the set of fields of `wanted`, and `found` has their values. Parents are marked with `.`, or
 /// not: either is the same here.
 fn matches(owned: &Value, wanted: &Value, found: Option<&Value>) -> bool {
-    let (Some(owned), Some(found)) = (owned.as_object(), found) else { return false };
+    let Some(owned) = owned.as_object() else { return false };
+    let Some(found) = found else { return is_leaf(owned) && is_empty_map(wanted) };
     if is_leaf(owned) {
         return covers(found, wanted);
     }
@@ -214,6 +215,11 @@ fn covers(found: &Value, wanted: &Value) -> bool {
         }
         _ => wanted == found,
     }
+}
+
+/// A server does not store one.
+fn is_empty_map(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
 }
 
 fn is_leaf(owned: &Map<String, Value>) -> bool {

@@ -124,13 +124,12 @@ fn without_pairs(mut set: Value, taken: &Value) -> Option<Value> {
     (!root.is_empty()).then_some(set)
 }
 
-/// The field set of the labels and annotations of `object`, as an apply of them would be recorded.
+/// The field set of the labels and annotations of `object`, as an apply of them would be recorded: an empty map is
+/// owned itself.
 fn fields_of_metadata(object: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["labels", "annotations"] {
-        let Some(pairs) = object["metadata"][field].as_object().filter(|pairs| !pairs.is_empty()) else {
-            continue;
-        };
+        let Some(pairs) = object["metadata"][field].as_object() else { continue };
         let paths: Map<String, Value> = pairs.keys().map(|key| (format!("f:{key}"), json!({}))).collect();
         metadata.insert(format!("f:{field}"), Value::Object(paths));
     }
