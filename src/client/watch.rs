@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use kube::api::Api;
 use kube::core::{DynamicResourceScope, NamespaceResourceScope};
-use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
@@ -252,17 +251,30 @@ impl<K: Live> Cache<K> {
         rng: Rng,
         events: impl Stream<Item = watcher::Result<Event<Received<K>>>> + Send,
     ) {
-        let mut stream = events.backoff(Backoff::new(rng)).boxed();
+        let (mut stream, mut backoff) = (Box::pin(events), Backoff::new(rng));
         let mut relist: Option<Relist> = None;
         while let Some(event) = stream.next().await {
             match event {
-                Ok(event) => self.apply(kind, event, &mut relist),
+                Ok(event) => {
+                    if !is_of_a_begun_list(&event) {
+                        backoff.reset();
+                        self.0.progress.send_if_modified(|p| p.trouble.take().is_some());
+                    }
+                    self.apply(kind, event, &mut relist);
+                }
                 Err(error) => {
-                    let trouble = trouble_text(&error);
-                    tracing::warn!(kind, "watch: {trouble}");
-                    self.0.progress.send_modify(|p| p.trouble = Some(trouble));
+                    self.note_trouble(kind, trouble_text(&error));
+                    tokio::time::sleep(backoff.next().unwrap_or(BACKOFF_MAX)).await;
                 }
             }
+        }
+    }
+
+    /// Said once, however often it is met.
+    fn note_trouble(&self, kind: &str, trouble: String) {
+        if self.0.progress.borrow().trouble.as_deref() != Some(&trouble) {
+            tracing::warn!(kind, "watch: {trouble}");
+            self.0.progress.send_modify(|p| p.trouble = Some(trouble));
         }
     }
 
@@ -289,7 +301,6 @@ impl<K: Live> Cache<K> {
                 self.0.progress.send_modify(|p| p.seen = p.seen.max(seen));
             }
         }
-        self.0.progress.send_if_modified(|p| p.trouble.take().is_some());
     }
 
     fn put(&self, kind: &str, object: Received<K>) {
@@ -364,6 +375,11 @@ pub fn parse_version(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 
+/// Comes before a list, and while it is read. A list that is refused begins anew with each try, which proves nothing.
+fn is_of_a_begun_list<K>(event: &Event<K>) -> bool {
+    matches!(event, Event::Init | Event::InitApply(_))
+}
+
 fn trouble_text(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(e)
@@ -385,6 +401,11 @@ impl Backoff {
     pub fn new(rng: Rng) -> Self {
         Self { next: BACKOFF_MIN, rng }
     }
+
+    /// What was waited for is there: the next waits are short again.
+    pub fn reset(&mut self) {
+        self.next = BACKOFF_MIN;
+    }
 }
 
 impl Iterator for Backoff {
@@ -397,8 +418,33 @@ impl Iterator for Backoff {
     }
 }
 
-impl kube::runtime::utils::Backoff for Backoff {
-    fn reset(&mut self) {
-        self.next = BACKOFF_MIN;
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::api::machine::Machine;
+    use crate::client::in_process;
+
+    /// A right that is missing was asked about three times a second.
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_refused_is_asked_for_more_and_more_seldom() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let status = r#"{"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"}"#;
+            let body = kube::client::Body::from(status.as_bytes().to_vec());
+            let answer = http::Response::builder().status(403).body(body).expect("an answer");
+            async move { Ok::<_, std::convert::Infallible>(answer) }
+        });
+        let client = in_process(service, "engine", "default", false).client;
+        let cache = Cache::<Machine>::new();
+        let task = tokio::spawn(cache.follow(client, Rng::seeded(1)));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        task.abort();
+        let asked = asked.load(Ordering::Relaxed);
+        assert!((15..40).contains(&asked), "{asked} times in ten minutes");
     }
 }

@@ -268,7 +268,7 @@ where
             };
             heard = true;
             let is_full = chunk.len() >= CHUNK_MAX;
-            kube::runtime::utils::Backoff::reset(&mut self.backoff);
+            self.backoff.reset();
             if chunk.iter().any(|event| matches!(event, Ok(WatchEvent::Bookmark(_)))) {
                 silence_max = BOOKMARK_MAX;
             }
