@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::desired::annotate;
 use super::identify::identify;
-use super::{Observed, Rollout, Why};
+use super::{Observed, Rollout, Share, Why};
 use crate::api::hook::{MachineSetObjects, subject};
 use crate::api::key::{annotation, controller_of};
 use crate::api::machine::Machine;
@@ -24,7 +24,8 @@ use crate::status::machine_deployment::is_rolling_update;
 use crate::status::machines::{is_updating_in_place, name};
 use crate::time::Timestamp;
 
-/// A MachineSet whose Machines another one should take over; both as they will be stored, but for the replicas.
+/// A MachineSet whose Machines another one should take over; both as they will be stored, with the replicas that they
+/// have now, as upstream sends them: 0 of one that is to be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     pub old: MachineSet,
@@ -70,9 +71,14 @@ pub fn questions(observed: &Observed, now: Timestamp) -> Vec<Question> {
     };
     acknowledge(&mut rollout, observed);
     let Some(current) = &rollout.current else { return Vec::new() };
-    let question =
-        |index: usize| Question { old: rollout.old[index].desired.clone(), new: current.desired.clone() };
+    let question = |index: usize| Question { old: as_asked(&rollout.old[index]), new: as_asked(current) };
     candidates(&rollout).into_iter().map(question).collect()
+}
+
+fn as_asked(share: &Share) -> MachineSet {
+    let mut set = share.desired.clone();
+    set.spec.replicas = Some(share.spec);
+    set
 }
 
 /// Old MachineSets that have Machines to hand over, by position.

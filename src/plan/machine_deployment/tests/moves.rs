@@ -123,6 +123,12 @@ impl World {
         let asked = in_place::questions(&observed, now());
         self.asked += asked.len();
         let name_of = |set: &MachineSet| set.metadata.name.clone().unwrap_or_default();
+        for question in &asked {
+            let live =
+                self.sets.iter().find(|set| name_of(set) == name_of(&question.old)).expect("it exists");
+            assert_eq!(question.old.spec.replicas, live.spec.replicas, "asked with the replicas that it has");
+            assert!(question.new.spec.replicas.is_some(), "upstream sends them, 0 too");
+        }
         let answers = asked.iter().map(|q| (name_of(&q.old), Ok((self.case.says)(&name_of(&q.old)))));
         observed.in_place = InPlace::On(answers.collect());
         let plan = plan(&observed, now());

@@ -81,12 +81,14 @@ pub fn prepared(live: &Value, spec: &Value, version: &str) -> [Value; 2] {
         remove(&mut config, "/joinConfiguration/discovery");
         remove(&mut config, "/joinConfiguration/timeouts/controlPlaneComponentHealthCheckSeconds");
         collapse("", &mut config);
-        let join = &mut config["joinConfiguration"];
-        for (section, field, default) in [("nodeRegistration", "imagePullPolicy", "IfNotPresent")] {
-            if join[section][field].is_null() {
-                join[section][field] = json!(default);
+        // As admission fills it in: in both, whichever of them counts.
+        for half in ["initConfiguration", "joinConfiguration"] {
+            let policy = &mut config[half]["nodeRegistration"]["imagePullPolicy"];
+            if policy.is_null() {
+                *policy = json!("IfNotPresent");
             }
         }
+        let join = &mut config["joinConfiguration"];
         if join["controlPlane"].is_null() {
             join["controlPlane"] = json!({});
         }
@@ -252,6 +254,7 @@ mod tests {
             json!({
                 "clusterConfiguration": {"dns": {"imageTag": "v2"}, "imageRepository": "new"},
                 "format": "cloud-config",
+                "initConfiguration": {"nodeRegistration": {"imagePullPolicy": "IfNotPresent"}},
                 "joinConfiguration": {
                     "controlPlane": {}, "nodeRegistration": {"name": "n", "imagePullPolicy": "IfNotPresent"},
                 },
