@@ -24,7 +24,7 @@ const STEPS: usize = 5;
 
 /// What breaks, from one moment on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub enum Fault {
     /// Nothing is written any more.
     Silence,
     /// A Machine that is coming up does not get further.
@@ -106,19 +106,21 @@ fn with_condition(row: &Row, type_: &str, reason: &str, now: Timestamp) -> Arc<R
 }
 
 /// What a model shows of a recording, second by second.
-struct Replay {
+pub struct Replay {
     fleet: Fleet,
-    turns: Vec<(Timestamp, Verdict)>,
+    pub turns: Vec<(Timestamp, Verdict)>,
+    /// What was said with each of them.
+    said: Vec<String>,
 }
 
 impl Replay {
     /// Plays batches until `ends`; from `broken_at` on the fault holds.
-    fn of(
+    pub fn of(
         recording: &Recording,
         fault: Option<(Fault, Timestamp)>,
         ends: Timestamp,
     ) -> (Self, Vec<Arc<Row>>) {
-        let mut replay = Self { fleet: Fleet::new(), turns: Vec::new() };
+        let mut replay = Self { fleet: Fleet::new(), turns: Vec::new(), said: Vec::new() };
         let mut targets: Vec<Arc<Row>> = Vec::new();
         let mut batches = recording.batches.iter().peekable();
         let Some(mut now) = recording.batches.first().map(|(at, _)| *at) else { return (replay, targets) };
@@ -153,15 +155,27 @@ impl Replay {
     }
 
     fn note(&mut self, now: Timestamp, begins: Timestamp) {
-        let Some(verdict) = self.cluster().map(|id| self.fleet.verdict(id)).filter(|_| now > begins) else {
-            return;
-        };
+        let Some(cluster) = self.cluster().filter(|_| now > begins) else { return };
+        let verdict = self.fleet.verdict(cluster);
         if self.turns.last().is_none_or(|(_, last)| *last != verdict) {
             self.turns.push((now, verdict));
+            self.said.push(self.fleet.what_is_wrong(cluster));
         }
     }
 
-    fn word(&self) -> String {
+    /// Every change of verdict: when, and what was said.
+    pub fn story(&self) -> String {
+        let line =
+            |((at, verdict), said): (&(Timestamp, Verdict), &String)| format!("{at} {verdict}: {said}\n");
+        self.turns.iter().zip(&self.said).map(line).collect()
+    }
+
+    /// What was said with the last change.
+    pub fn says(&self) -> &str {
+        self.said.last().map_or("", String::as_str)
+    }
+
+    pub fn word(&self) -> String {
         let letter = |verdict: &Verdict| match verdict {
             Verdict::Ok => 'O',
             Verdict::Progressing => 'P',
@@ -173,14 +187,14 @@ impl Replay {
     }
 
     /// How often and for how many seconds it was not calm.
-    fn alarms(&self, ends: Timestamp) -> (usize, i64) {
+    pub fn alarms(&self, ends: Timestamp) -> (usize, i64) {
         let ends_of = self.turns.iter().skip(1).map(|(at, _)| *at).chain([ends]);
         let loud = self.turns.iter().zip(ends_of).filter(|((_, verdict), _)| *verdict > Verdict::Progressing);
         loud.fold((0, 0), |(count, sum_s), ((at, _), end)| (count + 1, sum_s + (end - *at).num_seconds()))
     }
 
     /// When it was not calm from then on, to the end.
-    fn red_since(&self) -> Option<Timestamp> {
+    pub fn red_since(&self) -> Option<Timestamp> {
         let (at, verdict) = self.turns.last()?;
         let calm = self.turns.iter().rposition(|(_, verdict)| *verdict <= Verdict::Progressing);
         let first = calm.map_or(Some(*at), |calm| self.turns.get(calm + 1).map(|(at, _)| *at));
@@ -189,7 +203,7 @@ impl Replay {
 }
 
 /// The same with kinds in the opposite order wherever several changed at one moment.
-fn shuffled(recording: &Recording) -> Recording {
+pub fn shuffled(recording: &Recording) -> Recording {
     let kind = |batch: &[Delta]| match batch.first() {
         Some(Delta::Upsert(row)) => row.gvk.kind.clone(),
         _ => String::new(),

@@ -60,6 +60,7 @@ mod lease;
 mod links;
 mod lives;
 mod lives_of_faults;
+mod lives_of_upstream;
 mod lives_replayed;
 mod lock_screens;
 mod machine_pools;

@@ -350,6 +350,10 @@ impl<'a> Rules<'a> {
         if self.context.below != Verdict::Ok || !can_begin {
             return self.repeat(why);
         }
+        // Unseen for want of contact: the probe of the Cluster speaks for it.
+        if !self.context.has_contact && self.row.conditions[at].status == Status::Unknown {
+            return self.out_of_sight(at);
+        }
         let start_s = self.idle_since_s(at);
         self.until(start_s, limit_s, why, Rank::Echo, Verdict::Degraded);
     }

@@ -207,6 +207,9 @@ fn a_pause_alone_is_not_a_verdict() {
     check(paused(worker("sick")).condition("NodeHealthy", "False", "NodeNotHealthy", ""), Verdict::Degraded);
     let leaving = worker("leaving").set("/metadata/deletionTimestamp", json!(NOW));
     check(paused(leaving), Verdict::Blocked);
+    let replaced = worker("replaced").set("/metadata/deletionTimestamp", json!(NOW));
+    let replaced = replaced.condition("UpToDate", "False", "NotUpToDate", "");
+    check(paused(replaced), Verdict::Progressing);
 }
 
 #[test]
