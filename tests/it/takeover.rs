@@ -1,6 +1,7 @@
 //! `capstan engine` beside upstream's managers: it waits for their Leases or takes them, gives them back, and goes on
 //! where they stopped.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -352,4 +353,127 @@ async fn at_rest(sim: &Sim) -> bool {
     let counts =
         [status.replicas, status.ready_replicas, status.available_replicas, status.up_to_date_replicas];
     counts.iter().all(|count| *count == Some(3)) && of_version(sim, "v1.35.0").await.len() == 3
+}
+
+/// What upstream's managers (Cluster API v1.14.0 over kube-apiserver 1.36.3) left in the middle of a rollout, as it was
+/// stored: `tests/recorded/takeover`. Times are moved to where the simulation begins. Of Secrets the data is left out.
+fn recorded(name: &str) -> Vec<Value> {
+    let path = format!("{}/tests/recorded/takeover/{name}.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
+    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let text = std::io::read_to_string(flate2::read::GzDecoder::new(file)).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
+
+/// The data of the Secrets of a cluster of the same name, which our engine made.
+async fn secrets_of_another() -> Vec<Value> {
+    let sim = Sim::start(90).await;
+    sim.create(manifest(1, 0)).await;
+    sim.until("a control plane", 120, async |s| settled(s, 1, 0, "v1.34.1").await).await;
+    read::list_values(&sim.connection.client, &of_core("Secret"), "default", "").await.expect("a list")
+}
+
+/// Secrets with data again: authorities and kubeconfig by their names, bootstrap data that is never read.
+async fn with_secrets(mut objects: Vec<Value>) -> Vec<Value> {
+    let made = secrets_of_another().await;
+    for object in objects.iter_mut().filter(|object| object["kind"] == "Secret") {
+        let of_name = made.iter().find(|secret| secret["metadata"]["name"] == object["metadata"]["name"]);
+        // `#cloud-config` and `cloud-config`.
+        let bootstrap = json!({"value": "I2Nsb3VkLWNvbmZpZwo=", "format": "Y2xvdWQtY29uZmln"});
+        object["data"] = of_name.map_or(bootstrap, |secret| secret["data"].clone());
+    }
+    objects
+}
+
+/// Our engine over what was recorded, nothing done yet.
+async fn taken_over(name: &str, seed: u64) -> Sim {
+    let objects = with_secrets(recorded(name)).await;
+    let mut sim = Sim::start(seed).await;
+    sim.kill_after(0);
+    sim.machines_max = (4, 4);
+    sim.import(objects).await;
+    sim.restart(seed + 1);
+    sim
+}
+
+/// Every Machine that was there at some moment, by uid, until `done`.
+async fn machines_until(sim: &Sim, done: impl AsyncFn(&Sim) -> bool) -> BTreeMap<String, Machine> {
+    let seen = std::cell::RefCell::new(BTreeMap::new());
+    sim.until("the rollout's end", 900, async |s| {
+        let uid = |machine: &Machine| machine.metadata.uid.clone().unwrap_or_default();
+        seen.borrow_mut()
+            .extend(s.list::<Machine>().await.into_iter().map(|machine| (uid(&machine), machine)));
+        done(s).await
+    })
+    .await;
+    seen.into_inner()
+}
+
+/// Where a clone came from: of the infrastructure machine of every Machine.
+async fn templates(sim: &Sim) -> Vec<String> {
+    let from = |host: DevMachine| {
+        let annotations = host.metadata.annotations.unwrap_or_default();
+        annotations.get("cluster.x-k8s.io/cloned-from-name").cloned().unwrap_or_default()
+    };
+    let mut all: Vec<String> = sim.list::<DevMachine>().await.into_iter().map(from).collect();
+    all.sort();
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_upstream_left_in_the_middle_is_rolled_to_its_end() {
+    let sim = taken_over("deployment", 87).await;
+    let before: Vec<Machine> = sim.list().await;
+    let is_going = |machine: &&Machine| machine.metadata.deletion_timestamp.is_some();
+    assert_eq!(
+        (before.len(), before.iter().filter(is_going).count()),
+        (5, 1),
+        "four workers, one of them goes"
+    );
+    let sets = names::<MachineSet>(&sim).await;
+    assert_eq!(sets.len(), 2);
+
+    let done = async |s: &Sim| {
+        settled(s, 1, 3, "v1.34.1").await
+            && templates(s).await == ["harbor-cp", "harbor-md-t1", "harbor-md-t1", "harbor-md-t1"]
+    };
+    let seen = machines_until(&sim, done).await;
+    // One new worker was there; two were missing.
+    assert_eq!(
+        seen.len(),
+        before.len() + 2,
+        "{:?}",
+        seen.values().map(|m| &m.metadata.name).collect::<Vec<_>>()
+    );
+    let after = names::<MachineSet>(&sim).await;
+    assert!(after.iter().all(|set| sets.contains(set)), "made again: {after:?}");
+    let new = sim.list::<Machine>().await;
+    let kept = |machine: &Machine| new.iter().any(|other| other.metadata.uid == machine.metadata.uid);
+    assert_eq!(
+        before.iter().filter(|machine| kept(machine)).count(),
+        2,
+        "the control plane and the new worker"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_upstream_left_in_the_middle_is_rolled_to_its_end() {
+    let sim = taken_over("control-plane", 89).await;
+    let before: Vec<Machine> = sim.list().await;
+    let is_new = |machine: &Machine| machine.spec.version.as_deref() == Some("v1.35.0");
+    let is_going = |machine: &Machine| machine.metadata.deletion_timestamp.is_some();
+    assert_eq!(before.len(), 5, "a worker, two new ones, an old one, and one that goes with its etcd member");
+    assert_eq!(before.iter().filter(|machine| is_new(machine)).count(), 2);
+    assert_eq!(before.iter().filter(|machine| is_going(machine)).count(), 1);
+    let new: Vec<String> = of_version(&sim, "v1.35.0").await;
+
+    let seen = machines_until(&sim, async |s| at_rest(s).await).await;
+    assert_eq!(
+        seen.len(),
+        before.len() + 2,
+        "{:?}",
+        seen.values().map(|m| &m.metadata.name).collect::<Vec<_>>()
+    );
+    let end = of_version(&sim, "v1.35.0").await;
+    assert!(new.iter().all(|uid| end.contains(uid)), "what was new is not replaced");
+    assert_eq!(templates(&sim).await, ["harbor-cp", "harbor-cp", "harbor-cp", "harbor-md-0"]);
 }
