@@ -372,7 +372,7 @@ const PROGRAM: &[Command] = &[
         "ask-extensions",
         Scope::Dialog,
         |m, _| act::ask_extensions(m),
-        "In a preview: ask the registered extensions which Machines they can update in place.",
+        "In a preview: ask extensions which Machines they can update in place.",
     ),
     command("close", Scope::Dialog, |m, _| go::close(m), "Close the dialog; nothing is done."),
 ];
