@@ -10,7 +10,7 @@ use super::diff::diff;
 use super::edit::{Edit, edit, inverse, summary, undo};
 use super::in_place::TemplatePart;
 use super::journal::{Entry, Journal, stamp};
-use super::outlook::Change;
+use super::outlook::AfterAction;
 use super::preflight;
 use super::related::Related;
 use super::risk::risk;
@@ -133,7 +133,7 @@ impl Executor {
             if let Some(after) = &after {
                 preview.diff = diff(object, after);
             }
-            let change = Change {
+            let change = AfterAction {
                 after: after.unwrap_or_else(|| self.in_deletion(object)),
                 made: preview.edit.made().to_vec(),
                 asks_extensions: request.asks_extensions

@@ -8,7 +8,7 @@ use crate::api::names::annotation;
 use crate::can_update::AtServer;
 use crate::client::Connection;
 use crate::client::clusters::{Lists, cluster_named_by, list_clusters};
-use crate::forecast::in_place::{Known, Question, Updates};
+use crate::forecast::in_place::{InPlaceQuestion, Known, Updates};
 use crate::forecast::{Forecast, ObjectPlan, State, carry_out, forecast, forecast_knowing, mark_unhealthy};
 use crate::observe::dump::Dump;
 use crate::time::{Clock, Timestamp};
@@ -72,7 +72,12 @@ impl Planner {
 
     /// What happens next to `object` and to the others in the lists of its Cluster now, and once it has become
     /// what `change` says.
-    pub async fn outlook(&self, lists: Result<Lists, String>, object: &Value, change: Change) -> Outlook {
+    pub async fn outlook(
+        &self,
+        lists: Result<Lists, String>,
+        object: &Value,
+        change: AfterAction,
+    ) -> Outlook {
         match lists {
             _ if !is_planned(object) => Outlook::NotPlanned,
             Ok(lists) => Outlook::Known(self.compare(lists, object, change).await),
@@ -81,7 +86,7 @@ impl Planner {
     }
 
     /// The plans before and after.
-    async fn compare(&self, lists: Lists, object: &Value, change: Change) -> PlanChange {
+    async fn compare(&self, lists: Lists, object: &Value, change: AfterAction) -> PlanChange {
         let (now, target) = (self.clock.now(), Target::of(object));
         let mut dump = Dump::of_lists(lists.kinds);
         dump.replace(object.clone());
@@ -97,7 +102,7 @@ impl Planner {
         let extensions = AtServer::read(&self.connection, self.clock.clone()).await;
         match extensions {
             Ok(extensions) => {
-                let is_meant = |question: &Question| {
+                let is_meant = |question: &InPlaceQuestion| {
                     let (kind, name) = &question.owner;
                     *kind == target.kind
                         && *name == target.key.name
@@ -120,7 +125,7 @@ fn is_planned(object: &Value) -> bool {
 
 /// What an action makes of an object.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct AfterAction {
     pub after: Value,
     /// Objects that are made beside it.
     pub made: Vec<Value>,

@@ -10,7 +10,8 @@ use crate::api::hook::Hook;
 use crate::client::read::list_values;
 use crate::client::write::gvk_of;
 use crate::client::{Connection, Writer, explain};
-use crate::forecast::in_place::{Answer, Asked, Question, Sides, Whom, questions};
+use crate::forecast::in_place::{InPlaceAnswer, InPlaceAnswers, InPlaceQuestion, Sides, Whom};
+use crate::forecast::questions;
 use crate::observe::dump::Dump;
 use crate::plan::in_place::Handlers;
 use crate::runtime_sdk::{Https, Runtime};
@@ -61,10 +62,10 @@ impl AtServer {
     pub async fn ask(
         &self,
         dump: &Dump,
-        is_meant: &(dyn Fn(&Question) -> bool + Sync),
+        is_meant: &(dyn Fn(&InPlaceQuestion) -> bool + Sync),
         now: Timestamp,
-    ) -> Asked {
-        let mut answers: BTreeMap<Whom, Answer> = BTreeMap::new();
+    ) -> InPlaceAnswers {
+        let mut answers: BTreeMap<Whom, InPlaceAnswer> = BTreeMap::new();
         let mut silent: BTreeMap<&str, String> = BTreeMap::new();
         for question in questions(dump, now).into_iter().filter(|question| is_meant(question)) {
             let whom = question.whom.clone();
@@ -78,10 +79,10 @@ impl AtServer {
             }
             answers.insert(whom, answer);
         }
-        Asked { answers, without_dry_runs: self.is_read_only }
+        InPlaceAnswers { answers, without_dry_runs: self.is_read_only }
     }
 
-    async fn answer(&self, question: Question) -> Answer {
+    async fn answer(&self, question: InPlaceQuestion) -> InPlaceAnswer {
         let namespace = question.whom.key.namespace.clone();
         match question.about {
             Err(replace) => Ok(Verdict::Replace(replace)),

@@ -83,12 +83,12 @@ impl FromStr for Gate {
 
 impl GateArgs {
     /// The last word about a gate counts.
-    fn said(&self, name: GateName) -> Option<bool> {
+    fn stated(&self, name: GateName) -> Option<bool> {
         self.feature_gates.iter().rev().find(|gate| gate.name == name).map(|gate| gate.open)
     }
 
     fn is_open(&self, name: GateName) -> bool {
-        self.said(name).unwrap_or(false)
+        self.stated(name).unwrap_or(false)
     }
 
     #[must_use]
@@ -108,7 +108,7 @@ impl GateArgs {
     /// The same where the gate is open unless it was closed: in the demo, which has a cluster to show it.
     #[must_use]
     pub fn in_place_unless_closed(&self) -> Settings {
-        Settings { on: self.said(GateName::InPlaceUpdates).unwrap_or(true), ..self.in_place() }
+        Settings { on: self.stated(GateName::InPlaceUpdates).unwrap_or(true), ..self.in_place() }
     }
 }
 

@@ -8,7 +8,9 @@ use serde_json::json;
 use super::course::Course;
 use super::evidence::About;
 use super::half_read::Parts;
-use super::in_place::{Cost, Known, MachineUpdate, Question, SURGE, Sides, Updates, Way, Whom, offered};
+use super::in_place::{
+    Cost, InPlaceQuestion, Known, MachineUpdate, SURGE, Sides, Updates, Way, Whom, offered,
+};
 use super::paused::paused;
 use super::step::steps;
 use super::{Held, Look, ObjectPlan, State, course};
@@ -75,13 +77,13 @@ pub(super) fn questions(
     key: &ObjectKey,
     object: &Arc<KubeadmControlPlane>,
     now: Timestamp,
-) -> Vec<Question> {
+) -> Vec<InPlaceQuestion> {
     let paused = annotation_of(object.as_ref(), annotation::PAUSED).is_some();
     let observed = dump
         .control_plane(key, object)
         .filter(|observed| !paused && observed.cluster.spec.paused != Some(true) && !observed.is_deleting());
     let Some(observed) = observed else { return Vec::new() };
-    let question = |name: String| Question {
+    let question = |name: String| InPlaceQuestion {
         whom: Whom { kind: "Machine", key: ObjectKey::new(&key.namespace, &name) },
         owner: (KIND, key.name.clone()),
         about: updates::question(&observed, &name).map(|asked| Sides::Machine(Box::new(asked))),

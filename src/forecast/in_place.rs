@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{control_plane, workers};
 use crate::api::hook::{Hook, MachineSetObjects};
 use crate::api::key::ObjectKey;
 use crate::api::names::RUNTIME_GROUP;
@@ -14,10 +13,9 @@ use crate::observe::dump::Dump;
 use crate::plan::control_plane::in_place as control_plane_updates;
 use crate::status::etcd::quorum;
 use crate::status::in_place::{Covered, InPlace, Replace, Verdict};
-use crate::time::Timestamp;
 
 /// What an extension says to a change, or why that is not known.
-pub type Answer = Result<Verdict, String>;
+pub type InPlaceAnswer = Result<Verdict, String>;
 
 /// Whom an answer is about: a Machine of a control plane, or an old MachineSet with all its Machines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +27,7 @@ pub struct Whom {
 
 /// What could be asked, for whose plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct InPlaceQuestion {
     pub whom: Whom,
     /// Kind and name of the object whose plan depends on it; its namespace is the subject's.
     pub owner: (&'static str, String),
@@ -46,8 +44,8 @@ pub enum Sides {
 
 /// The answers to all questions that were asked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Asked {
-    pub answers: BTreeMap<Whom, Answer>,
+pub struct InPlaceAnswers {
+    pub answers: BTreeMap<Whom, InPlaceAnswer>,
     /// The objects in the questions are not completed by the server.
     pub without_dry_runs: bool,
 }
@@ -58,7 +56,7 @@ pub enum Known {
     /// Nobody was asked: plans show replacements, and say what is not known.
     #[default]
     Nothing,
-    Asked(Asked),
+    Asked(InPlaceAnswers),
     /// It was tried, and nobody could be asked, in a sentence.
     Failed(String),
 }
@@ -176,7 +174,7 @@ impl Known {
             let whom = Whom { kind, key: ObjectKey::new(namespace, name) };
             asked.answers.get(&whom).map(|answer| (name.clone(), answer.clone()))
         };
-        let answers: Option<BTreeMap<String, Answer>> = names.iter().map(answer).collect();
+        let answers: Option<BTreeMap<String, InPlaceAnswer>> = names.iter().map(answer).collect();
         answers.filter(|answers| !answers.is_empty()).map_or(InPlace::Off, InPlace::On)
     }
 
@@ -216,23 +214,6 @@ pub fn offered(dump: &Dump, hook: Hook) -> Vec<String> {
         Hook::find(&text(&named["apiVersion"]), &text(&named["hook"])) == Some(hook)
     });
     of_hook.map(|handler| text(&handler["name"])).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-/// What could be asked about the objects of a dump; nothing where no extension is registered.
-#[must_use]
-pub fn questions(dump: &Dump, now: Timestamp) -> Vec<Question> {
-    let mut all = Vec::new();
-    if !offered(dump, Hook::CanUpdateMachine).is_empty() {
-        for (key, object) in &dump.control_planes {
-            all.extend(control_plane::questions(dump, key, object, now));
-        }
-    }
-    if !offered(dump, Hook::CanUpdateMachineSet).is_empty() {
-        for (key, object) in &dump.machine_deployments {
-            all.extend(workers::questions(dump, key, object, now));
-        }
-    }
-    all
 }
 
 /// What a course costs.

@@ -22,8 +22,9 @@ mod workers;
 
 use serde::Serialize;
 
-use in_place::{Known, Updates};
+use in_place::{InPlaceQuestion, Known, Updates};
 
+use crate::api::hook::Hook;
 use crate::api::key::ObjectKey;
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use crate::observe::dump::Dump;
@@ -191,6 +192,23 @@ impl Held {
             evidence: blocker.evidence.iter().flat_map(seen).collect(),
         }
     }
+}
+
+/// What could be asked about the objects of a dump; nothing where no extension is registered.
+#[must_use]
+pub fn questions(dump: &Dump, now: Timestamp) -> Vec<InPlaceQuestion> {
+    let mut all = Vec::new();
+    if !in_place::offered(dump, Hook::CanUpdateMachine).is_empty() {
+        for (key, object) in &dump.control_planes {
+            all.extend(control_plane::questions(dump, key, object, now));
+        }
+    }
+    if !in_place::offered(dump, Hook::CanUpdateMachineSet).is_empty() {
+        for (key, object) in &dump.machine_deployments {
+            all.extend(workers::questions(dump, key, object, now));
+        }
+    }
+    all
 }
 
 /// The plans of every object of a dump whose kind has plans.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::course::Leaving;
 use super::evidence::About;
 use super::half_read::Parts;
-use super::in_place::{Known, Question, Sides, Whom};
+use super::in_place::{InPlaceQuestion, Known, Sides, Whom};
 use super::paused::paused;
 use super::step::steps;
 use super::{Held, Look, ObjectPlan, State, course, moves};
@@ -107,7 +107,7 @@ pub(super) fn questions(
     key: &ObjectKey,
     object: &Arc<MachineDeployment>,
     now: Timestamp,
-) -> Vec<Question> {
+) -> Vec<InPlaceQuestion> {
     let cluster = dump.clusters.get(&ObjectKey::new(&key.namespace, &object.spec.cluster_name));
     let is_paused = annotation(object.as_ref(), names::annotation::PAUSED).is_some();
     if is_paused || cluster.is_none_or(|cluster| cluster.spec.paused == Some(true)) {
@@ -120,7 +120,7 @@ pub(super) fn questions(
             let templates = Templates::of(dump, &key.namespace, &set.spec.template.spec);
             planned_deployment::in_place::sent(set, templates.infrastructure, templates.bootstrap)
         });
-        Question {
+        InPlaceQuestion {
             whom: Whom {
                 kind: "MachineSet",
                 key: ObjectKey::new(&key.namespace, pair.old.metadata.name.as_deref().unwrap_or_default()),
