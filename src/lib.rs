@@ -42,6 +42,7 @@ pub mod controllers;
 pub mod extension;
 pub mod fleet;
 pub mod provider;
+pub mod workload_api;
 
 pub mod actions;
 pub mod standalone;

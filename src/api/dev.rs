@@ -35,6 +35,15 @@ pub const MEMORY_ANNOTATION: &str = "provider.capstan.dev/memory";
 /// on the objects say what the host should become; written by whoever updates the host.
 pub const HOST_ANNOTATION: &str = "provider.capstan.dev/host";
 
+/// On a DevMachine, a comma list of what its simulated host does wrong from now on: `not-ready` and `silent` (its
+/// kubelet), and in a cluster whose API is served `refuses-commands` (ssh does not get in), `api-server-stays-down` and
+/// `kubelet-stays-down` (when they are started again). For demonstrations and tests; not upstream.
+pub const FAULTS_ANNOTATION: &str = "provider.capstan.dev/faults";
+
+/// On a DevCluster, with any value: the Kubernetes API of the simulated cluster is served at its endpoint. Without it
+/// nothing listens there, so that a thousand clusters cost nothing. For demonstrations and tests; not upstream.
+pub const SERVED_ANNOTATION: &str = "provider.capstan.dev/serve-api";
+
 /// What can be changed of a simulated host without replacing it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

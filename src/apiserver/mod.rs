@@ -61,6 +61,7 @@ use crate::rng::Rng;
 use crate::store::{self, Key, Store, Write};
 use crate::time::Clock;
 
+pub use registry::kubelets::Kubelets;
 pub use request::auth::{Identity, Tokens};
 pub use response::Body;
 
@@ -75,7 +76,7 @@ use registry::offload::Lane;
 use registry::{Draft, Registry, Subject, definitions, gc, housekeeping};
 use request::auth::Role;
 use request::options::WriteOptions;
-use resource::{CRD_GROUP, CRD_PLURAL, Resource, crds};
+use resource::{CRD_GROUP, CRD_PLURAL, Catalog, Resource, crds};
 use response::held::hold;
 use response::lines::Lines;
 use response::{Reply, encoding};
@@ -154,8 +155,32 @@ impl ApiServer {
     /// # Errors
     /// [`OpenError`].
     pub async fn open(store: Arc<dyn Store>, options: Options) -> Result<Self, OpenError> {
+        Self::start(store, options, None).await
+    }
+
+    /// The same for a cluster that has nodes: pods and what controls them are served as well, and what only a node
+    /// knows is asked of `kubelets`.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open_with_nodes(
+        store: Arc<dyn Store>,
+        options: Options,
+        kubelets: Arc<dyn Kubelets>,
+    ) -> Result<Self, OpenError> {
+        Self::start(store, options, Some(kubelets)).await
+    }
+
+    async fn start(
+        store: Arc<dyn Store>,
+        options: Options,
+        kubelets: Option<Arc<dyn Kubelets>>,
+    ) -> Result<Self, OpenError> {
         let Options { clock, rng, definitions: given, tokens, admission } = options;
-        let registry = Arc::new(Registry { admission, ..Registry::new(store, clock, rng) });
+        let catalog = if kubelets.is_some() { Catalog::of_nodes() } else { Catalog::built_in() };
+        let catalog = ArcSwap::from_pointee(catalog);
+        let registry =
+            Arc::new(Registry { admission, kubelets, catalog, ..Registry::new(store, clock, rng) });
         let served = install(&registry, given).await?;
         let revision = registry.store.revision().await?;
         definitions::load(&registry, &served)

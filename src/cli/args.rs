@@ -15,6 +15,7 @@ use super::gates::{GateArgs, HandlersArg};
 use super::leader_migration::args::LeaderMigrationCommand;
 pub use super::output_arg::PlanOutputArg;
 use super::simulate::args::SimulateArgs;
+use super::simulated_ssh::SimulatedSshArgs;
 use crate::apiserver::serve::Address;
 use crate::client::Impersonated;
 use crate::extension::Cover;
@@ -145,6 +146,9 @@ pub enum Command {
     Wait(WaitArgs),
     #[command(flatten)]
     Act(ActionArgs),
+    /// Run a line on a simulated host, called as ssh is
+    #[command(hide = true)]
+    SimulatedSsh(SimulatedSshArgs),
     /// Write everything a server holds into one file (0600)
     ///
     /// Through the server of the kubeconfig; with --data-dir or --store, from a store directly: a data
@@ -300,6 +304,10 @@ pub struct StandaloneArgs {
     /// place (docs/extensions.md)
     #[arg(long, conflicts_with = "no_engine")]
     pub extension: bool,
+    /// Write a program that is called as ssh is, and runs commands on the simulated hosts of clusters whose API is served
+    /// (docs/changing-clusters.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "no_engine")]
+    pub simulated_ssh: Option<PathBuf>,
     /// Start with these objects when the store is empty: a sample's name, or `synthetic:clusters=C,machines=M`
     #[arg(long, value_name = "NAME")]
     pub sample: Option<String>,

@@ -32,6 +32,7 @@ pub mod plan;
 pub mod server;
 pub mod sharing;
 pub mod simulate;
+mod simulated_ssh;
 pub mod status_compute;
 mod status_report;
 pub mod store;
@@ -139,6 +140,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             let connection = connect(&options(&cli.connect)).await?;
             return Ok(after(extension::serve(&connection, args).await?));
         }
+        Command::SimulatedSsh(args) => return Ok(ExitCode::from(simulated_ssh::run(args).await?)),
         Command::Crds => output::print(&crds::render()?)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -180,6 +182,7 @@ fn terminal(command: Option<&Command>) -> Terminal {
             | Command::Change(_)
             | Command::Leases(_)
             | Command::LeaderMigration(_)
+            | Command::SimulatedSsh(_)
             | Command::Crds
             | Command::Completions { .. },
         ) => Terminal::Taken,

@@ -10,7 +10,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::args::{Cli, DemoArgs, EngineArgs, SharingArgs, StandaloneArgs};
 use super::store::StoreLocation;
-use super::{audit, backup, dashboard, descriptors, engine_status, listen, output, sharing, store};
+use super::{
+    audit, backup, dashboard, descriptors, engine_status, listen, output, sharing, simulated_ssh, store,
+};
 use crate::api::names::lease;
 use crate::client::{Connection, in_process};
 use crate::controllers::in_place::Settings;
@@ -34,6 +36,7 @@ use crate::tui::Exit;
 use crate::workload::Workload;
 use crate::workload::kube::KubeWorkloads;
 use crate::workload::router::{Router, by_infrastructure};
+use crate::workload_api;
 
 /// The name of the demo's connection.
 const DEMO: &str = "demo";
@@ -154,6 +157,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         tokens: identity.tokens.clone(),
         // Its objects have the status they should keep.
         engine: !args.no_engine && !is_static,
+        serves_workloads: true,
         // Others may run an engine on the same objects.
         lease,
         sharing,
@@ -176,6 +180,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
         None => None,
     };
     let _extension = served_extension(args, &stack, &clock).await?;
+    let _hosts = simulated_ssh::offer(args.simulated_ssh.as_deref(), &stack).await?;
     let _served = listen::listen(args, stack.server(), &identity).await?;
     let exit = if args.headless {
         stopped().await?
@@ -320,6 +325,8 @@ fn workloads(engine: &mut Engine, args: &EngineArgs) -> Arc<dyn Workload> {
         return Arc::new(real);
     }
     let simulated = provider::register(engine, ProviderOptions { time_scale: args.time_scale });
+    // It goes on in the background; only processes that are simulated in this one would need the handle.
+    drop(workload_api::register(engine, Arc::clone(&simulated)));
     let is_simulated = by_infrastructure(engine.cache(), engine.cache());
     real.attach(&engine.cache(), is_simulated.clone());
     Arc::new(Router::new(simulated, Arc::new(real), is_simulated))

@@ -1,20 +1,23 @@
 //! DevCluster: gives a simulated cluster its endpoint. Owns the object's fields; what runs behind the
 //! endpoint is the world's business.
 //! Source: `internal/controllers/backends/inmemory/devcluster_backend.go`, v1.14.0. Difference:
-//! nothing listens on the port.
+//! nothing listens on the port, unless an annotation asks for it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::conditions::{DevCondition, paused, ready, set};
+use super::endpoint::ReservedEndpoint;
 use super::finalizers::{hold, release};
+use super::host::InitFacts;
 use super::world::World;
-use crate::api::cluster::{Cluster, Endpoint};
-use crate::api::dev::{DevCluster, InfrastructureInitialization};
-use crate::api::key::{ObjectKey, refers_to};
+use crate::api::cluster::{Cluster, Endpoint, NetworkRanges};
+use crate::api::dev::{DevCluster, InfrastructureInitialization, SERVED_ANNOTATION};
+use crate::api::key::{ObjectKey, annotation as annotation_of, refers_to};
 use crate::api::names::{CORE_GROUP, annotation, condition, finalizer};
 use crate::client::{Cache, Index, Mode, Precondition, Writer};
 use crate::engine::{Controller, Engine, Outcome, ReconcileError, Trigger};
@@ -38,6 +41,8 @@ pub struct DevClusters {
     /// DevClusters by their port.
     by_port: Index<DevCluster>,
     given: Mutex<Given>,
+    /// Ports that were found free for clusters whose API is to be served.
+    reserved: Mutex<BTreeMap<i32, TcpListener>>,
 }
 
 /// Ports given out by this process, which the cache may not show yet.
@@ -62,20 +67,22 @@ impl DevClusters {
             writer: engine.writer().managed_by("capstan-provider"),
             clock: engine.clock().clone(),
             given: Mutex::default(),
+            reserved: Mutex::default(),
         }
     }
 
-    /// A port that no other DevCluster has. The search goes on behind the last one: from the start it would
-    /// cost the square of their number.
-    fn free_port(&self, key: &ObjectKey) -> Option<i32> {
+    /// A port that no other DevCluster has, and that `fits`. The search goes on behind the last one: from the start it
+    /// would cost the square of their number.
+    fn free_port(&self, key: &ObjectKey, fits: impl Fn(i32) -> bool) -> Option<i32> {
         let mut given = self.given.lock();
         if let Some(port) = given.ports.get(key) {
             return Some(*port);
         }
         let first = given.looked_at;
         let port_at = |at: usize| i32::try_from(at % PORTS.len()).ok().map(|offset| PORTS.start + offset);
-        let is_free =
-            |port: i32| !given.all.contains(&port) && self.by_port.get(&port.to_string()).is_empty();
+        let is_free = |port: i32| {
+            !given.all.contains(&port) && self.by_port.get(&port.to_string()).is_empty() && fits(port)
+        };
         let found = |at: usize| Some((at, port_at(at).filter(|port| is_free(*port))?));
         let (at, port) = (first..first + PORTS.len()).find_map(found)?;
         given.looked_at = at + 1;
@@ -118,7 +125,9 @@ impl DevClusters {
         annotations.insert(LISTENER.to_owned(), key.to_string());
         let endpoint = after.spec.control_plane_endpoint.get_or_insert_default();
         if endpoint.port.is_none_or(|port| port == 0) {
-            let port = self.free_port(key).ok_or_else(|| {
+            // One that is served must be free on this machine; it is reserved when the object has it.
+            let served = is_served(dev);
+            let port = self.free_port(key, |port| !served || self.reserve(port)).ok_or_else(|| {
                 ReconcileError::failed(format!(
                     "no free port in {}-{} for a simulated cluster",
                     PORTS.start, PORTS.end
@@ -127,6 +136,30 @@ impl DevClusters {
             *endpoint = Endpoint { host: Some(HOST.to_owned()), port: Some(port) };
         }
         Ok(after)
+    }
+
+    /// Keeps a port of this machine, if it is free.
+    fn reserve(&self, port: i32) -> bool {
+        let listener = listen(port);
+        listener.map(|listener| self.reserved.lock().insert(port, listener)).is_ok()
+    }
+
+    /// Hands the endpoint of a cluster whose API is to be served to the world, once.
+    fn serve(&self, key: &ObjectKey, dev: &DevCluster, cluster: &Cluster) -> Result<(), ReconcileError> {
+        let endpoint = dev.spec.control_plane_endpoint.as_ref();
+        let port = endpoint.and_then(|endpoint| endpoint.port).filter(|port| *port != 0);
+        let (true, false, Some(port)) = (is_served(dev), self.world.is_served(key), port) else {
+            return Ok(());
+        };
+        let failed = |why: std::io::Error| {
+            let cure = "another process may have the port; end it, or delete the Cluster and make it anew";
+            ReconcileError::failed(format!("the API of {key} cannot be served on port {port}: {why}; {cure}"))
+        };
+        let reserved = self.reserved.lock().remove(&port);
+        let listener = reserved.map_or_else(|| listen(port), Ok).map_err(failed)?;
+        let facts = kubeadm_facts(cluster, &format!("{HOST}:{port}"));
+        self.world.serve(key, ReservedEndpoint::new(listener, facts));
+        Ok(())
     }
 
     async fn delete(&self, key: &ObjectKey, dev: &DevCluster) -> Result<Outcome, ReconcileError> {
@@ -144,8 +177,36 @@ fn port_of(dev: &DevCluster) -> Option<i32> {
     dev.spec.control_plane_endpoint.as_ref()?.port
 }
 
+/// What kubeadm is told of a Cluster; where that says nothing, kubeadm's defaults and usual ranges.
+fn kubeadm_facts(cluster: &Cluster, endpoint: &str) -> InitFacts {
+    let network = cluster.spec.cluster_network.as_ref();
+    let ranges = |ranges: Option<&NetworkRanges>, otherwise: &str| {
+        let blocks = ranges.map(|ranges| ranges.cidr_blocks.join(",")).filter(|blocks| !blocks.is_empty());
+        blocks.unwrap_or_else(|| otherwise.to_owned())
+    };
+    InitFacts {
+        name: cluster.metadata.name.clone().unwrap_or_default(),
+        endpoint: endpoint.to_owned(),
+        pod_subnet: ranges(network.and_then(|n| n.pods.as_ref()), "10.244.0.0/16"),
+        service_subnet: ranges(network.and_then(|n| n.services.as_ref()), "10.96.0.0/12"),
+        dns_domain: network
+            .and_then(|n| n.service_domain.clone())
+            .unwrap_or_else(|| "cluster.local".to_owned()),
+    }
+}
+
+fn is_served(dev: &DevCluster) -> bool {
+    annotation_of(dev, SERVED_ANNOTATION).is_some()
+}
+
+/// Listens on a loopback port; connections wait until it is served.
+fn listen(port: i32) -> std::io::Result<TcpListener> {
+    let port = u16::try_from(port).map_err(std::io::Error::other)?;
+    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+}
+
 fn pause(dev: &DevCluster, cluster: &Cluster) -> DevCondition {
-    let annotated = crate::api::key::annotation(dev, annotation::PAUSED).is_some();
+    let annotated = annotation_of(dev, annotation::PAUSED).is_some();
     paused("DevCluster", cluster.spec.paused == Some(true), annotated)
 }
 
@@ -189,6 +250,7 @@ impl Controller for DevClusters {
         let after = self.desired(key, &dev, &cluster)?;
         if after.status.as_ref().and_then(|s| s.initialization.as_ref()).is_some() {
             self.world.change(&cluster_key, |_| ());
+            self.serve(&cluster_key, &after, &cluster)?;
         }
         self.writer.patch(dev.as_ref(), &after, &Precondition::unchanged(dev.as_ref()), Mode::Real).await?;
         Ok(Outcome::Done)

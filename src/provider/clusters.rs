@@ -136,6 +136,7 @@ mod tests {
             addresses: Vec::new(),
             member_id: 1,
             tenants: Vec::new(),
+            faults: String::new(),
         }
     }
 

@@ -14,6 +14,8 @@ pub enum Fault {
     NodeNotReady(String),
     /// The kubelet reports nothing: Ready Unknown and the unreachable taint.
     NodeSilent(String),
+    /// The kubelet did not start again: the node is as silent as above.
+    KubeletDown(String),
     /// Whoever asks for an eviction waits six seconds for the answer.
     SlowEvictions,
     /// The member raises NOSPACE.

@@ -17,7 +17,8 @@ use crate::api::dev::Host;
 use crate::api::names::label::NODE_ROLE_CONTROL_PLANE;
 use crate::time::{Timestamp, to_k8s};
 
-const KUBE_SYSTEM: &str = "kube-system";
+pub const KUBE_SYSTEM: &str = "kube-system";
+pub const KUBEADM_CONFIG: &str = "kubeadm-config";
 const MEMORY: &str = "memory";
 /// The image that upstream's fake gives CoreDNS.
 pub const CORE_DNS_IMAGE: &str = "registry.k8s.io/coredns/coredns:v1.10.1";
@@ -177,7 +178,7 @@ pub fn pod_status(component: &str, at: Timestamp) -> PodStatus {
 pub fn config_map(at: Timestamp) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta {
-            name: Some("kubeadm-config".to_owned()),
+            name: Some(KUBEADM_CONFIG.to_owned()),
             namespace: Some(KUBE_SYSTEM.to_owned()),
             creation_timestamp: Some(to_k8s(at)),
             ..ObjectMeta::default()

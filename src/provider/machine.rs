@@ -17,8 +17,8 @@ use super::world::World;
 use crate::api::cluster::Cluster;
 use crate::api::condition::{self as conditions, find};
 use crate::api::dev::{
-    DevMachine, HOLD_ANNOTATION, HOST_ANNOTATION, Host, InMemoryMachine, InfrastructureInitialization,
-    MEMORY_ANNOTATION, PODS_ANNOTATION,
+    DevMachine, FAULTS_ANNOTATION, HOLD_ANNOTATION, HOST_ANNOTATION, Host, InMemoryMachine,
+    InfrastructureInitialization, MEMORY_ANNOTATION, PODS_ANNOTATION,
 };
 use crate::api::dev_pool::VERSION_ANNOTATION;
 use crate::api::key::{ObjectKey, annotation as annotation_of, cluster_label, refers_to};
@@ -110,6 +110,7 @@ impl DevMachines {
             }
         }
         self.update_host(scope);
+        self.update_faults(scope);
         self.look(scope)
     }
 
@@ -119,6 +120,16 @@ impl DevMachines {
         let is = self.world.read(&scope.cluster_key, |sim, _| sim.machine(name).and_then(|m| m.host.clone()));
         if is.flatten().is_some_and(|is| is != noted) {
             self.world.change(&scope.cluster_key, |sim| sim.set_host(name, noted));
+        }
+    }
+
+    /// Has the host do wrong what its object says.
+    fn update_faults(&self, scope: &Scope) {
+        let (name, wanted) = (scope.key.name.as_str(), faults_of(&scope.dev));
+        let is = self.world.read(&scope.cluster_key, |sim, _| sim.machine(name).map(|m| m.faults.clone()));
+        if is.flatten().is_some_and(|is| is != wanted) {
+            let now = self.clock.now();
+            self.world.change(&scope.cluster_key, |sim| sim.set_host_faults(name, &wanted, now));
         }
     }
 
@@ -151,6 +162,7 @@ impl DevMachines {
             addresses: addresses(&scope.key.name, &uid),
             // From the uid alone, so that it is the same in every process.
             tenants: tenants(&scope.dev),
+            faults: String::new(),
             member_id: Rng::seeded(0).stream(&uid).below(u64::MAX - 1) + 1,
         }
     }
@@ -358,6 +370,10 @@ fn provider_id(name: &str) -> String {
 fn held_at(dev: &DevMachine) -> Option<Phase> {
     let wanted = annotation_of(dev, HOLD_ANNOTATION)?;
     Phase::ALL.into_iter().find(|phase| phase.name() == wanted)
+}
+
+fn faults_of(dev: &DevMachine) -> String {
+    annotation_of(dev, FAULTS_ANNOTATION).unwrap_or_default().to_owned()
 }
 
 fn tenants(dev: &DevMachine) -> Vec<TenantSpec> {

@@ -4,24 +4,32 @@
 
 use std::sync::Arc;
 
+mod add_ons;
 mod boot;
 mod cluster;
 mod clusters;
 mod conditions;
+mod endpoint;
 mod etcd;
 pub mod faults;
 mod finalizers;
+mod host;
 mod kubeadm;
+pub mod kubeadm_hosts;
 mod machine;
 mod pool;
+pub mod served;
 mod sim_cluster;
 mod tenants;
 mod workload;
 mod world;
 
 #[cfg(test)]
+mod host_tests;
+#[cfg(test)]
 mod tests;
 
+pub use host::Output;
 pub use world::World;
 
 use crate::engine::Engine;

@@ -10,12 +10,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::add_ons::AddOn;
 use super::boot::{Boot, Phase};
+use super::endpoint::ReservedEndpoint;
 use super::etcd::Etcd;
 use super::faults::{Fault, Faults};
-use super::kubeadm::{self, NodeFacts};
+use super::host::KubeadmHost;
+use super::kubeadm::{self, KUBE_SYSTEM, NodeFacts};
 use super::tenants::{TenantSpec, Tenants};
-use crate::api::dev::Host;
+use crate::api::dev::Host as HostSpec;
 use crate::api::key::ObjectKey;
 use crate::api::merge;
 use crate::time::Timestamp;
@@ -37,7 +40,7 @@ const CERTIFICATE_LIFE: TimeDelta = TimeDelta::days(365);
 /// One workload cluster as it really is.
 #[derive(Debug)]
 pub struct SimCluster {
-    machines: BTreeMap<String, SimMachine>,
+    pub(super) machines: BTreeMap<String, SimMachine>,
     nodes: BTreeMap<String, Arc<Node>>,
     /// Names of nodes by provider ID: every Machine asks for its own.
     provider_ids: BTreeMap<String, BTreeSet<String>>,
@@ -46,8 +49,9 @@ pub struct SimCluster {
     /// What is known of pods that the annotation asked for.
     pub tenants: Tenants,
     pub etcd: Etcd,
-    pub kubeadm_config: Option<ConfigMap>,
-    pub addons: BTreeMap<Addon, String>,
+    /// Of `kube-system`, by name.
+    pub config_maps: BTreeMap<String, ConfigMap>,
+    pub addons: BTreeMap<Addon, AddOn>,
     /// Names of ClusterRoleBindings beyond those of every API server.
     pub cluster_role_bindings: BTreeSet<String>,
     /// Ends of join tokens, by their public half.
@@ -58,16 +62,24 @@ pub struct SimCluster {
     /// None of them gets further before.
     next_boot: Option<Timestamp>,
     /// Machines whose API server is up: asked for before every answer.
-    serving: BTreeSet<String>,
+    pub(super) serving: BTreeSet<String>,
+    /// Where kubeadm was, in a cluster whose API is served.
+    pub(super) hosts: BTreeMap<String, KubeadmHost>,
+    /// When something of a host is to be shown.
+    pub(super) hosts_due: Option<Timestamp>,
     link: Link,
-    changes: Changes,
+    /// `None`: nothing listens at the endpoint.
+    pub served: Option<ReservedEndpoint>,
+    /// Divides every duration.
+    pub time_scale: f64,
+    pub(super) changes: Changes,
 }
 
 /// What changed since it was announced last.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// The connection, etcd, settings.
-    shared: bool,
+    pub(super) shared: bool,
     nodes: BTreeMap<String, NodeIdentity>,
 }
 
@@ -85,8 +97,8 @@ impl Changes {
 #[derive(PartialEq)]
 pub struct Shared {
     etcd: Etcd,
-    kubeadm_config: Option<ConfigMap>,
-    addons: BTreeMap<Addon, String>,
+    config_maps: BTreeMap<String, ConfigMap>,
+    addons: BTreeMap<Addon, AddOn>,
     faults: Faults,
 }
 
@@ -98,13 +110,15 @@ pub struct SimMachine {
     /// The Machine's version, which the host becomes when its node appears.
     pub version: String,
     /// What the host is since its node appeared.
-    pub host: Option<Host>,
+    pub host: Option<HostSpec>,
     /// Memory of the VM when it was made, as a quantity.
     pub memory: Option<String>,
     pub control_plane: bool,
     /// Type and address.
     pub addresses: Vec<(&'static str, String)>,
     pub member_id: u64,
+    /// What it does wrong, in the words of the annotation.
+    pub faults: String,
     /// Pods that start with its node.
     pub tenants: Vec<TenantSpec>,
 }
@@ -112,8 +126,8 @@ pub struct SimMachine {
 impl SimMachine {
     /// What the host is, or is going to be.
     #[must_use]
-    pub fn host(&self) -> Host {
-        let made = || Host { kubelet_version: self.version.clone(), memory: self.memory.clone() };
+    pub fn host(&self) -> HostSpec {
+        let made = || HostSpec { kubelet_version: self.version.clone(), memory: self.memory.clone() };
         self.host.clone().unwrap_or_else(made)
     }
 }
@@ -139,7 +153,7 @@ impl SimCluster {
             pods: BTreeMap::new(),
             tenants: Tenants::new(time_scale),
             etcd: Etcd::default(),
-            kubeadm_config: None,
+            config_maps: BTreeMap::new(),
             addons: BTreeMap::new(),
             cluster_role_bindings: BTreeSet::new(),
             join_tokens: BTreeMap::new(),
@@ -147,7 +161,11 @@ impl SimCluster {
             booting: BTreeSet::new(),
             next_boot: None,
             serving: BTreeSet::new(),
+            hosts: BTreeMap::new(),
+            hosts_due: None,
             link: Link::Never(now),
+            served: None,
+            time_scale,
             changes: Changes { shared: true, ..Changes::default() },
         }
     }
@@ -164,7 +182,7 @@ impl SimCluster {
     }
 
     /// Makes something else of a host, which its node shows.
-    pub fn set_host(&mut self, name: &str, host: Host) {
+    pub fn set_host(&mut self, name: &str, host: HostSpec) {
         let Some(machine) = self.machines.get_mut(name) else { return };
         let patch = kubeadm::host_patch(&host);
         machine.host = Some(host);
@@ -221,6 +239,17 @@ impl SimCluster {
         self.seen_node(name).map(Arc::unwrap_or_clone).ok_or_else(missing)
     }
 
+    /// Merges `patch` into a ConfigMap of `kube-system`.
+    ///
+    /// # Errors
+    /// [`WorkloadError::NotFound`], or the patch does not fit.
+    pub fn patch_config_map(&mut self, name: &str, patch: &Value) -> Result<(), WorkloadError> {
+        let missing = || WorkloadError::NotFound(format!("ConfigMap {KUBE_SYSTEM}/{name}"));
+        let map = self.config_maps.get_mut(name).ok_or_else(missing)?;
+        *map = patched(map, patch)?;
+        Ok(())
+    }
+
     /// When the certificate ends that the API server of a machine got when it came up.
     ///
     /// # Errors
@@ -262,7 +291,7 @@ impl SimCluster {
     pub fn shared(&self) -> Shared {
         Shared {
             etcd: self.etcd.clone(),
-            kubeadm_config: self.kubeadm_config.clone(),
+            config_maps: self.config_maps.clone(),
             addons: self.addons.clone(),
             faults: self.faults.clone(),
         }
@@ -273,7 +302,7 @@ impl SimCluster {
         self.changes.shared |= self.shared() != *before;
     }
 
-    fn note_node(&mut self, name: &str) {
+    pub(super) fn note_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.get(name) {
             let now = NodeIdentity::of(node);
             let noted = self.changes.nodes.entry(name.to_owned()).or_insert_with(|| now.clone());
@@ -287,7 +316,8 @@ impl SimCluster {
     }
 
     /// Does anything answer at the endpoint?
-    fn serves(&self) -> bool {
+    #[must_use]
+    pub fn serves(&self) -> bool {
         !self.faults.contains_key(&Fault::Unreachable) && !self.serving.is_empty()
     }
 
@@ -296,8 +326,9 @@ impl SimCluster {
         if self.next_boot.is_some_and(|at| at <= now) {
             self.boot(now);
         }
-        let silent = |node: &str| self.faults.contains_key(&Fault::NodeSilent(node.to_owned()));
-        let ended = self.tenants.advance(now, &self.nodes, |node| !silent(node));
+        self.advance_hosts(now);
+        let faults = &self.faults;
+        let ended = self.tenants.advance(now, &self.nodes, |node| silent_since(faults, node).is_none());
         ended.pods.iter().for_each(|key| drop(self.pods.remove(key)));
         ended.nodes.iter().for_each(|node| self.note_node(node));
         self.update_link(now);
@@ -350,11 +381,16 @@ impl SimCluster {
                 for component in ["kube-apiserver", "kube-scheduler", "kube-controller-manager"] {
                     self.add_pod(component, name, at);
                 }
-                self.kubeadm_config.get_or_insert_with(|| kubeadm::config_map(at));
-                self.addons.entry(Addon::KubeProxy).or_insert_with(|| kubeadm::kube_proxy_image(&version));
-                self.addons.entry(Addon::CoreDns).or_insert_with(|| kubeadm::CORE_DNS_IMAGE.to_owned());
+                self.config_maps
+                    .entry(kubeadm::KUBEADM_CONFIG.to_owned())
+                    .or_insert_with(|| kubeadm::config_map(at));
+                let proxy = || AddOn::new(kubeadm::kube_proxy_image(&version));
+                self.addons.entry(Addon::KubeProxy).or_insert_with(proxy);
+                let dns = || AddOn::new(kubeadm::CORE_DNS_IMAGE.to_owned());
+                self.addons.entry(Addon::CoreDns).or_insert_with(dns);
             }
         }
+        self.settle_hosts(at);
     }
 
     fn add_pod(&mut self, component: &str, node: &str, at: Timestamp) {
@@ -369,6 +405,7 @@ impl SimCluster {
         self.changes.shared |= machine.control_plane;
         self.remove_node(name);
         self.serving.remove(name);
+        self.hosts.remove(name);
         self.etcd.stop(name);
         self.tenants.leave(name);
         self.pods.retain(|_, pod| pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) != Some(name));
@@ -430,7 +467,13 @@ impl SimCluster {
 
     /// The next moment after `now` at which a controller should look again although nothing happened.
     pub fn next_moment(&self, now: Timestamp) -> Option<Timestamp> {
-        [self.next_judgement(now), self.tenants.next_moment(now)].into_iter().flatten().min()
+        let nodes = self.nodes.len();
+        let rolls = self.addons.iter().filter_map(|(addon, add_on)| {
+            add_on.next_moment(AddOn::wanted(*addon, nodes), now, self.time_scale)
+        });
+        let hosts = self.hosts_due.filter(|at| *at > now);
+        let others = [self.next_judgement(now), self.tenants.next_moment(now), hosts];
+        others.into_iter().flatten().chain(rolls).min()
     }
 
     /// Of those who judge a lost connection.
@@ -445,6 +488,12 @@ impl SimCluster {
         GRACE_ENDS.iter().map(|grace| since + *grace).filter(|at| *at > now).min()
     }
 
+    /// Does the kubelet of a node report nothing?
+    #[must_use]
+    pub fn is_silent(&self, node: &str) -> bool {
+        silent_since(&self.faults, node).is_some()
+    }
+
     /// A node as faults let it be seen.
     #[must_use]
     pub fn seen_node(&self, name: &str) -> Option<Arc<Node>> {
@@ -457,9 +506,9 @@ impl SimCluster {
         if let Some(since) = self.faults.get(&Fault::NodeNotReady(name.to_owned())) {
             turn_ready(Arc::make_mut(&mut seen), "False", *since);
         }
-        if let Some(since) = self.faults.get(&Fault::NodeSilent(name.to_owned())) {
+        if let Some(since) = silent_since(&self.faults, name) {
             let node = Arc::make_mut(&mut seen);
-            turn_ready(node, "Unknown", *since);
+            turn_ready(node, "Unknown", since);
             let (key, effect) = ("node.kubernetes.io/unreachable".to_owned(), "NoExecute".to_owned());
             let taint = Taint { key, effect, ..Taint::default() };
             node.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
@@ -477,6 +526,12 @@ impl SimCluster {
             self.came_up(name, *phase);
         }
     }
+}
+
+/// Since when the kubelet of a node reports nothing.
+fn silent_since(faults: &Faults, node: &str) -> Option<Timestamp> {
+    let silent = faults.get(&Fault::NodeSilent(node.to_owned()));
+    silent.or_else(|| faults.get(&Fault::KubeletDown(node.to_owned()))).copied()
 }
 
 fn turn_ready(node: &mut Node, status: &str, at: Timestamp) {

@@ -18,7 +18,7 @@ use crate::time::{Clock, TimeSource, Timestamp};
 use crate::workload::{Announcement, Eviction, PodScope, Workload, WorkloadError};
 
 #[derive(Clone)]
-struct Hand(Arc<Mutex<Timestamp>>);
+pub(super) struct Hand(Arc<Mutex<Timestamp>>);
 
 impl TimeSource for Hand {
     fn now(&self) -> Timestamp {
@@ -27,17 +27,17 @@ impl TimeSource for Hand {
 }
 
 impl Hand {
-    fn pass(&self, seconds: i64) {
+    pub(super) fn pass(&self, seconds: i64) {
         *self.0.lock() += chrono::TimeDelta::seconds(seconds);
     }
 }
 
-fn cluster() -> ObjectKey {
+pub(super) fn cluster() -> ObjectKey {
     ObjectKey::new("default", "c")
 }
 
 /// A world with one cluster whose named control plane machines are up at once.
-fn world(names: &[&str]) -> (World, Hand) {
+pub(super) fn world(names: &[&str]) -> (World, Hand) {
     let hand = Hand(Arc::new(Mutex::new(Timestamp::UNIX_EPOCH)));
     let world = World::new(Clock::new(hand.clone()), Rng::seeded(1), 1.0);
     for (at, name) in names.iter().enumerate() {
@@ -52,6 +52,7 @@ fn world(names: &[&str]) -> (World, Hand) {
                 addresses: Vec::new(),
                 member_id: at as u64 + 1,
                 tenants: Vec::new(),
+                faults: String::new(),
             };
             sim.put_machine(name, machine);
         });
@@ -198,6 +199,7 @@ fn busy(pods: serde_json::Value) -> (World, Hand) {
             addresses: Vec::new(),
             member_id: 9,
             tenants: super::tenants::TenantSpec::parse(&pods.to_string()).expect("pods"),
+            faults: String::new(),
         };
         sim.put_machine("w", machine);
     });

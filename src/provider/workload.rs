@@ -9,11 +9,11 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, PersistentVolume, Pod};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
 use super::faults::Fault;
-use super::sim_cluster::patched;
+use super::kubeadm::KUBEADM_CONFIG;
 use super::world::World;
 use crate::api::key::ObjectKey;
 use crate::time::Timestamp;
@@ -136,20 +136,15 @@ impl Workload for World {
     }
 
     async fn kubeadm_config(&self, cluster: &ObjectKey) -> Result<Option<ConfigMap>, WorkloadError> {
-        self.ask(cluster, |sim| Ok(sim.kubeadm_config.clone()))
+        self.ask(cluster, |sim| Ok(sim.config_maps.get(KUBEADM_CONFIG).cloned()))
     }
 
     async fn patch_kubeadm_config(&self, cluster: &ObjectKey, patch: &Value) -> Result<(), WorkloadError> {
-        self.write(cluster, |sim| {
-            let missing = || WorkloadError::NotFound("ConfigMap kube-system/kubeadm-config".to_owned());
-            let map = sim.kubeadm_config.as_mut().ok_or_else(missing)?;
-            *map = patched(map, patch)?;
-            Ok(())
-        })
+        self.write(cluster, |sim| sim.patch_config_map(KUBEADM_CONFIG, patch))
     }
 
     async fn addon_image(&self, cluster: &ObjectKey, addon: Addon) -> Result<Option<String>, WorkloadError> {
-        self.ask(cluster, |sim| Ok(sim.addons.get(&addon).cloned()))
+        self.ask(cluster, |sim| Ok(sim.addons.get(&addon).map(|add_on| add_on.image.clone())))
     }
 
     async fn set_addon_image(
@@ -158,9 +153,11 @@ impl Workload for World {
         addon: Addon,
         image: &str,
     ) -> Result<(), WorkloadError> {
+        let now = self.now();
         self.write(cluster, |sim| {
             let missing = || WorkloadError::NotFound(format!("{addon:?}"));
-            image.clone_into(sim.addons.get_mut(&addon).ok_or_else(missing)?);
+            let template = json!({ "spec": { "containers": [{ "image": image }] } });
+            sim.addons.get_mut(&addon).ok_or_else(missing)?.accept(&template, now);
             Ok(())
         })
     }

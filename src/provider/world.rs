@@ -1,14 +1,17 @@
 //! All simulated clusters behind one lock: who reads them, who changes them, what is announced. Must not know
 //! what happens inside a cluster, nor API objects' conditions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 
 use super::clusters::Clusters;
+use super::endpoint::ReservedEndpoint;
 use super::faults::Fault;
+use super::host::Output;
 use super::sim_cluster::{Changes, SimCluster};
 use crate::api::key::ObjectKey;
 use crate::rng::Rng;
@@ -22,6 +25,8 @@ const ANNOUNCEMENTS: usize = 1024;
 pub struct World {
     clusters: Mutex<Clusters>,
     changes: broadcast::Sender<Announcement>,
+    /// Clusters whose API is to be served.
+    served: watch::Sender<BTreeSet<ObjectKey>>,
     /// Wakes the clockwork when what it waits for may have changed.
     rewind: Notify,
     clock: Clock,
@@ -35,6 +40,7 @@ impl World {
         Self {
             clusters: Mutex::default(),
             changes: broadcast::Sender::new(ANNOUNCEMENTS),
+            served: watch::Sender::default(),
             rewind: Notify::new(),
             clock,
             rng,
@@ -94,6 +100,47 @@ impl World {
         answer
     }
 
+    /// Notes that the API of a cluster is to be served.
+    pub fn serve(&self, cluster: &ObjectKey, endpoint: ReservedEndpoint) {
+        let now = self.clock.now();
+        self.change(cluster, |sim| {
+            sim.served = Some(endpoint);
+            sim.settle_hosts(now);
+        });
+        self.served.send_if_modified(|served| served.insert(cluster.clone()));
+    }
+
+    /// Runs a line on a simulated host of a cluster whose API is served, found by the name of its Node or by address.
+    /// `None`: there is no such host.
+    pub fn run(&self, host: &str, line: &str, input: &str) -> Option<Output> {
+        let (cluster, name) = self.host_named(host)?;
+        let now = self.clock.now();
+        self.change(&cluster, |sim| sim.run(&name, line, input, now))
+    }
+
+    /// The cluster and Node of a host.
+    #[must_use]
+    pub fn host_named(&self, host: &str) -> Option<(ObjectKey, String)> {
+        // Only clusters whose API is served have hosts.
+        let served = self.served.borrow().clone();
+        served.into_iter().find_map(|cluster| {
+            let name = self.read(&cluster, |sim, _| sim.host_named(host)).flatten()?;
+            Some((cluster, name))
+        })
+    }
+
+    /// Clusters whose API is to be served, from now on.
+    #[must_use]
+    pub fn served(&self) -> watch::Receiver<BTreeSet<ObjectKey>> {
+        self.served.subscribe()
+    }
+
+    /// Is the API of a cluster noted to be served?
+    #[must_use]
+    pub fn is_served(&self, cluster: &ObjectKey) -> bool {
+        self.served.borrow().contains(cluster)
+    }
+
     /// Reads one cluster as it is now. `None` when there is no such cluster.
     pub fn read<T>(&self, cluster: &ObjectKey, look: impl FnOnce(&SimCluster, Timestamp) -> T) -> Option<T> {
         let now = self.clock.now();
@@ -130,6 +177,7 @@ impl World {
 
     /// Takes a cluster away.
     pub fn remove_cluster(&self, cluster: &ObjectKey) {
+        self.served.send_if_modified(|served| served.remove(cluster));
         if self.clusters.lock().remove(cluster) {
             self.send(vec![Announcement::Cluster(cluster.clone())]);
         }

@@ -1,5 +1,5 @@
 //! The fleet that `capstan demo` opens on: alive for weeks, with one cluster that is well, one that rolls, one that
-//! is broken, one that is paused and one that is held up. Must not know how a past is lived through.
+//! is broken, one that is paused, one that is held up, and one that kubeadm made. Must not know how a past is lived through.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::living::{BRISK, NEW_VERSION, OLD_VERSION, STEADY, edit, healthy, normal, rolling};
 use super::manifest::{ClusterManifest, Infrastructure, Pool};
-use super::{Chapter, Edit};
+use super::{Chapter, Edit, reef};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::Gvk;
@@ -30,7 +30,7 @@ pub fn chapters() -> Vec<Chapter> {
     let well = ClusterManifest { version: OLD_VERSION, ..healthy() };
     let (broken, edge) = (broken(), edge());
     let clusters = [&well, &rolling(), &broken, &held_up(), &paused()];
-    let created: Vec<Value> = clusters.into_iter().flat_map(ClusterManifest::objects).collect();
+    let created = clusters.into_iter().flat_map(ClusterManifest::objects).chain(reef::objects()).collect();
     let smaller = json!({ "spec": { "replicas": 2 } });
     let shrink = edit(0, Gvk::of::<MachineDeployment>(), "estuary-busy".to_owned(), smaller);
     let rolls = upgrade(&rolling()).into_iter().take(1).collect();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Edit;
 use super::manifest::{ClusterManifest, Infrastructure, NAMESPACE, Pace, Pool, drain_rule};
+use super::{Edit, reef};
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{Gvk, ObjectKey};
 use crate::api::machine_deployment::MachineDeployment;
@@ -54,6 +54,7 @@ pub enum Living {
     Creating,
     Draining,
     InPlace,
+    Kubeadm,
 }
 
 impl Living {
@@ -66,6 +67,7 @@ impl Living {
             Self::Creating => vec![creating()],
             Self::Draining => vec![draining()],
             Self::InPlace => vec![in_place()],
+            Self::Kubeadm => return reef::objects(),
         };
         let mut objects: Vec<Value> = clusters.iter().flat_map(ClusterManifest::objects).collect();
         if matches!(self, Self::Demo | Self::Draining) {
@@ -85,7 +87,7 @@ impl Living {
             Self::Rolling => upgrade(&rolling()),
             Self::Draining => shrink(&draining()),
             Self::InPlace => upgrade(&in_place()),
-            Self::HealthyHa | Self::Broken | Self::Creating => Vec::new(),
+            Self::HealthyHa | Self::Broken | Self::Creating | Self::Kubeadm => Vec::new(),
         }
     }
 }

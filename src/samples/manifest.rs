@@ -86,7 +86,7 @@ impl ClusterManifest {
         format!("{}-{}", self.name, pool.name)
     }
 
-    fn cluster(&self) -> Value {
+    pub(super) fn cluster(&self) -> Value {
         let mut cluster = object(CORE_GROUP, "Cluster", self.name, self.name);
         cluster["spec"] = json!({
             "clusterNetwork": {
@@ -100,7 +100,7 @@ impl ClusterManifest {
         cluster
     }
 
-    fn infrastructure_cluster(&self) -> Value {
+    pub(super) fn infrastructure_cluster(&self) -> Value {
         let mut cluster = object(INFRASTRUCTURE_GROUP, "DevCluster", self.name, self.name);
         cluster["spec"] = json!({ "backend": { "inMemory": {} } });
         cluster
@@ -165,11 +165,11 @@ impl ClusterManifest {
     }
 }
 
-fn node_registration() -> Value {
+pub(super) fn node_registration() -> Value {
     json!({ "kubeletExtraArgs": [{ "name": "cloud-provider", "value": "external" }] })
 }
 
-fn object(group: &str, kind: &str, name: &str, cluster: &str) -> Value {
+pub(super) fn object(group: &str, kind: &str, name: &str, cluster: &str) -> Value {
     json!({
         "apiVersion": format!("{group}/{VERSION}"),
         "kind": kind,
@@ -177,7 +177,7 @@ fn object(group: &str, kind: &str, name: &str, cluster: &str) -> Value {
     })
 }
 
-fn reference(group: &str, kind: &str, name: &str) -> Value {
+pub(super) fn reference(group: &str, kind: &str, name: &str) -> Value {
     json!({ "apiGroup": group, "kind": kind, "name": name })
 }
 

@@ -4,6 +4,7 @@
 pub mod aged;
 mod living;
 mod manifest;
+mod reef;
 pub mod synthetic;
 
 use std::time::Duration;
@@ -84,6 +85,11 @@ const NAMES: &[Entry] = &[
         name: "in-place",
         summary: "comes up, then moves to a newer version on the same machines, given an extension that updates them",
         living: Living::InPlace,
+    },
+    Entry {
+        name: "kubeadm",
+        summary: "stand-alone control plane machines that kubeadm made, with an API and hosts to try `change` on",
+        living: Living::Kubeadm,
     },
 ];
 

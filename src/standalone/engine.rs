@@ -12,11 +12,13 @@ use crate::controllers;
 use crate::engine::{Engine, EngineOptions, Handle};
 use crate::provider::{self, ProviderOptions, World};
 use crate::runtime_sdk::{Https, Runtime};
+use crate::workload_api::{self, WorkloadApis};
 
 /// An engine that runs. Dropping it stops it without waiting.
 pub struct RunningEngine {
     handle: Handle,
     world: Arc<World>,
+    apis: Option<Arc<WorkloadApis>>,
     task: JoinHandle<()>,
     stop: DropGuard,
 }
@@ -34,6 +36,8 @@ impl RunningEngine {
         let rng = options.rng.stream("engine");
         let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
         let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });
+        let serves = options.serves_workloads;
+        let apis = serves.then(|| workload_api::register(&mut engine, Arc::clone(&world)));
         let extensions =
             Runtime::new(engine.client().clone(), engine.clock().clone(), Arc::new(Https::default()));
         let extensions = Arc::new(extensions);
@@ -44,7 +48,7 @@ impl RunningEngine {
         controllers::extension_config::register(&mut engine, extensions);
         let (handle, stop) = (engine.handle(), CancellationToken::new());
         let task = tokio::spawn(engine.run(stop.clone()));
-        Self { handle, world, task, stop: stop.drop_guard() }
+        Self { handle, world, apis, task, stop: stop.drop_guard() }
     }
 
     #[must_use]
@@ -56,6 +60,12 @@ impl RunningEngine {
     #[must_use]
     pub fn world(&self) -> &Arc<World> {
         &self.world
+    }
+
+    /// The served APIs of simulated clusters. `None`: this engine serves none.
+    #[must_use]
+    pub fn workload_apis(&self) -> Option<&Arc<WorkloadApis>> {
+        self.apis.as_ref()
     }
 
     /// Ends it; runs that had begun are finished.

@@ -17,6 +17,8 @@ pub struct StackOptions {
     pub tokens: Tokens,
     /// False: only the API server.
     pub engine: bool,
+    /// Serve the APIs of simulated clusters that ask for it.
+    pub serves_workloads: bool,
     /// Compete for this lease and reconcile only while holding it. `None`: alone with its store.
     pub lease: Option<LeaseOptions>,
     /// With a lease: other processes run some of the controllers.
@@ -35,6 +37,7 @@ impl StackOptions {
             time_scale: 1.0,
             tokens: Tokens::random(),
             engine: true,
+            serves_workloads: true,
             lease: None,
             sharing: None,
             in_place: in_place::Settings::default(),

@@ -68,7 +68,12 @@ async fn all(store: Arc<dyn Store>, chapters: Vec<Chapter>, options: &StackOptio
         let start = now - chrono::TimeDelta::from_std(chapter.ago).unwrap_or_default();
         let clock = Clock::new(Replayed { start, began: Instant::now() });
         let rng = options.rng.stream(&format!("chapter/{index}"));
-        live(store.clone(), chapter, StackOptions { clock, rng, time_scale: 1.0, ..options.clone() }).await?;
+        live(
+            store.clone(),
+            chapter,
+            StackOptions { clock, rng, time_scale: 1.0, serves_workloads: false, ..options.clone() },
+        )
+        .await?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::client::{Connection, in_process};
 use crate::engine::Handle;
 use crate::provider::World;
 use crate::store::Store;
+use crate::workload_api::WorkloadApis;
 
 /// A running stack. Dropping it stops everything without waiting.
 pub struct Stack {
@@ -68,6 +69,12 @@ impl Stack {
     #[must_use]
     pub fn world(&self) -> Option<&Arc<World>> {
         self.engine.as_ref().map(RunningEngine::world)
+    }
+
+    /// The served APIs of simulated clusters, when there is an engine that serves them.
+    #[must_use]
+    pub fn workload_apis(&self) -> Option<&Arc<WorkloadApis>> {
+        self.engine.as_ref().and_then(RunningEngine::workload_apis)
     }
 
     /// Ends the engine; runs that had begun are finished.

@@ -97,3 +97,4 @@ mod two_engines;
 mod unused_clones;
 mod upstream_extension;
 mod verdicts;
+mod workload_api;

@@ -91,6 +91,7 @@ async fn the_demo_opens_on_a_fleet_that_is_weeks_old() {
         assert!(is_true(cluster(well), "Available") && of(well).all(|m| is_true(m, "Ready")), "{well}");
     }
     assert!(of("aurora").all(|m| m.spec.version.as_deref() == Some("v1.35.1") && age(m).num_days() <= 16));
+    assert!(of("reef").count() == 5 && of("reef").all(|m| is_true(m, "Ready")));
     assert!(is_true(cluster("fjord"), "Paused"));
     assert!(control_planes.iter().any(|k| name(k) == "borealis-control-plane" && is_true(k, "RollingOut")));
     let lost: Vec<_> =

@@ -50,13 +50,18 @@ const MATRIX: &[(&str, &[&str])] = &[
             "controllers",
         ],
     ),
-    ("provider", &["base", "api", "client", "workload", "engine", "provider"]),
+    ("provider", &["base", "api", "change", "client", "workload", "engine", "provider"]),
+    (
+        "workload_api",
+        &["base", "api", "client", "store", "workload", "apiserver", "engine", "provider", "workload_api"],
+    ),
     ("locks", &["base", "api", "leader_migration", "client", "locks"]),
     (
         "actions",
         &[
             "base",
             "api",
+            "change",
             "admission",
             "leader_migration",
             "status",
@@ -84,10 +89,11 @@ const MATRIX: &[(&str, &[&str])] = &[
             "controller_managers",
             "controllers",
             "provider",
+            "workload_api",
             "standalone",
         ],
     ),
-    ("tui", &["base", "api", "leader_migration", "status", "forecast", "fleet", "actions", "tui"]),
+    ("tui", &["base", "api", "change", "leader_migration", "status", "forecast", "fleet", "actions", "tui"]),
     (
         "cli",
         &[
@@ -117,6 +123,7 @@ const MATRIX: &[(&str, &[&str])] = &[
             "controller_managers",
             "controllers",
             "provider",
+            "workload_api",
             "actions",
             "standalone",
             "tui",
@@ -248,6 +255,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
             "controller_managers/",
             "controllers/",
             "provider/",
+            "workload_api/",
             "standalone/",
             "tui/mod.rs",
             "tui/contexts.rs",

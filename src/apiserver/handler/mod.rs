@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{HeaderName, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::apiserver::documents;
 use crate::apiserver::failure::{Failure, Reason};
@@ -152,8 +152,33 @@ impl Call {
                 self.part(Part::Finalize, verb).await
             }
             ("scale", _) if resource.scale.is_some() => self.scale(verb).await,
+            ("eviction", Verb::Create) if matches!(resource.strategy, Strategy::Pod) => self.evict().await,
+            (proxied, Verb::Get) if matches!(resource.strategy, Strategy::Node) => {
+                self.ask_kubelet(proxied).await
+            }
             _ => Err(self.subject().not_found()),
         }
+    }
+
+    /// What lies behind `proxy/` is the kubelet's.
+    async fn ask_kubelet(&self, subresource: &str) -> Result<Reply, Failure> {
+        let (Some(kubelets), Some(path)) = (&self.registry.kubelets, subresource.strip_prefix("proxy/"))
+        else {
+            return Err(self.subject().not_found());
+        };
+        let answer = kubelets.get(&self.target.name, path).await;
+        answer.map(Reply::json).map_err(|why| Failure::unavailable(why, 0))
+    }
+
+    async fn evict(&self) -> Result<Reply, Failure> {
+        let Some(kubelets) = &self.registry.kubelets else { return Err(self.subject().not_found()) };
+        self.registry.entry(self.subject()).await?;
+        let grace_period_s = self.draft()?.object["deleteOptions"]["gracePeriodSeconds"].as_u64();
+        let grace_period_s = grace_period_s.and_then(|seconds| u32::try_from(seconds).ok());
+        let asked = kubelets.evict(&self.target.namespace, &self.target.name, grace_period_s).await;
+        asked.map_err(|why| Failure::too_many_requests(why, 10))?;
+        Ok(Reply::json(json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" }).to_string())
+            .created(true))
     }
 
     fn subject(&self) -> Subject<'_> {

@@ -88,10 +88,11 @@ pub fn field_value<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
 
 /// Field labels of the resources we serve, beyond name and namespace.
 /// Source: kubernetes `pkg/apis/core/v1/conversion.go` and each registry's `strategy.go`, v1.35.
-const FIELDS: [(&str, &str, &[&str]); 5] = [
+const FIELDS: [(&str, &str, &[&str]); 6] = [
     ("", "secrets", &["type"]),
     ("", "namespaces", &["status.phase", "name"]),
     ("", "nodes", &["spec.unschedulable"]),
+    ("", "pods", &["spec.nodeName", "spec.serviceAccountName", "status.phase", "status.podIP"]),
     (
         "",
         "events",

@@ -11,6 +11,7 @@ pub mod deletion;
 pub mod gc;
 pub mod housekeeping;
 pub mod identity;
+pub mod kubelets;
 pub mod list;
 pub mod metrics;
 pub mod offload;
@@ -26,6 +27,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use self::identity::check_type;
+use self::kubelets::Kubelets;
 use self::metrics::Metrics;
 use self::offload::Offload;
 use crate::api::admission::{Admission, AdmitAll};
@@ -57,6 +59,8 @@ pub struct Registry {
     pub offload: Offload,
     /// Asked about each write that a client sends.
     pub admission: Arc<dyn Admission>,
+    /// The nodes of the cluster, when it has some.
+    pub kubelets: Option<Arc<dyn Kubelets>>,
     /// False while something that a client needs to find the server is not written yet.
     pub announced: AtomicBool,
 }
@@ -212,6 +216,7 @@ impl Registry {
             metrics: Metrics::default(),
             offload: Offload::default(),
             admission: Arc::new(AdmitAll),
+            kubelets: None,
             announced: AtomicBool::new(true),
         }
     }

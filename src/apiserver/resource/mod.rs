@@ -1,6 +1,7 @@
 //! The served kinds as data: names, scope, subresources, where they are kept. Owns the catalog and
 //! the table of built-in kinds; must not know requests.
 
+mod cluster_kinds;
 mod config_data;
 pub mod crds;
 mod events;
@@ -155,6 +156,16 @@ impl Catalog {
     pub fn built_in() -> Self {
         let mut catalog = Self::default();
         for resource in built_in() {
+            catalog.insert(vec![Arc::new(resource)]);
+        }
+        catalog
+    }
+
+    /// The built-in kinds, and those of a cluster that has nodes.
+    #[must_use]
+    pub fn of_nodes() -> Self {
+        let mut catalog = Self::built_in();
+        for resource in cluster_kinds::of_nodes() {
             catalog.insert(vec![Arc::new(resource)]);
         }
         catalog

@@ -29,6 +29,9 @@ pub enum Strategy {
     ConfigMap,
     Event,
     Lease,
+    Pod,
+    /// What keeps pods running: DaemonSets and Deployments.
+    App,
     Definition,
     Review(Review),
     Custom(Custom),
@@ -83,7 +86,7 @@ impl Resource {
     /// Does `metadata.generation` count its changes?
     #[must_use]
     pub fn counts_generations(&self) -> bool {
-        matches!(self.strategy, Strategy::Custom(_) | Strategy::Definition)
+        matches!(self.strategy, Strategy::Custom(_) | Strategy::Definition | Strategy::App)
     }
 
     /// May an update come without a resource version?

@@ -14,7 +14,7 @@ enum Mark {
 }
 
 /// Type name, dotted path (an item of a list is `[]`), mark.
-const MARKS: [(&str, &str, Mark); 11] = [
+const MARKS: [(&str, &str, Mark); 16] = [
     ("ObjectMeta", "finalizers", Mark::Set),
     ("ObjectMeta", "ownerReferences", Mark::By("uid")),
     ("ObjectMeta", "ownerReferences.[]", Mark::Unit),
@@ -26,6 +26,11 @@ const MARKS: [(&str, &str, Mark); 11] = [
     ("Event", "regarding", Mark::Unit),
     ("Event", "related", Mark::Unit),
     ("CustomResourceDefinition", "status.conditions", Mark::By("type")),
+    ("Pod", "spec.containers", Mark::By("name")),
+    ("Pod", "status.conditions", Mark::By("type")),
+    ("DaemonSet", "spec.template.spec.containers", Mark::By("name")),
+    ("Deployment", "spec.template.spec.containers", Mark::By("name")),
+    ("Deployment", "status.conditions", Mark::By("type")),
 ];
 
 /// Marks what the type called `name` declares.

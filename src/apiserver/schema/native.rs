@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenReview};
 use k8s_openapi::api::authorization::v1::{
     SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
 };
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node as KubeNode, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node as KubeNode, Pod, Secret};
 use k8s_openapi::api::events::v1::Event as NewEvent;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ListMeta, ObjectMeta};
@@ -80,6 +81,9 @@ impl Catalog {
         collector.add::<SelfSubjectReview>("authentication.k8s.io", "v1", "SelfSubjectReview");
         collector.add::<TokenReview>("authentication.k8s.io", "v1", "TokenReview");
         collector.add::<Scale>("autoscaling", "v1", "Scale");
+        collector.add::<Pod>("", "v1", "Pod");
+        collector.add::<DaemonSet>("apps", "v1", "DaemonSet");
+        collector.add::<Deployment>("apps", "v1", "Deployment");
         collector.add::<DeleteOptions>("", "v1", "DeleteOptions");
         collector.generator.subschema_for::<ListMeta>();
         collector.finish()

@@ -6,7 +6,7 @@ mod frontend;
 mod pace;
 mod patience;
 pub mod rotation;
-mod socket;
+pub mod socket;
 pub mod tls;
 
 use std::fmt;
@@ -14,6 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -124,8 +125,22 @@ pub async fn listen(
 ) -> Result<Listening, ListenError> {
     let listener =
         TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })?;
-    let address = listener.local_addr().map_err(|source| ListenError::Bind { address, source })?;
-    let acceptor = TlsAcceptor::from(authority.server_config(address)?);
+    serve(server, Arc::new(listener), authority, &[])
+}
+
+/// The same on a listener that is there already, and stays when the serving ends; `names` are in the certificate, too.
+///
+/// # Errors
+/// [`ListenError`].
+pub fn serve(
+    server: ApiServer,
+    listener: Arc<TcpListener>,
+    authority: &Authority,
+    names: &[String],
+) -> Result<Listening, ListenError> {
+    let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+    let address = listener.local_addr().map_err(|source| ListenError::Bind { address: unknown, source })?;
+    let acceptor = TlsAcceptor::from(authority.server_config_for(address, names)?);
     let frontend = Frontend::new(server, Transport::Tcp(address));
     let accepting = accept(Listener::Tcp(listener, acceptor), frontend);
     Ok(Listening { address, _accepting: AbortOnDropHandle::new(tokio::spawn(accepting)) })
@@ -144,7 +159,7 @@ pub async fn listen_on_socket(server: ApiServer, path: &Path) -> Result<AbortOnD
 }
 
 enum Listener {
-    Tcp(TcpListener, TlsAcceptor),
+    Tcp(Arc<TcpListener>, TlsAcceptor),
     Unix(SocketFile),
 }
 
@@ -302,8 +317,6 @@ fn bracketed(address: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
     use tokio::time::Instant;
 

@@ -79,6 +79,12 @@ impl Authority {
         Ok(Self { certificate_pem, key_pem: key.serialize_pem(), now })
     }
 
+    /// One that was made elsewhere: certificate and key in PEM.
+    #[must_use]
+    pub fn of(certificate_pem: String, key_pem: String, now: Timestamp) -> Self {
+        Self { certificate_pem, key_pem, now }
+    }
+
     /// What clients trust, PEM.
     #[must_use]
     pub fn certificate_pem(&self) -> &str {
@@ -117,12 +123,29 @@ impl Authority {
     /// # Errors
     /// [`IdentityError`].
     pub fn server_config(&self, address: SocketAddr) -> Result<Arc<ServerConfig>, IdentityError> {
+        self.server_config_for(address, &[])
+    }
+
+    /// The same with more names; those that are neither an address nor a name are left out.
+    ///
+    /// # Errors
+    /// [`IdentityError`].
+    pub fn server_config_for(
+        &self,
+        address: SocketAddr,
+        names: &[String],
+    ) -> Result<Arc<ServerConfig>, IdentityError> {
         let failed = |source| IdentityError::Generate { what: "a server certificate", source };
         let issuer = self.issuer().map_err(failed)?;
         let key = KeyPair::generate().map_err(failed)?;
         let mut params = params("capstan-apiserver", self.now, SERVER_DAYS);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.subject_alt_names = alternative_names(address).map_err(failed)?;
+        let more = names.iter().filter_map(|name| match name.parse::<IpAddr>() {
+            Ok(address) => Some(SanType::IpAddress(address)),
+            Err(_) => name.as_str().try_into().map(SanType::DnsName).ok(),
+        });
+        params.subject_alt_names.extend(more);
         let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
         let chain = vec![CertificateDer::from(certificate.der().to_vec())];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));

@@ -11,6 +11,7 @@ mod go;
 mod native;
 pub mod path;
 mod pick;
+mod workloads;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Column, Source, go};
+use super::{Column, Source, go, workloads};
 use crate::time::Timestamp;
 
 const NONE: &str = "<none>";
@@ -14,9 +14,9 @@ const UNKNOWN: &str = "<unknown>";
 pub(super) type Render = fn(&Value, Timestamp) -> Value;
 
 /// Name, type, priority, fields it reads, and how it is made.
-type Row = (&'static str, &'static str, i64, &'static [&'static str], Render);
+pub(super) type Row = (&'static str, &'static str, i64, &'static [&'static str], Render);
 
-const AGE: Row = ("Age", "string", 0, &["metadata.creationTimestamp"], |o, now| {
+pub(super) const AGE: Row = ("Age", "string", 0, &["metadata.creationTimestamp"], |o, now| {
     go::since(text(o, "/metadata/creationTimestamp"), now)
 });
 
@@ -42,6 +42,9 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<Vec<Column>> {
             AGE,
         ],
         ("", "Node") => node().to_vec(),
+        ("", "Pod") => workloads::pod(),
+        ("apps", "DaemonSet") => workloads::daemon_set(),
+        ("apps", "Deployment") => workloads::deployment(),
         ("" | "events.k8s.io", "Event") => event().to_vec(),
         ("autoscaling", "Scale") => vec![
             ("Desired", "integer", 0, &["spec.replicas"], |o, _| {
@@ -127,7 +130,7 @@ fn event() -> [Row; 10] {
     ]
 }
 
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 

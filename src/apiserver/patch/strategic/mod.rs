@@ -31,13 +31,18 @@ enum List {
 
 /// Lists that merge, by kind (empty: every kind) and dotted path. All others are replaced.
 /// Source: `patchStrategy` and `patchMergeKey` tags in k8s.io/api and apimachinery, v0.35.
-const LISTS: [(&str, &str, List); 6] = [
+const LISTS: [(&str, &str, List); 11] = [
     ("", "metadata.finalizers", List::Set),
     ("", "metadata.ownerReferences", List::Keyed("uid")),
     ("Namespace", "status.conditions", List::Keyed("type")),
     ("Node", "status.conditions", List::Keyed("type")),
     ("Node", "status.addresses", List::Keyed("type")),
     ("Node", "spec.podCIDRs", List::Set),
+    ("Pod", "spec.containers", List::Keyed("name")),
+    ("Pod", "status.conditions", List::Keyed("type")),
+    ("DaemonSet", "spec.template.spec.containers", List::Keyed("name")),
+    ("Deployment", "spec.template.spec.containers", List::Keyed("name")),
+    ("Deployment", "status.conditions", List::Keyed("type")),
 ];
 
 type Object = Map<String, Value>;

@@ -1,0 +1,230 @@
+//! Hosts of a cluster whose API is served: lines of runbooks, what comes of them and when, and what goes wrong.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use super::World;
+use super::endpoint::ReservedEndpoint;
+use super::host::{InitFacts, Output};
+use super::served::ShownKind;
+use super::tests::{Hand, cluster, world};
+use crate::api::key::ObjectKey;
+use crate::change::document::{DocumentKind, read_inputs};
+use crate::change::facts::ClusterFacts as ReadFacts;
+use crate::change::plan::{PlanOptions, plan};
+use crate::change::request::{PatchKind, RequestPart, apply};
+use crate::change::yaml;
+
+const NODE: &str = "a";
+const MANIFEST: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+
+/// A cluster of two control plane hosts that kubeadm made.
+fn reef() -> (World, Hand) {
+    let (world, hand) = world(&[NODE, "b"]);
+    let facts = InitFacts {
+        name: "reef".to_owned(),
+        endpoint: "127.0.0.1:20000".to_owned(),
+        pod_subnet: "10.244.0.0/16".to_owned(),
+        service_subnet: "10.96.0.0/16".to_owned(),
+        dns_domain: "cluster.local".to_owned(),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    world.serve(&cluster(), ReservedEndpoint::new(listener, facts));
+    (world, hand)
+}
+
+fn run(world: &World, line: &str) -> Output {
+    world.run(NODE, line, "").expect("a host")
+}
+
+fn ok(world: &World, line: &str) -> String {
+    let output = run(world, line);
+    assert_eq!(output.status, 0, "{line}: {}", output.stderr);
+    output.stdout
+}
+
+fn object(world: &World, shown: ShownKind, name: &str) -> Value {
+    let key = ObjectKey::new("kube-system", name);
+    let found = world.read(&cluster(), |sim, now| sim.objects(shown, now)).expect("a cluster");
+    found.into_iter().find(|(at, _)| *at == key).map(|(_, object)| object).unwrap_or_default()
+}
+
+fn pod(world: &World, component: &str, node: &str) -> Value {
+    object(world, ShownKind::Pod, &format!("{component}-{node}"))
+}
+
+fn is_ready(pod: &Value) -> bool {
+    pod["status"]["conditions"][0]["status"] == "True"
+}
+
+/// What a client would write into the stored ClusterConfiguration.
+fn set(world: &World, path: &str, value: Value) {
+    let stored = object(world, ShownKind::ConfigMap, "kubeadm-config");
+    let text = stored["data"]["ClusterConfiguration"].as_str().expect("a text").to_owned();
+    let mut document = yaml::read(&text).expect("YAML")[0].value();
+    *document.pointer_mut(path).expect("a field") = value;
+    let patch = json!({ "data": { "ClusterConfiguration": yaml::write(&document) } });
+    let key = ObjectKey::new("kube-system", "kubeadm-config");
+    world.change(&cluster(), |sim| {
+        let now = chrono::DateTime::UNIX_EPOCH;
+        sim.accept(ShownKind::ConfigMap, &key, &patch, now).expect("taken");
+    });
+}
+
+/// What the planner reads of such a cluster is what it expects: no drift, and every document is valid.
+#[test]
+fn a_new_cluster_is_what_its_stored_configuration_renders_to() {
+    let (world, _) = reef();
+    let objects: Vec<Value> = [ShownKind::Node, ShownKind::Pod, ShownKind::ConfigMap]
+        .into_iter()
+        .flat_map(|shown| world.read(&cluster(), |sim, now| sim.objects(shown, now)).expect("a cluster"))
+        .map(|(_, object)| object)
+        .collect();
+    let files: Vec<(String, String)> =
+        objects.iter().enumerate().map(|(at, object)| (format!("{at}"), object.to_string())).collect();
+    let inputs = read_inputs(&files).expect("documents");
+    for kind in [DocumentKind::Cluster, DocumentKind::Kubelet, DocumentKind::Proxy] {
+        assert!(inputs.document(kind).is_some(), "{kind:?}");
+    }
+    assert_eq!(ReadFacts::read(&inputs).control_plane.len(), 2);
+    let parts = [RequestPart::Set("apiServer.extraArgs[event-ttl]=2h".to_owned())];
+    let mut target = apply(&inputs, &parts, PatchKind::Strategic).expect("a request");
+    let options = PlanOptions { files: "F".to_owned(), ..PlanOptions::default() };
+    let planned = plan(&inputs, &mut target, &options).expect("a plan");
+    assert!(planned.drift.is_empty(), "{:?}", planned.drift);
+    assert!(planned.steps.iter().any(|step| step.id.name() == "M1"));
+}
+
+#[test]
+fn a_changed_flag_reaches_the_pods_of_one_host_after_a_restart() {
+    let (world, hand) = reef();
+    let hash = |node: &str| {
+        pod(&world, "kube-apiserver", node)["metadata"]["annotations"]["kubernetes.io/config.hash"].clone()
+    };
+    let before = hash(NODE);
+    set(&world, "/apiServer", json!({ "extraArgs": [{ "name": "event-ttl", "value": "2h" }] }));
+    ok(&world, "kubeadm upgrade node phase control-plane --certificate-renewal=false");
+    let changed = pod(&world, "kube-apiserver", NODE);
+    assert!(!is_ready(&changed), "it starts again");
+    assert_ne!(hash(NODE), before);
+    let command = changed["spec"]["containers"][0]["command"].to_string();
+    assert!(command.contains("--event-ttl=2h"), "{command}");
+    assert!(is_ready(&pod(&world, "kube-controller-manager", NODE)), "nothing of it changed");
+    assert!(is_ready(&pod(&world, "kube-apiserver", "b")), "another host");
+    assert_eq!(run(&world, "curl -sk https://localhost:6443/readyz").status, 7);
+    hand.pass(10);
+    assert!(is_ready(&pod(&world, "kube-apiserver", NODE)));
+    assert_eq!(ok(&world, "curl -sk https://localhost:6443/readyz"), "ok");
+    let again = ok(&world, "kubeadm upgrade node phase control-plane");
+    assert!(again.contains("equal, skipping"), "{again}");
+}
+
+/// kubeadm takes back what does not come up: here the file that the flag names is not on the host.
+#[test]
+fn an_api_server_that_does_not_come_up_is_taken_back() {
+    let (world, hand) = reef();
+    let before = ok(&world, &format!("sha256sum -- '{MANIFEST}'"));
+    set(
+        &world,
+        "/apiServer",
+        json!({ "extraArgs": [{ "name": "audit-policy-file", "value": "/etc/p.yaml" }] }),
+    );
+    let upgrade = "kubeadm upgrade node phase control-plane --certificate-renewal=false";
+    let failed = run(&world, upgrade);
+    assert!(failed.status == 1 && failed.stderr.contains("timed out"), "{failed:?}");
+    assert_eq!(ok(&world, &format!("sha256sum -- '{MANIFEST}'")), before);
+    let put = world.run(NODE, "install -D -m 0600 /dev/stdin /etc/p.yaml", "rules: []\n").expect("a host");
+    assert_eq!(put.status, 0);
+    ok(&world, upgrade);
+    hand.pass(10);
+    assert!(is_ready(&pod(&world, "kube-apiserver", NODE)));
+
+    let now = world.now();
+    world.change(&cluster(), |sim| sim.set_host_faults(NODE, "api-server-stays-down", now));
+    ok(&world, "crictl stop $(crictl ps -q --name '^kube-apiserver$')");
+    hand.pass(600);
+    let down = pod(&world, "kube-apiserver", NODE);
+    assert!(!is_ready(&down));
+    assert_eq!(down["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "CrashLoopBackOff");
+    assert!(world.read(&cluster(), |sim, _| sim.serves()).expect("a cluster"), "the other host serves");
+}
+
+#[test]
+fn a_certificate_is_issued_anew_only_when_the_old_one_is_moved_away() {
+    let (world, hand) = reef();
+    let file = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration: {name: a}\nlocalAPIEndpoint: {advertiseAddress: 10.0.0.1}\n---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.34.0\napiServer: {certSANs: [new.example]}\n";
+    world
+        .run(NODE, "install -D -m 0600 /dev/stdin /etc/kubernetes/tmp/capstan/a.yaml", file)
+        .expect("a host");
+    let issue = "kubeadm init phase certs apiserver --config /etc/kubernetes/tmp/capstan/a.yaml";
+    let crt = "cat /etc/kubernetes/pki/apiserver.crt";
+    assert!(ok(&world, issue).contains("Using existing") && !ok(&world, crt).contains("new.example"));
+    ok(
+        &world,
+        "mkdir -p /etc/kubernetes/tmp/apiserver-before && mv /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/apiserver.key /etc/kubernetes/tmp/apiserver-before/",
+    );
+    ok(&world, issue);
+    assert!(ok(&world, crt).contains("new.example"));
+    ok(&world, "test -s /etc/kubernetes/tmp/apiserver-before/apiserver.key");
+    let names = |world: &World| {
+        let names = |sim: &super::sim_cluster::SimCluster| sim.hosts[NODE].api_server_names().to_vec();
+        world.read(&cluster(), |sim, _| names(sim)).expect("a cluster")
+    };
+    assert!(!names(&world).contains(&"new.example".to_owned()), "it reads its certificate when it starts");
+    ok(&world, "crictl stop $(crictl ps -q --name '^kube-apiserver$')");
+    hand.pass(10);
+    assert!(
+        names(&world).contains(&"new.example".to_owned()) && is_ready(&pod(&world, "kube-apiserver", NODE))
+    );
+}
+
+#[test]
+fn a_kubelet_reads_its_file_when_it_starts_and_may_not_come_back() {
+    let (world, hand) = reef();
+    let shown = |world: &World| {
+        let answer =
+            world.read(&cluster(), |sim, now| sim.ask_kubelet(NODE, "configz", now)).expect("a cluster");
+        answer.map(|text| {
+            serde_json::from_str::<Value>(&text).expect("JSON")["kubeletconfig"]["maxPods"].clone()
+        })
+    };
+    assert_eq!(shown(&world), Ok(json!(110)));
+    let key = ObjectKey::new("kube-system", "kubelet-config");
+    let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 60\n";
+    let now = world.now();
+    let patch = json!({ "data": { "kubelet": text } });
+    world.change(&cluster(), |sim| sim.accept(ShownKind::ConfigMap, &key, &patch, now).expect("taken"));
+    ok(&world, "kubeadm upgrade node phase kubelet-config");
+    assert_eq!(shown(&world), Ok(json!(110)), "the file alone changes nothing");
+    ok(&world, "systemctl restart kubelet");
+    hand.pass(5);
+    assert_eq!(shown(&world), Ok(json!(60)));
+
+    world.change(&cluster(), |sim| sim.set_host_faults(NODE, "kubelet-stays-down", now));
+    assert_eq!(run(&world, "systemctl restart kubelet").status, 1);
+    assert!(
+        shown(&world).is_err() && world.read(&cluster(), |sim, _| sim.is_silent(NODE)).expect("a cluster")
+    );
+    world.change(&cluster(), |sim| sim.set_host_faults(NODE, "", now));
+    ok(&world, "sudo -n sh -c 'systemctl restart kubelet'");
+    hand.pass(5);
+    assert!(
+        shown(&world).is_ok() && !world.read(&cluster(), |sim, _| sim.is_silent(NODE)).expect("a cluster")
+    );
+}
+
+#[test]
+fn hosts_refuse_and_do_not_know_everything() {
+    let (world, _) = reef();
+    assert!(world.run("nobody", "true", "").is_none());
+    assert_eq!(run(&world, "reboot").status, 127);
+    assert_eq!(run(&world, "kubeadm reset").status, 1);
+    assert_eq!(run(&world, "cat /etc/shadow || echo none").stdout, "none\n");
+    let save = "test -s /var/lib/etcd/s.db || crictl exec $(crictl ps -q --name '^etcd$') etcdctl --cacert x snapshot save /var/lib/etcd/s.db";
+    assert!(ok(&world, save).contains("saved") && ok(&world, save).is_empty(), "it is there then");
+    let now = world.now();
+    world.change(&cluster(), |sim| sim.set_host_faults(NODE, "refuses-commands", now));
+    assert_eq!(run(&world, "true").status, 255);
+    assert_eq!(world.run("b", "true", "").expect("a host").status, 0);
+}

@@ -1,0 +1,32 @@
+//! The nodes of a simulated cluster, as its API server asks them. Must not know who asks.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::api::key::ObjectKey;
+use crate::apiserver::Kubelets;
+use crate::provider::World;
+use crate::workload::Eviction;
+
+/// The simulated machines of one cluster.
+pub struct SimKubelets {
+    pub world: Arc<World>,
+    pub cluster: ObjectKey,
+}
+
+#[async_trait]
+impl Kubelets for SimKubelets {
+    async fn get(&self, node: &str, path: &str) -> Result<String, String> {
+        let answer = self.world.read(&self.cluster, |sim, now| sim.ask_kubelet(node, path, now));
+        answer.unwrap_or_else(|| Err("the cluster is gone".to_owned()))
+    }
+
+    async fn evict(&self, namespace: &str, name: &str, grace_period_s: Option<u32>) -> Result<(), String> {
+        let (pod, now) = (ObjectKey::new(namespace, name), self.world.now());
+        match self.world.change(&self.cluster, |sim| sim.evict(&pod, grace_period_s, now)) {
+            Eviction::Started | Eviction::Gone => Ok(()),
+            Eviction::Refused(why) => Err(why),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The Kubernetes API of simulated workload clusters that ask for one: an API server of our own for each, over a store
+//! in memory, served with a certificate of the cluster's own authority, and kept in step with the simulation.
+//! Owns the joining of the two; must not know what a simulated machine does, nor what an API request means.
+//!
+//! What the simulation makes (Nodes, pods, add-ons, kubeadm's ConfigMaps) is written as a kubelet or kubeadm would;
+//! what clients change of it goes back into the simulation (`mirror`). Everything else that clients write (Leases,
+//! ConfigMaps of their own, ...) stays in the store, and ends with the process.
+
+pub mod commands;
+mod door;
+mod gate;
+mod kubelets;
+mod mirror;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::gate::{Front, Gate};
+use self::kubelets::SimKubelets;
+use self::mirror::Mirror;
+use crate::api::admission::AdmitAll;
+use crate::api::key::ObjectKey;
+use crate::apiserver::serve::tls::Authority;
+use crate::apiserver::{ApiServer, Identity, Options, Tokens};
+use crate::client::{Client, Connection, explain, get, in_process};
+use crate::engine::Engine;
+use crate::provider::World;
+use crate::rng::Rng;
+use crate::store::MemoryStore;
+use crate::time::Clock;
+use crate::workload::Announcement;
+
+/// How often the authority of a new cluster is looked for.
+const AUTHORITY_RETRY: Duration = Duration::from_millis(500);
+
+/// The APIs of all simulated clusters that ask for one.
+pub struct WorkloadApis {
+    world: Arc<World>,
+    management: Client,
+    clock: Clock,
+    rng: Rng,
+    open: watch::Sender<BTreeMap<ObjectKey, Connection>>,
+}
+
+/// Serves the APIs while the engine runs.
+#[must_use]
+pub fn register(engine: &mut Engine, world: Arc<World>) -> Arc<WorkloadApis> {
+    let apis = Arc::new(WorkloadApis {
+        world,
+        management: engine.client().clone(),
+        clock: engine.clock().clone(),
+        rng: engine.rng().stream("workload-apis"),
+        open: watch::Sender::default(),
+    });
+    engine.add_background(Arc::clone(&apis).run());
+    apis
+}
+
+impl WorkloadApis {
+    /// The clusters whose API is there, each with an administrator's connection for processes that are simulated in
+    /// this process: it fails while no API server of the cluster is up, as one over the network would.
+    #[must_use]
+    pub fn open(&self) -> watch::Receiver<BTreeMap<ObjectKey, Connection>> {
+        self.open.subscribe()
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut served = self.world.served();
+        let mut running: BTreeMap<ObjectKey, AbortOnDropHandle<()>> = BTreeMap::new();
+        loop {
+            let wanted = served.borrow_and_update().clone();
+            running.retain(|cluster, _| wanted.contains(cluster));
+            self.open.send_if_modified(|open| {
+                let before = open.len();
+                open.retain(|cluster, _| wanted.contains(cluster));
+                open.len() != before
+            });
+            for cluster in wanted {
+                running.entry(cluster.clone()).or_insert_with(|| {
+                    let apis = Arc::clone(&self);
+                    AbortOnDropHandle::new(tokio::spawn(async move { apis.serve(cluster).await }))
+                });
+            }
+            if served.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Serves one cluster until it is dropped.
+    async fn serve(&self, cluster: ObjectKey) {
+        let kubelets = SimKubelets { world: Arc::clone(&self.world), cluster: cluster.clone() };
+        let options = Options {
+            clock: self.clock.clone(),
+            rng: self.rng.stream(&cluster.to_string()),
+            definitions: Vec::new(),
+            tokens: Tokens::random(),
+            admission: Arc::new(AdmitAll),
+        };
+        let opened =
+            ApiServer::open_with_nodes(Arc::new(MemoryStore::new()), options, Arc::new(kubelets)).await;
+        let server = match opened {
+            Ok(server) => server,
+            Err(error) => return tracing::error!(%cluster, "the API of the cluster is not served: {error}"),
+        };
+        let front = watch::Sender::<Front>::default();
+        let gate = Gate { server: server.clone(), front: front.subscribe() };
+        let connection = in_process(gate, &cluster.name, "default", false);
+        self.open.send_modify(|open| drop(open.insert(cluster.clone(), connection)));
+        let kubelet = in_process(server.acting_as(Identity::ADMIN), &cluster.name, "default", false);
+        let mirror = Mirror::new(Arc::clone(&self.world), cluster.clone(), kubelet.client);
+        tokio::join!(
+            self.follow(&cluster, &front),
+            mirror.run(front.subscribe(), self.rng.stream("mirror")),
+            self.open_door(&cluster, &server, front.subscribe()),
+        );
+    }
+
+    /// Keeps what the cluster shows at its endpoint up to date.
+    async fn follow(&self, cluster: &ObjectKey, front: &watch::Sender<Front>) {
+        let mut news = self.world.subscribe();
+        loop {
+            let look = self.world.read(cluster, |sim, _| (sim.serves(), sim.endpoint_names()));
+            let (up, names) = look.unwrap_or_default();
+            let is = Front { up, names };
+            front.send_if_modified(|was| {
+                let is_other = *was != is;
+                *was = is;
+                is_other
+            });
+            loop {
+                match news.recv().await {
+                    Ok(Announcement::Cluster(changed)) if changed == *cluster => break,
+                    Ok(Announcement::Missed) | Err(RecvError::Lagged(_)) => break,
+                    Ok(_) => {}
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        }
+    }
+
+    /// Serves the cluster's endpoint once its authority is there.
+    async fn open_door(&self, cluster: &ObjectKey, server: &ApiServer, front: watch::Receiver<Front>) {
+        let reserved = self
+            .world
+            .change(cluster, |sim| sim.served.as_mut().and_then(|endpoint| endpoint.take_listener()));
+        let Some(listener) = reserved else { return };
+        let authority = loop {
+            match self.authority(cluster).await {
+                Ok(authority) => break authority,
+                Err(why) => tracing::debug!(%cluster, "the API is not served yet: {why}"),
+            }
+            tokio::time::sleep(AUTHORITY_RETRY).await;
+        };
+        if let Err(error) = door::keep(listener, server.guarded(), &authority, front).await {
+            tracing::error!(%cluster, "the API of the cluster is not served: {error}");
+        }
+    }
+
+    /// What Secret `NAME-ca` holds.
+    async fn authority(&self, cluster: &ObjectKey) -> Result<Authority, String> {
+        let key = ObjectKey::new(&cluster.namespace, format!("{}-ca", cluster.name));
+        let found: Option<Secret> =
+            get(&self.management, &key).await.map_err(|e| explain(&e, "the management cluster"))?;
+        let data =
+            found.and_then(|secret| secret.data).ok_or_else(|| format!("Secret {key} is not there"))?;
+        let text = |name: &str| data.get(name).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
+        let pair = text("tls.crt").zip(text("tls.key"));
+        let (certificate, private_key) =
+            pair.ok_or_else(|| format!("Secret {key} lacks tls.crt or tls.key"))?;
+        Ok(Authority::of(certificate, private_key, self.clock.now()))
+    }
+}

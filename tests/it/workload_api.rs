@@ -1,0 +1,191 @@
+//! The served API of a simulated cluster, with the kubeconfig that its Secret holds: what clients see, and what becomes
+//! of what they change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capstan::api::dev::SERVED_ANNOTATION;
+use capstan::api::key::ObjectKey;
+use capstan::client::write::Part;
+use capstan::client::{Client, Mode, Object, Precondition, Writer, get};
+use capstan::provider::faults::Fault;
+use capstan::rng::Rng;
+use capstan::standalone::stack::{Stack, StackOptions};
+use capstan::store::MemoryStore;
+use capstan::time::Clock;
+use capstan::workload::{Workload as _, connect_to};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use serde_json::{Value, json};
+
+use super::simulation::{manifest, target_of};
+
+fn harbor() -> ObjectKey {
+    ObjectKey::new("default", "harbor")
+}
+
+/// The objects of a cluster whose API is served.
+pub fn served(control_plane: u32, workers: u32) -> Vec<Value> {
+    let mut objects = manifest(control_plane, workers);
+    for object in objects.iter_mut().filter(|object| object["kind"] == "DevCluster") {
+        object["metadata"]["annotations"] = json!({ SERVED_ANNOTATION: "" });
+    }
+    objects
+}
+
+struct Harbor {
+    stack: Stack,
+    client: Client,
+    writer: Writer,
+}
+
+impl Harbor {
+    /// A cluster that is up, and a client from its kubeconfig.
+    async fn start() -> Self {
+        let options =
+            StackOptions { time_scale: 1000.0, ..StackOptions::new(Clock::system(), Rng::seeded(1)) };
+        let stack = Stack::start(Arc::new(MemoryStore::new()), options).await.expect("a server");
+        let management = stack.connection("test", false).client;
+        let writer = Writer::new(management.clone(), "test");
+        for object in served(1, 1) {
+            writer.create_value(&target_of(&object), &object, Mode::Real).await.expect("created");
+        }
+        until("the kubeconfig", async || {
+            let key = ObjectKey::new("default", "harbor-kubeconfig");
+            get::<Secret>(&management, &key).await.expect("an answer").is_some()
+        })
+        .await;
+        let client = connect_to(&management, &harbor(), false).await.expect("a client");
+        until("an API that answers", async || client.apiserver_version().await.is_ok()).await;
+        let writer = Writer::new(client.clone(), "kubectl");
+        Self { stack, client, writer }
+    }
+
+    async fn get<K: Object>(&self, namespace: &str, name: &str) -> Option<K> {
+        get(&self.client, &ObjectKey::new(namespace, name)).await.expect("an answer")
+    }
+
+    async fn list<K: Object>(&self) -> Vec<K> {
+        kube::Api::<K>::all(self.client.clone())
+            .list(&kube::api::ListParams::default())
+            .await
+            .expect("a list")
+            .items
+    }
+
+    /// Waits for a worker's Node, and for one of the control plane.
+    async fn nodes(&self) -> (String, String) {
+        until("both Nodes", async || self.list::<Node>().await.len() == 2).await;
+        let nodes = self.list::<Node>().await;
+        let is_control_plane = |node: &&Node| {
+            node.metadata.labels.iter().flatten().any(|(label, _)| label.ends_with("control-plane"))
+        };
+        let name = |node: Option<&Node>| node.and_then(|n| n.metadata.name.clone()).expect("a Node");
+        (name(nodes.iter().find(|n| !is_control_plane(n))), name(nodes.iter().find(is_control_plane)))
+    }
+
+    async fn patch<K: Object>(&self, namespace: &str, name: &str, patch: Value) {
+        let key = ObjectKey::new(namespace, name);
+        self.writer.patch_part::<K>(&key, Part::Main, &patch, Mode::Real).await.expect("patched");
+    }
+}
+
+/// Asks again until it is so; a minute is far more than it takes.
+async fn until(what: &str, done: impl AsyncFn() -> bool) {
+    let asked = async {
+        while !done().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(60), asked).await.is_ok(), "{what} did not come");
+}
+
+#[tokio::test]
+async fn nodes_pods_and_add_ons_of_the_simulation_are_shown_and_clients_may_change_them() {
+    let harbor_api = Harbor::start().await;
+    let world = harbor_api.stack.world().expect("a world").clone();
+    let (worker, control_plane) = harbor_api.nodes().await;
+
+    let api_server = format!("kube-apiserver-{control_plane}");
+    until("the static pod", async || harbor_api.get::<Pod>("kube-system", &api_server).await.is_some()).await;
+    assert!(harbor_api.get::<ConfigMap>("kube-system", "kubeadm-config").await.is_some());
+
+    // A cordon reaches the simulation, and what the simulation does reaches the API.
+    harbor_api.patch::<Node>("", &worker, json!({"spec": {"unschedulable": true}})).await;
+    until("the cordon", async || {
+        let node = world.node(&harbor(), &worker).await.ok().flatten();
+        node.and_then(|node| node.spec.clone()).and_then(|spec| spec.unschedulable) == Some(true)
+    })
+    .await;
+    let patch = json!({"metadata": {"labels": {"tier": "web"}}, "spec": {"unschedulable": null}});
+    world.patch_node(&harbor(), &worker, &patch).await.expect("patched");
+    until("the label", async || {
+        let node = harbor_api.get::<Node>("", &worker).await.expect("the Node");
+        let labelled = node.metadata.labels.iter().flatten().any(|(label, _)| label == "tier");
+        labelled && node.spec.is_some_and(|spec| spec.unschedulable.is_none())
+    })
+    .await;
+
+    // A fault of the simulation shows.
+    world.set_fault(&harbor(), Fault::NodeNotReady(worker.clone()), true);
+    until("Ready False", async || {
+        let status = harbor_api.get::<Node>("", &worker).await.and_then(|node| node.status);
+        status
+            .is_some_and(|s| s.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "False"))
+    })
+    .await;
+
+    // Images of add-ons, from both sides.
+    let image =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "kube-proxy", "image": "new"}]}}}});
+    harbor_api.patch::<DaemonSet>("kube-system", "kube-proxy", image).await;
+    until("the rollout", async || {
+        let set = harbor_api.get::<DaemonSet>("kube-system", "kube-proxy").await.expect("the DaemonSet");
+        let status = set.status.unwrap_or_default();
+        status.observed_generation == set.metadata.generation && status.updated_number_scheduled == Some(2)
+    })
+    .await;
+    let addon = capstan::workload::Addon::KubeProxy;
+    assert_eq!(world.addon_image(&harbor(), addon).await.expect("an answer").as_deref(), Some("new"));
+}
+
+#[tokio::test]
+async fn clients_keep_objects_of_their_own_and_delete_nodes() {
+    let api = Harbor::start().await;
+    let (worker, _) = api.nodes().await;
+    let lease: Lease =
+        serde_json::from_value(json!({"metadata": {"name": "mine", "namespace": "kube-system"},
+        "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}}))
+        .expect("a Lease");
+    api.writer.create(&lease, Mode::Real).await.expect("created");
+    api.writer
+        .delete::<Node>(&ObjectKey::new("", &worker), &Precondition::default(), Mode::Real)
+        .await
+        .expect("deleted");
+    let world = api.stack.world().expect("a world");
+    until("the Node gone", async || world.node(&harbor(), &worker).await.is_ok_and(|node| node.is_none()))
+        .await;
+    let lease = api.get::<Lease>("kube-system", "mine").await.and_then(|lease| lease.spec);
+    assert_eq!(lease.and_then(|spec| spec.holder_identity).as_deref(), Some("me"), "it is the client's");
+}
+
+/// The endpoint and the connection for simulated processes go with the cluster's API servers.
+#[tokio::test]
+async fn an_api_that_is_down_answers_nobody() {
+    let api = Harbor::start().await;
+    let open = api.stack.workload_apis().expect("served").open();
+    let inside = open.borrow().get(&harbor()).expect("a connection").client.clone();
+    assert!(inside.apiserver_version().await.is_ok());
+    let world = api.stack.world().expect("a world");
+    world.set_fault(&harbor(), Fault::Unreachable, true);
+    until("no answer", async || {
+        api.client.apiserver_version().await.is_err() && inside.apiserver_version().await.is_err()
+    })
+    .await;
+    world.set_fault(&harbor(), Fault::Unreachable, false);
+    until("answers again", async || {
+        api.client.apiserver_version().await.is_ok() && inside.apiserver_version().await.is_ok()
+    })
+    .await;
+}
