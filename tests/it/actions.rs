@@ -370,8 +370,8 @@ fn every_action_has_the_same_words_in_the_dashboard_and_on_the_command_line() {
             assert!(with_option.is_ok(), "{}: {with_option:?}", info.name);
         }
     }
-    // Two numbers, two moments, two versions, and seven actions without an argument.
-    assert_eq!(understood, 13);
+    // Two numbers, two moments, two versions and the same as changes, and seven actions without an argument.
+    assert_eq!(understood, 15);
 }
 
 proptest::proptest! {
