@@ -160,7 +160,7 @@ const SCREENS: &[Command] = &[
                 "groups",
                 Scope::Go,
                 groups::groups,
-                "Clusters by namespace, class, version or a label: how many, and how they are.",
+                "Clusters by namespace, class, version or label, and how they are.",
             ),
             Argument::Required(Kind::Grouping),
         ),

@@ -422,6 +422,7 @@ mod tests {
         many.show(4, answer("cp", Risk::Low, Severity::Note));
         assert!(press(&mut many, "y e s space 1 enter").is_empty(), "one has not answered");
         many.show(3, answer("c", Risk::Low, Severity::Note));
+        assert!(many.was_drawn(AREA), "the question is another one once the end was seen");
         let screen = text(&many);
         for part in [
             "prod/a: will be changed",
