@@ -14,7 +14,10 @@ use super::outlook::AfterAction;
 use super::preflight;
 use super::related::Related;
 use super::risk::risk;
-use super::{Action, ActionError, EtcdReader, LockReader, Outlook, Planner, Preview, Report, Request, rules};
+use super::{
+    Action, ActionError, ConfigurationReader, EtcdReader, LockReader, Outlook, Planner, Preview, Report,
+    Request, rules,
+};
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::client::access::{Attempt, may};
 use crate::client::catalog::{Catalog, Missing};
@@ -43,6 +46,7 @@ pub struct Executor {
     planner: Planner,
     etcd: Option<Arc<dyn EtcdReader>>,
     locks: Option<Arc<dyn LockReader>>,
+    configuration: Option<Arc<dyn ConfigurationReader>>,
 }
 
 impl Executor {
@@ -51,7 +55,17 @@ impl Executor {
     pub fn new(connection: Connection, journal: Journal, clock: Clock, user: String) -> Self {
         let writer = Writer::new(connection.client.clone(), FIELD_MANAGER);
         let planner = Planner::new(connection.clone(), clock.clone());
-        Self { connection, writer, journal, clock, user, planner, etcd: None, locks: None }
+        Self {
+            connection,
+            writer,
+            journal,
+            clock,
+            user,
+            planner,
+            etcd: None,
+            locks: None,
+            configuration: None,
+        }
     }
 
     /// Previews of what takes a member ask etcd, too.
@@ -76,6 +90,18 @@ impl Executor {
     #[must_use]
     pub fn locks(&self) -> Option<&dyn LockReader> {
         self.locks.as_deref()
+    }
+
+    /// Screens read what clusters store of their kubeadm configuration, too.
+    #[must_use]
+    pub fn with_configuration(self, reader: impl ConfigurationReader) -> Self {
+        Self { configuration: Some(Arc::new(reader)), ..self }
+    }
+
+    /// What reads the kubeadm configuration of the clusters of this server.
+    #[must_use]
+    pub fn configuration(&self) -> Option<&dyn ConfigurationReader> {
+        self.configuration.as_deref()
     }
 
     /// The plans of the clusters of this server.

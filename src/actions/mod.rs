@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod authors;
+mod configuration;
 pub mod diff;
 pub mod edit;
 mod etcd;
@@ -21,6 +22,7 @@ mod rules;
 
 pub use action::{ACTIONS, Action, ActionInfo};
 pub use authors::{Author, authors};
+pub use configuration::ConfigurationReader;
 pub use etcd::EtcdReader;
 pub use executor::Executor;
 pub use locks::{LockPlace, LockReader};

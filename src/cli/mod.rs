@@ -6,6 +6,7 @@ pub mod args;
 pub mod audit;
 pub mod backup;
 pub mod change;
+mod configuration;
 pub mod crds;
 pub mod dashboard;
 pub mod describe;
@@ -403,6 +404,8 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
 fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
     let journal = Journal::at(paths::journal()?);
     let executor = Executor::new(connection.clone(), journal, clock.clone(), person::user());
+    let executor =
+        executor.with_configuration(configuration::ClusterConfigurations { connection: connection.clone() });
     #[cfg(feature = "etcd")]
     let executor =
         executor.with_etcd(etcd::ClusterEtcd { connection: connection.clone(), clock: clock.clone() });

@@ -7,6 +7,7 @@ use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
 use crate::actions::{Grant, LockPlace, Preview, Report, Request, Right};
+use crate::change::document::Inputs;
 use crate::fleet::watch::Subject;
 use crate::fleet::{SourceId, Target};
 use crate::leader_migration::look::LockLook;
@@ -59,6 +60,13 @@ pub enum Effect {
     StopEtcd,
     /// Watch the locks of a place from now on; `None` stops.
     FollowLocks(Option<LockSubject>),
+    /// Read what a cluster stores of its kubeadm configuration, after a rest.
+    ReadConfiguration {
+        cluster: PlannedCluster,
+        wait_ms: u64,
+    },
+    /// Nothing shows it any more.
+    StopConfiguration,
     /// Everything a person must see before saying yes.
     Preview {
         ticket: u64,
@@ -91,6 +99,7 @@ pub enum EffectOutcome {
     Rights { source: SourceId, answers: Vec<(Right, Grant)> },
     EtcdRead { cluster: PlannedCluster, look: Result<Facts, String> },
     Locks { of: LockSubject, look: Result<Box<LockLook>, String> },
+    ConfigurationRead { cluster: PlannedCluster, read: Result<Box<Inputs>, String> },
     Previewed { ticket: u64, result: Result<Box<Preview>, String> },
     Performed { ticket: u64, result: Result<Report, String> },
 }

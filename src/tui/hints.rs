@@ -52,6 +52,15 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
             ];
         }
         Screen::Rollouts(_) => vec![("rollout", "rollout")],
+        Screen::Change(_) => {
+            return vec![
+                ("next-tab", "next page"),
+                ("prompt set", "set"),
+                ("prompt unset", "take back"),
+                ("copy", "copy"),
+                ("prompt", "command"),
+            ];
+        }
         Screen::Details(_) if model.screen().filter().is_empty() => {
             vec![("next-tab", "next tab"), ("follow", "related")]
         }

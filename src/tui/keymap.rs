@@ -47,12 +47,13 @@ pub enum Mode {
     Etcd,
     Leases,
     LeaderMigration,
+    Change,
     /// Help, previews and notices.
     Dialog,
 }
 
 impl Mode {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Global,
         Self::Fleet,
         Self::Tree,
@@ -62,6 +63,7 @@ impl Mode {
         Self::Etcd,
         Self::Leases,
         Self::LeaderMigration,
+        Self::Change,
         Self::Dialog,
     ];
 
@@ -78,6 +80,7 @@ impl Mode {
             Self::Etcd => "etcd",
             Self::Leases => "leases",
             Self::LeaderMigration => "leader-migration",
+            Self::Change => "change",
             Self::Dialog => "dialog",
         }
     }

@@ -107,6 +107,8 @@ pub struct Model {
     pub keeping: Keeping,
     /// Etcd is being read for a screen.
     pub reads_etcd: bool,
+    /// A configuration is being read for a screen.
+    pub reads_configuration: bool,
     /// All names, while somebody looks for an object.
     pub names: Option<Names>,
     /// Whose events are being read for a screen.
@@ -142,6 +144,7 @@ impl Model {
             ticket: 0,
             keeping: Keeping::default(),
             reads_etcd: false,
+            reads_configuration: false,
             names: None,
             events_of: None,
             contexts: Vec::new(),
@@ -302,6 +305,7 @@ impl Model {
             Screen::Etcd(_) => Mode::Etcd,
             Screen::Locks(_) => Mode::Leases,
             Screen::Migration(_) => Mode::LeaderMigration,
+            Screen::Change(_) => Mode::Change,
         }
     }
 
@@ -402,7 +406,8 @@ impl Model {
             | Screen::Rollouts(_)
             | Screen::Etcd(_)
             | Screen::Locks(_)
-            | Screen::Migration(_) => None,
+            | Screen::Migration(_)
+            | Screen::Change(_) => None,
         }
     }
 
@@ -427,7 +432,8 @@ impl Model {
             | Screen::Rollouts(_)
             | Screen::Etcd(_)
             | Screen::Locks(_)
-            | Screen::Migration(_) => None,
+            | Screen::Migration(_)
+            | Screen::Change(_) => None,
             Screen::Tree(tree) => tree.planned(&self.fleet),
             Screen::Details(details) => details.planned(&self.fleet),
             Screen::Rollout(rollout) => rollout.planned(&self.fleet),
@@ -470,6 +476,24 @@ impl Model {
         }
         self.locks_of.clone_from(&of);
         Some(Effect::FollowLocks(of))
+    }
+
+    /// The same for the screen of a kubeadm configuration.
+    pub fn ask_for_configuration(&mut self) -> Option<Effect> {
+        if let Screen::Change(change) = self.screen_mut() {
+            let (cluster, wait_ms) = change.want()?;
+            self.reads_configuration = true;
+            return Some(Effect::ReadConfiguration { cluster, wait_ms });
+        }
+        if !std::mem::take(&mut self.reads_configuration) {
+            return None;
+        }
+        for screen in &mut self.screens {
+            if let Screen::Change(change) = screen {
+                change.forget_asked();
+            }
+        }
+        Some(Effect::StopConfiguration)
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

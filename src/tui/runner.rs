@@ -55,6 +55,8 @@ pub struct Runner {
     etcd: Option<JoinHandle<()>>,
     /// The locks that are being watched.
     locks: Option<JoinHandle<()>>,
+    /// The configuration that is being read.
+    configuration: Option<JoinHandle<()>>,
 }
 
 impl Runner {
@@ -66,7 +68,17 @@ impl Runner {
     ) -> Self {
         let handles = handles.into_iter().map(|(id, handle)| (id, Arc::new(handle))).collect();
         let (object, events) = (Following::default(), Following::default());
-        Self { handles, loading, outcomes, object, events, planning: None, etcd: None, locks: None }
+        Self {
+            handles,
+            loading,
+            outcomes,
+            object,
+            events,
+            planning: None,
+            etcd: None,
+            locks: None,
+            configuration: None,
+        }
     }
 
     /// Looks at other servers from now on; what was begun at those before ends.
@@ -99,6 +111,8 @@ impl Runner {
             Effect::ReadEtcd { cluster, wait_ms } => self.read_etcd(cluster, wait_ms),
             Effect::StopEtcd => self.stop_etcd(),
             Effect::FollowLocks(subject) => self.follow_locks(subject),
+            Effect::ReadConfiguration { cluster, wait_ms } => self.read_configuration(cluster, wait_ms),
+            Effect::StopConfiguration => self.stop_configuration(),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
             | Effect::OpenContext(_)
@@ -200,6 +214,27 @@ impl Runner {
         }));
     }
 
+    /// One reading at a time: another one ends it.
+    fn read_configuration(&mut self, cluster: PlannedCluster, wait_ms: u64) {
+        self.stop_configuration();
+        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
+        self.configuration = Some(tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            let read = match executor_of(handle.as_deref()).map(Executor::configuration) {
+                Ok(Some(reader)) => reader.read(&cluster.key).await.map(Box::new),
+                Ok(None) => Err("nothing here reads workload clusters".to_owned()),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::ConfigurationRead { cluster, read }).await;
+        }));
+    }
+
+    fn stop_configuration(&mut self) {
+        if let Some(task) = self.configuration.take() {
+            task.abort();
+        }
+    }
+
     /// Files are read aside: a configuration folder may be on a slow disk.
     fn load_theme(&self, name: String) {
         let (loading, outcomes) = (self.loading.clone(), self.outcomes.clone());
@@ -290,9 +325,8 @@ async fn pass_on(mut news: mpsc::Receiver<Subject>, target: Target, outcomes: mp
 impl Drop for Runner {
     fn drop(&mut self) {
         let followed = [self.object.task.take(), self.events.task.take()];
-        for task in
-            followed.into_iter().chain([self.planning.take(), self.etcd.take(), self.locks.take()]).flatten()
-        {
+        let reading = [self.planning.take(), self.etcd.take(), self.locks.take(), self.configuration.take()];
+        for task in followed.into_iter().chain(reading).flatten() {
             task.abort();
         }
     }

@@ -22,6 +22,7 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     effects.extend(model.ask_for_rights());
     effects.extend(model.keep());
     effects.extend(model.ask_for_etcd());
+    effects.extend(model.ask_for_configuration());
     effects.extend(model.ask_for_events());
     effects.extend(model.ask_for_locks());
     effects
@@ -219,6 +220,12 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::Locks { of, look } => {
             for feed in model.screens.iter_mut().filter_map(Screen::lock_feed_mut) {
                 feed.take(&of, look.as_deref());
+            }
+        }
+        EffectOutcome::ConfigurationRead { cluster, read } => {
+            let now = model.now;
+            if let Screen::Change(change) = model.screen_mut() {
+                change.take(&cluster, read.map(|inputs| *inputs), now);
             }
         }
         EffectOutcome::Previewed { ticket, result } => return answer_preview(model, ticket, result),

@@ -18,6 +18,7 @@ mod audit;
 mod browse;
 mod busy;
 mod change;
+mod change_screen;
 mod clusterctl;
 mod columns;
 mod conformance;

@@ -5,6 +5,7 @@ use crate::fleet::Names;
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
 use crate::tui::overlay::prompt::Completion;
+use crate::tui::screen::Screen;
 use crate::tui::screen::fleet::sorts;
 use crate::tui::{keymap, theme};
 
@@ -13,6 +14,7 @@ const NAMES_MAX: usize = 50;
 
 /// Brings the completions of an open command line up to what is typed.
 pub fn complete_prompt(model: &mut Model) {
+    judge_draft(model);
     let Some(Overlay::Prompt(prompt)) = model.overlays.last() else {
         model.names = None;
         return;
@@ -24,6 +26,20 @@ pub fn complete_prompt(model: &mut Model) {
     let completions = complete(model, line);
     if let Some(Overlay::Prompt(prompt)) = model.overlays.last_mut() {
         prompt.set_completions(completions);
+    }
+}
+
+/// A change that is being typed is judged behind the line.
+fn judge_draft(model: &mut Model) {
+    let draft = match model.overlays.last() {
+        Some(Overlay::Prompt(prompt)) => {
+            let line = prompt.wants_completions().unwrap_or_default();
+            line.trim_start().strip_prefix("set ").map(str::to_owned)
+        }
+        _ => None,
+    };
+    if let Screen::Change(change) = model.screen_mut() {
+        change.set_draft(draft.as_deref());
     }
 }
 
@@ -91,6 +107,10 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         }
         Kind::Condition => condition::types(model).into_iter().collect(),
         Kind::Grouping => groups::keys(model).into_iter().collect(),
+        Kind::Attribute => match model.screen() {
+            Screen::Change(change) => change.paths(),
+            _ => Vec::new(),
+        },
         Kind::Column => sorts(true).map(|(word, _)| word).collect(),
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),

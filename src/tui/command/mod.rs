@@ -75,6 +75,8 @@ pub enum Kind {
     File,
     Condition,
     Grouping,
+    /// A field of the kubeadm configuration.
+    Attribute,
     Object,
     CommandLine,
     OnOff,
@@ -97,6 +99,7 @@ impl Kind {
             Self::Object => "NAME",
             Self::Condition => "TYPE",
             Self::Grouping => "FIELD|LABEL",
+            Self::Attribute => "PATH=VALUE",
             Self::CommandLine => "COMMAND",
             Self::OnOff => "on|off",
         }
@@ -146,6 +149,9 @@ pub enum ScreenKind {
     /// The list of clusters and the trees.
     List,
     Details,
+    Change,
+    /// Screens with several pages.
+    Pages,
 }
 
 impl ScreenKind {
@@ -158,6 +164,8 @@ impl ScreenKind {
             Self::Tree => "only in a tree; :tree opens one",
             Self::List => "only in lists; :clusters opens one",
             Self::Details => "only in details; :details opens them",
+            Self::Change => "only in a configuration; :change opens one",
+            Self::Pages => "only in details and configurations; :details opens them",
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::tui::overlay::Overlay;
 use crate::tui::overlay::help::Help;
 use crate::tui::overlay::prompt::Prompt;
 use crate::tui::overlay::refusal::Refusal;
+use crate::tui::screen::change::ChangeScreen;
 use crate::tui::screen::chosen::Chosen;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::etcd::EtcdScreen;
@@ -28,6 +29,35 @@ const NOTHING: Outcome = Ok(Vec::new());
 pub fn clusters(model: &mut Model) -> Outcome {
     model.screens.truncate(1);
     Ok(model.follow())
+}
+
+/// The kubeadm configuration of the named cluster, or of the one that the selected object belongs to.
+pub fn change(model: &mut Model, name: &str) -> Outcome {
+    if matches!(model.screen(), Screen::Change(_)) && name.is_empty() {
+        return NOTHING;
+    }
+    let cluster = cluster_meant(model, name)?;
+    let screen = ChangeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
+    if !name.is_empty() {
+        model.screens.truncate(1);
+    }
+    Ok(model.open(Screen::Change(Box::new(screen))))
+}
+
+/// Stages a change of the configuration that is open.
+pub fn stage(model: &mut Model, edit: &str) -> Outcome {
+    if let Screen::Change(change) = model.screen_mut() {
+        change.stage(edit)?;
+    }
+    NOTHING
+}
+
+/// Takes a staged change back, or all of them.
+pub fn unstage(model: &mut Model, path: &str) -> Outcome {
+    if let Screen::Change(change) = model.screen_mut() {
+        change.unstage(path);
+    }
+    NOTHING
 }
 
 /// The named cluster, or the one that the selected object belongs to.
@@ -397,8 +427,10 @@ pub fn objects(model: &mut Model) -> Outcome {
 }
 
 pub fn turn(model: &mut Model, step: isize) -> Outcome {
-    if let Screen::Details(details) = model.screen_mut() {
-        details.turn(step);
+    match model.screen_mut() {
+        Screen::Details(details) => details.turn(step),
+        Screen::Change(change) => change.turn(step),
+        _ => {}
     }
     NOTHING
 }
@@ -410,12 +442,13 @@ pub fn copy(model: &mut Model) -> Outcome {
         model.say(Tone::Info, "the edits were sent to the terminal's clipboard");
         return Ok(vec![Effect::Copy(edits)]);
     }
-    let yaml = match model.screen() {
-        Screen::Details(details) => details.open_yaml(),
+    let text = match model.screen() {
+        Screen::Details(details) => details.open_yaml().map(|yaml| ("the YAML".to_owned(), yaml)),
+        Screen::Change(change) => change.copied().map(|text| (text.clone(), text)),
         _ => None,
     };
-    let (what, text) = match yaml {
-        Some(yaml) => ("the YAML".to_owned(), yaml),
+    let (what, text) = match text {
+        Some(copied) => copied,
         None => {
             let id = model.selected().ok_or("nothing is selected")?;
             let name = model.fleet.line(id).map(|line| line.name.to_owned()).ok_or("the object is gone")?;

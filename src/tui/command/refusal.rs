@@ -28,6 +28,8 @@ pub fn refusal(model: &Model, command: &Command) -> Option<String> {
         ScreenKind::Tree => matches!(model.screen(), Screen::Tree(_)),
         ScreenKind::List => matches!(model.screen(), Screen::Fleet(_) | Screen::Tree(_)),
         ScreenKind::Details => matches!(model.screen(), Screen::Details(_)),
+        ScreenKind::Change => matches!(model.screen(), Screen::Change(_)),
+        ScreenKind::Pages => matches!(model.screen(), Screen::Details(_) | Screen::Change(_)),
     };
     match command.run {
         _ if !is_here => Some(command.on.words().to_owned()),

@@ -136,6 +136,29 @@ const SCREENS: &[Command] = &[
         ),
         Argument::Optional(Kind::Cluster),
     ),
+    takes(
+        command(
+            "change",
+            Scope::Go,
+            go::change,
+            "The kubeadm configuration of the cluster, and what a change of it means.",
+        ),
+        Argument::Optional(Kind::Cluster),
+    ),
+    only(
+        ScreenKind::Change,
+        takes(
+            command("set", Scope::View, go::stage, "Stage a change: PATH=VALUE; `null` takes a value away."),
+            Argument::Required(Kind::Attribute),
+        ),
+    ),
+    only(
+        ScreenKind::Change,
+        takes(
+            command("unset", Scope::View, go::unstage, "Take a staged change back; without a path, all."),
+            Argument::Optional(Kind::Attribute),
+        ),
+    ),
     command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
     also(
         command("why", Scope::Go, |m, _| go::why(m), "To what explains its state; again: to the next cause."),
@@ -287,13 +310,10 @@ const SCREENS: &[Command] = &[
         command("follow", Scope::Go, |m, _| go::follow(m), "Open the chosen related object."),
     ),
     only(
-        ScreenKind::Details,
+        ScreenKind::Pages,
         command("next-tab", Scope::View, |m, _| go::turn(m, 1), "The next tab of the details."),
     ),
-    only(
-        ScreenKind::Details,
-        command("previous-tab", Scope::View, |m, _| go::turn(m, -1), "The tab before."),
-    ),
+    only(ScreenKind::Pages, command("previous-tab", Scope::View, |m, _| go::turn(m, -1), "The tab before.")),
 ];
 
 /// Commands after those that act on an object.

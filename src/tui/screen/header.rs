@@ -148,6 +148,7 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
         Screen::Etcd(etcd) => etcd.title(),
         Screen::Locks(locks) => locks.title(),
         Screen::Migration(migration) => migration.title(),
+        Screen::Change(change) => change.title(),
     }
 }
 
@@ -197,7 +198,8 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
         | Screen::Rollouts(_)
         | Screen::Etcd(_)
         | Screen::Locks(_)
-        | Screen::Migration(_) => {}
+        | Screen::Migration(_)
+        | Screen::Change(_) => {}
         Screen::Details(details) => spans.extend(details.tabs(paint)),
     }
     spans

@@ -1,6 +1,7 @@
 //! The screens: each keeps ids and positions, never rows. This file routes; what a screen shows is
 //! in its own file.
 
+pub mod change;
 pub mod chosen;
 pub mod columns;
 pub mod details;
@@ -64,6 +65,7 @@ pub enum Screen {
     Etcd(Box<etcd::EtcdScreen>),
     Locks(Box<locks::LocksScreen>),
     Migration(Box<locks::MigrationScreen>),
+    Change(Box<change::ChangeScreen>),
 }
 
 impl Screen {
@@ -76,6 +78,7 @@ impl Screen {
             Self::Rollouts(s) => s.refresh(context),
             Self::Etcd(s) => s.refresh(),
             Self::Locks(_) | Self::Migration(_) => {}
+            Self::Change(s) => s.refresh(),
         }
     }
 
@@ -86,7 +89,7 @@ impl Screen {
             Self::Tree(s) => s.note(fleet, changes),
             Self::Rollout(s) => s.note(fleet, changes),
             Self::Rollouts(s) => s.note(changes),
-            Self::Details(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) => {}
+            Self::Details(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) | Self::Change(_) => {}
         }
     }
 
@@ -150,6 +153,7 @@ impl Screen {
             Self::Etcd(s) => s.step(context, motion),
             Self::Locks(s) => s.step(context, motion),
             Self::Migration(s) => s.step(context, motion),
+            Self::Change(s) => s.step(context, motion),
         }
     }
 
@@ -164,6 +168,7 @@ impl Screen {
             Self::Rollouts(s) => s.selected(fleet),
             Self::Etcd(s) => s.selected(fleet),
             Self::Locks(_) | Self::Migration(_) => None,
+            Self::Change(s) => s.selected(fleet),
         }
     }
 
@@ -174,7 +179,7 @@ impl Screen {
             Self::Fleet(s) => s.filter(),
             Self::Tree(s) => s.filter(),
             Self::Details(s) => s.search().words(),
-            Self::Rollout(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) => "",
+            Self::Rollout(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) | Self::Change(_) => "",
             Self::Rollouts(s) => s.filter(),
         }
     }
@@ -184,7 +189,7 @@ impl Screen {
             Self::Fleet(s) => s.set_filter(text),
             Self::Tree(s) => s.set_filter(text),
             Self::Details(s) => s.set_search(text),
-            Self::Rollout(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) => {}
+            Self::Rollout(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) | Self::Change(_) => {}
             Self::Rollouts(s) => s.set_filter(text),
         }
     }
@@ -196,7 +201,7 @@ impl Screen {
             Self::Tree(s) => s.choose(),
             Self::Rollout(s) => s.choose(),
             Self::Rollouts(s) => s.choose(),
-            Self::Details(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) => {}
+            Self::Details(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) | Self::Change(_) => {}
         }
     }
 
@@ -236,7 +241,7 @@ impl Screen {
             Self::Rollouts(s) => s.click(context, line),
             Self::Etcd(s) => s.click(line),
             Self::Migration(s) => s.click(context, line),
-            Self::Details(_) | Self::Rollout(_) | Self::Locks(_) => {}
+            Self::Details(_) | Self::Rollout(_) | Self::Locks(_) | Self::Change(_) => {}
         }
     }
 
@@ -257,6 +262,7 @@ impl Screen {
             Self::Etcd(s) => s.view(fleet, paint, layout, buffer),
             Self::Locks(s) => s.view(fleet, paint, layout, buffer),
             Self::Migration(s) => s.view(fleet, paint, layout, buffer),
+            Self::Change(s) => s.view(fleet, paint, layout, buffer),
         }
     }
 }
