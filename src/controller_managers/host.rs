@@ -79,6 +79,12 @@ impl SimulatedHosts {
         }
     }
 
+    /// Kills the processes of pods that are not there any more.
+    pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
+        let gone: Vec<String> = self.running.keys().filter(|name| !is_there(name)).cloned().collect();
+        gone.iter().for_each(|name| self.kill(name));
+    }
+
     /// Why a process exits at its start. `None`: it runs, or is not there.
     #[must_use]
     pub fn failure(&self, name: &str) -> Option<&StartError> {

@@ -7,9 +7,11 @@
 
 pub mod host;
 pub mod ledger;
+mod pods;
 mod process;
 mod program;
 
 pub use host::{HostFiles, SimulatedHosts};
 pub use ledger::{Ledger, Spell};
+pub use pods::follow;
 pub use program::{Program, StartError};

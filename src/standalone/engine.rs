@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::options::StackOptions;
+use super::processes;
 use crate::client::Connection;
 use crate::controllers;
 use crate::engine::{Engine, EngineOptions, Handle};
@@ -38,6 +39,10 @@ impl RunningEngine {
         let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });
         let serves = options.serves_workloads;
         let apis = serves.then(|| workload_api::register(&mut engine, Arc::clone(&world)));
+        if let Some(apis) = &apis {
+            let rng = options.rng.stream("controller-managers");
+            engine.add_background(processes::run(apis.open(), options.clock.clone(), rng));
+        }
         let extensions =
             Runtime::new(engine.client().clone(), engine.clock().clone(), Arc::new(Https::default()));
         let extensions = Arc::new(extensions);

@@ -7,5 +7,6 @@ pub mod load;
 pub mod options;
 pub mod past;
 pub mod pending;
+mod processes;
 pub mod rehearsal;
 pub mod stack;
