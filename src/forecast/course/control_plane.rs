@@ -153,13 +153,20 @@ fn owned(parts: &[&Value], moment: Timestamp) -> Option<OwnedMachine> {
     Some(OwnedMachine { machine, bootstrap, infrastructure })
 }
 
-/// Machines in deletion are gone, Machines on their way are up, and unhealthy ones stay unhealthy.
+/// Machines in deletion are gone, Machines on their way are up, updates under way are done, and unhealthy Machines stay
+/// unhealthy.
 fn settle(observed: &mut Observed, moment: Timestamp) {
     observed.machines.retain(|m| !m.is_deleting());
     let types: Vec<&str> =
         observed.component_conditions().iter().copied().chain([ETCD_MEMBER, "UpToDate", "Ready"]).collect();
-    for owned in observed.machines.iter_mut().filter(|m| m.node_name().is_none()) {
-        come_up(&mut owned.machine, &types, moment);
+    for owned in &mut observed.machines {
+        let is_updated = owned.is_updating_in_place();
+        if is_updated {
+            end_update(owned);
+        }
+        if is_updated || owned.node_name().is_none() {
+            come_up(&mut owned.machine, &types, moment);
+        }
     }
     if matches!(observed.workload, Workload::Assumed(_) | Workload::Reached(_)) {
         observed.workload = Workload::Assumed(assumed_members(observed));
@@ -169,7 +176,7 @@ fn settle(observed: &mut Observed, moment: Timestamp) {
 fn come_up(machine: &mut Machine, types: &[&str], moment: Timestamp) {
     let name = machine.metadata.name.clone().unwrap_or_default();
     let status: &mut MachineStatus = machine.status.get_or_insert_default();
-    status.node_ref = Some(NodeRef { name });
+    status.node_ref.get_or_insert(NodeRef { name });
     for type_ in types {
         if find(&status.conditions, type_).is_none_or(|c| c.status != "True") {
             let up = condition(type_, Status::True, "Assumed", "");

@@ -3,6 +3,7 @@
 
 use super::sources::Sources;
 use crate::fleet::{MachinePhase, OwnerRollout, OwnerStage, short_name};
+use crate::forecast::in_place::Way;
 use crate::forecast::{NextStep, ObjectPlan};
 use crate::time::parse_rfc3339;
 
@@ -151,6 +152,9 @@ impl Words<'_, '_> {
                 self.members += 1;
                 format!("a new Machine joins{}", self.quorum())
             }
+            Coming::Delete(name) if self.may_stay(name) => {
+                format!("{} is updated in place, or replaced", self.short(name))
+            }
             Coming::Delete(name) => {
                 self.members = self.members.saturating_sub(1);
                 let leaves = if self.has_etcd { " leaves" } else { " goes" };
@@ -166,6 +170,13 @@ impl Words<'_, '_> {
             }
             Coming::Other(action) => (*action).to_owned(),
         }
+    }
+
+    /// Whether an extension can update it in place is not known.
+    fn may_stay(&self, name: &str) -> bool {
+        let updates = self.sources.plan(self.owner.id).and_then(|plan| plan.updates.as_ref());
+        let mut machines = updates.into_iter().flat_map(|updates| &updates.machines);
+        machines.any(|update| update.machine == name && update.way == Way::Unknown)
     }
 
     /// What etcd is then.
@@ -194,10 +205,12 @@ fn replaced(sources: Sources<'_>, owner: &OwnerRollout, order: &str) -> Option<S
     let waiting = owner.old().filter(|m| !m.phase.is_moving());
     let names: Vec<String> =
         waiting.map(|m| short_name(sources.name(m.id), sources.name(owner.id)).to_owned()).collect();
+    let is_open = sources.plan(owner.id).is_some_and(|plan| plan.updates.is_some());
+    let how = if is_open { "updated in place, or replaced" } else { "replaced" };
     match names.as_slice() {
         [] => None,
-        [only] => Some(format!("{only} is replaced")),
-        several => Some(format!("{} are replaced{order}", listed(several))),
+        [only] => Some(format!("{only} is {how}")),
+        several => Some(format!("{} are {how}{order}", listed(several))),
     }
 }
 
