@@ -19,6 +19,7 @@ mod remediation;
 pub mod rights;
 pub mod risk;
 mod rules;
+pub mod tried;
 
 pub use action::{ACTIONS, Action, ActionInfo};
 pub use authors::{Author, authors};
@@ -26,9 +27,10 @@ pub use configuration::ConfigurationReader;
 pub use etcd::EtcdReader;
 pub use executor::Executor;
 pub use locks::{LockPlace, LockReader};
-pub use outlook::{Outlook, PlanChange, Planner};
+pub use outlook::{Ahead, ClusterPlans, Outlook, PlanChange, Planner};
 pub use rights::{Grant, Right};
 pub use risk::{Confirmation, Risk};
+pub use tried::Tried;
 
 use crate::api::key::ObjectRef;
 use diff::DiffLine;

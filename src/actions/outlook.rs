@@ -1,5 +1,5 @@
-//! What happens next in a cluster, as it is and after an action. Owns the reading of a cluster and which plans an
-//! action changes; the plans are those of `forecast`.
+//! What happens next in a cluster, as it is and after an action, and how it goes on from there. Owns the reading of a
+//! cluster and which plans an action changes; the plans are those of `forecast`, what follows is run ahead by `simulate`.
 
 use serde_json::Value;
 
@@ -11,7 +11,16 @@ use crate::client::clusters::{Lists, cluster_named_by, list_clusters};
 use crate::forecast::in_place::{InPlaceQuestion, Known, Updates};
 use crate::forecast::{Forecast, ObjectPlan, State, carry_out, forecast, forecast_knowing, mark_unhealthy};
 use crate::observe::dump::Dump;
+use crate::simulate::{self, Remembered, Scenario};
+use crate::text::sanitize_line;
 use crate::time::{Clock, Timestamp};
+
+use super::tried::{self, Tried};
+
+/// A Cluster with more Machines is not run ahead unasked: it would take longer than a look.
+pub const AHEAD_UNASKED_MAX: usize = 1_000;
+/// Nor one with more when it is asked for on a screen.
+pub const AHEAD_MAX: usize = 10_000;
 
 /// Other objects whose plan changes and that are named.
 const OTHERS_MAX: usize = 4;
@@ -35,7 +44,27 @@ pub struct PlanChange {
     pub after: Vec<String>,
     /// In place or by replacement, of each Machine that the action changes. `None`: no extension has a say.
     pub updates: Option<Updates>,
+    /// How the Cluster goes on from there, and how low: a few sentences, sanitised. Empty when nothing follows.
+    pub course: Vec<String>,
     pub assumptions: Vec<String>,
+}
+
+/// The plans of one Cluster, and how it goes on from them.
+#[derive(Debug)]
+pub struct ClusterPlans {
+    pub forecast: Forecast,
+    /// `None` where it is too large, or was not read.
+    pub ahead: Option<simulate::Forecast>,
+}
+
+/// One Cluster run ahead as it is, and with what is tried.
+#[derive(Clone, Debug)]
+pub struct Ahead {
+    pub plain: simulate::Forecast,
+    /// `None`: nothing is tried. `Err`: it does not apply, in a sentence.
+    pub tried: Option<Result<simulate::Forecast, String>>,
+    /// What the durations rest on, and what could not be read.
+    pub grounds: Vec<String>,
 }
 
 /// Plans of one server's clusters. Cheap to clone.
@@ -60,14 +89,56 @@ impl Planner {
         found.map_err(|error| error.to_string())
     }
 
-    /// The plans of what was read of one Cluster; what could not be read is among the remarks. Its cost
-    /// grows with the Machines.
+    /// The plans of what was read of one Cluster, and what follows from them by what is remembered of its pools; what could not be read is among the
+    /// remarks. Its cost grows with the Machines.
     #[must_use]
-    pub fn plans(&self, lists: Lists, cluster: &ObjectKey) -> Forecast {
-        let mut forecast = forecast(&Dump::of_lists(lists.kinds), self.clock.now());
+    pub fn plans(&self, lists: Lists, cluster: &ObjectKey, remembered: &[Remembered]) -> ClusterPlans {
+        let now = self.clock.now();
+        let dump = Dump::of_lists(lists.kinds);
+        let mut forecast = forecast(&dump, now);
         forecast.remarks.extend(lists.gaps);
         forecast.objects.retain(|plan| belongs(plan, cluster));
-        forecast
+        let is_small = dump.machines.len() <= AHEAD_UNASKED_MAX;
+        let ahead = if is_small { run_ahead(&dump, cluster, remembered, now) } else { None };
+        ClusterPlans { forecast: forecast.sanitized(), ahead }
+    }
+
+    /// One Cluster run ahead as it is, and with what is tried. Its cost grows with the Machines.
+    ///
+    /// # Errors
+    /// The Cluster is not among the lists, or is too large, in a sentence.
+    pub fn ahead(
+        &self,
+        lists: Lists,
+        cluster: &ObjectKey,
+        (wanted, remembered): (&Tried, &[Remembered]),
+    ) -> Result<Ahead, String> {
+        let now = self.clock.now();
+        let mut dump = Dump::of_lists(lists.kinds);
+        let machines = dump.machines.len();
+        if machines > AHEAD_MAX {
+            return Err(format!(
+                "{machines} Machines are too many for a screen, {AHEAD_MAX} are the limit: use capstan simulate cluster/{}",
+                cluster.name
+            ));
+        }
+        let learnt = simulate::learn_with(&dump, remembered);
+        let scenario = Scenario { timings: learnt.timings, ..Scenario::default() };
+        let go = |dump: &Dump, failing: &[String]| {
+            let announced = simulate::announced(dump, cluster, now);
+            let mut scenario = scenario.clone().waiting_for(&announced, now);
+            scenario.faults.failing = failing.to_vec();
+            simulate::forecast(dump, cluster, &scenario, now)
+        };
+        let gone = || format!("there is no Cluster {cluster} any more");
+        let plain = go(&dump, &[]).ok_or_else(gone)?;
+        let is_tried = *wanted != Tried::default();
+        let tried = is_tried.then(|| {
+            tried::apply(&mut dump, &wanted.changes).map_err(|error| sanitize_line(&error.to_string()))?;
+            go(&dump, &wanted.failing).ok_or_else(gone)
+        });
+        let grounds = learnt.grounds.iter().chain(&lists.gaps).map(|line| sanitize_line(line)).collect();
+        Ok(Ahead { plain, tried, grounds })
     }
 
     /// What happens next to `object` and to the others in the lists of its Cluster now, and once it has become
@@ -115,6 +186,19 @@ impl Planner {
     }
 }
 
+/// As it is, until nothing is left to do, what is scheduled for later included.
+fn run_ahead(
+    dump: &Dump,
+    cluster: &ObjectKey,
+    remembered: &[Remembered],
+    now: Timestamp,
+) -> Option<simulate::Forecast> {
+    let announced = simulate::announced(dump, cluster, now);
+    let scenario =
+        Scenario { timings: simulate::learn_with(dump, remembered).timings, ..Scenario::default() };
+    simulate::forecast(dump, cluster, &scenario.waiting_for(&announced, now), now)
+}
+
 fn belongs(plan: &ObjectPlan, cluster: &ObjectKey) -> bool {
     plan.namespace == cluster.namespace && plan.cluster == cluster.name
 }
@@ -145,6 +229,7 @@ fn compared(
     let is_deleted = !after["metadata"]["deletionTimestamp"].is_null();
     let is_asked_for = [object, after].map(is_to_be_remediated) == [false, true];
     let later = forecast_knowing(&dump, known, now);
+    let course = target.course(&dump, now);
     let end = target.in_the_end(&mut dump, known, (is_deleted, is_asked_for), now);
     let around = end.as_ref().unwrap_or(&later);
     let others: Vec<&ObjectPlan> =
@@ -159,6 +244,7 @@ fn compared(
         before: before.objects.iter().find(|plan| target.is(plan)).map(ObjectPlan::brief).unwrap_or_default(),
         after: lines(own, &others, when),
         updates: own.and_then(|plan| plan.updates.clone()),
+        course,
         assumptions: assumptions(own.into_iter().chain(others.iter().copied().take(OTHERS_MAX))),
     }
 }
@@ -190,6 +276,20 @@ impl<'a> Target<'a> {
 
     fn is_beside(&self, plan: &ObjectPlan) -> bool {
         plan.namespace == self.key.namespace && plan.cluster == self.cluster && !self.is(plan)
+    }
+
+    /// How its Cluster goes on. What a topology asks for is not run ahead: a controller has to carry it out first.
+    fn course(&self, dump: &Dump, now: Timestamp) -> Vec<String> {
+        let key = ObjectKey::new(&self.key.namespace, self.cluster);
+        if self.kind == "Cluster" && dump.clusters.get(&key).is_some_and(|c| c.spec.topology.is_some()) {
+            return Vec::new();
+        }
+        if dump.machines.len() > AHEAD_UNASKED_MAX {
+            let what = format!("not run ahead: the Cluster has more than {AHEAD_UNASKED_MAX} Machines");
+            return vec![format!("{what}; capstan simulate does that")];
+        }
+        let ahead = run_ahead(dump, &key, &[], now);
+        ahead.map(|ahead| ahead.brief(&format!("{}/{}", self.kind, self.key.name))).unwrap_or_default()
     }
 
     /// The plans around an object that acts through others, after it did: a MachineDeployment through its

@@ -114,6 +114,10 @@ fn show_outlook(outlook: &Outlook, out: &mut impl Write) -> std::io::Result<()> 
     for (word, line) in change.updates.iter().flat_map(Updates::lines) {
         writeln!(out, "{word}: {}", text::sanitize_line(&line))?;
     }
+    for (at, line) in change.course.iter().enumerate() {
+        let label = if at == 0 { "takes:" } else { "      " };
+        writeln!(out, "{label} {}", text::sanitize_line(line))?;
+    }
     for assumption in &change.assumptions {
         writeln!(out, "assumed: {}", text::sanitize_line(assumption))?;
     }

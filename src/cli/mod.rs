@@ -302,7 +302,8 @@ async fn plan(cli: &Cli, args: &PlanArgs) -> anyhow::Result<()> {
 async fn simulate(cli: &Cli, args: &SimulateArgs) -> anyhow::Result<()> {
     let answer = if args.files.is_empty() {
         let on = OneShot::open(cli).await?;
-        simulate::from_server(&on.connection, args, &on.namespace, on.clock.now(), on.style).await?
+        let kept = simulate::remembered(&on.connection.context);
+        simulate::from_server(&on.connection, args, &on.namespace, (on.clock.now(), &kept), on.style).await?
     } else {
         simulate::from_files(args, cli.connect.namespace.as_deref(), Clock::system().now(), style(cli))?
     };

@@ -11,8 +11,9 @@ use super::index::{Index, Slot, cluster_key, worst};
 use super::judge::{Basis, Context, Cover, Judgement, Rank, Starts, judge};
 use super::row::{Kind, Row, RowId};
 use super::shown::EvidenceKey;
-use super::usual::{Limits, Samples, Step};
+use super::usual::{Limits, PoolKey, Samples, Step};
 use crate::api::condition::Status;
+use crate::api::names::label;
 use crate::status::selector;
 use crate::status::verdict::Verdict;
 
@@ -308,6 +309,9 @@ impl Index {
         let prior_s = self.usual.prior_s(row.source, kind, machine.control_plane);
         if self.is_live {
             self.usual.add(row.source, kind, machine.control_plane, durations[Step::Total as usize]);
+            if let Some(pool) = pool_key(row) {
+                self.usual.add_to_pool(pool, kind, durations, prior_s);
+            }
         }
         let owned = row.owner.as_ref().and_then(|o| self.owned.get_mut(&(row.source, o.uid)));
         let siblings = owned.map(|owned| owned.samples.get_or_insert_default());
@@ -319,6 +323,15 @@ impl Index {
             }
         }
     }
+}
+
+/// The pool of a Machine: its MachineDeployment, else what owns it.
+fn pool_key(row: &Row) -> Option<PoolKey> {
+    let deployment = row.labels.0.iter().find(|(key, _)| key.as_ref() == label::DEPLOYMENT_NAME);
+    let owner = row.owner.as_ref().map(|owner| owner.name.as_ref());
+    let pool = deployment.map(|(_, name)| name.as_ref()).or(owner)?.into();
+    let (source, _, cluster) = cluster_key(row);
+    Some((source, row.namespace.as_ref().into(), cluster.as_ref().into(), pool))
 }
 
 /// Equal for judgements that rest on a condition of the same type.

@@ -7,7 +7,7 @@ use toml::Spanned;
 use super::marks::Mark;
 use super::row::{Kind, Uid, moment};
 use super::timeline::{Flip, Happened, PastEntry, TimelineEntry};
-use super::usual::UsualTime;
+use super::usual::{PoolTimes, UsualTime};
 use crate::api::condition::Status;
 use crate::status::verdict::Verdict;
 use crate::text::sanitize_line;
@@ -38,6 +38,29 @@ struct MarkEntry {
 struct UsualFile {
     #[serde(default)]
     usual: Vec<UsualEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pool: Vec<PoolEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PoolEntry {
+    source: String,
+    namespace: String,
+    cluster: String,
+    name: String,
+    kind: String,
+    /// Seconds of each step, newest first.
+    bootstrap: Vec<u32>,
+    infrastructure: Vec<u32>,
+    node: Vec<u32>,
+}
+
+/// How long Machines took, by kind of infrastructure and by pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptTimes {
+    pub usual: Vec<UsualTime>,
+    pub pools: Vec<PoolTimes>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -116,7 +139,7 @@ pub fn marks_text(marks: &[Mark]) -> String {
 ///
 /// # Errors
 /// File, line and what was expected.
-pub fn read_usual_times(source: &Source) -> Result<Vec<UsualTime>, FileError> {
+pub fn read_usual_times(source: &Source) -> Result<KeptTimes, FileError> {
     let file: UsualFile = source.read()?;
     let entry = |entry: UsualEntry| UsualTime {
         source: sanitize_line(&entry.source).into(),
@@ -124,20 +147,53 @@ pub fn read_usual_times(source: &Source) -> Result<Vec<UsualTime>, FileError> {
         control_plane: entry.control_plane,
         newest_first: entry.seconds,
     };
-    Ok(file.usual.into_iter().map(entry).collect())
+    let pool = |entry: PoolEntry| {
+        let line = |text: &str| sanitize_line(text).into();
+        PoolTimes {
+            source: line(&entry.source),
+            namespace: line(&entry.namespace),
+            cluster: line(&entry.cluster),
+            pool: line(&entry.name),
+            infrastructure: line(&entry.kind),
+            newest_first: [entry.bootstrap, entry.infrastructure, entry.node],
+        }
+    };
+    Ok(KeptTimes {
+        usual: file.usual.into_iter().map(entry).collect(),
+        pools: file.pool.into_iter().map(pool).collect(),
+    })
 }
 
 /// The same as a file.
 #[must_use]
-pub fn usual_times_text(times: &[UsualTime]) -> String {
+pub fn usual_times_text(kept: &KeptTimes) -> String {
     let entry = |time: &UsualTime| UsualEntry {
         source: time.source.to_string(),
         infrastructure: time.infrastructure.to_string(),
         control_plane: time.control_plane,
         seconds: time.newest_first.clone(),
     };
-    let file = UsualFile { usual: times.iter().map(entry).collect() };
-    text("Seconds from the creation of a Machine until it was ready, newest first", &file)
+    let pool = |pool: &PoolTimes| {
+        let [bootstrap, infrastructure, node] = pool.newest_first.clone();
+        PoolEntry {
+            source: pool.source.to_string(),
+            namespace: pool.namespace.to_string(),
+            cluster: pool.cluster.to_string(),
+            name: pool.pool.to_string(),
+            kind: pool.infrastructure.to_string(),
+            bootstrap,
+            infrastructure,
+            node,
+        }
+    };
+    let file = UsualFile {
+        usual: kept.usual.iter().map(entry).collect(),
+        pool: kept.pools.iter().map(pool).collect(),
+    };
+    text(
+        "Seconds from the creation of a Machine until it was ready, and of its steps by pool, newest first",
+        &file,
+    )
 }
 
 /// What happened, as far as a file has it: JSON, one line each, oldest first.
@@ -259,7 +315,16 @@ mod tests {
             control_plane: true,
             newest_first: vec![300, 280],
         }];
-        assert_eq!(read_usual_times(&Source::new("FILE", usual_times_text(&times))), Ok(times));
+        let pools = vec![PoolTimes {
+            source: "prod".into(),
+            namespace: "ns".into(),
+            cluster: "web".into(),
+            pool: "web-md".into(),
+            infrastructure: "AWSMachine".into(),
+            newest_first: [vec![2], vec![90, 95], vec![]],
+        }];
+        let kept = KeptTimes { usual: times, pools };
+        assert_eq!(read_usual_times(&Source::new("FILE", usual_times_text(&kept))), Ok(kept));
         assert_eq!(read_marks(&Source::new("FILE", "")), Ok(Vec::new()));
     }
 

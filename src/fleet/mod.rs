@@ -65,9 +65,11 @@ pub use row::{
 };
 pub use timeline::{Flip, Happened, PastEntry, TimelineEntry};
 pub use tree::{Alike, Group, Item, ItemKey, Node, Part, Relative, SiblingOrder, Tree, TreeOptions};
-pub use usual::{Step, UsualTime};
+pub use usual::{PoolTimes, Step, UsualTime};
 
+use crate::api::key::ObjectKey;
 use index::Index;
+use kept::KeptTimes;
 use marks::Marks;
 use timeline::Timeline;
 
@@ -84,7 +86,7 @@ pub struct Fleet {
     revision: u64,
     marks: Marks,
     /// Usual times of an earlier run, of sources that were not opened in this one.
-    earlier: Vec<UsualTime>,
+    earlier: KeptTimes,
     /// `None`: those that are built in.
     explanations: Option<Explanations>,
 }
@@ -373,27 +375,44 @@ impl Fleet {
     }
 
     /// Takes in the usual times of an earlier run. They are used for the source of the same name.
-    pub fn set_usual_times(&mut self, times: Vec<UsualTime>) {
-        self.earlier = times;
+    pub fn set_usual_times(&mut self, kept: KeptTimes) {
+        self.earlier = kept;
         let named: Vec<_> = self.sources.iter().map(|(id, info)| (*id, info.name.clone())).collect();
         named.iter().for_each(|(id, name)| self.open_usual_times(*id, name));
     }
 
     fn open_usual_times(&mut self, source: SourceId, name: &str) {
-        for time in self.earlier.extract_if(.., |time| time.source.as_ref() == name) {
+        for time in self.earlier.usual.extract_if(.., |time| time.source.as_ref() == name) {
             self.index.usual.open(source, time);
+        }
+        for pool in self.earlier.pools.extract_if(.., |pool| pool.source.as_ref() == name) {
+            self.index.usual.open_pool(source, pool);
         }
     }
 
+    /// How long the Machines of each pool of a cluster took, those of earlier runs included.
+    #[must_use]
+    pub fn pool_times(&self, source: SourceId, cluster: &ObjectKey) -> Vec<PoolTimes> {
+        self.index.usual.pools(
+            |id| self.source_name(id),
+            |key| key.0 == source && *key.1 == *cluster.namespace && *key.2 == *cluster.name,
+        )
+    }
+
+    fn source_name(&self, source: SourceId) -> Box<str> {
+        self.sources.get(&source).map(|info| info.name.clone()).unwrap_or_default()
+    }
+
     /// Usual times of all sources, those of an earlier run included, where a Machine came up since this was asked last.
-    pub fn unsaved_usual_times(&mut self) -> Option<Vec<UsualTime>> {
+    pub fn unsaved_usual_times(&mut self) -> Option<KeptTimes> {
         if !self.index.usual.take_changed() {
             return None;
         }
-        let name = |source| self.sources.get(&source).map(|info| info.name.clone()).unwrap_or_default();
-        let mut all = self.index.usual.all(name);
-        all.extend(self.earlier.iter().cloned());
-        Some(all)
+        let mut usual = self.index.usual.all(|source| self.source_name(source));
+        usual.extend(self.earlier.usual.iter().cloned());
+        let mut pools = self.index.usual.pools(|source| self.source_name(source), |_| true);
+        pools.extend(self.earlier.pools.iter().cloned());
+        Some(KeptTimes { usual, pools })
     }
 
     /// How many clusters have which verdict, in the order of [`Verdict::ALL`].

@@ -14,6 +14,9 @@ const SAMPLES_MAX: usize = 20;
 /// Kinds of infrastructure, of all sources, whose times are kept.
 const GROUPS_MAX: usize = 256;
 
+/// Pools, of all sources, whose times are kept.
+const POOLS_MAX: usize = 1_024;
+
 /// No limit is longer, seconds.
 const STUCK_MAX_S: f64 = 2.0 * 3600.0;
 
@@ -61,10 +64,28 @@ pub struct UsualTime {
     pub newest_first: Vec<u32>,
 }
 
+/// How long the steps of the Machines of one pool took: those of a MachineDeployment, or of a control plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolTimes {
+    /// Name of the source, as people know it.
+    pub source: Box<str>,
+    pub namespace: Box<str>,
+    pub cluster: Box<str>,
+    pub pool: Box<str>,
+    /// Kind of its infrastructure machines.
+    pub infrastructure: Box<str>,
+    /// Seconds of the steps [`Step::Bootstrap`], [`Step::Infrastructure`] and [`Step::Node`], the last 20 of each.
+    pub newest_first: [Vec<u32>; 3],
+}
+
+/// Source, namespace, cluster and name of a pool.
+pub(super) type PoolKey = (SourceId, Box<str>, Box<str>, Box<str>);
+
 /// The same of all sources, of Machines that came up before our eyes and of earlier runs.
 #[derive(Debug, Default)]
 pub(super) struct UsualTimes {
     by: BTreeMap<(SourceId, bool, Box<str>), Samples>,
+    pools: BTreeMap<PoolKey, (Box<str>, StepSamples)>,
     is_changed: bool,
 }
 
@@ -92,6 +113,62 @@ impl UsualTimes {
         }
         self.by.entry(key).or_default().add(duration_s, prior_s(infrastructure, control_plane));
         self.is_changed = true;
+    }
+
+    /// One Machine more of a pool.
+    pub(super) fn add_to_pool(
+        &mut self,
+        pool: PoolKey,
+        infrastructure: &str,
+        durations: [u32; Step::ALL.len()],
+        prior_s: u32,
+    ) {
+        if self.pools.len() >= POOLS_MAX && !self.pools.contains_key(&pool) {
+            return;
+        }
+        let (kind, samples) = self.pools.entry(pool).or_default();
+        *kind = infrastructure.into();
+        for (samples, duration_s) in samples.iter_mut().zip(durations) {
+            samples.add(duration_s, prior_s);
+        }
+        self.is_changed = true;
+    }
+
+    /// Takes in what was kept of a pool, behind what was seen meanwhile.
+    pub(super) fn open_pool(&mut self, source: SourceId, kept: PoolTimes) {
+        if self.pools.len() >= POOLS_MAX {
+            return;
+        }
+        let key = (source, kept.namespace, kept.cluster, kept.pool);
+        let (kind, samples) = self.pools.entry(key).or_default();
+        if kind.is_empty() {
+            *kind = kept.infrastructure;
+        }
+        for (samples, earlier) in samples.iter_mut().zip(kept.newest_first) {
+            samples.newest_first.extend(earlier);
+            samples.newest_first.truncate(SAMPLES_MAX);
+        }
+    }
+
+    pub(super) fn pools(
+        &self,
+        name: impl Fn(SourceId) -> Box<str>,
+        is_wanted: impl Fn(&PoolKey) -> bool,
+    ) -> Vec<PoolTimes> {
+        let times = |(key, (kind, samples)): (&PoolKey, &(Box<str>, StepSamples))| {
+            let (source, namespace, cluster, pool) = key.clone();
+            let [bootstrap, host, node, _] = samples.each_ref().map(|samples| samples.newest_first.clone());
+            let (source, infrastructure) = (name(source), kind.clone());
+            PoolTimes {
+                source,
+                namespace,
+                cluster,
+                pool,
+                infrastructure,
+                newest_first: [bootstrap, host, node],
+            }
+        };
+        self.pools.iter().filter(|(key, _)| is_wanted(key)).map(times).collect()
     }
 
     /// Takes in what was kept, behind what was seen meanwhile.

@@ -78,6 +78,14 @@ impl Chronicle {
         }
     }
 
+    /// Lows and counters count from here on; the time does not begin anew.
+    pub(super) fn begin_stage(&mut self, now: Timestamp) {
+        self.samples.clear();
+        self.last.clear();
+        self.margin_min = None;
+        self.acted_at = now;
+    }
+
     fn push(&mut self, world: &World, who: String, what: String, rule: &str, why: String) {
         self.acted_at = world.now;
         if self.detail == Detail::Counters {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use serde_json::Value;
 
 use super::agenda::{Agenda, Order, Timer};
 use super::begin::{Beginning, since};
@@ -14,6 +15,7 @@ use super::hosts::{HostStage, Hosts, is_infrastructure_of, may_go_on, reference_
 use super::passes::{Actor, run};
 use super::perform::Effect;
 use super::timing::{Span, Tempo, Timing};
+use super::timings::Timings;
 use super::world::{World, name_of};
 use crate::api::condition::{Conditioned as _, is_true};
 use crate::api::key::controller_of;
@@ -37,11 +39,21 @@ const RUNS_PER_MACHINE_MAX: u64 = 500;
 #[derive(Clone, Debug)]
 pub struct Way {
     pub order: Order,
+    pub actors: Actors,
     pub tempo: Tempo,
     pub until: Until,
     /// How long after the last change a look still counts.
     pub horizon: Duration,
     pub faults: Faults,
+}
+
+/// Who acts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Actors {
+    #[default]
+    All,
+    /// MachineDeployments and MachineSets take turns; Machines are up at once.
+    Planner,
 }
 
 /// When a run is over although something is left to do.
@@ -85,8 +97,8 @@ pub(super) struct Course {
     pub blockers: BTreeMap<Actor, Vec<Blocker>>,
     pub runs: u64,
     hosts: Hosts,
-    agenda: Agenda,
-    way: Way,
+    pub(super) agenda: Agenda,
+    pub(super) way: Way,
     timing: Timings,
     /// Looks in a row that changed nothing.
     fruitless: BTreeMap<Actor, u32>,
@@ -96,42 +108,6 @@ pub(super) struct Course {
     waiting: Vec<String>,
     seen: BTreeMap<Vec<usize>, (u32, u64, Timestamp)>,
     made: usize,
-}
-
-/// How long the steps of each pool take.
-#[derive(Clone, Debug, Default)]
-pub struct Timings {
-    /// By the name of the MachineDeployment, control plane or MachineSet.
-    pub pools: BTreeMap<String, Timing>,
-    /// By kind of infrastructure machine; what is usual when it is not here.
-    pub kinds: BTreeMap<String, Timing>,
-    overruled: Vec<(fn(&mut Timing) -> &mut Span, Span)>,
-}
-
-impl Timings {
-    /// Of a kind of infrastructure machine.
-    #[must_use]
-    pub fn usual(&self, kind: &str) -> Timing {
-        let mut timing = self.kinds.get(kind).copied().unwrap_or_else(|| Timing::usual(kind));
-        self.apply(&mut timing);
-        timing
-    }
-
-    /// A step takes this long, whatever is known of it.
-    pub fn overrule(&mut self, step: fn(&mut Timing) -> &mut Span, span: Span) {
-        self.overruled.push((step, span));
-    }
-
-    fn apply(&self, timing: &mut Timing) {
-        self.overruled.iter().for_each(|(step, span)| *step(timing) = *span);
-    }
-
-    fn of(&self, machine: &Machine, pool: &str) -> Timing {
-        let kind = &machine.spec.infrastructure_ref.kind;
-        let Some(mut timing) = self.pools.get(pool).copied() else { return self.usual(kind) };
-        self.apply(&mut timing);
-        timing
-    }
 }
 
 impl Course {
@@ -176,7 +152,26 @@ impl Course {
         self.sample();
     }
 
-    fn sample(&mut self) {
+    /// Something else is wanted from a moment on; everybody looks at it then.
+    pub(super) fn resume(&mut self, at: Timestamp, patches: &[(ActorKind, String, Value)]) {
+        self.world.now = self.world.now.max(at);
+        let now = self.world.now;
+        for (kind, name, body) in patches {
+            self.world.want(*kind, name, body);
+        }
+        let _ = self.world.take_changes();
+        self.world.census.begin();
+        self.chronicle.begin_stage(now);
+        self.changed_at = now;
+        self.fruitless.clear();
+        self.seen.clear();
+        for actor in self.everybody() {
+            self.agenda.wake(actor, now);
+        }
+        self.sample();
+    }
+
+    pub(super) fn sample(&mut self) {
         self.world.census.settle();
         self.chronicle.sample(&self.world);
     }
@@ -227,6 +222,9 @@ impl Course {
 
     /// Goes through time until an end.
     pub(super) fn go(&mut self) -> Ending {
+        if self.way.actors == Actors::Planner {
+            return self.go_in_rounds();
+        }
         let mut acted = 0;
         let runs_max = RUNS_MAX + RUNS_PER_MACHINE_MAX * self.world.machines.len() as u64;
         loop {
@@ -254,7 +252,7 @@ impl Course {
     }
 
     /// One run of a controller. Did it do something that people see?
-    fn run(&mut self, actor: &Actor) -> bool {
+    pub(super) fn run(&mut self, actor: &Actor) -> bool {
         self.runs += 1;
         self.agenda.begun(actor);
         let cut = self.cut();
@@ -374,7 +372,7 @@ impl Course {
         self.agenda.at(self.world.now + left, Timer::HostState(name.to_owned()));
     }
 
-    fn pass_to(&mut self, at: Timestamp) {
+    pub(super) fn pass_to(&mut self, at: Timestamp) {
         self.world.now = self.world.now.max(at);
         for timer in self.agenda.take(at) {
             self.happen(timer);
@@ -524,7 +522,7 @@ impl Course {
     }
 
     /// Nothing moves: is everything as it should be?
-    fn rest(&self) -> Ending {
+    pub(super) fn rest(&self) -> Ending {
         if is_settled(&self.world) { Ending::Settled } else { Ending::Stuck }
     }
 

@@ -110,6 +110,7 @@ fn live(
     let rng = Rng::seeded(seed);
     let way = Way {
         order: Order::Random(rng.stream("order")),
+        actors: scenario.actors,
         tempo: Tempo::Drawn(rng.stream("tempo")),
         until: scenario.until,
         horizon: scenario.horizon,
@@ -209,12 +210,12 @@ impl Bounds {
 }
 
 /// A Machine that is not available shows by its own conditions what is missing.
-fn is_missing(world: &World) -> bool {
+pub(super) fn is_missing(world: &World) -> bool {
     world.all::<Machine>().any(|machine| !is_true(machine.conditions(), "Available"))
 }
 
 /// Machines that nobody controls, and Nodes without a Machine.
-fn leaks(world: &World) -> Vec<String> {
+pub(super) fn leaks(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     let orphans = world.all::<Machine>().filter(|machine| controller_of(machine.as_ref()).is_none()).count();
     if orphans > 0 {

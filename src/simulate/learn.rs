@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use chrono::TimeDelta;
 
-use super::course::Timings;
 use super::timing::{Span, Timing};
+use super::timings::Timings;
 use crate::api::condition::{Conditioned as _, find};
 use crate::api::key::{ObjectKey, controller_of, label as label_of};
 use crate::api::machine::Machine;
@@ -39,9 +39,28 @@ pub struct Learnt {
     pub grounds: Vec<String>,
 }
 
+/// Durations of earlier Machines of one pool, as they were kept, seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// Of the Cluster.
+    pub cluster: ObjectKey,
+    pub pool: String,
+    /// Kind of its infrastructure machines.
+    pub kind: String,
+    pub bootstrap: Vec<u32>,
+    pub infrastructure: Vec<u32>,
+    pub node: Vec<u32>,
+}
+
 /// From the Machines of a dump.
 #[must_use]
 pub fn learn(dump: &Dump) -> Learnt {
+    learn_with(dump, &[])
+}
+
+/// From the Machines of a dump, and from earlier ones of the same pools.
+#[must_use]
+pub fn learn_with(dump: &Dump, remembered: &[Remembered]) -> Learnt {
     let (mut pools, mut kinds) = (BTreeMap::<String, (String, Seen)>::new(), BTreeMap::<String, Seen>::new());
     for machine in dump.machines.values() {
         let kind = machine.spec.infrastructure_ref.kind.clone();
@@ -51,6 +70,12 @@ pub fn learn(dump: &Dump) -> Learnt {
             seen.note(machine, begun);
         }
         kinds.entry(kind).or_default().note(machine, begun);
+    }
+    let mine = remembered.iter().filter(|one| dump.clusters.contains_key(&one.cluster));
+    for one in mine {
+        let (_, seen) = pools.entry(one.pool.clone()).or_insert_with(|| (one.kind.clone(), Seen::default()));
+        seen.recall(one);
+        kinds.entry(one.kind.clone()).or_default().recall(one);
     }
     let mut learnt = Learnt::default();
     for (kind, seen) in &kinds {
@@ -113,6 +138,13 @@ impl Seen {
         self.bootstrap.extend(took(created.max(begun), bootstrap));
         self.infrastructure.extend(took(bootstrap, host));
         self.node.extend(took(host, node));
+    }
+
+    /// Those that are gone, or whose conditions turned since. One that is still there may count twice.
+    fn recall(&mut self, earlier: &Remembered) {
+        self.bootstrap.extend(&earlier.bootstrap);
+        self.infrastructure.extend(&earlier.infrastructure);
+        self.node.extend(&earlier.node);
     }
 
     fn timing(&self, usual: Timing) -> Timing {
@@ -196,6 +228,24 @@ mod tests {
         let learnt = learnt((0..11).map(one).collect());
         assert_eq!(learnt.timings.pools["md"].infrastructure, Span::new(61, 65, 69));
         assert_eq!(learnt.grounds, ["durations of a AWSMachine are learnt from 11 Machines"]);
+    }
+
+    #[test]
+    fn what_was_kept_counts_beside_what_is_there() {
+        let times = ["2026-11-20T10:00:02Z", "2026-11-20T10:01:02Z", "2026-11-20T10:02:32Z"];
+        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": "c", "namespace": "n"}, "spec": {}});
+        let dump = Dump::new(vec![machine("a", BORN, times).into(), cluster.into()]);
+        let kept = |cluster: &str| Remembered {
+            cluster: ObjectKey::new("n", cluster),
+            pool: "md".to_owned(),
+            kind: "AWSMachine".to_owned(),
+            bootstrap: vec![2; 4],
+            infrastructure: vec![62, 64, 66, 68],
+            node: vec![90; 4],
+        };
+        let pool = learn_with(&dump, &[kept("c"), kept("other")]).timings.pools["md"];
+        assert_eq!(pool.infrastructure, Span::new(60, 64, 68), "five of this cluster, none of the other");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! bootstrap data is there in its usual time, without the KubeadmConfig's controller.
 
 mod agenda;
+mod announced;
 mod begin;
 mod census;
 mod change;
@@ -20,8 +21,13 @@ mod learn;
 mod outcome;
 mod passes;
 mod perform;
+mod rounds;
 mod scenario;
+mod score;
+mod stages;
 mod timing;
+mod timings;
+mod upgrade;
 mod words;
 mod workload;
 mod world;
@@ -30,14 +36,20 @@ mod world;
 mod tests;
 
 pub use agenda::Order;
+pub use announced::{Announced, AnnouncedCause, announced};
 pub use census::Counts;
+pub use change::ActorKind;
 pub use chronicle::{Detail, Event, Sample};
-pub use course::{Ending, Faults, Timings, Until, Way};
+pub use course::{Actors, Ending, Faults, Until, Way};
 pub use hunt::{Hunt, RunFinding, hunt, replay};
-pub use learn::{Learnt, learn};
+pub use learn::{Learnt, Remembered, learn, learn_with};
 pub use outcome::{API_VERSION, Duration, End, Forecast, Held, Pool, Simulation};
 pub use scenario::{HORIZON, Scenario};
+pub use score::{Score, score};
+pub use stages::{Begin, PlannedStage, StageForecast, staged};
 pub use timing::{Span, Tempo, Timing};
+pub use timings::Timings;
+pub use upgrade::{ClusterUpgrade, Upgrade, UpgradePlan, Wave, Window, upgrade};
 pub use words::seconds;
 
 use crate::api::key::ObjectKey;
@@ -82,7 +94,7 @@ pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestam
         Forecast::of(course, &ending, now, begun.assumptions.clone())
     };
     let mut usual = go(Tempo::Usual, scenario.detail);
-    if usual.duration.usual_s > 0 {
+    if usual.duration.usual_s > 0 && usual.rounds.is_none() {
         usual.duration.short_s =
             go(Tempo::Short, Detail::Counters).duration.usual_s.min(usual.duration.usual_s);
         usual.duration.long_s =

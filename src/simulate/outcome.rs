@@ -1,10 +1,10 @@
 //! A forecast as people and scripts read it: how a Cluster gets to its end, how long that takes, how low it goes on the way,
 //! and what holds it. Owns that form; must not run anything.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::chronicle::{Event, Sample};
-use super::course::{Course, Ending};
+use super::course::{Actors, Course, Ending};
 use super::world::World;
 use crate::plan::Wait;
 use crate::text::sanitize_line;
@@ -44,6 +44,9 @@ pub struct Forecast {
     pub held: Vec<Held>,
     /// Runs of controllers.
     pub runs: u64,
+    /// Rounds, where the planners took turns and moments count rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<i64>,
     pub events: Vec<Event>,
     pub samples: Vec<Sample>,
     /// What was not read and what it was taken for, in sentences.
@@ -68,7 +71,7 @@ pub enum End {
 }
 
 /// How long it takes to the last change, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Duration {
     pub short_s: i64,
@@ -101,8 +104,17 @@ pub struct Held {
 impl Forecast {
     /// What one run came to. The duration is that of this run alone.
     pub(super) fn of(course: Course, ending: &Ending, began: Timestamp, assumptions: Vec<String>) -> Self {
+        let mut forecast = Self::at_rest(&course, ending, began);
+        forecast.assumptions = assumptions;
+        forecast.events = course.chronicle.events;
+        forecast.sanitize();
+        forecast
+    }
+
+    /// What a course came to that goes on later; its events stay where they are.
+    pub(super) fn at_rest(course: &Course, ending: &Ending, began: Timestamp) -> Self {
         let seconds = |at: Timestamp| (at - began).num_seconds();
-        let took_s = seconds(course.chronicle.acted_at);
+        let took_s = seconds(course.chronicle.acted_at).max(0);
         let ending = match ending {
             Ending::Settled => End::Settled,
             Ending::Stuck => End::Stuck,
@@ -110,7 +122,7 @@ impl Forecast {
             Ending::Circle { since, made } => End::Circle { since_s: seconds(*since), machines_made: *made },
             Ending::TooLong => End::TooLong,
         };
-        let held = if ending == End::Settled { Vec::new() } else { held(&course) };
+        let held = if ending == End::Settled { Vec::new() } else { held(course) };
         let mut forecast = Self {
             namespace: course.world.key.namespace.clone(),
             cluster: course.world.key.name.clone(),
@@ -120,9 +132,10 @@ impl Forecast {
             etcd_margin_min: course.chronicle.margin_min,
             held,
             runs: course.runs,
-            events: course.chronicle.events,
-            samples: course.chronicle.samples,
-            assumptions,
+            rounds: (course.way.actors == Actors::Planner).then_some(took_s),
+            events: Vec::new(),
+            samples: course.chronicle.samples.clone(),
+            assumptions: Vec::new(),
         };
         forecast.sanitize();
         forecast

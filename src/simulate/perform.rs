@@ -153,6 +153,18 @@ impl World {
         }
     }
 
+    /// What a person changes.
+    pub(super) fn want(&mut self, kind: ActorKind, name: &str, body: &Value) {
+        match kind {
+            ActorKind::Machine => self.merge::<Machine>(name, body),
+            ActorKind::MachineSet => self.merge::<MachineSet>(name, body),
+            ActorKind::KubeadmControlPlane => self.merge::<KubeadmControlPlane>(name, body),
+            ActorKind::MachineDeployment => self.merge::<MachineDeployment>(name, body),
+            ActorKind::MachineHealthCheck => self.merge::<MachineHealthCheck>(name, body),
+            ActorKind::Cluster => self.merge::<Cluster>(name, body),
+        }
+    }
+
     /// A merge patch as a server applies it.
     pub(super) fn merge<K: Kept>(&mut self, name: &str, body: &Value) {
         let Some(found) = self.get::<K>(name) else { return };

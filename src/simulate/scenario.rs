@@ -3,10 +3,13 @@
 use std::time::Duration as Delay;
 
 use super::agenda::Order;
+use super::announced::{Announced, AnnouncedCause};
 use super::chronicle::Detail;
-use super::course::{Faults, Timings, Until, Way};
+use super::course::{Actors, Faults, Until, Way};
 use super::timing::Tempo;
+use super::timings::Timings;
 use crate::rng::Rng;
+use crate::time::Timestamp;
 
 /// After the last change, so long something that was announced for later is still waited for.
 pub const HORIZON: Delay = Delay::from_secs(24 * 3600);
@@ -16,6 +19,7 @@ pub const HORIZON: Delay = Delay::from_secs(24 * 3600);
 pub struct Scenario {
     /// Chance in the order of controllers; without a seed they run in their fixed order.
     pub seed: Option<u64>,
+    pub actors: Actors,
     pub until: Until,
     pub horizon: Delay,
     pub detail: Detail,
@@ -27,6 +31,7 @@ impl Default for Scenario {
     fn default() -> Self {
         Self {
             seed: None,
+            actors: Actors::All,
             until: Until::Settled,
             horizon: HORIZON,
             detail: Detail::Sequence,
@@ -37,9 +42,26 @@ impl Default for Scenario {
 }
 
 impl Scenario {
+    /// Waits for what is announced for later, however late.
+    #[must_use]
+    pub fn waiting_for(mut self, announced: &[Announced], now: Timestamp) -> Self {
+        let starts = announced.iter().filter(|one| one.cause == AnnouncedCause::Schedule);
+        if let Some(latest) = starts.map(|one| one.at).max() {
+            self.horizon += (latest - now).to_std().unwrap_or_default();
+        }
+        self
+    }
+
     /// How one run goes.
     pub(super) fn way(&self, tempo: Tempo) -> Way {
         let order = self.seed.map_or(Order::Fixed, |seed| Order::Random(Rng::seeded(seed).stream("order")));
-        Way { order, tempo, until: self.until, horizon: self.horizon, faults: self.faults.clone() }
+        Way {
+            order,
+            actors: self.actors,
+            tempo,
+            until: self.until,
+            horizon: self.horizon,
+            faults: self.faults.clone(),
+        }
     }
 }

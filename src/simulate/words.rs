@@ -8,6 +8,13 @@ impl Forecast {
     #[must_use]
     pub fn ending_in_words(&self) -> String {
         let (usual, range) = (self.duration.usual_s, self.duration.in_words());
+        if let Some(rounds) = self.rounds.filter(|rounds| *rounds > 0) {
+            return match &self.ending {
+                End::Settled => format!("done after {rounds} rounds"),
+                End::TooLong => format!("was cut after {rounds} rounds"),
+                _ => format!("not at its end after {rounds} rounds"),
+            };
+        }
         match &self.ending {
             End::Settled if usual == 0 => "nothing to do".to_owned(),
             End::Settled => format!("done in {range}"),
@@ -23,10 +30,43 @@ impl Forecast {
         }
     }
 
+    /// What becomes of a change, in one to three sentences: how long it takes and how low it goes, what holds it, and how near
+    /// etcd comes to losing its quorum. Empty when nothing happens. `about`: the pool that is meant, as `Kind/name`.
+    #[must_use]
+    pub fn brief(&self, about: &str) -> Vec<String> {
+        if self.duration.usual_s == 0 && self.ending == End::Settled {
+            return Vec::new();
+        }
+        let changing: Vec<&Pool> = self.pools.iter().filter(|pool| self.changes(pool)).collect();
+        let own = changing.iter().find(|pool| pool.owner == about);
+        let low = match (own, changing.as_slice()) {
+            (Some(pool), _) => format!(", never below {} available", pool.available_min),
+            (None, []) => String::new(),
+            (None, pools) => {
+                let each = |pool: &&Pool| format!("{} of {}", pool.available_min, pool.owner);
+                format!(", never below {} available", pools.iter().map(each).collect::<Vec<_>>().join(", "))
+            }
+        };
+        let mut all = vec![format!("{}{low}", self.ending_in_words())];
+        if self.ending == End::Stuck {
+            all.extend(self.held.first().map(|held| format!("held: {}", held.sentence)));
+        }
+        if changing.iter().any(|pool| pool.owner.starts_with("KubeadmControlPlane/")) {
+            all.extend(self.etcd_in_words());
+        }
+        all
+    }
+
     /// How low the pools go that change on the way; empty when none does.
     #[must_use]
     pub fn lows_in_words(&self) -> Vec<String> {
         self.pools.iter().filter(|pool| self.changes(pool)).map(Pool::in_words).collect()
+    }
+
+    /// A moment of it, such as `4m10s` or `round 3`.
+    #[must_use]
+    pub fn moment(&self, at_s: i64) -> String {
+        if self.rounds.is_some() { format!("round {at_s}") } else { seconds(at_s) }
     }
 
     /// Did counters of the pool change on the way?

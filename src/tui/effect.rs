@@ -6,11 +6,12 @@ use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
-use crate::actions::{Grant, LockPlace, Preview, Report, Request, Right};
+use crate::actions::{Ahead, Grant, LockPlace, Preview, Report, Request, Right, Tried};
 use crate::change::document::Inputs;
 use crate::fleet::watch::Subject;
 use crate::fleet::{SourceId, Target};
 use crate::leader_migration::look::LockLook;
+use crate::simulate::Remembered;
 use crate::status::etcd::facts::Facts;
 use crate::toml_file::FileError;
 
@@ -45,6 +46,8 @@ pub enum Effect {
     Plan {
         cluster: PlannedCluster,
         wait_ms: u64,
+        /// How long its Machines took, here and in earlier runs.
+        remembered: Vec<Remembered>,
     },
     /// Ask the server what this user may do.
     Rights {
@@ -67,6 +70,12 @@ pub enum Effect {
     },
     /// Nothing shows it any more.
     StopConfiguration,
+    /// Run a cluster ahead, as it is and with what is tried.
+    Simulate {
+        cluster: PlannedCluster,
+        tried: Tried,
+        remembered: Vec<Remembered>,
+    },
     /// Everything a person must see before saying yes.
     Preview {
         ticket: u64,
@@ -100,6 +109,7 @@ pub enum EffectOutcome {
     EtcdRead { cluster: PlannedCluster, look: Result<Facts, String> },
     Locks { of: LockSubject, look: Result<Box<LockLook>, String> },
     ConfigurationRead { cluster: PlannedCluster, read: Result<Box<Inputs>, String> },
+    Simulated { cluster: PlannedCluster, tried: Tried, ahead: Result<Box<Ahead>, String> },
     Previewed { ticket: u64, result: Result<Box<Preview>, String> },
     Performed { ticket: u64, result: Result<Report, String> },
 }

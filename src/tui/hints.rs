@@ -51,6 +51,7 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
                 ("prompt", "command"),
             ];
         }
+        Screen::Simulation(_) => vec![("prompt what-if", "what if"), ("other-forecast", "other")],
         Screen::Rollouts(_) => vec![("rollout", "rollout")],
         Screen::Change(_) => {
             return vec![
@@ -75,7 +76,7 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
         all.push(("rollout", "rollout"));
     }
     let is_text = matches!(model.screen(), Screen::Details(_));
-    if !matches!(model.screen(), Screen::Rollout(_) | Screen::Etcd(_)) {
+    if !matches!(model.screen(), Screen::Rollout(_) | Screen::Etcd(_) | Screen::Simulation(_)) {
         all.push(("filter", if is_text { "search" } else { "filter" }));
     }
     let is_paused = row.and_then(|id| model.fleet.row(id)).is_some_and(|row| row.paused);

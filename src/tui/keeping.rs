@@ -170,6 +170,7 @@ mod tests {
 
     use super::*;
     use crate::fleet::UsualTime;
+    use crate::fleet::kept::KeptTimes;
 
     fn time() -> UsualTime {
         let newest_first = vec![61, 58];
@@ -188,7 +189,9 @@ mod tests {
         let (keeping, troubles) = Keeping::open(Some(&folder), &mut Fleet::new());
         assert!(troubles.is_empty(), "{troubles:?}");
         let path = folder.join("usual-times.toml");
-        keeping.waiting.put(&path, kept::usual_times_text(&[time()]));
+        keeping
+            .waiting
+            .put(&path, kept::usual_times_text(&KeptTimes { usual: vec![time()], ..KeptTimes::default() }));
         keeping.waiting.write().expect("written");
         let mode = std::fs::metadata(&path).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

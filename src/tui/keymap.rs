@@ -48,12 +48,13 @@ pub enum Mode {
     Leases,
     LeaderMigration,
     Change,
+    Simulation,
     /// Help, previews and notices.
     Dialog,
 }
 
 impl Mode {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Global,
         Self::Fleet,
         Self::Tree,
@@ -64,6 +65,7 @@ impl Mode {
         Self::Leases,
         Self::LeaderMigration,
         Self::Change,
+        Self::Simulation,
         Self::Dialog,
     ];
 
@@ -81,6 +83,7 @@ impl Mode {
             Self::Leases => "leases",
             Self::LeaderMigration => "leader-migration",
             Self::Change => "change",
+            Self::Simulation => "simulation",
             Self::Dialog => "dialog",
         }
     }

@@ -11,14 +11,15 @@ use super::folds::AllFolds;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
-use super::plans::{Plans, Reread};
+use super::plans::{PlannedCluster, Plans, Reread};
 use super::rights::Rights;
 use super::screen::details::Tab;
 use super::screen::fleet::FleetScreen;
 pub use super::screen::header::Session;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
-use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, Target};
+use crate::fleet::{Changes, Explanations, Fleet, Item, Names, PoolTimes, RowId, Target};
+use crate::simulate::Remembered;
 use crate::status::verdict::Verdict;
 use crate::time::Timestamp;
 use crate::toml_file::FileError;
@@ -306,6 +307,7 @@ impl Model {
             Screen::Locks(_) => Mode::Leases,
             Screen::Migration(_) => Mode::LeaderMigration,
             Screen::Change(_) => Mode::Change,
+            Screen::Simulation(_) => Mode::Simulation,
         }
     }
 
@@ -407,7 +409,8 @@ impl Model {
             | Screen::Etcd(_)
             | Screen::Locks(_)
             | Screen::Migration(_)
-            | Screen::Change(_) => None,
+            | Screen::Change(_)
+            | Screen::Simulation(_) => None,
         }
     }
 
@@ -433,13 +436,15 @@ impl Model {
             | Screen::Etcd(_)
             | Screen::Locks(_)
             | Screen::Migration(_)
-            | Screen::Change(_) => None,
+            | Screen::Change(_)
+            | Screen::Simulation(_) => None,
             Screen::Tree(tree) => tree.planned(&self.fleet),
             Screen::Details(details) => details.planned(&self.fleet),
             Screen::Rollout(rollout) => rollout.planned(&self.fleet),
         };
         let Reread { cluster, wait_ms } = self.plans.want(wanted)?;
-        Some(Effect::Plan { cluster, wait_ms })
+        let remembered = self.remembered(&cluster);
+        Some(Effect::Plan { cluster, wait_ms, remembered })
     }
 
     /// What to ask the server so that hints and help name only what this user may do to what is selected.
@@ -494,6 +499,30 @@ impl Model {
             }
         }
         Some(Effect::StopConfiguration)
+    }
+
+    /// What the shell should run ahead for the open screen.
+    pub fn ask_for_simulation(&mut self) -> Option<Effect> {
+        let Screen::Simulation(open) = self.screen_mut() else { return None };
+        let (cluster, tried) = open.want()?;
+        let remembered = self.remembered(&cluster);
+        Some(Effect::Simulate { cluster, tried, remembered })
+    }
+
+    /// How long the Machines of a cluster's pools took.
+    fn remembered(&self, cluster: &PlannedCluster) -> Vec<Remembered> {
+        let of = |pool: PoolTimes| {
+            let [bootstrap, infrastructure, node] = pool.newest_first;
+            Remembered {
+                cluster: cluster.key.clone(),
+                pool: pool.pool.into(),
+                kind: pool.infrastructure.into(),
+                bootstrap,
+                infrastructure,
+                node,
+            }
+        };
+        self.fleet.pool_times(cluster.source, &cluster.key).into_iter().map(of).collect()
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

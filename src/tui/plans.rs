@@ -8,6 +8,7 @@ use crate::actions::Author;
 use crate::api::key::ObjectKey;
 use crate::fleet::{Changes, Fleet, Kind, Row, RowId, SourceId, Uid};
 use crate::forecast::{Forecast, ObjectPlan};
+use crate::simulate::Forecast as Ahead;
 
 /// The shortest rest between two readings.
 const REST_MIN_MS: u64 = 3_000;
@@ -44,6 +45,8 @@ impl PlannedCluster {
 #[derive(Debug)]
 pub struct Reading {
     pub plans: Result<Forecast, String>,
+    /// How the cluster goes on from there; `None` where that was not run ahead.
+    pub ahead: Option<Ahead>,
     /// Who asked for what rolls.
     pub authors: Vec<Author>,
     pub took_ms: u64,
@@ -62,6 +65,7 @@ pub struct Reread {
 pub struct Plans {
     of: Option<PlannedCluster>,
     forecast: Option<Forecast>,
+    ahead: Option<Ahead>,
     authors: Vec<Author>,
     /// Places in the forecast, by `KIND/NAME`.
     places: FxHashMap<String, usize>,
@@ -106,6 +110,7 @@ impl Plans {
         match reading.plans {
             Ok(forecast) => {
                 self.authors = reading.authors;
+                self.ahead = reading.ahead;
                 self.places = forecast.objects.iter().map(ObjectPlan::id).zip(0..).collect();
                 self.forecast = Some(forecast);
                 self.trouble = None;
@@ -123,6 +128,14 @@ impl Plans {
         }
         let place = *self.places.get(&format!("{}/{}", row.gvk.kind, row.name))?;
         self.forecast.as_ref()?.objects.get(place)
+    }
+
+    /// How a cluster goes on from the moment of the reading ([`Self::at`]).
+    #[must_use]
+    pub fn ahead(&self, cluster: &Row) -> Option<&Ahead> {
+        let of = self.of.as_ref()?;
+        let is_its = of.source == cluster.source && of.key == cluster.key();
+        self.ahead.as_ref().filter(|_| is_its)
     }
 
     /// Who asked last for the Machines that an object's spec describes.

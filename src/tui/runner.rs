@@ -16,12 +16,12 @@ use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
-use crate::actions::{Author, Executor, Planner, Preview, Right, authors};
+use crate::actions::{Ahead, Author, ClusterPlans, Executor, Planner, Preview, Right, Tried, authors};
 use crate::api::key::ObjectKey;
 use crate::fleet::watch::{Recording, Source, Subject};
 use crate::fleet::{SourceId, Target};
-use crate::forecast::Forecast;
 use crate::leader_migration::look::MigrationScope;
+use crate::simulate::Remembered;
 use crate::text::sanitize_line;
 
 /// One management cluster as the runner reaches it. What is missing cannot be done there: a dump
@@ -57,6 +57,8 @@ pub struct Runner {
     locks: Option<JoinHandle<()>>,
     /// The configuration that is being read.
     configuration: Option<JoinHandle<()>>,
+    /// The cluster that is being run ahead.
+    simulating: Option<JoinHandle<()>>,
 }
 
 impl Runner {
@@ -78,6 +80,7 @@ impl Runner {
             etcd: None,
             locks: None,
             configuration: None,
+            simulating: None,
         }
     }
 
@@ -107,12 +110,13 @@ impl Runner {
                 });
             }
             Effect::Rights { source, rights } => self.rights(source, rights),
-            Effect::Plan { cluster, wait_ms } => self.plan(cluster, wait_ms),
+            Effect::Plan { cluster, wait_ms, remembered } => self.plan(cluster, wait_ms, remembered),
             Effect::ReadEtcd { cluster, wait_ms } => self.read_etcd(cluster, wait_ms),
             Effect::StopEtcd => self.stop_etcd(),
             Effect::FollowLocks(subject) => self.follow_locks(subject),
             Effect::ReadConfiguration { cluster, wait_ms } => self.read_configuration(cluster, wait_ms),
             Effect::StopConfiguration => self.stop_configuration(),
+            Effect::Simulate { cluster, tried, remembered } => self.simulate(cluster, tried, remembered),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
             | Effect::OpenContext(_)
@@ -149,7 +153,7 @@ impl Runner {
     }
 
     /// One reading at a time: another one ends it.
-    fn plan(&mut self, cluster: PlannedCluster, wait_ms: u64) {
+    fn plan(&mut self, cluster: PlannedCluster, wait_ms: u64, remembered: Vec<Remembered>) {
         if let Some(task) = self.planning.take() {
             task.abort();
         }
@@ -158,17 +162,19 @@ impl Runner {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             let began = Instant::now();
             let plans = match executor_of(handle.as_deref()) {
-                Ok(executor) => plans_of(executor.planner().clone(), cluster.key.clone()).await,
+                Ok(executor) => plans_of(executor.planner().clone(), cluster.key.clone(), remembered).await,
                 Err(why) => Err(why),
             };
-            let (plans, authors) = match plans {
-                Ok((forecast, authors)) => (Ok(forecast), authors),
-                Err(why) => (Err(sanitize_line(&why)), Vec::new()),
-            };
             let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let _ = outcomes
-                .send(EffectOutcome::Planned { cluster, reading: Reading { plans, authors, took_ms } })
-                .await;
+            let reading = match plans {
+                Ok((ClusterPlans { forecast, ahead }, authors)) => {
+                    Reading { plans: Ok(forecast), ahead, authors, took_ms }
+                }
+                Err(why) => {
+                    Reading { plans: Err(sanitize_line(&why)), ahead: None, authors: Vec::new(), took_ms }
+                }
+            };
+            let _ = outcomes.send(EffectOutcome::Planned { cluster, reading }).await;
         }));
     }
 
@@ -184,6 +190,25 @@ impl Runner {
                 Err(why) => Err(why),
             };
             let _ = outcomes.send(EffectOutcome::EtcdRead { cluster, look }).await;
+        }));
+    }
+
+    /// One at a time: another one ends it.
+    fn simulate(&mut self, cluster: PlannedCluster, tried: Tried, remembered: Vec<Remembered>) {
+        if let Some(task) = self.simulating.take() {
+            task.abort();
+        }
+        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
+        self.simulating = Some(tokio::spawn(async move {
+            let ahead = match executor_of(handle.as_deref()) {
+                Ok(executor) => {
+                    let planner = executor.planner().clone();
+                    run_ahead(planner, cluster.key.clone(), tried.clone(), remembered).await
+                }
+                Err(why) => Err(why),
+            };
+            let ahead = ahead.map(Box::new).map_err(|why| sanitize_line(&why));
+            let _ = outcomes.send(EffectOutcome::Simulated { cluster, tried, ahead }).await;
         }));
     }
 
@@ -325,20 +350,37 @@ async fn pass_on(mut news: mpsc::Receiver<Subject>, target: Target, outcomes: mp
 impl Drop for Runner {
     fn drop(&mut self) {
         let followed = [self.object.task.take(), self.events.task.take()];
-        let reading = [self.planning.take(), self.etcd.take(), self.locks.take(), self.configuration.take()];
-        for task in followed.into_iter().chain(reading).flatten() {
+        let read = [self.planning.take(), self.etcd.take(), self.locks.take()];
+        let more = [self.configuration.take(), self.simulating.take()];
+        for task in followed.into_iter().chain(read).chain(more).flatten() {
             task.abort();
         }
     }
 }
 
 /// Planning is computed aside: the screen goes on.
-async fn plans_of(planner: Planner, cluster: ObjectKey) -> Result<(Forecast, Vec<Author>), String> {
+async fn plans_of(
+    planner: Planner,
+    cluster: ObjectKey,
+    remembered: Vec<Remembered>,
+) -> Result<(ClusterPlans, Vec<Author>), String> {
     let lists = planner.lists(&cluster).await?;
     let authors = authors(&lists);
-    let planned = tokio::task::spawn_blocking(move || planner.plans(lists, &cluster).sanitized()).await;
+    let planned = tokio::task::spawn_blocking(move || planner.plans(lists, &cluster, &remembered)).await;
     let planned = planned.map_err(|error| format!("the plans could not be computed: {error}"));
     Ok((planned?, authors))
+}
+
+async fn run_ahead(
+    planner: Planner,
+    cluster: ObjectKey,
+    tried: Tried,
+    remembered: Vec<Remembered>,
+) -> Result<Ahead, String> {
+    let lists = planner.lists(&cluster).await?;
+    let run =
+        tokio::task::spawn_blocking(move || planner.ahead(lists, &cluster, (&tried, &remembered))).await;
+    run.map_err(|error| format!("it could not be computed: {error}"))?
 }
 
 fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {

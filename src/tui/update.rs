@@ -23,6 +23,7 @@ pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     effects.extend(model.keep());
     effects.extend(model.ask_for_etcd());
     effects.extend(model.ask_for_configuration());
+    effects.extend(model.ask_for_simulation());
     effects.extend(model.ask_for_events());
     effects.extend(model.ask_for_locks());
     effects
@@ -226,6 +227,13 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
             let now = model.now;
             if let Screen::Change(change) = model.screen_mut() {
                 change.take(&cluster, read.map(|inputs| *inputs), now);
+            }
+        }
+        EffectOutcome::Simulated { cluster, tried, ahead } => {
+            for screen in &mut model.screens {
+                if let Screen::Simulation(open) = screen {
+                    open.take(&cluster, &tried, &ahead);
+                }
             }
         }
         EffectOutcome::Previewed { ticket, result } => return answer_preview(model, ticket, result),

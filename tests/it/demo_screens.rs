@@ -72,8 +72,11 @@ impl Demo {
                 Effect::Plan { cluster, .. } => {
                     let lists = self.planner.lists(&cluster.key).await.expect("lists");
                     let authors = authors(&lists);
-                    let plans = Ok(self.planner.plans(lists, &cluster.key).sanitized());
-                    EffectOutcome::Planned { cluster, reading: Reading { plans, authors, took_ms: 1 } }
+                    // The pictures show what is planned; what follows is not run ahead in them.
+                    let planned = self.planner.plans(lists, &cluster.key, &[]);
+                    let (plans, ahead) = (Ok(planned.forecast), None);
+                    let reading = Reading { plans, ahead, authors, took_ms: 1 };
+                    EffectOutcome::Planned { cluster, reading }
                 }
                 Effect::Follow(Some(target)) => {
                     let subject = self.source.follow(target.clone()).recv().await.expect("the object");

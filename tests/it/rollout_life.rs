@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use capstan::actions::Planner;
+use capstan::actions::{ClusterPlans, Planner};
 use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::key::ObjectKey;
 use capstan::api::machine::Machine;
@@ -65,11 +65,8 @@ impl Watched {
             let Effect::Plan { cluster, .. } = effect else { continue };
             let key = ObjectKey::new("default", "harbor");
             let lists = self.planner.lists(&key).await.expect("lists");
-            let reading = Reading {
-                plans: Ok(self.planner.plans(lists, &key).sanitized()),
-                authors: Vec::new(),
-                took_ms: 0,
-            };
+            let ClusterPlans { forecast, ahead } = self.planner.plans(lists, &key, &[]);
+            let reading = Reading { plans: Ok(forecast), ahead, authors: Vec::new(), took_ms: 0 };
             self.readings += 1;
             update(&mut self.model, Msg::Done(EffectOutcome::Planned { cluster, reading }));
         }

@@ -118,7 +118,8 @@ fn open_by(model: &mut Model, plans: Result<Forecast, String>, authors: Vec<Auth
         .into_iter()
         .find_map(|e| if let Effect::Plan { cluster, .. } = e { Some(cluster) } else { None });
     if let Some(cluster) = asked {
-        let outcome = EffectOutcome::Planned { cluster, reading: Reading { plans, authors, took_ms: 90 } };
+        let outcome =
+            EffectOutcome::Planned { cluster, reading: Reading { plans, ahead: None, authors, took_ms: 90 } };
         update(model, Msg::Done(outcome));
     }
 }

@@ -2,10 +2,11 @@
 //! checkers that look after every simulated second; they share no rule with the planners.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use capstan::api::bootstrap::KubeadmConfig;
 use capstan::api::cluster::Cluster;
 use capstan::api::condition::{Conditioned, find, is_true};
@@ -28,6 +29,8 @@ use capstan::store::MemoryStore;
 use capstan::time::{Clock, TimeSource, Timestamp};
 use capstan::workload::Workload as _;
 use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -41,6 +44,36 @@ impl TimeSource for Paused {
         Timestamp::from_timestamp(1_795_168_800, 0).unwrap_or_default() + passed
     }
 }
+
+/// The same, and what a test adds to it.
+struct Shifted {
+    paused: Paused,
+    by_s: Arc<AtomicI64>,
+}
+
+impl TimeSource for Shifted {
+    fn now(&self) -> Timestamp {
+        self.paused.now() + chrono::TimeDelta::seconds(self.by_s.load(Ordering::Relaxed))
+    }
+}
+
+/// What happens to a request of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    None,
+    /// Nothing is done, and this is the answer.
+    Refuse(StatusCode),
+    /// It is done, and the answer is that of a proxy that gave up.
+    Lose,
+    Delay(Duration),
+    /// The answer ends after this time, whole or not.
+    CutAfter(Duration),
+}
+
+pub type Disturb = Arc<dyn Fn(&Request<Body>) -> Disturbance + Send + Sync>;
+
+/// Who disturbs; nobody at first.
+type Disturber = Arc<Mutex<Option<Disturb>>>;
 
 pub type Undeletable = Arc<Mutex<BTreeSet<String>>>;
 
@@ -74,7 +107,8 @@ impl Life {
 
 /// The server as the engine sees it: some deletions are those of somebody without the right to them, and
 /// a dead engine has no answers.
-fn guarded(server: ApiServer, undeletable: Undeletable, life: Life, requests: Arc<AtomicU64>) -> Connection {
+fn guarded(server: ApiServer, around: Around, life: Life) -> Connection {
+    let Around { undeletable, disturber, requests } = around;
     let service = tower::service_fn(move |request: Request<Body>| {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
         requests.fetch_add(u64::from(!is_watch), Ordering::Relaxed);
@@ -88,11 +122,13 @@ fn guarded(server: ApiServer, undeletable: Undeletable, life: Life, requests: Ar
         let names_clone = CREATIONS.iter().any(|kind| path.contains(kind));
         let server = if held { server.acting_as(Identity::READ_ONLY) } else { server.clone() };
         let life = life.clone();
+        let disturb = disturber.lock().expect("no panic while held").clone();
+        let disturbance = disturb.map_or(Disturbance::None, |disturb| disturb(&request));
         async move {
             if life.is_over() {
                 std::future::pending::<()>().await;
             }
-            let answer = server.oneshot(request).await;
+            let answer = disturbed(server, request, disturbance).await;
             // By server-side apply: only the answer tells a creation from a change.
             if names_clone && answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::CREATED) {
                 life.count_creation();
@@ -106,15 +142,67 @@ fn guarded(server: ApiServer, undeletable: Undeletable, life: Life, requests: Ar
     in_process(service, "engine", "default", false)
 }
 
+/// What stands between every engine and the server.
+#[derive(Clone)]
+struct Around {
+    undeletable: Undeletable,
+    disturber: Disturber,
+    /// Those of the engines.
+    requests: Arc<AtomicU64>,
+}
+
+type Answer = http::Response<UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>>;
+
+async fn disturbed(
+    server: ApiServer,
+    request: Request<Body>,
+    disturbance: Disturbance,
+) -> Result<Answer, std::convert::Infallible> {
+    let mut until = None;
+    match disturbance {
+        Disturbance::Refuse(code) => return Ok(refusal(code)),
+        Disturbance::Delay(delay) => tokio::time::sleep(delay).await,
+        Disturbance::CutAfter(after) => until = Some(after),
+        Disturbance::None | Disturbance::Lose => {}
+    }
+    let answer = server.oneshot(request).await?;
+    if disturbance == Disturbance::Lose {
+        return Ok(refusal(StatusCode::GATEWAY_TIMEOUT));
+    }
+    let (head, body) = answer.into_parts();
+    let body = body.map_err(Into::into);
+    let body = match until {
+        Some(after) => {
+            let frames = http_body_util::BodyStream::new(body);
+            let frames = futures::StreamExt::take_until(frames, tokio::time::sleep(after));
+            http_body_util::StreamBody::new(frames).boxed_unsync()
+        }
+        None => body.boxed_unsync(),
+    };
+    Ok(http::Response::from_parts(head, body))
+}
+
+/// As a server words it.
+fn refusal(code: StatusCode) -> Answer {
+    let reason = match code {
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::GONE => "Expired",
+        StatusCode::GATEWAY_TIMEOUT => "Timeout",
+        StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
+        "code": code.as_u16(), "message": "the weather of a test"});
+    let body = http_body_util::Full::new(Bytes::from(status.to_string()));
+    let body = body.map_err(|never| match never {});
+    let answer = http::Response::builder().status(code).header("content-type", "application/json");
+    answer.body(body.boxed_unsync()).expect("an answer")
+}
+
 /// One engine over the server, as long as it lives.
-fn run_engine(
-    stack: &Stack,
-    options: &StackOptions,
-    undeletable: &Undeletable,
-    requests: &Arc<AtomicU64>,
-) -> (RunningEngine, Life) {
+fn run_engine(stack: &Stack, options: &StackOptions, around: &Around) -> (RunningEngine, Life) {
     let life = Life::default();
-    let connection = guarded(stack.server().clone(), undeletable.clone(), life.clone(), Arc::clone(requests));
+    let connection = guarded(stack.server().clone(), around.clone(), life.clone());
     (RunningEngine::start(connection, options), life)
 }
 
@@ -126,8 +214,9 @@ pub struct Sim {
     /// Ends of paths that the server does not let the engine delete.
     pub undeletable: Undeletable,
     pub clock: Clock,
-    /// Those of the engine.
-    requests: Arc<AtomicU64>,
+    /// Between the engine and the server.
+    around: Around,
+    clock_shift_s: Arc<AtomicI64>,
     options: StackOptions,
     stack: Stack,
     engine: RunningEngine,
@@ -147,13 +236,15 @@ impl Sim {
     /// The same with updates in place.
     pub async fn with_updates(seed: u64, in_place: in_place::Settings) -> Self {
         let began = tokio::time::Instant::now();
-        let clock = Clock::new(Paused(began));
+        let clock_shift_s = Arc::new(AtomicI64::new(0));
+        let clock = Clock::new(Shifted { paused: Paused(began), by_s: clock_shift_s.clone() });
         let options =
             StackOptions { engine: false, in_place, ..StackOptions::new(clock.clone(), Rng::seeded(seed)) };
         let stack = Stack::start(Arc::new(MemoryStore::new()), options.clone()).await.expect("a server");
         let (undeletable, requests) = (Undeletable::default(), Arc::default());
         let connection = stack.connection("test", false);
-        let (engine, life) = run_engine(&stack, &options, &undeletable, &requests);
+        let around = Around { undeletable: undeletable.clone(), disturber: Disturber::default(), requests };
+        let (engine, life) = run_engine(&stack, &options, &around);
         let writer = Writer::new(connection.client.clone(), "test");
         Self {
             connection,
@@ -162,7 +253,8 @@ impl Sim {
             handle: engine.handle().clone(),
             undeletable,
             clock,
-            requests,
+            around,
+            clock_shift_s,
             options,
             stack,
             engine,
@@ -182,11 +274,21 @@ impl Sim {
         self.life.is_over()
     }
 
+    /// What happens to the engine's requests from now on.
+    pub fn disturb_by(&self, disturb: Disturb) {
+        *self.around.disturber.lock().expect("no panic while held") = Some(disturb);
+    }
+
+    /// Everybody's clock jumps.
+    pub fn shift_clock(&self, seconds: i64) {
+        self.clock_shift_s.fetch_add(seconds, Ordering::Relaxed);
+    }
+
     /// Another engine, which draws other names, begins where the last one ended.
     pub fn restart(&mut self, seed: u64) {
         self.kill_after(0);
         let options = StackOptions { rng: Rng::seeded(seed), ..self.options.clone() };
-        (self.engine, self.life) = run_engine(&self.stack, &options, &self.undeletable, &self.requests);
+        (self.engine, self.life) = run_engine(&self.stack, &options, &self.around);
         (self.world, self.handle) = (self.engine.world().clone(), self.engine.handle().clone());
     }
 
@@ -227,7 +329,7 @@ impl Sim {
 
     /// So many did the engine send: reads and writes, but not the watches, which begin anew now and then.
     pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+        self.around.requests.load(Ordering::Relaxed)
     }
 
     pub fn elapsed_s(&self) -> u64 {

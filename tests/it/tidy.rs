@@ -67,6 +67,7 @@ const MATRIX: &[(&str, &[&str])] = &[
             "status",
             "observe",
             "forecast",
+            "simulate",
             "client",
             "can_update",
             "actions",
@@ -93,7 +94,21 @@ const MATRIX: &[(&str, &[&str])] = &[
             "standalone",
         ],
     ),
-    ("tui", &["base", "api", "change", "leader_migration", "status", "forecast", "fleet", "actions", "tui"]),
+    (
+        "tui",
+        &[
+            "base",
+            "api",
+            "change",
+            "leader_migration",
+            "status",
+            "forecast",
+            "simulate",
+            "fleet",
+            "actions",
+            "tui",
+        ],
+    ),
     (
         "cli",
         &[

@@ -6,6 +6,13 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::output_arg::PlanOutputArg;
 
+/// Who acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ActorsArg {
+    All,
+    Planner,
+}
+
 /// In which order controllers run that are due at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OrderArg {
@@ -27,15 +34,22 @@ pub struct SimulateArgs {
     /// Merge patches to try, each with kind and metadata.name unless it is about the named object
     #[arg(long = "change", value_name = "FILE")]
     pub changes: Vec<PathBuf>,
-    /// A field to try, such as spec.replicas=5; `\.` is a dot within a name
+    /// A field to try, such as spec.replicas=5; `\.` is a dot within a name; surge, unavailable, replicas and version stand
+    /// for the fields of a MachineDeployment or KubeadmControlPlane
     #[arg(long = "set", value_name = "[KIND/NAME:]PATH=VALUE")]
     pub sets: Vec<String>,
     /// A Machine whose Node stops to report at the beginning
     #[arg(long, value_name = "MACHINE")]
     pub failing: Vec<String>,
+    /// Another forecast beside the first, with this changed too: as for --set, or failing=MACHINE
+    #[arg(long, value_name = "[KIND/NAME:]PATH=VALUE", conflicts_with_all = ["faults", "calendar", "upgrade", "score"])]
+    pub beside: Vec<String>,
     /// How long a step takes, instead of what the Machines tell: bootstrap, infrastructure, node, drain or removal
     #[arg(long = "timing", value_name = "STEP=DURATION")]
     pub timings: Vec<String>,
+    /// planner: only MachineDeployments and MachineSets, in turns, with Machines that are up at once; moments are rounds
+    #[arg(long, default_value = "all", conflicts_with_all = ["faults", "calendar", "upgrade", "score"])]
+    pub actors: ActorsArg,
     #[arg(long, default_value = "fixed")]
     pub order: OrderArg,
     /// Of a random order or of --faults; the same seed gives the same run
@@ -48,6 +62,31 @@ pub struct SimulateArgs {
     /// How many runs with --faults
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub seeds: u64,
+    /// What begins by itself until then, such as 7d or 90d: scheduled rollouts, and those that certificates ask for
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["faults", "upgrade", "score"])]
+    pub calendar: Option<String>,
+    /// Every Cluster to this version of Kubernetes, in waves: in each the control plane, then its pools one after another
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["faults", "score"])]
+    pub upgrade: Option<String>,
+    /// Pools in the order in which they follow their control plane, by name; the others after them
+    #[arg(long, value_name = "NAME,NAME...", value_delimiter = ',', requires = "upgrade")]
+    pub pools: Vec<String>,
+    /// The Clusters of a wave, by name or NAMESPACE/NAME; once for each wave, in order; the others follow
+    #[arg(long = "wave", value_name = "CLUSTER,CLUSTER...", requires = "upgrade")]
+    pub waves: Vec<String>,
+    /// How many Clusters are in a wave that is not named
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "upgrade",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub at_once: u16,
+    /// How long a wave is watched before the next begins
+    #[arg(long, value_name = "DURATION", default_value = "0s", requires = "upgrade")]
+    pub rest: String,
+    /// A wave begins only in this part of the day, UTC: 22:00-04:00
+    #[arg(long, value_name = "HH:MM-HH:MM", requires = "upgrade")]
+    pub window: Option<String>,
+    /// An earlier forecast (what -o json printed) beside what has happened since
+    #[arg(long, value_name = "FORECAST", conflicts_with_all = ["faults", "changes", "sets", "failing"])]
+    pub score: Vec<PathBuf>,
     /// When to stop: settled, or after so many steps such as 20steps
     #[arg(long, value_name = "WHEN", default_value = "settled")]
     pub until: String,

@@ -1,47 +1,15 @@
-//! Changes that `capstan simulate` tries on the objects before they are run ahead of time: patches from files and single
-//! fields from the command line. Owns how they are read and put on; whether Cluster API would take them is asked of
-//! its own rules.
+//! Changes that `capstan simulate` tries on the objects before they are run ahead of time, as they are written: patches in
+//! files and single fields on the command line. How they are put on the objects is that of [`crate::actions::tried`].
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
-use kube::Resource as _;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::admission::Webhooks;
-use crate::api::admission::{Admission as _, Found, Known, Need, Request};
-use crate::api::cluster::Cluster;
-use crate::api::control_plane::KubeadmControlPlane;
+use crate::actions::tried::{Tried, TriedChange, TriedEdit, short_edit};
 use crate::api::key::{ObjectKey, ObjectRef, group_of};
-use crate::api::machine::Machine;
-use crate::api::machine_deployment::MachineDeployment;
-use crate::api::machine_health_check::MachineHealthCheck;
-use crate::api::machine_set::MachineSet;
-use crate::api::merge;
 use crate::cli::{documents, target};
-use crate::observe::dump::Dump;
 use crate::observe::dump::document::Document;
-
-/// One change of one object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TriedChange {
-    /// Where it came from, for sentences about it.
-    pub origin: String,
-    /// Group, kind and key; the group may be empty when the kind is known.
-    pub object: ObjectRef,
-    pub edit: TriedEdit,
-}
-
-/// How an object is changed.
-#[derive(Clone, Debug, PartialEq)]
-pub enum TriedEdit {
-    /// A merge patch.
-    Merge(Value),
-    /// One field, by its path.
-    Set { path: Vec<String>, value: Value },
-}
 
 /// The changes of `--change` files. A document without a kind is about `named`.
 ///
@@ -123,7 +91,30 @@ pub fn from_flag(text: &str, named: Option<&ObjectRef>, namespace: &str) -> anyh
     }
     // What is not JSON is text: versions and names need no quotes.
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    Ok(TriedChange { origin, object, edit: TriedEdit::Set { path, value } })
+    let short = match path.as_slice() {
+        [word] => short_edit(&object.gvk.kind, word, &value),
+        _ => None,
+    };
+    let edit = short.unwrap_or(TriedEdit::Set { path, value });
+    Ok(TriedChange { origin, object, edit })
+}
+
+/// What `--beside` says: changes like those of `--set`, or `failing=MACHINE`.
+///
+/// # Errors
+/// As for [`from_flag`].
+pub fn beside(texts: &[String], named: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<Tried> {
+    let mut tried = Tried::default();
+    for text in texts {
+        match text.strip_prefix("failing=").filter(|name| !name.is_empty()) {
+            Some(machine) => tried.failing.push(machine.to_owned()),
+            None => {
+                let change = from_flag(text, named, namespace).with_context(|| format!("--beside {text}"))?;
+                tried.changes.push(TriedChange { origin: format!("--beside {text}"), ..change });
+            }
+        }
+    }
+    Ok(tried)
 }
 
 /// The parts of a path; `\.` is a dot in a name.
@@ -133,146 +124,13 @@ fn segments(path: &str) -> Vec<String> {
     hidden.split('.').map(|part| part.replace(DOT, ".")).collect()
 }
 
-/// Puts changes on the objects of a dump, in order.
-///
-/// # Errors
-/// An object that is not there, a field that does not exist, a value of another type, or what Cluster API refuses.
-pub fn apply(dump: &mut Dump, changes: &[TriedChange]) -> anyhow::Result<()> {
-    for change in changes {
-        put_on(dump, change)?;
-    }
-    Ok(())
-}
-
-fn put_on(dump: &mut Dump, change: &TriedChange) -> anyhow::Result<()> {
-    let TriedChange { origin, object, edit } = change;
-    let (group, kind) = (object.gvk.group.as_str(), object.gvk.kind.as_str());
-    let Some(old) = dump.raw(group, kind, &object.key).cloned() else {
-        bail!("{origin}: there is no {kind} {} among the objects", object.key);
-    };
-    let mut new = old.clone();
-    match edit {
-        TriedEdit::Merge(patch) => merge::apply(&mut new, patch),
-        TriedEdit::Set { path, value } => set(&mut new, path, value.clone())
-            .map_err(|at| anyhow!("{origin}: {kind} {} has no place for a field at {at}", object.key))?,
-    }
-    check_fields(origin, kind, &object.key, edit, &new)?;
-    let request = Request { group, kind, old: Some(&old), dry_run: false };
-    let refused =
-        |refusal: crate::api::admission::Refusal| anyhow!("{origin}: Cluster API refuses it: {refusal}");
-    Webhooks.mutate(&request, &mut new).map_err(refused)?;
-    let known = known(dump, Webhooks.needs(&request, &new));
-    Webhooks.check(&request, &new, &known).map_err(refused)?;
-    if new["spec"] != old["spec"] {
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
-        new["metadata"]["generation"] = (generation + 1).into();
-    }
-    dump.replace(new);
-    Ok(())
-}
-
-/// What the rules look at besides the object.
-fn known(dump: &Dump, needs: Vec<Need>) -> Known {
-    let mut known = Known::default();
-    for need in needs {
-        let is_sought = |key: &ObjectKey| {
-            (need.namespace.is_empty() || key.namespace == need.namespace)
-                && (need.name.is_empty() || key.name == need.name)
-        };
-        let found = if dump.has_kind(&need.group, &need.kind) {
-            let all = dump.all(&need.group, &need.kind);
-            Found::Objects(all.filter(|(key, _)| is_sought(key)).map(|(_, value)| value.clone()).collect())
-        } else {
-            Found::NotServed
-        };
-        known.add(need, found);
-    }
-    known
-}
-
-/// `Err`: the path of what is neither a map nor a list with such an entry.
-fn set(target: &mut Value, path: &[String], value: Value) -> Result<(), String> {
-    let Some((first, rest)) = path.split_first() else {
-        *target = value;
-        return Ok(());
-    };
-    if target.is_null() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let next = match target {
-        Value::Object(map) if rest.is_empty() && value.is_null() => {
-            map.remove(first);
-            return Ok(());
-        }
-        Value::Object(map) => map.entry(first.clone()).or_insert(Value::Null),
-        Value::Array(list) => {
-            let at: Option<usize> = first.parse().ok();
-            at.and_then(|at| list.get_mut(at)).ok_or_else(|| first.clone())?
-        }
-        _ => return Err(first.clone()),
-    };
-    set(next, rest, value).map_err(|at| format!("{first}.{at}"))
-}
-
-/// A wrong name or a wrong value is found for kinds that have types here.
-fn check_fields(
-    origin: &str,
-    kind: &str,
-    key: &ObjectKey,
-    edit: &TriedEdit,
-    new: &Value,
-) -> anyhow::Result<()> {
-    let core = Machine::group(&());
-    let is_core = new["apiVersion"].as_str().is_some_and(|version| group_of(version) == core);
-    let seen = match kind {
-        "Cluster" if is_core => as_typed::<Cluster>(new),
-        "MachineDeployment" => as_typed::<MachineDeployment>(new),
-        "MachineSet" => as_typed::<MachineSet>(new),
-        "Machine" => as_typed::<Machine>(new),
-        "MachineHealthCheck" => as_typed::<MachineHealthCheck>(new),
-        "KubeadmControlPlane" => as_typed::<KubeadmControlPlane>(new),
-        _ => return Ok(()),
-    };
-    let seen = seen.map_err(|error| anyhow!("{origin}: {kind} {key} would not be valid: {error}"))?;
-    let lost = match edit {
-        TriedEdit::Merge(patch) => lost(patch, &seen, ""),
-        TriedEdit::Set { path, value } => {
-            let gone = path.iter().try_fold(&seen, |at, part| match at {
-                Value::Array(list) => part.parse::<usize>().ok().and_then(|at| list.get(at)),
-                other => other.get(part),
-            });
-            (gone.is_none() && !value.is_null()).then(|| path.join("."))
-        }
-    };
-    match lost {
-        Some(path) => bail!("{origin}: {path} is not a field of a {kind}"),
-        None => Ok(()),
-    }
-}
-
-fn as_typed<K: DeserializeOwned + Serialize>(value: &Value) -> serde_json::Result<Value> {
-    serde_json::to_value(serde_json::from_value::<K>(value.clone())?)
-}
-
-/// The first path of `patch` that the object does not have.
-fn lost(patch: &Value, seen: &Value, path: &str) -> Option<String> {
-    let Value::Object(fields) = patch else { return None };
-    fields.iter().find_map(|(name, below)| {
-        let here = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        match seen.get(name) {
-            None if below.is_null() => None,
-            None if below.as_object().is_some_and(serde_json::Map::is_empty) => None,
-            None => Some(here),
-            Some(found) => lost(below, found, &here),
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::actions::tried::apply;
+    use crate::observe::dump::Dump;
 
     fn deployment() -> Dump {
         let reference =
@@ -290,7 +148,7 @@ mod tests {
     fn flagged(text: &str) -> Result<Value, String> {
         let mut dump = deployment();
         let change = from_flag(text, None, "ns").map_err(|e| format!("{e:#}"))?;
-        apply(&mut dump, &[change]).map_err(|e| format!("{e:#}"))?;
+        apply(&mut dump, &[change]).map_err(|e| e.to_string())?;
         let key = ObjectKey::new("ns", "md");
         Ok(dump.raw("cluster.x-k8s.io", "MachineDeployment", &key).expect("it").clone())
     }
@@ -307,6 +165,30 @@ mod tests {
         let new = flagged(r"md/md:metadata.annotations.a\.b/c=x").expect("fine");
         assert_eq!(new["metadata"]["annotations"]["a.b/c"], "x");
         assert_eq!(new["metadata"]["generation"], 3, "only a spec has generations");
+    }
+
+    #[test]
+    fn a_word_stands_for_the_field_of_its_kind() {
+        let strategy = |new: &Value| new["spec"]["rollout"]["strategy"]["rollingUpdate"].clone();
+        let new = flagged("md/md:surge=2").expect("fine");
+        assert_eq!(strategy(&new), json!({"maxSurge": 2, "maxUnavailable": 0}));
+        let new = flagged("md/md:unavailable=30%").expect("fine");
+        assert_eq!(strategy(&new), json!({"maxSurge": 1, "maxUnavailable": "30%"}));
+        assert_eq!(flagged("md/md:replicas=7").expect("fine")["spec"]["replicas"], 7);
+        let new = flagged("md/md:version=v1.35.0").expect("fine");
+        assert_eq!(new["spec"]["template"]["spec"]["version"], "v1.35.0");
+        let wrong = flagged("md/md:surg=2").expect_err("no such word");
+        assert_eq!(wrong, "--set md/md:surg=2: surg is not a field of a MachineDeployment");
+    }
+
+    #[test]
+    fn beside_takes_a_failing_machine_too() {
+        let texts = ["md/md:surge=2".to_owned(), "failing=m-1".to_owned()];
+        let tried = beside(&texts, None, "ns").expect("fine");
+        assert_eq!((tried.changes.len(), tried.failing.as_slice()), (1, ["m-1".to_owned()].as_slice()));
+        assert_eq!(tried.changes[0].origin, "--beside md/md:surge=2");
+        let wrong = beside(&["surge".to_owned()], None, "ns").expect_err("no value");
+        assert!(format!("{wrong:#}").starts_with("--beside surge: "), "{wrong:#}");
     }
 
     #[test]

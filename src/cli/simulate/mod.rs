@@ -3,26 +3,38 @@
 //! nothing.
 
 pub mod args;
+mod beside;
+mod calendar;
 mod change;
+mod scored;
 mod text;
+mod waves;
 
 use anyhow::{Context as _, anyhow, bail};
 
 use super::output::{self, Style};
 use super::output_arg::PlanOutputArg;
-use super::{documents, target};
+use super::{documents, paths, target};
+use crate::actions::tried;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::client::Connection;
 use crate::client::clusters::{cluster_named_by, cluster_of, list_clusters};
+use crate::fleet::kept::read_usual_times;
 use crate::observe::dump::Dump;
 use crate::simulate::{
-    Detail, Hunt, Scenario, Simulation, Span, Timing, Timings, Until, hunt, learn, replayed, simulate,
+    Actors, Detail, Hunt, Remembered, Scenario, Simulation, Span, Timing, Timings, Until, hunt, learn_with,
+    replayed, simulate,
 };
+use crate::text::sanitize_line;
 use crate::time::{Timestamp, parse_duration, parse_moment};
-use args::{OrderArg, SimulateArgs};
+use crate::toml_file::Source;
+use args::{ActorsArg, OrderArg, SimulateArgs};
 
 /// Longer steps are not believed.
 const STEP_MAX_S: u64 = 7 * 86_400;
+
+/// In the state folder; the dashboard writes it.
+const USUAL_TIMES: &str = "usual-times.toml";
 
 /// Machines that fail in each run with faults.
 const FAILING: usize = 1;
@@ -51,7 +63,7 @@ pub fn from_files(
         found.retain(|document| document.workload.is_some() || here(&document.value));
     }
     let wanted = wanted(args, namespace.unwrap_or("default"))?;
-    run(args, Dump::new(found), remarks, wanted.as_ref(), moment(args, now)?, style)
+    run(args, (Dump::new(found), &[]), remarks, wanted.as_ref(), moment(args, now)?, style)
 }
 
 /// Cluster-scoped objects and those of workload clusters stay.
@@ -62,7 +74,31 @@ fn document_namespace(value: &serde_json::Value) -> &str {
     }
 }
 
-/// Simulates from a snapshot of what a server holds. `namespace` is empty for all namespaces.
+/// How long the Machines of a server's pools took, as the dashboard kept it in the state folder; nothing where it kept
+/// nothing that can be read.
+#[must_use]
+pub fn remembered(context: &str) -> Vec<Remembered> {
+    let Ok(folder) = paths::state_dir() else { return Vec::new() };
+    let Ok(text) = std::fs::read_to_string(folder.join(USUAL_TIMES)) else { return Vec::new() };
+    let kept = match read_usual_times(&Source::new(USUAL_TIMES, text)) {
+        Ok(kept) => kept,
+        Err(error) => {
+            tracing::warn!(%error, "what was learnt of Machines is not used");
+            return Vec::new();
+        }
+    };
+    let mine = kept.pools.into_iter().filter(|pool| *pool.source == *sanitize_line(context));
+    mine.map(|pool| {
+        let [bootstrap, infrastructure, node] = pool.newest_first;
+        let cluster = ObjectKey::new(pool.namespace, pool.cluster);
+        let (pool, kind) = (pool.pool.into(), pool.infrastructure.into());
+        Remembered { cluster, pool, kind, bootstrap, infrastructure, node }
+    })
+    .collect()
+}
+
+/// Simulates from a snapshot of what a server holds. `namespace` is empty for all namespaces; `remembered`: what is known of
+/// earlier Machines.
 ///
 /// # Errors
 /// The server does not answer, a change does not apply, or nothing to simulate, in a sentence.
@@ -70,7 +106,7 @@ pub async fn from_server(
     connection: &Connection,
     args: &SimulateArgs,
     namespace: &str,
-    now: Timestamp,
+    (now, remembered): (Timestamp, &[Remembered]),
     style: Style,
 ) -> anyhow::Result<SimulationAnswer> {
     let wanted = wanted(args, namespace)?;
@@ -82,7 +118,8 @@ pub async fn from_server(
         None => None,
     };
     let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
-    run(args, Dump::of_lists(lists.kinds), lists.gaps, wanted.as_ref(), moment(args, now)?, style)
+    let now = moment(args, now)?;
+    run(args, (Dump::of_lists(lists.kinds), remembered), lists.gaps, wanted.as_ref(), now, style)
 }
 
 /// What a merge patch of one object leads to, as text.
@@ -99,13 +136,13 @@ pub async fn with_patch(
     let cluster = cluster_of(connection, object).await?;
     let lists = list_clusters(connection, &object.key.namespace, Some(&cluster)).await?;
     let mut dump = Dump::of_lists(lists.kinds);
-    let learnt = learn(&dump);
-    let tried = change::TriedChange {
+    let learnt = learn_with(&dump, &[]);
+    let tried = tried::TriedChange {
         origin: "the patch".to_owned(),
         object: object.clone(),
-        edit: change::TriedEdit::Merge(patch.clone()),
+        edit: tried::TriedEdit::Merge(patch.clone()),
     };
-    change::apply(&mut dump, &[tried])?;
+    tried::apply(&mut dump, &[tried])?;
     let key = ObjectKey::new(&object.key.namespace, cluster);
     let scenario = Scenario { timings: learnt.timings, ..Scenario::default() };
     Ok(text::text(&simulate(&dump, Some(&key), &scenario, now), true, style))
@@ -113,46 +150,96 @@ pub async fn with_patch(
 
 fn run(
     args: &SimulateArgs,
-    mut dump: Dump,
+    (mut dump, remembered): (Dump, &[Remembered]),
     mut remarks: Vec<String>,
     wanted: Option<&ObjectRef>,
     now: Timestamp,
     style: Style,
 ) -> anyhow::Result<SimulationAnswer> {
     // What the Machines tell of the past does not depend on what is tried.
-    let learnt = learn(&dump);
+    let learnt = learn_with(&dump, remembered);
     let mut scenario = scenario(args, learnt.timings)?;
     let namespace = wanted.map_or("default", |wanted| wanted.key.namespace.as_str());
     let mut changes = change::from_files(&args.changes, wanted, namespace)?;
     for set in &args.sets {
         changes.push(change::from_flag(set, wanted, namespace)?);
     }
-    change::apply(&mut dump, &changes)?;
+    tried::apply(&mut dump, &changes)?;
     let cluster = match wanted {
         Some(wanted) => Some(cluster_in(&dump, wanted)?),
         None => None,
     };
-    scenario.faults.failing.clone_from(&args.failing);
-    if args.faults && args.seed.is_none() {
-        let hunts = hunts(&dump, cluster.as_ref(), &scenario, args.seeds, now);
-        let document = match args.output {
-            PlanOutputArg::Json => style.block(output::json(&hunts)?),
-            PlanOutputArg::Text => text::hunts(&hunts, style),
-        };
+    scenario.faults.failing = failing(&dump, &args.failing, "--failing ")?;
+    let asked = Asked { args, dump: &dump, cluster: cluster.as_ref(), scenario: &scenario, now, style };
+    let answer =
+        if args.score.is_empty() { asked.forecast(wanted, namespace)? } else { scored::answer(&asked)? };
+    if args.score.is_empty() {
         remarks.extend(learnt.grounds);
-        return Ok(SimulationAnswer { document, remarks });
     }
-    let simulation = match args.seed.filter(|_| args.faults) {
-        Some(seed) => replayed(&dump, cluster.as_ref(), &scenario, (seed, FAILING), now),
-        None => simulate(&dump, cluster.as_ref(), &scenario, now),
-    };
-    if simulation.clusters.is_empty() {
-        let more: String = simulation.remarks.iter().map(|remark| format!("\n{remark}")).collect();
-        bail!("there is nothing to simulate: no Cluster among the objects{more}");
+    remarks.extend(answer.remarks);
+    Ok(SimulationAnswer { document: answer.document, remarks })
+}
+
+/// What is asked, and of what.
+struct Asked<'a> {
+    args: &'a SimulateArgs,
+    /// With the changes that are tried.
+    dump: &'a Dump,
+    /// Only this one.
+    cluster: Option<&'a ObjectKey>,
+    scenario: &'a Scenario,
+    now: Timestamp,
+    style: Style,
+}
+
+impl Asked<'_> {
+    fn forecast(&self, wanted: Option<&ObjectRef>, namespace: &str) -> anyhow::Result<SimulationAnswer> {
+        let Self { args, dump, cluster, scenario, now, style } = *self;
+        if let Some(within) = &args.calendar {
+            return calendar::answer(self, within);
+        }
+        if let Some(version) = &args.upgrade {
+            return waves::answer(self, version);
+        }
+        if args.faults && args.seed.is_none() {
+            let hunts = hunts(dump, cluster, scenario, args.seeds, now);
+            let document = match args.output {
+                PlanOutputArg::Json => style.block(output::json(&hunts)?),
+                PlanOutputArg::Text => text::hunts(&hunts, style),
+            };
+            return Ok(SimulationAnswer { document, remarks: Vec::new() });
+        }
+        let simulation = match args.seed.filter(|_| args.faults) {
+            Some(seed) => replayed(dump, cluster, scenario, (seed, FAILING), now),
+            None => simulate(dump, cluster, scenario, now),
+        };
+        if simulation.clusters.is_empty() {
+            let more: String = simulation.remarks.iter().map(|remark| format!("\n{remark}")).collect();
+            bail!("there is nothing to simulate: no Cluster among the objects{more}");
+        }
+        let remarks = simulation.remarks.clone();
+        if !args.beside.is_empty() {
+            let tried = change::beside(&args.beside, wanted, namespace)?;
+            let document = beside::document(self, simulation, &tried)?;
+            return Ok(SimulationAnswer { document, remarks });
+        }
+        Ok(SimulationAnswer { document: printed(&simulation, args, wanted.is_some(), style)?, remarks })
     }
-    remarks.extend(learnt.grounds);
-    remarks.extend(simulation.remarks.iter().cloned());
-    Ok(SimulationAnswer { document: printed(&simulation, args, wanted.is_some(), style)?, remarks })
+
+    /// The Clusters that are meant, by namespace and name.
+    fn clusters(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.dump.clusters.keys().filter(|key| self.cluster.is_none_or(|wanted| wanted == *key))
+    }
+}
+
+/// Machines by name; one that is not there cannot fail.
+fn failing(dump: &Dump, names: &[String], option: &str) -> anyhow::Result<Vec<String>> {
+    for name in names {
+        if !dump.machines.keys().any(|key| key.name == *name) {
+            bail!("{option}{name}: there is no such Machine among the objects");
+        }
+    }
+    Ok(names.to_vec())
 }
 
 /// Every Cluster, or only the one that was asked for.
@@ -224,12 +311,19 @@ fn scenario(args: &SimulateArgs, learnt: Timings) -> anyhow::Result<Scenario> {
         (OrderArg::Fixed, Some(_)) => bail!("--seed is for --order random: a fixed order draws nothing"),
         (OrderArg::Fixed, None) => None,
     };
+    let actors = match args.actors {
+        ActorsArg::All => Actors::All,
+        ActorsArg::Planner => Actors::Planner,
+    };
     let mut timings = learnt;
+    if actors == Actors::Planner {
+        timings = Timings::none();
+    }
     for typed in &args.timings {
         take_timing(typed, &mut timings)?;
     }
     let detail = if args.trace { Detail::Trace } else { Detail::Sequence };
-    Ok(Scenario { seed, until, detail, timings, ..Scenario::default() })
+    Ok(Scenario { seed, actors, until, detail, timings, ..Scenario::default() })
 }
 
 /// `STEP=DURATION`, or with the short, the usual and the long duration.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::cli::output::Style;
 use crate::cli::output::colour::{BOLD, GREEN, GREY, RED, RESET, YELLOW};
-use crate::simulate::{End, Event, Forecast, Hunt, RunFinding, Simulation, seconds};
+use crate::simulate::{End, Event, Forecast, Hunt, RunFinding, Simulation};
 use crate::text::{truncate, width};
 
 /// A reason is cut behind so many cells; JSON has all of it.
@@ -140,7 +140,7 @@ impl Page<'_> {
         for (line, words) in lines.iter().zip(&told) {
             let blanks = " ".repeat(widest.saturating_sub(width(words)) + 2);
             let why = self.painted(GREY, &truncate(&line.shape.2, REASON_CELLS_MAX, "…"));
-            let text = format!("  {:>8}  {words}{blanks}{why}", seconds(line.at_s));
+            let text = format!("  {:>8}  {words}{blanks}{why}", self.forecast.moment(line.at_s));
             let _ = writeln!(out, "{}", text.trim_end());
         }
     }

@@ -1,6 +1,7 @@
 //! What a person has seen and wants quiet, and when it comes back.
 
 use super::*;
+use crate::fleet::kept::KeptTimes;
 
 fn worker() -> Builder {
     machine("a", ("MachineSet", "a-md-1"), "a-md-1-0")
@@ -162,7 +163,8 @@ fn usual_times_of_an_earlier_run_only_lengthen() {
             control_plane: false,
             newest_first,
         };
-        fleet.set_usual_times(vec![time("here", vec![600, 620, 580]), time("elsewhere", vec![1; 3])]);
+        let usual = vec![time("here", vec![600, 620, 580]), time("elsewhere", vec![1; 3])];
+        fleet.set_usual_times(KeptTimes { usual, ..KeptTimes::default() });
         fleet.apply(vec![Delta::Source { source: SourceId(0), name: "here".into() }]);
         fleet.advance(now());
         fleet.apply(objects.iter().map(|o| Delta::Upsert(row_of(o))).collect());

@@ -110,14 +110,14 @@ impl Kind {
 /// Kinds of different groups may share a name, `Cluster` above all.
 type GroupKind = (String, String);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     value: Value,
     origin: Origin,
 }
 
 /// All objects of one dump.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Dump {
     pub clusters: BTreeMap<ObjectKey, Arc<Cluster>>,
     pub control_planes: BTreeMap<ObjectKey, Arc<KubeadmControlPlane>>,

@@ -1,6 +1,8 @@
 //! Worlds grown from manifests, and what becomes of them.
 
+mod hunted;
 mod rollouts;
+mod sequences;
 
 use std::time::Duration;
 
@@ -9,9 +11,10 @@ use serde_json::{Value, json};
 use super::agenda::Order;
 use super::begin::{Beginning, world_of};
 use super::chronicle::{Chronicle, Detail};
-use super::course::{Course, Ending, Faults, Timings, Until, Way};
+use super::course::{Actors, Course, Ending, Faults, Until, Way};
 use super::hosts::{HostStage, HostState};
 use super::timing::{Span, Tempo, Timing};
+use super::timings::Timings;
 use super::world::World;
 use crate::api::key::ObjectKey;
 use crate::api::machine::Machine;
@@ -38,6 +41,7 @@ fn way() -> Way {
     let horizon = Duration::from_secs(3600);
     Way {
         order: Order::Fixed,
+        actors: Actors::All,
         tempo: Tempo::Usual,
         until: Until::Settled,
         horizon,

@@ -115,6 +115,10 @@ fn candidates(model: &Model, kind: Kind) -> Vec<String> {
         Kind::Theme => theme::library(config).names(),
         Kind::Keymap => keymap::library(config).names(),
         Kind::Context => model.contexts.clone(),
+        Kind::WhatIf => {
+            let words = crate::actions::tried::SHORT_WORDS.into_iter().chain(["failing"]);
+            words.map(|word| format!("{word}=")).collect()
+        }
         Kind::OnOff => vec!["on".to_owned(), "off".to_owned()],
         Kind::Text
         | Kind::TimeAndReason

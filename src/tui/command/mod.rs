@@ -80,6 +80,8 @@ pub enum Kind {
     Object,
     CommandLine,
     OnOff,
+    /// Something to try.
+    WhatIf,
 }
 
 impl Kind {
@@ -102,6 +104,7 @@ impl Kind {
             Self::Attribute => "PATH=VALUE",
             Self::CommandLine => "COMMAND",
             Self::OnOff => "on|off",
+            Self::WhatIf => "[POOL:]WORD=VALUE",
         }
     }
 }
@@ -152,6 +155,7 @@ pub enum ScreenKind {
     Change,
     /// Screens with several pages.
     Pages,
+    Simulation,
 }
 
 impl ScreenKind {
@@ -166,6 +170,7 @@ impl ScreenKind {
             Self::Details => "only in details; :details opens them",
             Self::Change => "only in a configuration; :change opens one",
             Self::Pages => "only in details and configurations; :details opens them",
+            Self::Simulation => "only in a simulation; :simulate opens one",
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::tui::screen::locks::{LockFeed, LocksScreen, MigrationScreen};
 use crate::tui::screen::related::{NODE_ELSEWHERE, Way};
 use crate::tui::screen::rollout::RolloutScreen;
 use crate::tui::screen::rollouts::RolloutsScreen;
+use crate::tui::screen::simulation::SimulationScreen;
 use crate::tui::screen::tree::{Fold, TreeScreen};
 use crate::tui::screen::{Context, Screen};
 
@@ -132,6 +133,40 @@ fn lock_feed(model: &Model, name: &str) -> Result<LockFeed, String> {
     let cluster = cluster_meant(model, name)?;
     let row = model.fleet.row(cluster).ok_or("the cluster is gone")?;
     Ok(LockFeed::of(LockSubject { source: row.source, place: LockPlace::Workload(row.key()) }))
+}
+
+/// The named cluster run ahead of time, or the one that the selected object belongs to; on its screen, from now.
+pub fn simulate(model: &mut Model, name: &str) -> Outcome {
+    if let Screen::Simulation(open) = model.screen_mut()
+        && name.is_empty()
+    {
+        open.run_again();
+        return NOTHING;
+    }
+    let cluster = cluster_meant(model, name)?;
+    let selected = model.selected_row().filter(|_| name.is_empty());
+    let screen = SimulationScreen::of(&model.fleet, cluster, selected).ok_or("the cluster is gone")?;
+    if !name.is_empty() {
+        model.screens.truncate(1);
+    }
+    Ok(model.open(Screen::Simulation(Box::new(screen))))
+}
+
+/// Tries a change in the open simulation; without one, none.
+pub fn what_if(model: &mut Model, typed: &str) -> Outcome {
+    let Model { fleet, screens, .. } = model;
+    if let Some(Screen::Simulation(open)) = screens.last_mut() {
+        open.try_change(fleet, typed)?;
+    }
+    NOTHING
+}
+
+/// The chart and the steps of the other forecast.
+pub fn other_forecast(model: &mut Model) -> Outcome {
+    if let Screen::Simulation(open) = model.screen_mut() {
+        open.turn();
+    }
+    NOTHING
 }
 
 /// The named cluster, or the one that the selected object belongs to.

@@ -30,6 +30,7 @@ pub fn refusal(model: &Model, command: &Command) -> Option<String> {
         ScreenKind::Details => matches!(model.screen(), Screen::Details(_)),
         ScreenKind::Change => matches!(model.screen(), Screen::Change(_)),
         ScreenKind::Pages => matches!(model.screen(), Screen::Details(_) | Screen::Change(_)),
+        ScreenKind::Simulation => matches!(model.screen(), Screen::Simulation(_)),
     };
     match command.run {
         _ if !is_here => Some(command.on.words().to_owned()),

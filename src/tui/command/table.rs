@@ -145,6 +145,15 @@ const SCREENS: &[Command] = &[
         ),
         Argument::Optional(Kind::Cluster),
     ),
+    takes(
+        command(
+            "simulate",
+            Scope::Go,
+            go::simulate,
+            "The cluster run ahead of time: how long, how low, step by step.",
+        ),
+        Argument::Optional(Kind::Cluster),
+    ),
     only(
         ScreenKind::Change,
         takes(
@@ -158,6 +167,22 @@ const SCREENS: &[Command] = &[
             command("unset", Scope::View, go::unstage, "Take a staged change back; without a path, all."),
             Argument::Optional(Kind::Attribute),
         ),
+    ),
+    only(
+        ScreenKind::Simulation,
+        takes(
+            command(
+                "what-if",
+                Scope::View,
+                go::what_if,
+                "Try a change in the simulation; without one, none.",
+            ),
+            Argument::Optional(Kind::WhatIf),
+        ),
+    ),
+    only(
+        ScreenKind::Simulation,
+        command("other-forecast", Scope::View, |m, _| go::other_forecast(m), "The chart of the other one."),
     ),
     command("owner", Scope::Go, |m, _| go::owner(m), "Details of what owns the selected object."),
     also(

@@ -375,6 +375,9 @@ fn outlook(outlook: &Outlook, width: usize) -> Vec<(Scope, String)> {
                 told.push((Scope::Text, if at == 0 { "then" } else { "    " }, line));
             }
             told.extend(updates.iter().map(|(word, line)| (Scope::Text, *word, line.as_str())));
+            for (at, line) in change.course.iter().enumerate() {
+                told.push((Scope::Text, if at == 0 { "takes" } else { "     " }, line));
+            }
             told.extend(change.assumptions.iter().map(|a| (Scope::Muted, "assumed:", a.as_str())));
         }
     }
@@ -441,6 +444,7 @@ mod tests {
                     "MachineSet md-0-a: next: create 2 Machines\x1b[2J".to_owned(),
                 ],
                 updates: None,
+                course: Vec::new(),
                 assumptions: vec!["the template is there".to_owned()],
             }),
             back: None,
@@ -518,6 +522,25 @@ mod tests {
         }
         assert!(text.find("warning:") < text.find("note:"), "the gravest first");
         assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn how_long_it_takes_stands_below_the_plan() {
+        let course = vec![
+            "done in about 40 to 90 seconds, never below 3 available".to_owned(),
+            "1 member of etcd may fail at any moment\x1b[2J".to_owned(),
+        ];
+        let change = PlanChange { before: "nothing to do".to_owned(), course, ..PlanChange::default() };
+        let lines: Vec<String> =
+            outlook(&Outlook::Known(change), 70).into_iter().map(|(_, line)| line).collect();
+        assert_eq!(
+            lines[1..],
+            [
+                "now  nothing to do",
+                "takes done in about 40 to 90 seconds, never below 3 available",
+                "      1 member of etcd may fail at any moment",
+            ]
+        );
     }
 
     /// As the dashboard does: what the dialog does not take itself may be bound to a yes.

@@ -149,6 +149,7 @@ fn name_of(screen: &Screen, fleet: &Fleet) -> String {
         Screen::Locks(locks) => locks.title(),
         Screen::Migration(migration) => migration.title(),
         Screen::Change(change) => change.title(),
+        Screen::Simulation(open) => open.title(),
     }
 }
 
@@ -199,7 +200,8 @@ fn view_state(header: Header<'_>, paint: &Paint<'_>) -> Vec<Span<'static>> {
         | Screen::Etcd(_)
         | Screen::Locks(_)
         | Screen::Migration(_)
-        | Screen::Change(_) => {}
+        | Screen::Change(_)
+        | Screen::Simulation(_) => {}
         Screen::Details(details) => spans.extend(details.tabs(paint)),
     }
     spans

@@ -20,6 +20,7 @@ pub mod related;
 pub mod rollout;
 pub mod rollouts;
 pub mod search;
+pub mod simulation;
 pub mod spec_text;
 pub mod timeline_text;
 pub mod tree;
@@ -66,6 +67,7 @@ pub enum Screen {
     Locks(Box<locks::LocksScreen>),
     Migration(Box<locks::MigrationScreen>),
     Change(Box<change::ChangeScreen>),
+    Simulation(Box<simulation::SimulationScreen>),
 }
 
 impl Screen {
@@ -79,6 +81,7 @@ impl Screen {
             Self::Etcd(s) => s.refresh(),
             Self::Locks(_) | Self::Migration(_) => {}
             Self::Change(s) => s.refresh(),
+            Self::Simulation(_) => {}
         }
     }
 
@@ -89,7 +92,12 @@ impl Screen {
             Self::Tree(s) => s.note(fleet, changes),
             Self::Rollout(s) => s.note(fleet, changes),
             Self::Rollouts(s) => s.note(changes),
-            Self::Details(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) | Self::Change(_) => {}
+            Self::Details(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => {}
         }
     }
 
@@ -154,6 +162,7 @@ impl Screen {
             Self::Locks(s) => s.step(context, motion),
             Self::Migration(s) => s.step(context, motion),
             Self::Change(s) => s.step(context, motion),
+            Self::Simulation(s) => s.step(context, motion),
         }
     }
 
@@ -169,6 +178,7 @@ impl Screen {
             Self::Etcd(s) => s.selected(fleet),
             Self::Locks(_) | Self::Migration(_) => None,
             Self::Change(s) => s.selected(fleet),
+            Self::Simulation(s) => s.selected(fleet),
         }
     }
 
@@ -179,7 +189,12 @@ impl Screen {
             Self::Fleet(s) => s.filter(),
             Self::Tree(s) => s.filter(),
             Self::Details(s) => s.search().words(),
-            Self::Rollout(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) | Self::Change(_) => "",
+            Self::Rollout(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => "",
             Self::Rollouts(s) => s.filter(),
         }
     }
@@ -189,7 +204,12 @@ impl Screen {
             Self::Fleet(s) => s.set_filter(text),
             Self::Tree(s) => s.set_filter(text),
             Self::Details(s) => s.set_search(text),
-            Self::Rollout(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) | Self::Change(_) => {}
+            Self::Rollout(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => {}
             Self::Rollouts(s) => s.set_filter(text),
         }
     }
@@ -201,7 +221,12 @@ impl Screen {
             Self::Tree(s) => s.choose(),
             Self::Rollout(s) => s.choose(),
             Self::Rollouts(s) => s.choose(),
-            Self::Details(_) | Self::Etcd(_) | Self::Locks(_) | Self::Migration(_) | Self::Change(_) => {}
+            Self::Details(_)
+            | Self::Etcd(_)
+            | Self::Locks(_)
+            | Self::Migration(_)
+            | Self::Change(_)
+            | Self::Simulation(_) => {}
         }
     }
 
@@ -241,7 +266,7 @@ impl Screen {
             Self::Rollouts(s) => s.click(context, line),
             Self::Etcd(s) => s.click(line),
             Self::Migration(s) => s.click(context, line),
-            Self::Details(_) | Self::Rollout(_) | Self::Locks(_) | Self::Change(_) => {}
+            Self::Details(_) | Self::Rollout(_) | Self::Locks(_) | Self::Change(_) | Self::Simulation(_) => {}
         }
     }
 
@@ -263,6 +288,7 @@ impl Screen {
             Self::Locks(s) => s.view(fleet, paint, layout, buffer),
             Self::Migration(s) => s.view(fleet, paint, layout, buffer),
             Self::Change(s) => s.view(fleet, paint, layout, buffer),
+            Self::Simulation(s) => s.view(fleet, paint, layout, buffer),
         }
     }
 }

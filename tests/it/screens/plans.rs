@@ -60,14 +60,16 @@ fn plans_of_the_rolling_cluster() -> Forecast {
 /// Answers the question for plans among `effects`.
 fn answer_plans(model: &mut Model, effects: Vec<Effect>, plans: Result<Forecast, String>) -> u64 {
     let asked = effects.into_iter().filter_map(|effect| match effect {
-        Effect::Plan { cluster, wait_ms } => Some((cluster, wait_ms)),
+        Effect::Plan { cluster, wait_ms, .. } => Some((cluster, wait_ms)),
         _ => None,
     });
     let mut asked: Vec<_> = asked.collect();
     let (cluster, wait_ms) = asked.pop().expect("asked");
     assert!(asked.is_empty(), "asked once");
-    let outcome =
-        EffectOutcome::Planned { cluster, reading: Reading { plans, authors: Vec::new(), took_ms: 900 } };
+    let outcome = EffectOutcome::Planned {
+        cluster,
+        reading: Reading { plans, ahead: None, authors: Vec::new(), took_ms: 900 },
+    };
     assert_eq!(update(model, Msg::Done(outcome)).len(), 0, "nothing is asked again");
     wait_ms
 }

@@ -2,6 +2,7 @@
 //! Owns the cursor and the last picture; the picture is derived again when the cluster or its plans change. Stays as it
 //! was when the cluster is gone.
 
+mod ahead;
 mod hold;
 mod next;
 mod outlook;
@@ -80,10 +81,10 @@ impl RolloutScreen {
         fleet.find(self.cluster.0, self.cluster.1)
     }
 
-    /// Whose plans belong to this screen; `None` when nothing rolls, or the cluster is too large to be read unasked.
+    /// Whose plans belong to this screen; `None` when nothing rolls nor will, or the cluster is too large to be read unasked.
     #[must_use]
     pub fn planned(&self, fleet: &Fleet) -> Option<PlannedCluster> {
-        self.rollout.as_ref().filter(|rollout| rollout.is_under_way())?;
+        self.rollout.as_ref().filter(|rollout| rollout.moving().next().is_some())?;
         PlannedCluster::unless_large(fleet, self.cluster_id(fleet)?)
     }
 

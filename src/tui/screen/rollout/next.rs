@@ -116,7 +116,7 @@ fn coming<'a>(sources: Sources<'a>, owner: &OwnerRollout, plan: &'a ObjectPlan) 
 }
 
 /// Members of etcd as far as Machines show it: those that came up and do not go.
-fn members(owner: &OwnerRollout) -> usize {
+pub(super) fn members(owner: &OwnerRollout) -> usize {
     let is_member = |phase: &MachinePhase| {
         !matches!(phase, MachinePhase::Starting { .. } | MachinePhase::Deleting { .. })
     };
@@ -181,17 +181,22 @@ impl Words<'_, '_> {
 
     /// What etcd is then.
     fn quorum(&self) -> String {
-        if !self.has_etcd || self.members == 0 {
-            return String::new();
-        }
-        let quorum = self.members / 2 + 1;
-        let may_fail = match self.members - quorum {
-            0 => "none may fail".to_owned(),
-            n => format!("{n} may fail"),
-        };
-        let plural = if self.members == 1 { "" } else { "s" };
-        format!(": etcd has {} member{plural}, quorum {quorum}, {may_fail}", self.members)
+        if self.has_etcd { quorum(self.members) } else { String::new() }
     }
+}
+
+/// `: etcd has 4 members, quorum 3, 1 may fail`; empty without members.
+pub(super) fn quorum(members: usize) -> String {
+    if members == 0 {
+        return String::new();
+    }
+    let quorum = members / 2 + 1;
+    let may_fail = match members - quorum {
+        0 => "none may fail".to_owned(),
+        n => format!("{n} may fail"),
+    };
+    let plural = if members == 1 { "" } else { "s" };
+    format!(": etcd has {members} member{plural}, quorum {quorum}, {may_fail}")
 }
 
 /// What rows alone can say.

@@ -1,6 +1,7 @@
 //! What a rollout does now, what it assumes, and when it is through: the fleet's picture and the plans put together.
 //! What acts is named, never what waits for its turn. Must not know how it is drawn.
 
+use super::ahead::course;
 use super::hold::{Hold, holds};
 use super::next::next;
 use super::sources::Sources;
@@ -45,16 +46,26 @@ pub struct RolloutOutlook {
 pub fn outlook(fleet: &Fleet, rollout: &Rollout, plans: &Plans) -> RolloutOutlook {
     let sources = Sources { fleet, rollout, plans };
     let held = holds(sources);
-    let arrivals = arrivals(sources);
+    let course = course(sources);
+    let arrivals = match course {
+        Some(course) => {
+            let owners = rollout.owners.iter().map(|owner| fleet.row(owner.id));
+            owners.map(|row| row.and_then(|row| course.arrival_of(row))).collect()
+        }
+        None => arrivals(sources),
+    };
     let under_way = || rollout.owners.iter().zip(&arrivals).filter(|(owner, _)| owner.stage.is_under_way());
     let all_known = under_way().next().is_some() && under_way().all(|(_, arrival)| arrival.is_some());
-    let arrival = under_way()
-        .filter_map(|(_, arrival)| *arrival)
-        .reduce(later)
-        .filter(|_| all_known && held.is_empty());
+    let estimated = || under_way().filter_map(|(_, arrival)| *arrival).reduce(later).filter(|_| all_known);
+    let arrival = match course {
+        Some(course) => course.arrival(),
+        None => estimated(),
+    };
+    let arrival = arrival.filter(|_| held.is_empty());
+    let ahead = course.map(|course| course.next(sources)).filter(|lines| !lines.is_empty());
     RolloutOutlook {
         acting: acting(sources),
-        next: next(sources),
+        next: ahead.unwrap_or_else(|| next(sources)),
         assumed: assumed(sources, arrival),
         held,
         arrivals,
@@ -117,12 +128,17 @@ fn arrivals(sources: Sources<'_>) -> Vec<Option<Arrival>> {
 /// What the outlook takes for true, in sentences.
 fn assumed(sources: Sources<'_>, arrival: Option<Arrival>) -> Vec<String> {
     let mut all: Vec<String> = sources.rollout.unread.clone();
-    if sources.rollout.is_under_way() {
+    if sources.rollout.moving().next().is_some() {
         if let Some(why) = sources.plans.trouble() {
             all.push(format!("the plan could not be read: {why}"));
         }
-        if arrival.is_some_and(|arrival| !arrival.is_measured) {
-            all.push("the end is estimated by what other Machines of this cluster took".to_owned());
+        let ahead = sources.row(sources.rollout.cluster).and_then(|row| sources.plans.ahead(row));
+        match (arrival, ahead) {
+            (Some(arrival), None) if !arrival.is_measured => {
+                all.push("the end is estimated by what other Machines of this cluster took".to_owned());
+            }
+            (Some(_), Some(ahead)) => all.extend(ahead.assumptions.iter().cloned()),
+            _ => {}
         }
         let owners = sources.rollout.owners.iter().filter(|owner| owner.stage.is_under_way());
         for plan in owners.filter_map(|owner| sources.plans.of_row(sources.row(owner.id)?)) {

@@ -94,6 +94,9 @@ pub(super) fn page(
         page.now();
         page.next();
         page.held();
+    } else if input.rollout.moving().next().is_some() {
+        page.blank();
+        page.scheduled();
     }
     if input.rollout.is_under_way() || input.rollout.is_news() {
         page.blank();
@@ -354,6 +357,18 @@ impl Page<'_, '_, '_> {
             let label = if at == 0 { "NEXT" } else { "" };
             let words = if next.len() > 1 { format!("{} {words}", at + 1) } else { words.clone() };
             self.paragraph(Section::Next, None, label, Scope::Text, &words);
+        }
+    }
+
+    /// Nothing rolls yet: what will happen when it does, and until when.
+    fn scheduled(&mut self) {
+        if self.input.outlook.next.is_empty() {
+            return;
+        }
+        self.next();
+        if let Some(arrival) = self.input.outlook.arrival {
+            let words = format!("through {} UTC", words::arrival(arrival, self.paint.now));
+            self.paragraph(Section::Next, None, "", Scope::Strong, &words);
         }
     }
 
