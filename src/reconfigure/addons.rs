@@ -10,7 +10,6 @@ use crate::change::running::{RESTARTED, Running};
 use crate::client::read::get_value;
 use crate::client::write::Part;
 use crate::client::{Mode, Precondition, WriteError, Writer, explain};
-use crate::time::{self, Timestamp};
 
 /// An add-on that was not rolled out.
 #[derive(Debug, thiserror::Error)]
@@ -31,13 +30,11 @@ pub async fn roll_kube_proxy(
     writer: &Writer,
     running: &Running,
     images: &AddonImages,
-    now: Timestamp,
 ) -> Result<(), AddonError> {
     let state = running.kube_proxy.clone().unwrap_or_default();
     let image = (state.image != images.kube_proxy).then_some(images.kube_proxy.as_str());
-    // Our clock may be behind that of the server.
-    let restarted = (state.restarted_at < running.proxy_written_at)
-        .then(|| time::rfc3339(now).max(running.proxy_written_at.clone()));
+    // The server's moment, not ours: a clock that is ahead would hide the next change.
+    let restarted = (state.restarted_at < running.proxy_written_at).then(|| running.proxy_written_at.clone());
     roll(writer, &kube_proxy(), "kube-proxy", image, restarted.as_deref()).await
 }
 

@@ -177,7 +177,6 @@ impl Application<'_> {
             title: step.title.clone(),
             nodes: step.nodes.clone(),
         });
-        let now = self.clock.now();
         match step.id {
             StepId::G1 => self.document(look, "kubeadm-config").await,
             StepId::G2 => self.document(look, "kubelet-config").await,
@@ -186,7 +185,7 @@ impl Application<'_> {
                 let Some(cluster) = look.target.document(DocumentKind::Cluster) else { return Ok(()) };
                 let images = ClusterSettings::new(&cluster.new, None)?.addon_images();
                 let what = if step.id == StepId::P1 {
-                    addons::roll_kube_proxy(&self.writer, &look.reading.running, &images, now).await?;
+                    addons::roll_kube_proxy(&self.writer, &look.reading.running, &images).await?;
                     "DaemonSet kube-system/kube-proxy"
                 } else {
                     addons::roll_coredns(&self.writer, &images).await?;

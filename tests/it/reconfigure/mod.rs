@@ -93,7 +93,7 @@ const M1: &str = "kubeadm upgrade node phase control-plane";
 async fn a_plan_takes_nine_requests_for_any_number_of_nodes() {
     for workers in [2, 497] {
         let person = Person::at(3, workers).await;
-        let plan = person.says(&["plan", "--set", "maxPods=60"]).await;
+        let plan = person.says(&["plan", "--set", "maxPods=60", "--acknowledge"]).await;
         assert_eq!(plan.exit_code, 2, "{}", plan.text);
         let requests = person.site.beside.lock().requests.clone();
         // A page has 500 Nodes.
@@ -215,7 +215,7 @@ async fn a_config_map_that_changed_leaves_nothing_half_written() {
     // The second of two is changed by somebody else between the dry run and the write.
     person.site.beside.lock().refused =
         vec![("PATCH /api/v1/namespaces/kube-system/configmaps/kubelet-config".to_owned(), 409)];
-    let words = [&["apply", "--set", "maxPods=60"][..], &FLAG].concat();
+    let words = [&["apply", "--acknowledge", "--set", "maxPods=60"][..], &FLAG].concat();
     let said = person.applies(&words).await;
     assert!(
         said.exit_code == 5 && said.text.contains("nothing of this plan is written; plan again"),
@@ -296,7 +296,7 @@ async fn a_check_that_fails_stops_the_plan() {
 async fn what_is_missing_is_named() {
     let person = Person::at(1, 1).await;
     person.site.beside.lock().denied.insert("patch configmaps".to_owned());
-    let said = person.applies(&["apply", "--set", "maxPods=60"]).await;
+    let said = person.applies(&["apply", "--set", "maxPods=60", "--acknowledge"]).await;
     assert!(
         said.exit_code == 5
             && said.text.ends_with(
@@ -309,7 +309,7 @@ async fn what_is_missing_is_named() {
         ("GET /apis/coordination.k8s.io/".to_owned(), 403),
         ("GET /api/v1/namespaces/kube-system/pods".to_owned(), 403),
     ];
-    let plan = person.says(&["plan", "--set", "maxPods=60"]).await;
+    let plan = person.says(&["plan", "--set", "maxPods=60", "--acknowledge"]).await;
     assert_eq!(
         plan.remarks,
         [
