@@ -11,6 +11,7 @@ mod go;
 mod native;
 pub mod path;
 mod pick;
+mod row;
 mod workloads;
 
 #[cfg(test)]
@@ -85,7 +86,7 @@ struct Column {
 enum Source {
     Path(JsonPath),
     /// Dotted fields that are read, and how the cell is made from them.
-    Native(&'static [&'static str], native::Render),
+    Native(&'static [&'static str], row::Render),
 }
 
 impl Columns {

@@ -4,25 +4,15 @@
 
 use serde_json::{Value, json};
 
+use super::row::{AGE, ColumnRow, text};
 use super::{Column, Source, go, workloads};
-use crate::time::Timestamp;
 
 const NONE: &str = "<none>";
 const UNKNOWN: &str = "<unknown>";
 
-/// How one cell of a built-in kind is made.
-pub(super) type Render = fn(&Value, Timestamp) -> Value;
-
-/// Name, type, priority, fields it reads, and how it is made.
-pub(super) type Row = (&'static str, &'static str, i64, &'static [&'static str], Render);
-
-pub(super) const AGE: Row = ("Age", "string", 0, &["metadata.creationTimestamp"], |o, now| {
-    go::since(text(o, "/metadata/creationTimestamp"), now)
-});
-
 /// Columns after the name. `None`: a kind without a printer of its own.
 pub(super) fn columns(group: &str, kind: &str) -> Option<Vec<Column>> {
-    let rows: Vec<Row> = match (group, kind) {
+    let rows: Vec<ColumnRow> = match (group, kind) {
         ("", "Namespace") => {
             vec![("Status", "string", 0, &["status.phase"], |o, _| o["status"]["phase"].clone()), AGE]
         }
@@ -65,7 +55,7 @@ pub(super) fn hides_name(group: &str, kind: &str) -> bool {
     matches!((group, kind), ("" | "events.k8s.io", "Event"))
 }
 
-fn column((name, type_, priority, fields, render): Row) -> Column {
+fn column((name, type_, priority, fields, render): ColumnRow) -> Column {
     Column {
         name: name.to_owned(),
         type_: type_.to_owned(),
@@ -76,7 +66,7 @@ fn column((name, type_, priority, fields, render): Row) -> Column {
     }
 }
 
-fn node() -> [Row; 9] {
+fn node() -> [ColumnRow; 9] {
     [
         ("Status", "string", 0, &["status.conditions", "spec.unschedulable"], |o, _| json!(node_status(o))),
         ("Roles", "string", 0, &["metadata.labels"], |o, _| json!(node_roles(o))),
@@ -98,7 +88,7 @@ fn node() -> [Row; 9] {
     ]
 }
 
-fn event() -> [Row; 10] {
+fn event() -> [ColumnRow; 10] {
     const SEEN: &[&str] = &[
         "firstTimestamp",
         "lastTimestamp",
@@ -128,10 +118,6 @@ fn event() -> [Row; 10] {
         ("Count", "string", 1, &["count", "deprecatedCount", "series"], |o, _| json!(event_count(o))),
         ("Name", "string", 1, &["metadata.name"], |o, _| json!(text(o, "/metadata/name"))),
     ]
-}
-
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn either<'a>(object: &'a Value, first: &str, second: &str) -> &'a str {

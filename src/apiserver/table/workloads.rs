@@ -5,9 +5,9 @@
 
 use serde_json::{Value, json};
 
-use super::native::{AGE, Row, text};
+use super::row::{AGE, ColumnRow, text};
 
-pub(super) fn pod() -> Vec<Row> {
+pub(super) fn pod() -> Vec<ColumnRow> {
     const STATUS: &[&str] =
         &["metadata.deletionTimestamp", "status.phase", "status.reason", "status.containerStatuses"];
     const CONTAINERS: &[&str] = &["spec.containers", "status.containerStatuses"];
@@ -27,7 +27,7 @@ pub(super) fn pod() -> Vec<Row> {
     ]
 }
 
-pub(super) fn daemon_set() -> Vec<Row> {
+pub(super) fn daemon_set() -> Vec<ColumnRow> {
     vec![
         ("Desired", "integer", 0, &["status"], |o, _| number(o, "/status/desiredNumberScheduled")),
         ("Current", "integer", 0, &["status"], |o, _| number(o, "/status/currentNumberScheduled")),
@@ -38,7 +38,7 @@ pub(super) fn daemon_set() -> Vec<Row> {
     ]
 }
 
-pub(super) fn deployment() -> Vec<Row> {
+pub(super) fn deployment() -> Vec<ColumnRow> {
     vec![
         ("Ready", "string", 0, &["spec.replicas", "status"], |o, _| {
             let ready = number(o, "/status/readyReplicas");

@@ -320,7 +320,11 @@ pub fn step(model: &mut Model, motion: Motion) -> Outcome {
 /// With words: narrows a list to them, finds them in a text. Without: opens the line for them.
 pub fn filter(model: &mut Model, words: &str) -> Outcome {
     let (before, hint) = match model.overlays.last() {
-        None if matches!(model.screen(), Screen::Rollout(_) | Screen::Locks(_) | Screen::Migration(_)) => {
+        None if matches!(
+            model.screen(),
+            Screen::Rollout(_) | Screen::Locks(_) | Screen::Migration(_) | Screen::Change(_)
+        ) =>
+        {
             refuse(model, "there is nothing to search here".to_owned());
             return NOTHING;
         }
