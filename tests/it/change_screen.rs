@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::fleet_fixture::{MachineState, OwnerState, RollingCluster, now};
 use crate::golden;
 
-const STORED: &str = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.1\nclusterName: harbor\ncontrolPlaneEndpoint: cp.example:6443\nnetworking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}\napiServer: {certSANs: [cp.example]}\n---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nclusterDomain: \"cluster\\e[2J.local\"\nmaxPods: 110\n---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCIDR: 10.244.0.0/16\nmode: iptables\n";
+const STORED: &str = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.1\nclusterName: harbor\ncontrolPlaneEndpoint: cp.example:6443\nnetworking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}\napiServer: {certSANs: [cp.example]}\n---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nclusterDomain: \"cluster\\u001b[2J.local\"\nmaxPods: 110\n---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCIDR: 10.244.0.0/16\nmode: iptables\n";
 
 fn inputs() -> Inputs {
     let mut inputs = read_inputs(&[("stored".to_owned(), STORED.to_owned())]).expect("documents");
