@@ -89,6 +89,7 @@ impl AddOn {
         }
         match addon {
             Addon::KubeProxy => {
+                object["spec"]["updateStrategy"] = json!({ "type": "RollingUpdate" });
                 object["status"] = json!({
                     "currentNumberScheduled": wanted, "desiredNumberScheduled": wanted, "numberMisscheduled": 0,
                     "numberReady": wanted, "numberAvailable": wanted, "updatedNumberScheduled": new,

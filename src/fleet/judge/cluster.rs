@@ -11,13 +11,20 @@ const INFRASTRUCTURE_S: u32 = 25 * 60;
 
 /// What repeats the judgement of the parts.
 const ECHOES: [&str; 3] = ["ControlPlaneAvailable", "WorkersAvailable", "Available"];
+/// The same where control plane Machines stand alone: there is no object to ask, which controllers call an internal error
+/// for ever. The Machines speak for themselves.
+const STAND_ALONE_ECHOES: [&str; 1] = ["WorkersAvailable"];
 
 impl Rules<'_> {
     pub(super) fn cluster(&mut self) {
         let Facts::Cluster(facts) = &self.row.facts else { return };
         if facts.control_plane_initialized && facts.infrastructure_provisioned {
+            let has_control_plane = facts.control_plane_ref.is_some() || !facts.class.is_empty();
+            let control_plane = self.find("ControlPlaneAvailable");
+            let is_unasked = control_plane.is_some_and(|(_, c)| c.reason.as_ref() == "InternalError");
+            let own: &[&str] = if is_unasked && !has_control_plane { &STAND_ALONE_ECHOES } else { &ECHOES };
             self.part("InfrastructureReady", Verdict::Degraded, SOFT_S);
-            let echoes: &[&str] = if self.has_contact() { &ECHOES } else { &[] };
+            let echoes: &[&str] = if self.has_contact() { own } else { &[] };
             for type_ in echoes {
                 if let Some((at, _)) = self.missing(type_) {
                     self.echo(at, ECHO_S);
