@@ -211,7 +211,7 @@ impl Argument {
             Self::Replicas(_) => Some("N"),
             Self::Moment(_) => Some("WHEN"),
             Self::Version(_) => Some("VERSION"),
-            Self::Change(_) => Some("CHANGE"),
+            Self::Change(_) => Some("NEW"),
         }
     }
 
