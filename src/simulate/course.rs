@@ -267,8 +267,13 @@ impl Course {
         if let Some(delay) = acts.next {
             self.agenda.look(actor.clone(), after(delay));
         }
-        if let Some(delay) = acts.hold {
-            self.agenda.hold(actor, after(delay));
+        match acts.hold {
+            // In rounds nothing takes time: who waits looks at every change.
+            Some(delay) if self.way.actors == Actors::Planner => {
+                self.agenda.look(actor.clone(), after(delay));
+            }
+            Some(delay) => self.agenda.hold(actor, after(delay)),
+            None => {}
         }
         let told = self.chronicle.record(&self.world, actor, &acts.steps, &replicas);
         let changes = self.world.take_changes();

@@ -214,12 +214,17 @@ pub(super) fn is_missing(world: &World) -> bool {
     world.all::<Machine>().any(|machine| !is_true(machine.conditions(), "Available"))
 }
 
-/// Machines that nobody controls, and Nodes without a Machine.
+/// Machines that nobody controls, and Nodes without a Machine. No fault is a Node that nobody could delete because the
+/// workload cluster was out of reach when its Machine went, nor one of a Cluster that is being deleted: it goes with its host.
 pub(super) fn leaks(world: &World) -> Vec<String> {
     let mut found = Vec::new();
     let orphans = world.all::<Machine>().filter(|machine| controller_of(machine.as_ref()).is_none()).count();
     if orphans > 0 {
         found.push(format!("{orphans} Machines have no controller at the end"));
+    }
+    let is_leaving = world.cluster().is_none_or(|c| c.metadata.deletion_timestamp.is_some());
+    if is_leaving || !world.workload.is_reachable() {
+        return found;
     }
     let has_machine = |node: &str| {
         world.all::<Machine>().any(|machine| {
@@ -227,7 +232,8 @@ pub(super) fn leaks(world: &World) -> Vec<String> {
             named.is_some_and(|named| named.name == node) || name_of(machine.as_ref()) == node
         })
     };
-    let lost = world.workload.nodes.keys().filter(|node| !has_machine(node)).count();
+    let was_in_reach = |node: &String| !world.workload.abandoned.contains(node);
+    let lost = world.workload.nodes.keys().filter(|node| was_in_reach(node) && !has_machine(node)).count();
     if lost > 0 {
         found.push(format!("{lost} Nodes have no Machine at the end"));
     }

@@ -1,7 +1,7 @@
 //! The workload cluster of a world: Nodes, static pods, etcd members, pods and disruption budgets. Owns what is there;
 //! must not know what is decided from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
@@ -45,6 +45,8 @@ pub(super) struct WorkloadState {
     /// Somebody else runs the control plane.
     pub is_managed_outside: bool,
     pub tenancy: Tenancy,
+    /// Names of Nodes whose Machine went while nobody could reach this cluster: they stay, whoever comes later.
+    pub abandoned: BTreeSet<String>,
     member_ids: u64,
 }
 

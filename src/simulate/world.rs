@@ -165,6 +165,12 @@ impl World {
 
     pub(super) fn note_machine(&mut self, before: Option<&Machine>, after: Option<&Machine>) {
         self.census.note(before, after);
+        if let (Some(gone), None) = (before, after)
+            && !self.workload.is_reachable()
+        {
+            let node = gone.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.clone());
+            self.workload.abandoned.extend(node.or_else(|| gone.metadata.name.clone()));
+        }
         let owner = |m: &Machine| controller_of(m).map(|o| owner_id(&o.kind, &o.name));
         let (old, new) = (before.map(owner), after.map(owner));
         if old == new {

@@ -538,7 +538,7 @@ mod tests {
             [
                 "now  nothing to do",
                 "takes done in about 40 to 90 seconds, never below 3 available",
-                "      1 member of etcd may fail at any moment",
+                "      1 member of etcd may fail at any moment\u{fffd}[2J",
             ]
         );
     }
