@@ -137,14 +137,6 @@ impl ChangeRecord {
     pub fn documents(&self) -> Result<WantedDocuments, Vec<InputError>> {
         wanted(("before", &self.before), ("after", &self.after))
     }
-
-    /// The documents from after to before: what takes the change back.
-    ///
-    /// # Errors
-    /// As [`ChangeRecord::documents`].
-    pub fn documents_back(&self) -> Result<WantedDocuments, Vec<InputError>> {
-        wanted(("after", &self.after), ("before", &self.before))
-    }
 }
 
 /// The documents of two sets of texts, each with the prefix of its keys.
@@ -225,14 +217,9 @@ mod tests {
         let map = json!({"metadata": {"resourceVersion": "7"}, "data": data});
         assert_eq!(ChangeRecord::read(&map), Ok(record()));
         let there = record().documents().expect("documents");
-        let back = record().documents_back().expect("documents");
         assert_eq!(
             (&there.documents[0].old, &there.documents[0].new),
             (&json!({"maxPods": 110}), &json!({"maxPods": 60}))
-        );
-        assert_eq!(
-            (&back.documents[0].old, &back.documents[0].new),
-            (&json!({"maxPods": 60}), &json!({"maxPods": 110}))
         );
         let error = ChangeRecord::read(&json!({"data": {}})).expect_err("empty").to_string();
         assert!(

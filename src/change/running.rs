@@ -11,7 +11,7 @@ use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER};
 
 /// Something that is asked for by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Seen<T> {
+pub enum Sighting<T> {
     /// Nothing needed it.
     #[default]
     NotAsked,
@@ -42,9 +42,9 @@ pub struct RunningNode {
     pub address: Option<String>,
     pub pods: BTreeMap<&'static str, PodState>,
     /// The names in the certificate that is served, by kubeadm's name of it (`apiserver`, `etcd-server`).
-    pub served: BTreeMap<&'static str, Seen<BTreeSet<String>>>,
+    pub served: BTreeMap<&'static str, Sighting<BTreeSet<String>>>,
     /// KubeletConfiguration in effect, with all defaults.
-    pub kubelet: Seen<Value>,
+    pub kubelet: Sighting<Value>,
 }
 
 /// A DaemonSet or a Deployment.

@@ -2,12 +2,11 @@
 //! read from the cluster each time, so that it can be interrupted anywhere; what is next is `change::gate`'s.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::addons::{self, AddonError};
-use super::drain::{self, DrainError, Pace};
+use super::drain::{self, DrainError, DrainTimes};
 use super::executor::{CommandTarget, ExecutorError, NodeExecutor};
 use super::look;
 use super::read::{ClusterReading, ReadError, read};
@@ -92,7 +91,7 @@ pub struct Application<'a> {
     /// Nodes are reached by their names, not their addresses.
     pub by_name: bool,
     pub clock: Clock,
-    pub pace: Pace,
+    pub pace: DrainTimes,
     pub tell: &'a mut (dyn FnMut(&ApplyEvent) + Send),
 }
 
@@ -353,8 +352,3 @@ fn plan_of(
 ) -> Result<ChangePlan, render::RenderError> {
     plan(&reading.inputs, target, options)
 }
-
-/// Half a minute is the longest that a kubelet takes to see a manifest; images may have to come.
-pub const PATIENCE: Duration = Duration::from_secs(300);
-/// Mirror pods change within seconds.
-pub const POLL: Duration = Duration::from_secs(2);

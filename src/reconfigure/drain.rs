@@ -28,7 +28,7 @@ pub enum DrainError {
 
 /// How long, and how often is looked.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct DrainTimes {
     pub poll: Duration,
     pub patience: Duration,
 }
@@ -37,7 +37,7 @@ pub struct Pace {
 ///
 /// # Errors
 /// [`DrainError`].
-pub async fn drain(writer: &Writer, name: &str, change: &str, pace: Pace) -> Result<(), DrainError> {
+pub async fn drain(writer: &Writer, name: &str, change: &str, pace: DrainTimes) -> Result<(), DrainError> {
     let cordon = json!({"spec": {"unschedulable": true}, "metadata": {"annotations": {DRAINED: change}}});
     let none = Precondition::default();
     writer.patch_value(&node(name), Part::Main, &cordon, &none, Mode::Real).await?;

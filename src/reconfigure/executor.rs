@@ -19,11 +19,11 @@ pub struct CommandTarget {
 pub enum ExecutorError {
     #[error("cannot run {program}: {reason}; check --ssh-program")]
     Program { program: String, reason: String },
-    #[error("`{line}` on {node} ended with {status}{}", said(.output))]
+    #[error("`{line}` on {node} ended with {status}{}", last_lines(.output))]
     Failed { node: String, line: String, status: String, output: String },
 }
 
-fn said(output: &str) -> String {
+fn last_lines(output: &str) -> String {
     let last: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     let from = last.len().saturating_sub(5);
     if last.is_empty() { String::new() } else { format!(": {}", last[from..].join("; ")) }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::change::plan::ChangePlan;
 use crate::change::render::{API_SERVER, ETCD};
-use crate::change::running::{Running, Seen};
+use crate::change::running::{Running, Sighting};
 use crate::change::steps::StepId;
 use crate::client::{Client, Error, explain};
 use crate::workload::WorkloadError;
@@ -50,7 +50,7 @@ async fn certificates(
         .collect();
     let seen = iter(looks).map(|(name, pod, port)| async move {
         let names = served_names(client.clone(), &pod, port).await;
-        (name, names.map_or_else(|error| not_seen(&error), Seen::Known))
+        (name, names.map_or_else(|error| not_seen(&error), Sighting::Known))
     });
     for (name, names) in seen.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
         if let Some(node) = running.nodes.get_mut(&name) {
@@ -59,12 +59,12 @@ async fn certificates(
     }
 }
 
-fn not_seen<T>(error: &WorkloadError) -> Seen<T> {
+fn not_seen<T>(error: &WorkloadError) -> Sighting<T> {
     match error {
         WorkloadError::Refused(words) => {
-            Seen::Hidden(format!("{words} (it needs the right: create pods/portforward)"))
+            Sighting::Hidden(format!("{words} (it needs the right: create pods/portforward)"))
         }
-        other => Seen::Unknown(other.to_string()),
+        other => Sighting::Unknown(other.to_string()),
     }
 }
 
@@ -83,20 +83,21 @@ async fn kubelets(client: &Client, plan: &ChangePlan, running: &mut Running) {
 }
 
 /// The configuration that a kubelet has in effect.
-async fn kubelet(client: &Client, node: &str) -> Seen<Value> {
+async fn kubelet(client: &Client, node: &str) -> Sighting<Value> {
     let path = format!("/api/v1/nodes/{node}/proxy/configz");
     let Ok(request) = http::Request::get(path).body(Vec::new()) else {
-        return Seen::Hidden(format!("{node} cannot stand in an address"));
+        return Sighting::Hidden(format!("{node} cannot stand in an address"));
     };
     match client.request::<Value>(request).await {
         Ok(mut answer) => match answer.get_mut("kubeletconfig").map(Value::take) {
-            Some(configuration @ Value::Object(_)) => Seen::Known(configuration),
-            _ => Seen::Hidden("/configz shows no kubeletconfig".to_owned()),
+            Some(configuration @ Value::Object(_)) => Sighting::Known(configuration),
+            _ => Sighting::Hidden("/configz shows no kubeletconfig".to_owned()),
         },
-        Err(error @ Error::Api(_)) if is_refusal(&error) => {
-            Seen::Hidden(format!("{} (it needs the right: get nodes/proxy)", explain(&error, "the cluster")))
-        }
-        Err(error) => Seen::Unknown(explain(&error, &format!("the kubelet of {node}"))),
+        Err(error @ Error::Api(_)) if is_refusal(&error) => Sighting::Hidden(format!(
+            "{} (it needs the right: get nodes/proxy)",
+            explain(&error, "the cluster")
+        )),
+        Err(error) => Sighting::Unknown(explain(&error, &format!("the kubelet of {node}"))),
     }
 }
 

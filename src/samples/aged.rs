@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::living::{BRISK, NEW_VERSION, OLD_VERSION, STEADY, edit, healthy, normal, rolling};
-use super::manifest::{ClusterManifest, Infrastructure, Pool};
+use super::living::{edit, healthy, rolling};
+use super::manifest::{
+    BRISK, ClusterManifest, Infrastructure, NEW_VERSION, OLD_VERSION, Pool, STEADY, normal,
+};
 use super::{Chapter, Edit, reef};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;

@@ -5,19 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::manifest::{ClusterManifest, Infrastructure, NAMESPACE, Pace, Pool, drain_rule};
+use super::manifest::{
+    BRISK, ClusterManifest, Infrastructure, NAMESPACE, NEW_VERSION, OLD_VERSION, Pace, Pool, STEADY,
+    drain_rule, normal,
+};
 use super::{Edit, reef};
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{Gvk, ObjectKey};
 use crate::api::machine_deployment::MachineDeployment;
 
-pub(super) const OLD_VERSION: &str = "v1.34.3";
-pub(super) const NEW_VERSION: &str = "v1.35.1";
-
-/// Up within seconds, so that a fresh demo has something to show.
-pub(super) const BRISK: Pace = Pace { vm_s: 2, node_s: 1, component_s: 1, jitter: "0.3" };
-/// A little slower: each step of a rollout can be watched.
-pub(super) const STEADY: Pace = Pace { vm_s: 6, node_s: 2, component_s: 2, jitter: "0.3" };
 /// Minutes.
 const SLOW: Pace = Pace { vm_s: 90, node_s: 20, component_s: 10, jitter: "0.5" };
 
@@ -90,10 +86,6 @@ impl Living {
             Self::HealthyHa | Self::Broken | Self::Creating | Self::Kubeadm => Vec::new(),
         }
     }
-}
-
-pub(super) fn normal(name: &'static str, replicas: u32) -> Pool {
-    Pool { name, replicas, infrastructure: Infrastructure::Normal, pods: None }
 }
 
 pub(super) fn healthy() -> ClusterManifest {

@@ -22,6 +22,14 @@ pub(super) struct Pace {
     pub jitter: &'static str,
 }
 
+pub(super) const OLD_VERSION: &str = "v1.34.3";
+pub(super) const NEW_VERSION: &str = "v1.35.1";
+
+/// Up within seconds, so that a fresh demo has something to show.
+pub(super) const BRISK: Pace = Pace { vm_s: 2, node_s: 1, component_s: 1, jitter: "0.3" };
+/// A little slower: each step of a rollout can be watched.
+pub(super) const STEADY: Pace = Pace { vm_s: 6, node_s: 2, component_s: 2, jitter: "0.3" };
+
 /// One cluster to be.
 pub(super) struct ClusterManifest {
     pub name: &'static str,
@@ -29,6 +37,11 @@ pub(super) struct ClusterManifest {
     pub control_plane_replicas: u32,
     pub pace: Pace,
     pub pools: Vec<Pool>,
+}
+
+/// A pool whose machines come up as they should.
+pub(super) fn normal(name: &'static str, replicas: u32) -> Pool {
+    Pool { name, replicas, infrastructure: Infrastructure::Normal, pods: None }
 }
 
 /// One MachineDeployment and its templates.

@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::living::{BRISK, NEW_VERSION, normal};
-use super::manifest::{ClusterManifest, node_registration, object, reference};
+use super::manifest::{BRISK, ClusterManifest, NEW_VERSION, node_registration, normal, object, reference};
 use crate::api::dev::SERVED_ANNOTATION;
 use crate::api::names::{BOOTSTRAP_GROUP, CORE_GROUP, INFRASTRUCTURE_GROUP, label};
 

@@ -16,7 +16,7 @@ use super::render::{
 };
 use super::request::WantedDocuments;
 use super::rules::Component;
-use super::running::{AddonState, Running, RunningNode, Seen};
+use super::running::{AddonState, Running, RunningNode, Sighting};
 use super::steps::StepId;
 
 /// How far something is.
@@ -330,9 +330,9 @@ fn certificates(
 ) -> ProgressItem {
     let certificate = if component == Component::Certificates { "apiserver" } else { "etcd-server" };
     let seen = match (artefacts.node(name), node.served.get(certificate)) {
-        (_, Some(Seen::Unknown(why))) => no_answer(node, why),
-        (_, Some(Seen::Hidden(why))) => (ItemState::Manual, why.clone()),
-        (Some((_, before, after)), Some(Seen::Known(served))) => {
+        (_, Some(Sighting::Unknown(why))) => no_answer(node, why),
+        (_, Some(Sighting::Hidden(why))) => (ItemState::Manual, why.clone()),
+        (Some((_, before, after)), Some(Sighting::Known(served))) => {
             let names = |artefacts: &NodeArtefacts| {
                 artefacts.certificates.get(certificate).cloned().unwrap_or_default()
             };
@@ -377,10 +377,10 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
         return (ItemState::Unknown, "the Node is not Ready".to_owned());
     }
     let live = match &node.kubelet {
-        Seen::Known(live) => live,
-        Seen::Unknown(why) => return no_answer(node, why),
-        Seen::Hidden(why) => return (ItemState::Manual, why.clone()),
-        Seen::NotAsked => return (ItemState::Manual, "/configz was not asked for".to_owned()),
+        Sighting::Known(live) => live,
+        Sighting::Unknown(why) => return no_answer(node, why),
+        Sighting::Hidden(why) => return (ItemState::Manual, why.clone()),
+        Sighting::NotAsked => return (ItemState::Manual, "/configz was not asked for".to_owned()),
     };
     let changes = situation.plan.changes.iter().map(|judged| &judged.change);
     let ours: Vec<&FieldChange> = changes.filter(|change| change.kind == DocumentKind::Kubelet).collect();

@@ -152,30 +152,30 @@ fn somebody_elses_document_is_a_failure() {
 fn names_of_certificates_are_those_that_are_served() {
     let mut case = Case::of(1, 0, &["apiServer.certSANs=[cp.example,new.example]"]);
     assert_eq!(case.state(StepId::C1, "cp-0").0, ItemState::Manual, "nobody looked");
-    let mut serve = |seen: Seen<BTreeSet<String>>| {
+    let mut serve = |seen: Sighting<BTreeSet<String>>| {
         case.running.nodes.get_mut("cp-0").expect("a node").served.insert("apiserver", seen);
         case.state(StepId::C1, "cp-0")
     };
-    let names = |names: &[&str]| Seen::Known(names.iter().map(|name| (*name).to_owned()).collect());
+    let names = |names: &[&str]| Sighting::Known(names.iter().map(|name| (*name).to_owned()).collect());
     let (state, words) = serve(names(&["cp.example"]));
     assert_eq!(
         (state, words.as_str()),
         (ItemState::Pending, "the certificate that is served does not name new.example")
     );
     assert_eq!(serve(names(&["cp.example", "new.example"])).0, ItemState::Done);
-    assert_eq!(serve(Seen::Unknown("refused".to_owned())).0, ItemState::InProgress, "it restarts");
-    assert_eq!(serve(Seen::Hidden("403".to_owned())).0, ItemState::Manual);
+    assert_eq!(serve(Sighting::Unknown("refused".to_owned())).0, ItemState::InProgress, "it restarts");
+    assert_eq!(serve(Sighting::Hidden("403".to_owned())).0, ItemState::Manual);
 }
 
 #[test]
 fn kubelets_are_asked_for_what_they_have_in_effect() {
     let mut case = Case::of(1, 1, &["maxPods=60", "syncFrequency=90s"]);
-    let mut has = |seen: Seen<Value>| {
+    let mut has = |seen: Sighting<Value>| {
         case.running.nodes.get_mut("w-000").expect("a node").kubelet = seen;
         case.state(StepId::K1, "w-000")
     };
     let live = |pods: u32, frequency: &str| {
-        Seen::Known(json!({"maxPods": pods, "syncFrequency": frequency, "port": 10250}))
+        Sighting::Known(json!({"maxPods": pods, "syncFrequency": frequency, "port": 10250}))
     };
     assert_eq!(has(live(110, "1m0s")).0, ItemState::Pending);
     assert_eq!(
@@ -183,7 +183,7 @@ fn kubelets_are_asked_for_what_they_have_in_effect() {
         (ItemState::Pending, "/configz still has the old syncFrequency".to_owned())
     );
     assert_eq!(has(live(60, "1m30s")).0, ItemState::Done, "by what it means");
-    assert_eq!(has(Seen::Hidden("403".to_owned())).0, ItemState::Manual);
+    assert_eq!(has(Sighting::Hidden("403".to_owned())).0, ItemState::Manual);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, SshHostArg};
 use super::plan::{exit_code, planned, shown};
-use super::source::{Found, LiveCluster};
+use super::source::{LiveCluster, SourceReading};
 use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, changes, managed, status, target};
 use crate::actions::journal::{Entry, stamp};
 use crate::change::document::{DocumentKind, read_inputs};
@@ -21,7 +21,7 @@ use crate::change::request::{WantedDocument, WantedDocuments};
 use crate::client::Writer;
 use crate::private_file;
 use crate::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent, NODE_FILES};
-use crate::reconfigure::drain::Pace;
+use crate::reconfigure::drain::DrainTimes;
 use crate::reconfigure::executor::Ssh;
 use crate::reconfigure::{rights, write};
 use crate::text;
@@ -45,7 +45,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     /// What cannot be read or asked, in a sentence. A check that fails is an answer with its exit code.
     pub(super) async fn apply(
         &mut self,
-        found: Found,
+        found: SourceReading,
         request: &RequestArgs,
     ) -> anyhow::Result<ChangeAnswer> {
         let live = writable(&found)?;
@@ -68,7 +68,11 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     ///
     /// # Errors
     /// As [`Doing::apply`].
-    pub(super) async fn rollback(&mut self, found: Found, only_plan: bool) -> anyhow::Result<ChangeAnswer> {
+    pub(super) async fn rollback(
+        &mut self,
+        found: SourceReading,
+        only_plan: bool,
+    ) -> anyhow::Result<ChangeAnswer> {
         let record = found.reading.record.clone().context(
             "there is nothing to take back: ConfigMap kube-system/capstan-change, which keeps what was stored before, is not there",
         )?;
@@ -97,7 +101,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
 
     async fn begin(
         &mut self,
-        found: Found,
+        found: SourceReading,
         live: &LiveCluster,
         wanted: &mut WantedDocuments,
         action: &str,
@@ -139,7 +143,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     /// Nothing differs: a change that was begun and whose documents are back is over.
     async fn without_work(
         &mut self,
-        found: &Found,
+        found: &SourceReading,
         live: &LiveCluster,
         plan: &ChangePlan,
     ) -> anyhow::Result<String> {
@@ -156,7 +160,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
 
     async fn patch_control_plane(
         &mut self,
-        found: &Found,
+        found: &SourceReading,
         live: &LiveCluster,
         plan: &ChangePlan,
         patch: &Value,
@@ -243,7 +247,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             executor: is_ssh.then_some(self.session.executor.as_deref().unwrap_or(&ssh)),
             by_name: self.args.ssh_host == SshHostArg::Name,
             clock: self.session.clock.clone(),
-            pace: Pace { poll: self.args.poll, patience: self.args.timeout },
+            pace: DrainTimes { poll: self.args.poll, patience: self.args.timeout },
             tell: &mut tell,
         };
         let applied = application.carry_out().await;
@@ -293,7 +297,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     /// The record of a plan that is about to begin.
     fn record(
         &self,
-        found: &Found,
+        found: &SourceReading,
         plan: &ChangePlan,
         wanted: &WantedDocuments,
     ) -> anyhow::Result<ChangeRecord> {
@@ -396,7 +400,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     }
 }
 
-fn writable(found: &Found) -> anyhow::Result<LiveCluster> {
+fn writable(found: &SourceReading) -> anyhow::Result<LiveCluster> {
     let live = found.live.clone().context(
         "files cannot be changed: leave --from-dir out to carry it out on the cluster of the kubeconfig, or use `change plan --files DIR`",
     )?;
@@ -407,7 +411,7 @@ fn writable(found: &Found) -> anyhow::Result<LiveCluster> {
 }
 
 /// What was stored before, as a request for what is stored now.
-fn back(found: &Found, record: &ChangeRecord) -> anyhow::Result<WantedDocuments> {
+fn back(found: &SourceReading, record: &ChangeRecord) -> anyhow::Result<WantedDocuments> {
     let files: Vec<_> = record
         .before
         .iter()

@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::Session;
-use super::source::{Found, ManagedCluster};
+use super::source::{ManagedCluster, SourceReading};
 use crate::change::plan::ChangePlan;
 use crate::cli::simulate;
 use crate::client::write::Part;
 use crate::client::{Mode, Precondition, Writer};
 
 /// What the rollout will look like, as text; empty when nothing is patched.
-pub(super) async fn forecast(found: &Found, plan: &ChangePlan, session: &Session) -> String {
+pub(super) async fn forecast(found: &SourceReading, plan: &ChangePlan, session: &Session) -> String {
     let managed = found.live.as_ref().and_then(|live| live.managed.as_ref());
     let (Some(managed), Some(patch)) = (managed, &plan.control_plane_patch) else { return String::new() };
     if plan.steps.is_empty() {

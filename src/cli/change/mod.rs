@@ -31,7 +31,7 @@ use args::{
     ApplyArgs, ChangeCommand, ChangeOutputArg, ChangeStatusArgs, DiffArgs, PatchTypeArg, PlanChangeArgs,
     RenderArgs, RequestArgs, RollbackArgs, ValidateArgs,
 };
-use source::{Found, Reach};
+use source::{Reach, SourceReading};
 
 /// What the command prints, and how it exits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl ChangeAnswer {
     }
 
     /// What could not be read makes what is said worse.
-    fn with_gaps(mut self, found: &Found) -> Self {
+    fn with_gaps(mut self, found: &SourceReading) -> Self {
         self.remarks.extend(found.reading.running.gaps.iter().cloned());
         self
     }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde_json::json;
 
 use super::args::{PlanChangeArgs, PlanFormatArg, RulesArgs};
-use super::source::Found;
+use super::source::SourceReading;
 use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, managed, target};
 use crate::change::document::{DocumentKind, Inputs};
 use crate::change::facts::ClusterFacts;
@@ -30,7 +30,7 @@ const NEEDS_ACKNOWLEDGEMENT: u8 = 4;
 
 pub(super) async fn run(
     args: &PlanChangeArgs,
-    found: &Found,
+    found: &SourceReading,
     session: &Session,
 ) -> anyhow::Result<ChangeAnswer> {
     let inputs = &found.reading.inputs;
@@ -64,7 +64,7 @@ pub(super) fn shown(plan: &ChangePlan, inputs: &Inputs) -> String {
 
 /// The plan, with the order of etcd's members where a running cluster shows it.
 pub(super) async fn planned(
-    found: &Found,
+    found: &SourceReading,
     target: &mut WantedDocuments,
     mut options: PlanOptions,
 ) -> anyhow::Result<ChangePlan> {

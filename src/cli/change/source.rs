@@ -29,7 +29,7 @@ pub enum Reach {
 }
 
 /// What was found.
-pub struct Found {
+pub struct SourceReading {
     pub reading: ClusterReading,
     /// The cluster that can be written to; `None` for files.
     pub live: Option<LiveCluster>,
@@ -58,9 +58,9 @@ pub struct ManagedCluster {
 ///
 /// # Errors
 /// It cannot be reached, or holds nothing of kubeadm, in a sentence.
-pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<Found> {
+pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<SourceReading> {
     if let Some(folder) = &source.from_dir {
-        return Ok(Found { reading: files(folder)?, live: None });
+        return Ok(SourceReading { reading: files(folder)?, live: None });
     }
     let connection = match reach {
         Reach::Options(options) => connect(options).await?,
@@ -79,7 +79,7 @@ pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<Found> {
     if let Some(managed) = &live.managed {
         reading.inputs.objects.push(managed.object.clone());
     }
-    Ok(Found { reading, live: Some(live) })
+    Ok(SourceReading { reading, live: Some(live) })
 }
 
 async fn of_fleet(management: Connection, typed: &str) -> anyhow::Result<LiveCluster> {

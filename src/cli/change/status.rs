@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::args::{ChangeOutputArg, ChangeStatusArgs};
-use super::source::Found;
+use super::source::SourceReading;
 use super::{ChangeAnswer, FAILED_CHECK, PENDING, managed};
 use crate::change::document::DocumentKind;
 use crate::change::facts::ClusterFacts;
@@ -23,10 +23,10 @@ const NODES_MAX: usize = 40;
 
 pub(super) async fn status(
     args: &ChangeStatusArgs,
-    found: Found,
+    found: SourceReading,
     style: Style,
 ) -> anyhow::Result<ChangeAnswer> {
-    let Found { mut reading, live } = found;
+    let SourceReading { mut reading, live } = found;
     let record = reading.record.clone();
     let open = record.as_ref().filter(|record| record.is_open());
     let items = match (open, &live) {
