@@ -93,7 +93,7 @@ fn answer(model: &mut Model, cluster: PlannedCluster, read: Result<Inputs, Strin
 fn open(width: u16, height: u16) -> (Model, PlannedCluster) {
     let mut model = model(width, height);
     let (cluster, wait_ms) = asked(&keys(&mut model, "C")).expect("a reading");
-    assert_eq!((&cluster.key, wait_ms), (&ObjectKey::new("default", "harbor"), 0));
+    assert_eq!((&cluster.key, wait_ms), (&ObjectKey::new("prod", "harbor"), 0));
     answer(&mut model, cluster.clone(), Ok(inputs()));
     (model, cluster)
 }

@@ -184,7 +184,7 @@ fn a_lock_that_is_not_renewed_any_more_turns_stale_by_itself() {
 fn the_stages_with_evidence_edits_and_the_way_back() {
     for (width, height) in [(80, 24), (120, 40)] {
         let mut model = model(width, height);
-        let subject = watched(&keys(&mut model, "M")).expect("news").expect("a subject");
+        let subject = watched(&keys(&mut model, "K")).expect("news").expect("a subject");
         answer(&mut model, &subject, Ok(introducing()));
         let screen = text(&mut model);
         assert!(screen.contains("stage 3 in progress, 3 done") && screen.contains("wait 8 s"), "{screen}");
@@ -207,7 +207,7 @@ fn the_stages_with_evidence_edits_and_the_way_back() {
 #[test]
 fn edits_go_to_the_clipboard_and_stages_can_be_chosen() {
     let mut model = model(120, 40);
-    let subject = watched(&keys(&mut model, "M")).expect("news").expect("a subject");
+    let subject = watched(&keys(&mut model, "K")).expect("news").expect("a subject");
     answer(&mut model, &subject, Ok(introducing()));
     let copied = |effects: Vec<Effect>| {
         effects.into_iter().find_map(|effect| if let Effect::Copy(text) = effect { Some(text) } else { None })
@@ -226,7 +226,7 @@ fn edits_go_to_the_clipboard_and_stages_can_be_chosen() {
 #[test]
 fn nothing_to_migrate_and_nobody_to_judge() {
     let mut model = model(80, 24);
-    let subject = watched(&keys(&mut model, "M")).expect("news").expect("a subject");
+    let subject = watched(&keys(&mut model, "K")).expect("news").expect("a subject");
     answer(&mut model, &subject, Ok(look(&[], &[], &[])));
     assert!(text(&mut model).contains("no pod of kube-controller-manager"), "{}", text(&mut model));
     let late = pod("kube-controller-manager", "v1.33.1", "cp-1", 900, &[]);
@@ -240,7 +240,7 @@ fn locks_are_watched_where_one_is_and_only_while_they_are_shown() {
     assert_eq!(watched(&keys(&mut model, "down")), None, "nothing is watched unasked");
     let server = watched(&keys(&mut model, "L")).expect("news");
     assert_eq!(server.as_ref().map(|subject| &subject.place), Some(&LockPlace::Server));
-    assert_eq!(watched(&keys(&mut model, "M")), None, "the same place goes on");
+    assert_eq!(watched(&keys(&mut model, "K")), None, "the same place goes on");
     answer(&mut model, server.as_ref().expect("a subject"), Ok(introducing()));
     assert!(text(&mut model).contains("stage 3"));
     assert_eq!(watched(&keys(&mut model, "esc esc")), Some(None), "nothing is shown any more");

@@ -78,7 +78,7 @@ fn a_cluster_is_run_ahead_and_a_change_stands_beside_it() {
         assert!(text(&mut model).contains("step 4 of "), "{}", text(&mut model));
 
         let second = asked(&keys(&mut model, "i \"md-0:replicas=1\" enter")).expect("it is run again");
-        assert_eq!(second.1.changes[0].object.key, ObjectKey::new("default", "harbor-md-0"));
+        assert_eq!(second.1.changes[0].object.key, ObjectKey::new("prod", "harbor-md-0"));
         answer(&mut model, second, Ok(ahead(true)));
         let screen = text(&mut model);
         assert!(screen.contains("md-0:replicas=1") && screen.contains("tried >"), "{screen}");
