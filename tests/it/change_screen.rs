@@ -108,7 +108,7 @@ fn attributes_edits_plan_and_nodes() {
         line(&mut model, "set maxPods=60");
         line(&mut model, "set apiServer.extraArgs[event-ttl]=2h");
         let screen = text(&mut model);
-        assert!(screen.contains("ready"), "{screen}");
+        assert!(screen.contains("needs acknowledgement"), "{screen}");
         golden::screen(&format!("change-staged-{width}x{height}"), &screen);
         keys(&mut model, "tab");
         let screen = text(&mut model);
