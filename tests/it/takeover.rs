@@ -400,8 +400,8 @@ async fn machines_until(sim: &Sim, done: impl AsyncFn(&Sim) -> bool) -> BTreeMap
     let seen = std::cell::RefCell::new(BTreeMap::new());
     sim.until("the rollout's end", 900, async |s| {
         let uid = |machine: &Machine| machine.metadata.uid.clone().unwrap_or_default();
-        seen.borrow_mut()
-            .extend(s.list::<Machine>().await.into_iter().map(|machine| (uid(&machine), machine)));
+        let there: Vec<Machine> = s.list().await;
+        seen.borrow_mut().extend(there.into_iter().map(|machine| (uid(&machine), machine)));
         done(s).await
     })
     .await;
