@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -358,7 +358,21 @@ impl Drop for Runner {
     }
 }
 
-/// Planning is computed aside: the screen goes on.
+/// What is computed of a whole Cluster is computed one at a time. A computation cannot be ended, so those of screens that
+/// were left would otherwise take every core.
+static COMPUTATIONS: Semaphore = Semaphore::const_new(1);
+
+/// Computed aside: the screen goes on.
+async fn aside<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let turn = COMPUTATIONS.acquire().await.map_err(|error| error.to_string())?;
+    let computed = tokio::task::spawn_blocking(move || {
+        let result = compute();
+        drop(turn);
+        result
+    });
+    computed.await.map_err(|error| format!("it could not be computed: {error}"))
+}
+
 async fn plans_of(
     planner: Planner,
     cluster: ObjectKey,
@@ -366,8 +380,7 @@ async fn plans_of(
 ) -> Result<(ClusterPlans, Vec<Author>), String> {
     let lists = planner.lists(&cluster).await?;
     let authors = authors(&lists);
-    let planned = tokio::task::spawn_blocking(move || planner.plans(lists, &cluster, &remembered)).await;
-    let planned = planned.map_err(|error| format!("the plans could not be computed: {error}"));
+    let planned = aside(move || planner.plans(lists, &cluster, &remembered)).await;
     Ok((planned?, authors))
 }
 
@@ -378,9 +391,7 @@ async fn run_ahead(
     remembered: Vec<Remembered>,
 ) -> Result<Ahead, String> {
     let lists = planner.lists(&cluster).await?;
-    let run =
-        tokio::task::spawn_blocking(move || planner.ahead(lists, &cluster, (&tried, &remembered))).await;
-    run.map_err(|error| format!("it could not be computed: {error}"))?
+    aside(move || planner.ahead(lists, &cluster, (&tried, &remembered))).await?
 }
 
 fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {
