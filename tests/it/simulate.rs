@@ -309,7 +309,7 @@ async fn two_forecasts_side_by_side_and_a_calendar() {
     let mut objects = dumped(&sim).await;
     let upgrade = ["md/harbor-md-0", "--set", "version=v1.34.2"];
     let beside: Vec<&str> =
-        upgrade.iter().chain(&["--beside", "surge=0", "--beside", "unavailable=1"]).copied().collect();
+        upgrade.iter().chain(&["--beside", "unavailable=1", "--beside", "surge=0"]).copied().collect();
     let both = printed(objects.clone(), &beside).expect("two forecasts");
     let lowest = both.lines().find(|line| line.starts_with("  lowest")).expect("lows");
     assert!(lowest.contains("never below 3") && lowest.contains("never below 2"), "{both}");

@@ -350,8 +350,9 @@ impl<'a> Rules<'a> {
         if self.context.below != Verdict::Ok || !can_begin {
             return self.repeat(why);
         }
-        // Unseen for want of contact: the probe of the Cluster speaks for it.
-        if !self.context.has_contact && self.row.conditions[at].status == Status::Unknown {
+        // Unseen since contact was lost: the probe of the Cluster speaks for it.
+        let has_lost_contact = self.context.is_initialized && !self.context.has_contact;
+        if has_lost_contact && self.row.conditions[at].status == Status::Unknown {
             return self.out_of_sight(at);
         }
         let start_s = self.idle_since_s(at);

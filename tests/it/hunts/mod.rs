@@ -17,6 +17,7 @@ use capstan::api::dev::DevMachine;
 use capstan::api::key::ObjectKey;
 use capstan::api::machine::Machine;
 use capstan::api::machine_deployment::MachineDeployment;
+use capstan::api::machine_set::MachineSet;
 use capstan::provider::faults::Fault;
 use capstan::rng::Rng;
 use capstan::workload::Workload as _;
@@ -272,7 +273,9 @@ async fn blocked_by(sim: &Sim) -> Option<String> {
             ["RollingOut", "ScalingUp", "ScalingDown"].iter().filter_map(|type_| find(conditions, type_));
         found.filter(|c| c.status == "True").map(|c| c.message.clone()).find(|m| m.contains("because"))
     };
-    says(plane.conditions()).or_else(|| says(pool.conditions()))
+    let sets: Vec<MachineSet> = sim.list().await;
+    let of_sets = || sets.iter().find_map(|set| says(set.conditions()));
+    says(plane.conditions()).or_else(|| says(pool.conditions())).or_else(of_sets)
 }
 
 async fn state(sim: &Sim) -> String {
