@@ -326,7 +326,7 @@ fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Nobody is made for the rollout: a Machine less is available instead.
+/// The rollout makes no extra Machine: one Machine less is available meanwhile.
 fn no_surge(patch: &mut Value, object: &Value, is_control_plane: bool) {
     let rolling = "/spec/rollout/strategy/rollingUpdate";
     set(patch, &format!("{rolling}/maxSurge"), json!(0));

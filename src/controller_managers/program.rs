@@ -178,6 +178,6 @@ fn signals(manager: ManagerKind, release: Release, flags: &Flags) -> bool {
     }
     let has_token = release.0 > LAST_WITH_TOKEN_SIGNAL
         || flags.enables(["serviceaccount-token-controller", "serviceaccount-token"]);
-    // Nobody is ever elected for a lock without candidates.
+    // A lock without candidates never gets a holder.
     has_token && !flags.gate("CoordinatedLeaderElection")
 }

@@ -53,7 +53,7 @@ pub struct InPlaceAnswers {
 /// What a forecast knows of updates in place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Known {
-    /// Nobody was asked: plans show replacements, and say what is not known.
+    /// No extension was asked: plans show replacements, and say what is not known.
     #[default]
     Nothing,
     Asked(InPlaceAnswers),

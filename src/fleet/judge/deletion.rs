@@ -20,7 +20,7 @@ impl Rules<'_> {
         let reason = condition.map_or("", |(_, c)| c.reason.as_ref());
         if self.is_paused() {
             let rank = Rank::Hold;
-            // What a rollout takes away waits with the rollout, of which a pause is no fault.
+            // A Machine that a rollout replaces waits while the rollout is paused, which is not a fault.
             let is_of_rollout = self.status("UpToDate") == Some(Status::False);
             return self.claim(Judgement {
                 verdict: if is_of_rollout { Verdict::Progressing } else { Verdict::Blocked },

@@ -44,7 +44,7 @@ const FILE_FLAGS: [&str; 7] = [
 /// What a host does wrong on demand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostFaults {
-    /// Nobody gets in by ssh.
+    /// The host refuses ssh connections.
     pub refuses_commands: bool,
     /// An API server that starts again does not become ready.
     pub api_server_stays_down: bool,

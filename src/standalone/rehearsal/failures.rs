@@ -15,7 +15,7 @@ const LOOKED_AT_S: u64 = 60;
 pub enum FailureEffect {
     /// Two run one controller at once.
     Twice,
-    /// Nobody runs a controller.
+    /// No process runs a controller.
     Nowhere,
     /// A process ends at its start.
     Exits,
