@@ -31,6 +31,9 @@ use crate::time::{Timestamp, from_k8s};
 /// A host that waits so much longer than what is long for its step does not come by itself.
 const STUCK_AFTER: i32 = 3;
 
+/// Clocks differ by less.
+const CLOCK_AHEAD_MAX: TimeDelta = TimeDelta::hours(1);
+
 /// A world as it begins.
 #[derive(Clone, Debug)]
 pub(super) struct Beginning {
@@ -43,8 +46,17 @@ pub(super) struct Beginning {
 /// Everything of one Cluster; `None` when it is not in the dump.
 pub(super) fn world_of(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Option<Beginning> {
     let cluster = dump.clusters.get(key)?;
-    let mut begun =
-        Beginning { world: World::new(cluster.clone(), now), hosts: Hosts::new(), assumptions: Vec::new() };
+    let at = begins_at(dump, key, now);
+    let mut assumptions = Vec::new();
+    if at > now {
+        let seconds = (at - now).num_seconds();
+        assumptions.push(format!(
+            "times of Cluster {} are up to {seconds} seconds ahead of this clock: it begins at the newest",
+            key.name
+        ));
+    }
+    let now = at;
+    let mut begun = Beginning { world: World::new(cluster.clone(), now), hosts: Hosts::new(), assumptions };
     take_workers(dump, &mut begun);
     take_control_planes(dump, cluster, &mut begun);
     take_provider_objects(dump, cluster, &mut begun);
@@ -54,6 +66,16 @@ pub(super) fn world_of(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Option<B
     // Everybody runs at first, so nobody has to hear of it.
     let _ = begun.world.take_changes();
     Some(begun)
+}
+
+/// Where the clock that wrote the times is ahead of this one, what turned just now would not have turned yet: a Machine that
+/// is available would not be. Times that are further ahead are not those of a clock.
+fn begins_at(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Timestamp {
+    let times = machines_of(dump, key).flat_map(|machine| {
+        let turned = machine.conditions().iter().map(|c| from_k8s(&c.last_transition_time));
+        turned.chain(machine.metadata.creation_timestamp.as_ref().map(from_k8s))
+    });
+    times.filter(|at| *at <= now + CLOCK_AHEAD_MAX).fold(now, Timestamp::max)
 }
 
 fn take_workers(dump: &Dump, begun: &mut Beginning) {

@@ -63,6 +63,7 @@ pub fn hunt(
     now: Timestamp,
 ) -> Option<Hunt> {
     let begun = world_of(dump, key, now)?;
+    let now = begun.world.now;
     let bounds = Bounds::of(&begun.world);
     let mut hunt =
         Hunt { namespace: key.namespace.clone(), cluster: key.name.clone(), seeds, ..Hunt::default() };
@@ -95,6 +96,7 @@ pub fn replay(
     now: Timestamp,
 ) -> Option<Forecast> {
     let begun = world_of(dump, key, now)?;
+    let now = begun.world.now;
     let (course, ending) = live(&begun, scenario, (failing, seed), scenario.detail, now);
     Some(Forecast::of(course, &ending, now, begun.assumptions))
 }

@@ -87,6 +87,7 @@ pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, no
 #[must_use]
 pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestamp) -> Option<Forecast> {
     let begun = begin::world_of(dump, key, now)?;
+    let now = begun.world.now;
     let go = |tempo: Tempo, detail: Detail| {
         let chronicle = Chronicle::new(detail, now);
         let mut course = Course::new(begun.clone(), scenario.way(tempo), scenario.timings.clone(), chronicle);

@@ -47,10 +47,13 @@ impl Run<'_> {
 
     /// Goes on with a deletion as far as one run can. Answers with the step that lets the Machine go.
     fn leave(&mut self, observed: &mut Observed) -> Result<Option<crate::plan::Step>, Cut> {
+        let (next, hold) = (self.acts.next, self.acts.hold);
         for _ in 0..TURNS_MAX {
             let before = course(observed, self.world.now);
             let mut plan = planned::leave(observed, self.world.now);
             let release = plan.take_release();
+            // Only the last turn waits: those before it went on.
+            (self.acts.next, self.acts.hold) = (next, hold);
             self.note(&plan);
             let evictions = self.carry_out(&plan.steps)?;
             observed.evictions.extend(evictions);
