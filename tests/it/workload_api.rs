@@ -137,8 +137,10 @@ async fn nodes_pods_and_add_ons_of_the_simulation_are_shown_and_clients_may_chan
     .await;
 
     // Images of add-ons, from both sides.
+    // With the tag of the control plane's version: its controller would set any other back.
+    const IMAGE: &str = "mirror.test/kube-proxy:v1.34.1";
     let image =
-        json!({"spec": {"template": {"spec": {"containers": [{"name": "kube-proxy", "image": "new"}]}}}});
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "kube-proxy", "image": IMAGE}]}}}});
     harbor_api.patch::<DaemonSet>("kube-system", "kube-proxy", image).await;
     until("the rollout", async || {
         let set = harbor_api.get::<DaemonSet>("kube-system", "kube-proxy").await.expect("the DaemonSet");
@@ -147,7 +149,7 @@ async fn nodes_pods_and_add_ons_of_the_simulation_are_shown_and_clients_may_chan
     })
     .await;
     let addon = capstan::workload::Addon::KubeProxy;
-    assert_eq!(world.addon_image(&harbor(), addon).await.expect("an answer").as_deref(), Some("new"));
+    assert_eq!(world.addon_image(&harbor(), addon).await.expect("an answer").as_deref(), Some(IMAGE));
 }
 
 #[tokio::test]
