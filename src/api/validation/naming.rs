@@ -38,6 +38,18 @@ pub fn dns_subdomain(text: &str) -> Vec<String> {
     complaints
 }
 
+/// A part of a path: names of roles, whose colons stand in no subdomain.
+///
+/// Source: apimachinery `pkg/api/validation/path/name.go`, v0.35.
+#[must_use]
+pub fn path_segment(text: &str) -> Vec<String> {
+    if matches!(text, "." | "..") {
+        return vec![format!("may not be '{text}'")];
+    }
+    let held = ["/", "%"].into_iter().filter(|part| text.contains(part));
+    held.map(|part| format!("may not contain '{part}'")).collect()
+}
+
 /// A DNS-1123 label: names of namespaces.
 #[must_use]
 pub fn dns_label(text: &str) -> Vec<String> {

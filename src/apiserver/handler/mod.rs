@@ -2,6 +2,7 @@
 //! `response` writes its outcome.
 
 mod fence;
+mod rbac;
 mod review;
 
 use std::sync::Arc;
@@ -84,7 +85,7 @@ async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
         }
         Route::Resource(verb, target) => (verb, target),
     };
-    who.authorize(verb, &target)?;
+    authorize(&registry, &who, verb, &target).await?;
     let catalog = registry.catalog.load();
     let Some(resource) = catalog.find(&target.group, &target.version, &target.plural).cloned() else {
         return if target.group.is_empty() {
@@ -113,6 +114,20 @@ async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
     Ok(reply?.with_warnings(&warnings))
 }
 
+/// By what the user is, else by what is bound to it.
+async fn authorize(registry: &Registry, who: &Identity, verb: Verb, target: &Target) -> Result<(), Failure> {
+    let Err(refusal) = who.authorize(verb, target) else { return Ok(()) };
+    let deed = rbac::Deed {
+        verb: verb.word(),
+        group: &target.group,
+        resource: &target.plural,
+        subresource: &target.subresource,
+        namespace: &target.namespace,
+        name: &target.name,
+    };
+    if rbac::allows(registry, who, deed).await? { Ok(()) } else { Err(refusal) }
+}
+
 impl Call {
     /// Much has to be read, changed or checked, of the body or of what is there.
     fn is_long(&self, verb: Verb) -> bool {
@@ -132,8 +147,7 @@ impl Call {
         }
         if let Strategy::Review(kind) = resource.strategy {
             let draft = self.draft()?;
-            let catalog = self.registry.catalog.load();
-            let reviewed = review::answer(kind, draft.object, &self.who, &catalog)?;
+            let reviewed = review::answer(kind, draft.object, &self.who, &self.registry).await?;
             return Ok(Reply::json(reviewed.to_string()).created(true));
         }
         if is_write(verb) || matches!(verb, Verb::Delete | Verb::DeleteCollection) {

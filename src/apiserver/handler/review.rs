@@ -1,16 +1,20 @@
-//! Self reviews: what the caller may do, and who the caller is. Answered from `auth`, stored nowhere.
+//! Reviews: what the caller or somebody else may do, and who the caller is. Answered from `auth` and `rbac`, stored nowhere.
 //!
-//! Source: kubernetes `pkg/registry/authorization/selfsubjectaccessreview/rest.go`, v1.35.
+//! Source: kubernetes `pkg/registry/authorization/{selfsubjectaccessreview,subjectaccessreview}/rest.go`, v1.35.
 
 use serde_json::{Value, json};
 
+use super::rbac;
 use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
+use crate::apiserver::registry::Registry;
 use crate::apiserver::request::auth::{Attributes, Identity, Role};
 use crate::apiserver::resource::Catalog;
 use crate::apiserver::resource::strategy::Review;
 
 const REVIEWS: [&str; 2] = ["authorization.k8s.io", "authentication.k8s.io"];
+/// Reviews that everybody may ask for: those about oneself.
+const OF_ONESELF: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"];
 const OPEN_TO_GUESTS: [&str; 10] =
     ["/", "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi/*", "/readyz", "/version"];
 
@@ -18,15 +22,23 @@ const OPEN_TO_GUESTS: [&str; 10] =
 ///
 /// # Errors
 /// 422 when an access review asks nothing, or two things.
-pub fn answer(
+pub async fn answer(
     review: Review,
     mut request: Value,
     who: &Identity,
-    catalog: &Catalog,
+    registry: &Registry,
 ) -> Result<Value, Failure> {
     match review {
-        Review::Access => request["status"] = json!({ "allowed": allowed(&request["spec"], who)? }),
-        Review::Rules => request["status"] = rules(who, catalog),
+        Review::Access => {
+            let allowed = allowed(&request["spec"], who, registry).await?;
+            request["status"] = json!({ "allowed": allowed });
+        }
+        Review::OfSubject => {
+            let subject = subject(&request["spec"])?;
+            let allowed = allowed(&request["spec"], &subject, registry).await?;
+            request["status"] = json!({ "allowed": allowed });
+        }
+        Review::Rules => request["status"] = rules(who, &registry.catalog.load()),
         Review::Identity => {
             request["status"] = json!({ "userInfo": { "username": who.user, "groups": who.groups() } });
         }
@@ -37,18 +49,41 @@ pub fn answer(
     Ok(request)
 }
 
-fn allowed(spec: &Value, who: &Identity) -> Result<bool, Failure> {
+/// Whom a review is about.
+fn subject(spec: &Value) -> Result<Identity, Failure> {
+    let user = spec["user"].as_str().unwrap_or_default().to_owned();
+    let groups = spec["groups"].as_array().into_iter().flatten();
+    let groups: Vec<String> = groups.filter_map(|group| group.as_str().map(str::to_owned)).collect();
+    if user.is_empty() && groups.is_empty() {
+        let detail = "at least one of user or group must be specified";
+        let cause = Cause::invalid("spec.user", &Value::String(user), detail);
+        return Err(Failure::invalid("authorization.k8s.io", "SubjectAccessReview", "", vec![cause]));
+    }
+    Ok(Identity::of(user, groups))
+}
+
+async fn allowed(spec: &Value, who: &Identity, registry: &Registry) -> Result<bool, Failure> {
     let text = |attributes: &Value, field: &str| attributes[field].as_str().unwrap_or_default().to_owned();
     match (&spec["resourceAttributes"], &spec["nonResourceAttributes"]) {
         (resource, Value::Null) if !resource.is_null() => {
             let (verb, group) = (text(resource, "verb"), text(resource, "group"));
             let (plural, subresource) = (text(resource, "resource"), text(resource, "subresource"));
-            Ok(who.may(Attributes::Resource {
+            let (namespace, name) = (text(resource, "namespace"), text(resource, "name"));
+            let by_role = who.may(Attributes::Resource {
                 verb: &verb,
                 group: &group,
                 resource: &plural,
                 subresource: &subresource,
-            }))
+            });
+            let deed = rbac::Deed {
+                verb: &verb,
+                group: &group,
+                resource: &plural,
+                subresource: &subresource,
+                namespace: &namespace,
+                name: &name,
+            };
+            Ok(by_role || rbac::allows(registry, who, deed).await?)
         }
         (Value::Null, path) if !path.is_null() => {
             let (verb, path) = (text(path, "verb"), text(path, "path"));
@@ -70,7 +105,7 @@ fn rules(who: &Identity, catalog: &Catalog) -> Value {
         ),
         Role::ReadOnly => (read_only_rules(catalog), json!([{ "verbs": ["get"], "nonResourceURLs": ["*"] }])),
         Role::Guest => (
-            json!([{ "verbs": ["create"], "apiGroups": REVIEWS, "resources": ["*"] }]),
+            json!([{ "verbs": ["create"], "apiGroups": REVIEWS, "resources": OF_ONESELF }]),
             json!([{ "verbs": ["get"], "nonResourceURLs": OPEN_TO_GUESTS }]),
         ),
         Role::Anonymous => (
@@ -95,26 +130,32 @@ fn read_only_rules(catalog: &Catalog) -> Value {
     json!([
         { "verbs": reads, "apiGroups": [""], "resources": core },
         { "verbs": reads, "apiGroups": groups, "resources": ["*"] },
-        { "verbs": ["create"], "apiGroups": REVIEWS, "resources": ["*"] },
+        { "verbs": ["create"], "apiGroups": REVIEWS, "resources": OF_ONESELF },
     ])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    #[test]
-    fn access_reviews_tell_the_truth() {
-        let ask = |who: Identity, spec: Value| {
-            answer(Review::Access, json!({ "spec": spec }), &who, &Catalog::built_in())
-                .map(|review| review["status"]["allowed"] == true)
+    use super::*;
+    use crate::rng::Rng;
+    use crate::store::MemoryStore;
+    use crate::time::Clock;
+
+    #[tokio::test]
+    async fn access_reviews_tell_the_truth() {
+        let registry = Registry::new(Arc::new(MemoryStore::new()), Clock::system(), Rng::seeded(1));
+        let ask = async |who: Identity, spec: Value| {
+            let review = answer(Review::Access, json!({ "spec": spec }), &who, &registry).await;
+            review.map(|review| review["status"]["allowed"] == true)
         };
         let delete =
             json!({ "resourceAttributes": { "verb": "delete", "group": "g.io", "resource": "things" } });
-        assert!(ask(Identity::ADMIN, delete.clone()).unwrap());
-        assert!(!ask(Identity::READ_ONLY, delete).unwrap());
+        assert!(ask(Identity::ADMIN, delete.clone()).await.unwrap());
+        assert!(!ask(Identity::READ_ONLY, delete).await.unwrap());
         let path = json!({ "nonResourceAttributes": { "verb": "get", "path": "/healthz" } });
-        assert!(ask(Identity::READ_ONLY, path).unwrap());
-        assert_eq!(ask(Identity::ADMIN, json!({})).unwrap_err().code(), 422);
+        assert!(ask(Identity::READ_ONLY, path).await.unwrap());
+        assert_eq!(ask(Identity::ADMIN, json!({})).await.unwrap_err().code(), 422);
     }
 }

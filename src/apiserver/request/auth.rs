@@ -172,10 +172,12 @@ impl Identity {
             (Role::Admin, _) => true,
             (Role::ReadOnly, Attributes::Resource { verb, group, resource, .. }) => {
                 let secrets = group.is_empty() && resource == "secrets";
-                (is_review(group) && verb == "create")
+                (is_of_oneself(group, resource) && verb == "create")
                     || (matches!(verb, "get" | "list" | "watch") && !secrets && resource != "*")
             }
-            (Role::Guest, Attributes::Resource { verb, group, .. }) => is_review(group) && verb == "create",
+            (Role::Guest, Attributes::Resource { verb, group, resource, .. }) => {
+                is_of_oneself(group, resource) && verb == "create"
+            }
             (Role::ReadOnly, Attributes::Path { verb, .. }) => verb == "get",
             (Role::Guest, Attributes::Path { verb, path }) => verb == "get" && path != "metrics",
             (Role::Anonymous, Attributes::Resource { .. }) => false,
@@ -223,8 +225,9 @@ impl Identity {
     }
 }
 
-fn is_review(group: &str) -> bool {
-    matches!(group, "authorization.k8s.io" | "authentication.k8s.io")
+/// A review that says nothing about others.
+fn is_of_oneself(group: &str, resource: &str) -> bool {
+    matches!(group, "authorization.k8s.io" | "authentication.k8s.io") && resource.starts_with("selfsubject")
 }
 
 /// Paths that need no token.

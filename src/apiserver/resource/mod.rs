@@ -12,6 +12,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use self::cluster_kinds::RBAC_GROUP;
 use self::strategy::{Review, Strategy};
 use crate::apiserver::table::Columns;
 
@@ -304,11 +305,6 @@ fn built_in() -> Vec<Resource> {
     };
     let at =
         |prefix: &str, resource: Resource| Resource { prefix: format!("/registry/{prefix}/"), ..resource };
-    let review = |group: &str, kind: &str, review| Resource {
-        namespaced: false,
-        prefix: String::new(),
-        ..kind_of(group, kind, Strategy::Review(review))
-    };
     vec![
         short(&["ns"], cluster(with_status(plain("Namespace", Strategy::Namespace)))),
         short(&["no"], at("minions", cluster(with_status(plain("Node", Strategy::Node))))),
@@ -329,6 +325,11 @@ fn built_in() -> Vec<Resource> {
         review("authorization.k8s.io", "SelfSubjectRulesReview", Review::Rules),
         review("authentication.k8s.io", "SelfSubjectReview", Review::Identity),
     ]
+}
+
+/// A question that is answered and not stored.
+fn review(group: &str, kind: &str, review: Review) -> Resource {
+    Resource { namespaced: false, prefix: String::new(), ..kind_of(group, kind, Strategy::Review(review)) }
 }
 
 /// A namespaced kind of version `v1` with regular names, kept as kube-apiserver keeps built-in kinds:

@@ -32,6 +32,10 @@ pub enum Strategy {
     Pod,
     /// What keeps pods running: DaemonSets and Deployments.
     App,
+    /// Roles and their bindings.
+    Rbac,
+    /// Nothing is demanded beyond the schema.
+    Plain,
     Definition,
     Review(Review),
     Custom(Custom),
@@ -40,7 +44,10 @@ pub enum Strategy {
 /// Questions that are answered and not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
+    /// What the caller may do.
     Access,
+    /// What somebody else may do.
+    OfSubject,
     Rules,
     Identity,
 }
@@ -106,6 +113,7 @@ impl Resource {
     pub fn name_rule(&self) -> fn(&str) -> Vec<String> {
         match self.strategy {
             Strategy::Namespace => naming::dns_label,
+            Strategy::Rbac => naming::path_segment,
             _ => naming::dns_subdomain,
         }
     }

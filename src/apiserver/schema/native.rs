@@ -11,14 +11,19 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Node as KubeNode, Pod, Secret};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Event, Namespace, Node as KubeNode, Pod, Secret, ServiceAccount,
+};
 use k8s_openapi::api::events::v1::Event as NewEvent;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ListMeta, ObjectMeta};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
 use super::{Node, Schema, compile, merging};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Group, version and kind.
 type Id = (String, String, String);
@@ -84,6 +89,11 @@ impl Catalog {
         collector.add::<Pod>("", "v1", "Pod");
         collector.add::<DaemonSet>("apps", "v1", "DaemonSet");
         collector.add::<Deployment>("apps", "v1", "Deployment");
+        collector.add::<ServiceAccount>("", "v1", "ServiceAccount");
+        collector.add::<Role>(RBAC, "v1", "Role");
+        collector.add::<RoleBinding>(RBAC, "v1", "RoleBinding");
+        collector.add::<ClusterRole>(RBAC, "v1", "ClusterRole");
+        collector.add::<ClusterRoleBinding>(RBAC, "v1", "ClusterRoleBinding");
         collector.add::<DeleteOptions>("", "v1", "DeleteOptions");
         collector.generator.subschema_for::<ListMeta>();
         collector.finish()

@@ -1,0 +1,135 @@
+//! What Roles and ClusterRoles give to those whom no group makes administrator or reader, in a cluster that has nodes.
+//! Owns the judgement of the objects as they are stored; must not know what is done with the answer.
+//!
+//! Source: kubernetes `plugin/pkg/auth/authorizer/rbac/rbac.go`, `pkg/registry/rbac/validation/rule.go`; of the roles
+//! that every API server makes (`bootstrappolicy`) the rights that a controller manager needs for its own Lease, v1.35.
+
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+};
+use serde::de::DeserializeOwned;
+
+use crate::apiserver::failure::Failure;
+use crate::apiserver::object::Record;
+use crate::apiserver::registry::{Registry, present};
+use crate::apiserver::request::auth::Identity;
+use crate::apiserver::resource::RBAC_GROUP;
+use crate::store::Range;
+
+const SERVICE_ACCOUNTS: &str = "system:serviceaccount:";
+/// Users with built-in rights, each with the Lease of its elections.
+const BUILT_IN: [(&str, &str); 2] = [
+    ("system:kube-controller-manager", "kube-controller-manager"),
+    ("system:kube-scheduler", "kube-scheduler"),
+];
+
+/// Something that somebody wants to do. Empty text: not in the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Deed<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+/// Is it allowed by a built-in right, or by what is bound to the user?
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn allows(registry: &Registry, who: &Identity, deed: Deed<'_>) -> Result<bool, Failure> {
+    if registry.kubelets.is_none() {
+        return Ok(false);
+    }
+    if is_built_in(who, deed) {
+        return Ok(true);
+    }
+    for binding in read::<ClusterRoleBinding>(registry, "clusterrolebindings", "").await? {
+        let subjects = binding.subjects.unwrap_or_default();
+        if names(&subjects, who, "")
+            && rules(registry, &binding.role_ref, "").await?.iter().any(|rule| covers(rule, deed))
+        {
+            return Ok(true);
+        }
+    }
+    if deed.namespace.is_empty() {
+        return Ok(false);
+    }
+    for binding in read::<RoleBinding>(registry, "rolebindings", deed.namespace).await? {
+        let subjects = binding.subjects.unwrap_or_default();
+        if names(&subjects, who, deed.namespace)
+            && rules(registry, &binding.role_ref, deed.namespace).await?.iter().any(|rule| covers(rule, deed))
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_built_in(who: &Identity, deed: Deed<'_>) -> bool {
+    let Some((_, lease)) = BUILT_IN.iter().find(|(user, _)| *user == who.user) else { return false };
+    let is_lease = (deed.group, deed.resource) == ("coordination.k8s.io", "leases");
+    let own = deed.name == *lease && matches!(deed.verb, "get" | "update");
+    is_lease && (deed.verb == "create" || own)
+}
+
+/// Objects of a namespace, or of the cluster. One that cannot be read allows nothing.
+async fn read<K: DeserializeOwned>(
+    registry: &Registry,
+    plural: &str,
+    namespace: &str,
+) -> Result<Vec<K>, Failure> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find(RBAC_GROUP, "v1", plural) else { return Ok(Vec::new()) };
+    let prefix = resource.key(namespace, "");
+    let page = registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
+    let mut objects = Vec::new();
+    for entry in &page.entries {
+        let object = present(resource, &Record::read(entry)?)?;
+        objects.extend(serde_json::from_value(object).ok());
+    }
+    Ok(objects)
+}
+
+/// The rules of the role that a binding in `namespace` names.
+async fn rules(registry: &Registry, role: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, Failure> {
+    let named = |name: &Option<String>| name.as_deref() == Some(role.name.as_str());
+    if role.kind == "ClusterRole" {
+        let roles = read::<ClusterRole>(registry, "clusterroles", "").await?;
+        let found = roles.into_iter().find(|found| named(&found.metadata.name));
+        return Ok(found.and_then(|found| found.rules).unwrap_or_default());
+    }
+    let roles = read::<Role>(registry, "roles", namespace).await?;
+    let found = roles.into_iter().find(|found| named(&found.metadata.name));
+    Ok(found.and_then(|found| found.rules).unwrap_or_default())
+}
+
+/// Is the user among them? A service account without a namespace is one of the binding's.
+fn names(subjects: &[Subject], who: &Identity, namespace: &str) -> bool {
+    subjects.iter().any(|subject| match subject.kind.as_str() {
+        "User" => subject.name == who.user,
+        "Group" => who.groups().contains(&subject.name.as_str()),
+        "ServiceAccount" => {
+            let home = subject.namespace.as_deref().filter(|home| !home.is_empty()).unwrap_or(namespace);
+            who.user == format!("{SERVICE_ACCOUNTS}{home}:{}", subject.name)
+        }
+        _ => false,
+    })
+}
+
+fn covers(rule: &PolicyRule, deed: Deed<'_>) -> bool {
+    let any_or = |words: &[String], word: &str| words.iter().any(|known| known == "*" || known == word);
+    let groups = rule.api_groups.as_deref().unwrap_or_default();
+    let resources = rule.resources.as_deref().unwrap_or_default();
+    let resource = match deed.subresource {
+        "" => deed.resource.to_owned(),
+        subresource => format!("{}/{subresource}", deed.resource),
+    };
+    let allows_resource = any_or(resources, &resource)
+        || !deed.subresource.is_empty() && resources.contains(&format!("*/{}", deed.subresource));
+    // A name that the request does not carry is in no list: a rule with names never allows to create.
+    let only = rule.resource_names.as_deref().unwrap_or_default();
+    let allows_name = only.is_empty() || only.iter().any(|name| name == deed.name);
+    any_or(&rule.verbs, deed.verb) && any_or(groups, deed.group) && allows_resource && allows_name
+}
