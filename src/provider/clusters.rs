@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use crate::api::dev::Host;
     use crate::provider::boot::{Boot, Delays};
+    use crate::provider::boot_data::BootData;
     use crate::provider::sim_cluster::SimMachine;
 
     fn after(seconds: i64) -> Timestamp {
@@ -137,6 +138,7 @@ mod tests {
             member_id: 1,
             tenants: Vec::new(),
             faults: String::new(),
+            boot_data: BootData::default(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The hosts of a simulated cluster whose API is served: when kubeadm has made them, what they report, and how commands
 //! reach them. Must not know what a command does.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::boot::Phase;
@@ -25,11 +27,13 @@ impl SimCluster {
     /// Lets kubeadm have been on every machine that is up and has no host yet.
     pub fn settle_hosts(&mut self, now: Timestamp) {
         let Some(facts) = self.served.as_ref().map(|served| served.facts.clone()) else { return };
-        let first = self.serving.iter().find_map(|name| self.machines.get(name));
-        let Some(version) = first.map(|machine| machine.host().kubelet_version) else { return };
+        // The newest: of a cluster that another process left, it says what was meant last.
+        let serving = self.serving.iter().filter_map(|name| self.machines.get(name));
+        let Some(first) = serving.max_by_key(|machine| machine.boot.since(Phase::ApiServer)) else { return };
         if !self.config_maps.contains_key("kubelet-config") {
             // What stands in its place in other clusters is empty.
-            self.config_maps.extend(host::config_maps(&facts, &version, now));
+            let (version, own) = (first.host().kubelet_version, &first.boot_data.cluster_configuration);
+            self.config_maps.extend(host::config_maps(&facts, own.as_ref(), &version, now));
         }
         let is_up = |machine: &SimMachine| {
             let last = if machine.control_plane { Phase::ApiServer } else { Phase::Node };
@@ -43,7 +47,8 @@ impl SimCluster {
                 let facts =
                     HostFacts::new(name, address.map_or("127.0.0.1", |(_, address)| address.as_str()));
                 let around = Surroundings { config_maps: &self.config_maps, serves: true, now };
-                let mut host = KubeadmHost::new(facts, machine.control_plane, self.time_scale, &around);
+                let mut host = KubeadmHost::new(facts, machine.control_plane, self.time_scale, &around)
+                    .with_files(&machine.boot_data.files, now);
                 host.faults = faults_of(&machine.faults);
                 (name.clone(), host)
             })
@@ -112,6 +117,32 @@ impl SimCluster {
         }
         let around = Surroundings { config_maps: &self.config_maps, serves, now };
         Some(host.run(line, input, &around))
+    }
+
+    /// Text of the file at a path of a host, or of those below it, by path.
+    #[must_use]
+    pub fn host_files(&self, node: &str, path: &str) -> BTreeMap<String, String> {
+        self.hosts.get(node).map(|host| host.files_at(path)).unwrap_or_default()
+    }
+
+    /// Notes whether the process of a pod runs, or why it ends at its start.
+    pub fn show_process(&mut self, pod: &ObjectKey, failure: Option<&str>) {
+        let component = |name: &str| Some(pod.name.strip_suffix(name)?.strip_suffix('-')?.to_owned());
+        for (name, host) in &mut self.hosts {
+            if component(name).is_some_and(|component| host.set_failure(&component, failure)) {
+                self.hosts_due = Some(Timestamp::MIN_UTC);
+            }
+        }
+        self.changes.shared |= match failure {
+            Some(why) => self.failing.insert(pod.clone(), why.to_owned()).as_deref() != Some(why),
+            None => self.failing.remove(pod).is_some(),
+        };
+    }
+
+    /// Why the process of a pod ends at its start.
+    #[must_use]
+    pub fn failure(&self, pod: &ObjectKey) -> Option<&str> {
+        self.failing.get(pod).map(String::as_str)
     }
 
     /// What kubeadm would read of a ConfigMap through the API.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::boot::{Boot, Delays, Phase};
+use super::boot_data::BootData;
 use super::cluster::ONLY_IN_MEMORY;
 use super::conditions::{DevCondition, paused, ready, set};
 use super::etcd::Member;
@@ -14,6 +15,7 @@ use super::finalizers::{hold, release};
 use super::sim_cluster::SimMachine;
 use super::tenants::TenantSpec;
 use super::world::World;
+use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
 use crate::api::condition::{self as conditions, find};
 use crate::api::dev::{
@@ -38,6 +40,7 @@ pub struct DevMachines {
     dev_machines: Cache<DevMachine>,
     machines: Cache<Machine>,
     clusters: Cache<Cluster>,
+    configs: Cache<KubeadmConfig>,
     world: Arc<World>,
     writer: Writer,
     clock: Clock,
@@ -79,6 +82,7 @@ impl DevMachines {
             dev_machines: engine.cache(),
             machines: engine.cache(),
             clusters: engine.cache(),
+            configs: engine.cache(),
             world,
             writer: engine.writer().managed_by("capstan-provider"),
             clock: engine.clock().clone(),
@@ -162,9 +166,19 @@ impl DevMachines {
             addresses: addresses(&scope.key.name, &uid),
             // From the uid alone, so that it is the same in every process.
             tenants: tenants(&scope.dev),
+            boot_data: self.boot_data(scope),
             faults: String::new(),
             member_id: Rng::seeded(0).stream(&uid).below(u64::MAX - 1) + 1,
         }
+    }
+
+    /// What the Machine's KubeadmConfig says.
+    fn boot_data(&self, scope: &Scope) -> BootData {
+        let reference = scope.machine.spec.bootstrap.config_ref.as_ref();
+        let named = reference.filter(|reference| reference.kind == "KubeadmConfig");
+        let key = named.map(|reference| ObjectKey::new(&scope.key.namespace, &reference.name));
+        let config = key.and_then(|key| self.configs.get(&key));
+        config.map(|config| BootData::of(&config.spec)).unwrap_or_default()
     }
 
     /// What the object should be, and when to look again.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 mod add_ons;
 mod boot;
+mod boot_data;
 mod cluster;
 mod clusters;
 mod conditions;

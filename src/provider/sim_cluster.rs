@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::add_ons::AddOn;
 use super::boot::{Boot, Phase};
+use super::boot_data::BootData;
 use super::endpoint::ReservedEndpoint;
 use super::etcd::Etcd;
 use super::faults::{Fault, Faults};
@@ -65,6 +66,8 @@ pub struct SimCluster {
     pub(super) serving: BTreeSet<String>,
     /// Where kubeadm was, in a cluster whose API is served.
     pub(super) hosts: BTreeMap<String, KubeadmHost>,
+    /// Why processes of pods end at their start.
+    pub(super) failing: BTreeMap<ObjectKey, String>,
     /// When something of a host is to be shown.
     pub(super) hosts_due: Option<Timestamp>,
     link: Link,
@@ -121,6 +124,7 @@ pub struct SimMachine {
     pub faults: String,
     /// Pods that start with its node.
     pub tenants: Vec<TenantSpec>,
+    pub boot_data: BootData,
 }
 
 impl SimMachine {
@@ -162,6 +166,7 @@ impl SimCluster {
             next_boot: None,
             serving: BTreeSet::new(),
             hosts: BTreeMap::new(),
+            failing: BTreeMap::new(),
             hosts_due: None,
             link: Link::Never(now),
             served: None,

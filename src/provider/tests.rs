@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::World;
 use super::boot::{Boot, Delays};
+use super::boot_data::BootData;
 use super::faults::Fault;
 use super::sim_cluster::SimMachine;
 use crate::api::dev::Host;
@@ -53,6 +54,7 @@ pub(super) fn world(names: &[&str]) -> (World, Hand) {
                 member_id: at as u64 + 1,
                 tenants: Vec::new(),
                 faults: String::new(),
+                boot_data: BootData::default(),
             };
             sim.put_machine(name, machine);
         });
@@ -200,6 +202,7 @@ fn busy(pods: serde_json::Value) -> (World, Hand) {
             member_id: 9,
             tenants: super::tenants::TenantSpec::parse(&pods.to_string()).expect("pods"),
             faults: String::new(),
+            boot_data: BootData::default(),
         };
         sim.put_machine("w", machine);
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use super::shell::{self, Joint};
-use super::{KubeadmHost, Surroundings};
+use super::{KubeadmHost, Surroundings, sed};
 
 /// How long an ordinary command takes.
 const QUICK: Duration = Duration::from_millis(30);
@@ -86,6 +86,7 @@ impl KubeadmHost {
             }
             ["mv", from @ .., to] => self.copy(&operands(from).collect::<Vec<_>>(), to, true),
             ["cp", from @ .., to] => self.copy(&operands(from).collect::<Vec<_>>(), to, false),
+            ["sed", "-i", script, path] => self.edit(script, path),
             ["cat", path] => self.read("cat", path).map_or_else(|failed| failed, Output::printed),
             ["sha256sum", rest @ ..] => self.checksums(rest),
             ["install", .., "/dev/stdin", path] => {
@@ -146,6 +147,20 @@ impl KubeadmHost {
             self.files.insert(target, text);
         }
         Output::printed("")
+    }
+
+    fn edit(&mut self, script: &str, path: &str) -> Output {
+        let text = match self.read("sed", path) {
+            Ok(text) => text,
+            Err(failed) => return failed,
+        };
+        match sed::edited(&text, script) {
+            Ok(edited) => {
+                self.files.insert(path.to_owned(), edited);
+                Output::printed("")
+            }
+            Err(why) => Output::failed(1, format!("sed: {why}\n")),
+        }
     }
 
     fn checksums(&self, words: &[&str]) -> Output {

@@ -27,11 +27,16 @@ pub struct InitFacts {
     pub dns_domain: String,
 }
 
-/// The ConfigMaps of a new cluster of this version, by name.
+/// The ConfigMaps of a new cluster of this version, by name. `own`: what Cluster API was told of it.
 #[must_use]
-pub fn config_maps(facts: &InitFacts, version: &str, at: Timestamp) -> BTreeMap<String, ConfigMap> {
+pub fn config_maps(
+    facts: &InitFacts,
+    own: Option<&Value>,
+    version: &str,
+    at: Timestamp,
+) -> BTreeMap<String, ConfigMap> {
     let texts = [
-        ("kubeadm-config", "ClusterConfiguration", cluster(facts, version)),
+        ("kubeadm-config", "ClusterConfiguration", cluster(facts, own, version)),
         ("kubelet-config", "kubelet", kubelet(facts)),
         ("kube-proxy", "config.conf", proxy(facts)),
     ];
@@ -51,7 +56,7 @@ fn config_map(name: &str, key: &str, document: &Value, at: Timestamp) -> ConfigM
     }
 }
 
-fn cluster(facts: &InitFacts, version: &str) -> Value {
+fn cluster(facts: &InitFacts, own: Option<&Value>, version: &str) -> Value {
     let is_new = Release::of(version).is_none_or(|release| release.minor >= 31);
     let mut document = json!({
         "apiVersion": if is_new { "kubeadm.k8s.io/v1beta4" } else { "kubeadm.k8s.io/v1beta3" },
@@ -81,7 +86,28 @@ fn cluster(facts: &InitFacts, version: &str) -> Value {
         });
         merge::apply(&mut document, &more);
     }
+    if let Some(own) = own {
+        let parts = ["apiServer", "controllerManager", "scheduler", "featureGates", "imageRepository"];
+        for part in parts.into_iter().filter(|part| !own[*part].is_null()) {
+            document[part] = own[part].clone();
+            if !is_new {
+                arguments_as_map(&mut document[part]);
+            }
+        }
+    }
     document
+}
+
+/// v1beta3 has arguments as a map, and no environment variables.
+fn arguments_as_map(component: &mut Value) {
+    let Some(fields) = component.as_object_mut() else { return };
+    fields.remove("extraEnvs");
+    if let Some(Value::Array(arguments)) = fields.get("extraArgs") {
+        let pair =
+            |argument: &Value| Some((argument["name"].as_str()?.to_owned(), argument["value"].clone()));
+        let map: serde_json::Map<String, Value> = arguments.iter().filter_map(pair).collect();
+        fields.insert("extraArgs".to_owned(), map.into());
+    }
 }
 
 fn kubelet(facts: &InitFacts) -> Value {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::command::Output;
-use super::documents;
 use super::pods;
 use super::{API_SERVER, ETCD, KUBELET_FILE, KubeadmHost, MANIFESTS, Surroundings};
 use crate::change::document::{DocumentKind, read_inputs};
@@ -35,7 +34,8 @@ impl KubeadmHost {
         }
         self.folders.insert("/var/lib/etcd/member".to_owned());
         self.folders.insert("/etc/kubernetes/tmp".to_owned());
-        let configuration = documents::parsed(&stored(around, "kubeadm-config", "ClusterConfiguration"));
+        let configuration = cluster_document(stored(around, "kubeadm-config", "ClusterConfiguration"));
+        let Some(configuration) = configuration else { return };
         let Ok(artefacts) = self.artefacts(&configuration, &self.facts.clone()) else { return };
         for component in artefacts.static_pods.keys() {
             self.write_manifest(&artefacts, component);
@@ -117,7 +117,6 @@ impl KubeadmHost {
         self.artefacts(&cluster.value, &facts).map_err(failed)
     }
 
-    /// Of a document in any version that is stored.
     fn artefacts(&self, configuration: &Value, facts: &HostFacts) -> Result<NodeArtefacts, String> {
         let settings = ClusterSettings::new(configuration, None).map_err(|error| error.to_string())?;
         render::node(&settings, facts).map_err(|error| error.to_string())
@@ -178,10 +177,8 @@ impl KubeadmHost {
             Ok(text) => text,
             Err(failed) => return failed,
         };
-        let parsed = read_inputs(&[("kubeadm-config".to_owned(), configuration)]);
-        let document =
-            parsed.ok().and_then(|inputs| Some(inputs.document(DocumentKind::Cluster)?.value.clone()));
-        let artefacts = document.ok_or_else(|| "the stored ClusterConfiguration cannot be read".to_owned());
+        let artefacts = cluster_document(configuration)
+            .ok_or_else(|| "the stored ClusterConfiguration cannot be read".to_owned());
         let artefacts = artefacts.and_then(|document| self.artefacts(&document, &self.facts.clone()));
         let artefacts = match artefacts {
             Ok(artefacts) => artefacts,
@@ -229,6 +226,12 @@ impl KubeadmHost {
             Err(failed) => failed,
         }
     }
+}
+
+/// A ClusterConfiguration in whatever version it is stored, as one that is rendered.
+fn cluster_document(text: String) -> Option<Value> {
+    let parsed = read_inputs(&[("kubeadm-config".to_owned(), text)]).ok()?;
+    Some(parsed.document(DocumentKind::Cluster)?.value.clone())
 }
 
 fn stored(around: &Surroundings<'_>, map: &str, key: &str) -> String {

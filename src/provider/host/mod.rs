@@ -9,6 +9,7 @@ mod command;
 mod documents;
 mod kubeadm;
 mod pods;
+mod sed;
 mod shell;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +77,8 @@ struct Container {
     restarts: u32,
     /// Names in the serving certificate that it read when it started.
     names: Vec<String>,
+    /// Why its program ended at its last start.
+    failure: Option<String>,
 }
 
 /// The kubelet: what it read when it started.
@@ -111,10 +114,37 @@ impl KubeadmHost {
         host.install(around);
         host.kubelet.configuration = host.kubelet_file();
         host.sync_pods(around.now);
-        for container in host.containers.values_mut() {
+        for container in host.containers.values_mut().filter(|container| container.ready_at.is_some()) {
             container.ready_at = Some(around.now);
         }
         host
+    }
+
+    /// The same with files that were put there before kubeadm ran.
+    #[must_use]
+    pub fn with_files(mut self, files: &BTreeMap<String, String>, now: Timestamp) -> Self {
+        self.files.extend(files.clone());
+        self.sync_pods(now);
+        for container in self.containers.values_mut().filter(|container| container.ready_at.is_some()) {
+            container.ready_at = Some(now);
+        }
+        self
+    }
+
+    /// Text of the file at a path, or of those below it, by path.
+    #[must_use]
+    pub fn files_at(&self, path: &str) -> BTreeMap<String, String> {
+        let below = format!("{}/", path.trim_end_matches('/'));
+        let found = self.files.iter().filter(|(file, _)| *file == path || file.starts_with(&below));
+        found.map(|(file, text)| (file.clone(), text.clone())).collect()
+    }
+
+    /// Has the program in a container end at its start, or run. Answers whether that is new.
+    pub fn set_failure(&mut self, component: &str, failure: Option<&str>) -> bool {
+        let Some(container) = self.containers.get_mut(component) else { return false };
+        let is_new = container.failure.as_deref() != failure;
+        container.failure = failure.map(str::to_owned);
+        is_new
     }
 
     fn scaled(&self, span: TimeDelta) -> TimeDelta {
@@ -147,7 +177,12 @@ impl KubeadmHost {
             .collect();
         self.containers.retain(|component, _| manifests.contains_key(component));
         for (component, manifest) in manifests {
-            if self.containers.get(&component).is_none_or(|running| running.manifest != manifest) {
+            // One that waits for a file is looked at again.
+            let is_same = |running: &Container| {
+                let waited = running.ready_at.is_none() && self.comes_up(&component, &manifest);
+                running.manifest == manifest && !waited
+            };
+            if !self.containers.get(&component).is_some_and(is_same) {
                 self.start(&component, manifest, now);
             }
         }
@@ -158,7 +193,7 @@ impl KubeadmHost {
         let comes_up = self.comes_up(component, &manifest);
         let ready_at = comes_up.then(|| now + self.scaled(POD_RESTART));
         let names = self.certificate_names(component);
-        let container = Container { manifest, started: now, ready_at, restarts, names };
+        let container = Container { manifest, started: now, ready_at, restarts, names, failure: None };
         self.containers.insert(component.to_owned(), container);
     }
 
@@ -237,6 +272,6 @@ impl KubeadmHost {
 
 impl Container {
     fn is_ready(&self, now: Timestamp) -> bool {
-        self.ready_at.is_some_and(|at| at <= now)
+        self.failure.is_none() && self.ready_at.is_some_and(|at| at <= now)
     }
 }

@@ -94,7 +94,7 @@ pub(super) fn mirror(host: &HostFacts, component: &str, running: &Container, is_
         pod["metadata"]["annotations"][name] = json!(value);
     }
     pod["spec"]["nodeName"] = json!(host.name);
-    let fails = running.ready_at.is_none();
+    let fails = running.ready_at.is_none() || running.failure.is_some();
     let state = if fails {
         json!({ "waiting": { "reason": "CrashLoopBackOff", "message": "back-off restarting failed container" } })
     } else {
@@ -120,5 +120,9 @@ pub(super) fn mirror(host: &HostFacts, component: &str, running: &Container, is_
             "state": state,
         }],
     });
+    if let Some(why) = &running.failure {
+        let end = json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": why } });
+        pod["status"]["containerStatuses"][0]["lastState"] = end;
+    }
     serde_json::from_value(pod).ok()
 }
