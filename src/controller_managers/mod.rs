@@ -10,8 +10,10 @@ pub mod ledger;
 mod pods;
 mod process;
 mod program;
+mod site;
 
-pub use host::{HostFiles, SimulatedHosts};
+pub use host::{FileSource, HostFiles, SimulatedHosts};
 pub use ledger::{Ledger, Spell};
 pub use pods::follow;
 pub use program::{Program, StartError};
+pub use site::Site;

@@ -1,69 +1,70 @@
-//! Runs what the controller managers' pods of a cluster say: a pod that comes is a process, one that changes is another
-//! one, one that goes is killed. Owns which files a process sees; must not know what it does with them.
-//!
-//! A file of a host cannot be seen through the API: its text is that of the key of the same name in ConfigMap
-//! `kube-system/host-files`.
+//! Runs what the controller managers' pods of a cluster say: a pod that comes is a process, one that changes or is started
+//! again is another one, one that goes is killed. Owns which files a process sees; must not know what it does with them.
 
 use std::sync::Arc;
 
-use futures::future::select;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::host::{HostFiles, SimulatedHosts};
-use crate::client::{Cache, Client};
+use super::host::{FileSource, HostFiles, SimulatedHosts};
+use super::ledger::Ledger;
+use super::site::Site;
+use crate::client::Cache;
 use crate::rng::Rng;
 use crate::time::Clock;
 
 const NAMESPACE: &str = "kube-system";
-const HOST_FILES: &str = "host-files";
 
-/// Runs the processes of one cluster until dropped.
-pub async fn follow(client: Client, clock: Clock, rng: Rng) {
+/// Runs the processes of one cluster until dropped, and writes down which controllers they run.
+pub async fn follow(site: Arc<dyn Site>, ledger: Ledger, clock: Clock, rng: Rng) {
     let (pods, maps) = (Cache::<Pod>::new(), Cache::<ConfigMap>::new());
-    let (mut pod_news, mut map_news) = (pods.subscribe(), maps.subscribe());
+    let mut news = pods.subscribe();
     let mut feeds = JoinSet::new();
+    let client = site.administrator();
     feeds.spawn(pods.clone().follow_in(client.clone(), NAMESPACE, rng.stream("pods")));
-    feeds.spawn(maps.clone().follow_in(client.clone(), NAMESPACE, rng.stream("config maps")));
-    let mut hosts = SimulatedHosts::new(client, clock, rng.stream("processes"));
+    feeds.spawn(maps.clone().follow_in(client, NAMESPACE, rng.stream("config maps")));
+    let mut hosts =
+        SimulatedHosts::new(Arc::clone(&site), clock, rng.stream("processes")).with_ledger(ledger);
+    maps.ready().await;
     loop {
-        if pods.is_ready() && maps.is_ready() {
-            settle(&mut hosts, &pods.list(), &maps.list());
+        if pods.is_ready() {
+            settle(&mut hosts, &pods.list(), &maps, &site);
         }
-        let (changed, mapped) = (Box::pin(pod_news.changed()), Box::pin(map_news.changed()));
-        // The senders live in the caches, so that waiting cannot fail.
-        drop(select(changed, mapped).await);
+        // The sender lives in the cache, so that waiting cannot fail.
+        drop(news.changed().await);
     }
 }
 
-fn settle(hosts: &mut SimulatedHosts, pods: &[Arc<Pod>], maps: &[Arc<ConfigMap>]) {
+fn settle(hosts: &mut SimulatedHosts, pods: &[Arc<Pod>], maps: &Cache<ConfigMap>, site: &Arc<dyn Site>) {
     let there = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let there: Vec<Value> = there.filter_map(|pod| serde_json::to_value(pod.as_ref()).ok()).collect();
     hosts.keep(|name| there.iter().any(|pod| pod["metadata"]["name"] == name));
     for pod in &there {
-        hosts.run(pod, &files(pod, maps));
+        let (of, maps, site) = (pod.clone(), maps.clone(), Arc::clone(site));
+        let source: FileSource = Arc::new(move || files(&of, &maps.list(), site.as_ref()));
+        hosts.run(pod, &source);
     }
 }
 
 /// What is mounted into the pod's containers, by path.
-fn files(pod: &Value, maps: &[Arc<ConfigMap>]) -> HostFiles {
+fn files(pod: &Value, maps: &[Arc<ConfigMap>], site: &dyn Site) -> HostFiles {
     let mut files = HostFiles::new();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let volumes = list(&pod["spec"]["volumes"]);
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     for container in list(&pod["spec"]["containers"]) {
         for mount in list(&container["volumeMounts"]) {
-            let path = mount["mountPath"].as_str().unwrap_or_default();
+            let path = mount["mountPath"].as_str().unwrap_or_default().trim_end_matches('/');
             let Some(volume) = volumes.iter().find(|volume| volume["name"] == mount["name"]) else {
                 continue;
             };
             if let Some(name) = volume["configMap"]["name"].as_str() {
-                let below = |key: &str| format!("{}/{key}", path.trim_end_matches('/'));
-                files.extend(texts(maps, name).map(|(key, text)| (below(key), text.clone())));
-            } else if volume["hostPath"].is_object() {
-                let name = path.rsplit('/').next().unwrap_or_default();
-                let found = texts(maps, HOST_FILES).find(|(key, _)| *key == name);
-                files.extend(found.map(|(_, text)| (path.to_owned(), text.clone())));
+                files.extend(texts(maps, name).map(|(key, text)| (format!("{path}/{key}"), text.clone())));
+            } else if let Some(outside) = volume["hostPath"]["path"].as_str() {
+                let outside = outside.trim_end_matches('/');
+                let found = site.host_files(node, outside).into_iter();
+                files.extend(found.map(|(file, text)| (file.replacen(outside, path, 1), text)));
             }
         }
     }
@@ -82,29 +83,55 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::client::{Client, in_process};
+    use crate::leader_migration::rights::Grantee;
 
-    fn map(name: &str, key: &str) -> Arc<ConfigMap> {
-        let map = json!({"metadata": {"name": name}, "data": {key: format!("{name} {key}")}});
-        Arc::new(serde_json::from_value(map).expect("a ConfigMap"))
+    /// Hosts with two files, and an API that nobody asks.
+    struct TwoFiles;
+
+    impl Site for TwoFiles {
+        fn administrator(&self) -> Client {
+            let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| {
+                std::future::ready(Err::<http::Response<kube::client::Body>, _>(std::io::Error::other(
+                    "asked",
+                )))
+            });
+            in_process(nobody, "test", "default", false).client
+        }
+
+        fn client(&self, _: &Grantee) -> Client {
+            self.administrator()
+        }
+
+        fn host_files(&self, node: &str, path: &str) -> HostFiles {
+            let all = [("/srv/m.yaml", "one"), ("/srv/deep/n.yaml", "two")];
+            let found = all.into_iter().filter(|(file, _)| node == "cp-1" && file.starts_with(path));
+            found.map(|(file, text)| (file.to_owned(), text.to_owned())).collect()
+        }
+
+        fn show(&self, _: &str, _: &str, _: Option<&str>) {}
     }
 
     #[test]
     fn a_process_sees_the_files_that_its_pod_mounts() {
-        let maps = [map("ccm", "m.yaml"), map("host-files", "leader-migration.yaml"), map("other", "x")];
+        let map = json!({"metadata": {"name": "ccm"}, "data": {"m.yaml": "three"}});
+        let maps = [Arc::new(serde_json::from_value(map).expect("a ConfigMap"))];
         let pod = json!({"spec": {
-            "volumes": [{"name": "a", "configMap": {"name": "ccm"}}, {"name": "b", "hostPath": {"path": "/srv"}},
-                {"name": "c", "hostPath": {"path": "/etc/ssl"}}],
+            "nodeName": "cp-1",
+            "volumes": [{"name": "a", "configMap": {"name": "ccm"}}, {"name": "b", "hostPath": {"path": "/srv/m.yaml"}},
+                {"name": "c", "hostPath": {"path": "/srv/deep/"}}],
             "containers": [{"volumeMounts": [{"name": "a", "mountPath": "/etc/ccm/"},
                 {"name": "b", "mountPath": "/etc/kubernetes/leader-migration.yaml"},
-                {"name": "c", "mountPath": "/etc/ssl"}, {"name": "gone", "mountPath": "/x"}]}]}});
-        let seen: Vec<(String, String)> = files(&pod, &maps).into_iter().collect();
+                {"name": "c", "mountPath": "/etc/deep"}, {"name": "gone", "mountPath": "/x"}]}]}});
+        let seen: Vec<(String, String)> = files(&pod, &maps, &TwoFiles).into_iter().collect();
         let seen: Vec<(&str, &str)> =
             seen.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         assert_eq!(
             seen,
             [
-                ("/etc/ccm/m.yaml", "ccm m.yaml"),
-                ("/etc/kubernetes/leader-migration.yaml", "host-files leader-migration.yaml"),
+                ("/etc/ccm/m.yaml", "three"),
+                ("/etc/deep/n.yaml", "two"),
+                ("/etc/kubernetes/leader-migration.yaml", "one"),
             ]
         );
     }

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::options::StackOptions;
-use super::processes;
+use super::processes::{self, Ledgers};
 use crate::client::Connection;
 use crate::controllers;
 use crate::engine::{Engine, EngineOptions, Handle};
@@ -20,6 +20,7 @@ pub struct RunningEngine {
     handle: Handle,
     world: Arc<World>,
     apis: Option<Arc<WorkloadApis>>,
+    ledgers: Ledgers,
     task: JoinHandle<()>,
     stop: DropGuard,
 }
@@ -37,11 +38,12 @@ impl RunningEngine {
         let rng = options.rng.stream("engine");
         let mut engine = Engine::new(connection.client, options.clock.clone(), rng, engine_options);
         let world = provider::register(&mut engine, ProviderOptions { time_scale: options.time_scale });
-        let serves = options.serves_workloads;
+        let (serves, ledgers) = (options.serves_workloads, Ledgers::default());
         let apis = serves.then(|| workload_api::register(&mut engine, Arc::clone(&world)));
         if let Some(apis) = &apis {
             let rng = options.rng.stream("controller-managers");
-            engine.add_background(processes::run(apis.open(), options.clock.clone(), rng));
+            let (apis, world) = (Arc::clone(apis), Arc::clone(&world));
+            engine.add_background(processes::run(apis, world, ledgers.clone(), options.clock.clone(), rng));
         }
         let extensions =
             Runtime::new(engine.client().clone(), engine.clock().clone(), Arc::new(Https::default()));
@@ -53,7 +55,7 @@ impl RunningEngine {
         controllers::extension_config::register(&mut engine, extensions);
         let (handle, stop) = (engine.handle(), CancellationToken::new());
         let task = tokio::spawn(engine.run(stop.clone()));
-        Self { handle, world, apis, task, stop: stop.drop_guard() }
+        Self { handle, world, apis, ledgers, task, stop: stop.drop_guard() }
     }
 
     #[must_use]
@@ -71,6 +73,12 @@ impl RunningEngine {
     #[must_use]
     pub fn workload_apis(&self) -> Option<&Arc<WorkloadApis>> {
         self.apis.as_ref()
+    }
+
+    /// Who ran which controller of a simulated cluster's cloud.
+    #[must_use]
+    pub fn ledgers(&self) -> &Ledgers {
+        &self.ledgers
     }
 
     /// Ends it; runs that had begun are finished.

@@ -1,31 +1,76 @@
-//! The controller managers of simulated clusters whose API is served: each cluster's processes run as its pods say. Must
-//! not know what such a process does.
+//! The controller managers of simulated clusters whose API is served: each cluster's processes run as its pods say. Owns what
+//! such a process has around it; must not know what it does.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use tokio::sync::watch;
+use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::api::key::ObjectKey;
-use crate::client::Connection;
-use crate::controller_managers::follow;
+use crate::client::Client;
+use crate::controller_managers::{HostFiles, Ledger, Site, follow};
+use crate::leader_migration::rights::Grantee;
+use crate::provider::World;
 use crate::rng::Rng;
 use crate::time::Clock;
+use crate::workload_api::{Entrance, WorkloadApis};
+
+/// Who ran which controller of the cloud, by cluster.
+#[derive(Clone, Default)]
+pub struct Ledgers(Arc<Mutex<BTreeMap<ObjectKey, Ledger>>>);
+
+impl Ledgers {
+    /// Of a cluster; empty while nothing ran there.
+    #[must_use]
+    pub fn of(&self, cluster: &ObjectKey) -> Ledger {
+        self.0.lock().entry(cluster.clone()).or_default().clone()
+    }
+}
 
 /// Runs them for as long as each API is there.
-pub async fn run(mut open: watch::Receiver<BTreeMap<ObjectKey, Connection>>, clock: Clock, rng: Rng) {
+pub async fn run(apis: Arc<WorkloadApis>, world: Arc<World>, ledgers: Ledgers, clock: Clock, rng: Rng) {
+    let mut open = apis.open();
     let mut running: BTreeMap<ObjectKey, AbortOnDropHandle<()>> = BTreeMap::new();
     loop {
         let there = open.borrow_and_update().clone();
         running.retain(|cluster, _| there.contains_key(cluster));
-        for (cluster, connection) in there {
+        for (cluster, entrance) in there {
             let (clock, rng) = (clock.clone(), rng.stream(&cluster.to_string()));
-            running.entry(cluster).or_insert_with(|| {
-                AbortOnDropHandle::new(tokio::spawn(follow(connection.client, clock, rng)))
+            running.entry(cluster.clone()).or_insert_with(|| {
+                let ledger = ledgers.of(&cluster);
+                let site = Arc::new(SimulatedSite { world: Arc::clone(&world), cluster, entrance });
+                AbortOnDropHandle::new(tokio::spawn(follow(site, ledger, clock, rng)))
             });
         }
         if open.changed().await.is_err() {
             return;
         }
+    }
+}
+
+/// One simulated cluster.
+struct SimulatedSite {
+    world: Arc<World>,
+    cluster: ObjectKey,
+    entrance: Entrance,
+}
+
+impl Site for SimulatedSite {
+    fn administrator(&self) -> Client {
+        self.entrance.administrator().client
+    }
+
+    fn client(&self, who: &Grantee) -> Client {
+        self.entrance.process(who.user(), who.groups())
+    }
+
+    fn host_files(&self, node: &str, path: &str) -> HostFiles {
+        self.world.read(&self.cluster, |sim, _| sim.host_files(node, path)).unwrap_or_default()
+    }
+
+    fn show(&self, namespace: &str, pod: &str, failure: Option<&str>) {
+        let pod = ObjectKey::new(namespace, pod);
+        self.world.change(&self.cluster, |sim| sim.show_process(&pod, failure));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::engine::RunningEngine;
 pub use super::options::StackOptions;
+use super::processes::Ledgers;
 use crate::admission::Webhooks;
 use crate::api::crds;
 use crate::apiserver::{ApiServer, Identity, OpenError, Options};
@@ -75,6 +76,12 @@ impl Stack {
     #[must_use]
     pub fn workload_apis(&self) -> Option<&Arc<WorkloadApis>> {
         self.engine.as_ref().and_then(RunningEngine::workload_apis)
+    }
+
+    /// Who ran which controller of the clouds of simulated clusters, when there is an engine.
+    #[must_use]
+    pub fn ledgers(&self) -> Option<&Ledgers> {
+        self.engine.as_ref().map(RunningEngine::ledgers)
     }
 
     /// Ends the engine; runs that had begun are finished.

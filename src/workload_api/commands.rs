@@ -65,7 +65,8 @@ impl WorkloadApis {
 
     /// Commands read ConfigMaps through the API: what a client wrote just now counts.
     async fn refresh(&self, cluster: &ObjectKey) {
-        let Some(client) = self.open.borrow().get(cluster).map(|connection| connection.client.clone()) else {
+        let Some(client) = self.open.borrow().get(cluster).map(|entrance| entrance.administrator().client)
+        else {
             return;
         };
         for name in READ_BY_HOSTS {

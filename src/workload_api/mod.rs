@@ -3,11 +3,14 @@
 //! Owns the joining of the two; must not know what a simulated machine does, nor what an API request means.
 //!
 //! What the simulation makes (Nodes, pods, add-ons, kubeadm's ConfigMaps) is written as a kubelet or kubeadm would;
-//! what clients change of it goes back into the simulation (`mirror`). Everything else that clients write (Leases,
-//! ConfigMaps of their own, ...) stays in the store, and ends with the process.
+//! what clients change of it goes back into the simulation (`mirror`). DaemonSets of clients have pods (`daemon_sets`).
+//! Everything else that clients write (Leases, ConfigMaps of their own, ...) stays in the store, and ends with the process.
 
 pub mod commands;
+mod daemon_fit;
+mod daemon_sets;
 mod door;
+mod entrance;
 mod gate;
 mod kubelets;
 mod mirror;
@@ -21,6 +24,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::daemon_sets::DaemonSets;
+pub use self::entrance::Entrance;
 use self::gate::{Front, Gate};
 use self::kubelets::SimKubelets;
 use self::mirror::Mirror;
@@ -28,7 +33,7 @@ use crate::api::admission::AdmitAll;
 use crate::api::key::ObjectKey;
 use crate::apiserver::serve::tls::Authority;
 use crate::apiserver::{ApiServer, Identity, Options, Tokens};
-use crate::client::{Client, Connection, explain, get, in_process};
+use crate::client::{Client, explain, get, in_process};
 use crate::engine::Engine;
 use crate::provider::World;
 use crate::rng::Rng;
@@ -45,7 +50,7 @@ pub struct WorkloadApis {
     management: Client,
     clock: Clock,
     rng: Rng,
-    open: watch::Sender<BTreeMap<ObjectKey, Connection>>,
+    open: watch::Sender<BTreeMap<ObjectKey, Entrance>>,
 }
 
 /// Serves the APIs while the engine runs.
@@ -63,10 +68,9 @@ pub fn register(engine: &mut Engine, world: Arc<World>) -> Arc<WorkloadApis> {
 }
 
 impl WorkloadApis {
-    /// The clusters whose API is there, each with an administrator's connection for processes that are simulated in
-    /// this process: it fails while no API server of the cluster is up, as one over the network would.
+    /// The clusters whose API is there, each with a way in for processes that are simulated in this process.
     #[must_use]
-    pub fn open(&self) -> watch::Receiver<BTreeMap<ObjectKey, Connection>> {
+    pub fn open(&self) -> watch::Receiver<BTreeMap<ObjectKey, Entrance>> {
         self.open.subscribe()
     }
 
@@ -111,13 +115,17 @@ impl WorkloadApis {
         };
         let front = watch::Sender::<Front>::default();
         let gate = Gate { server: server.clone(), front: front.subscribe() };
-        let connection = in_process(gate, &cluster.name, "default", false);
-        self.open.send_modify(|open| drop(open.insert(cluster.clone(), connection)));
+        let entrance = Entrance::new(gate, &cluster.name);
+        self.open.send_modify(|open| drop(open.insert(cluster.clone(), entrance)));
         let kubelet = in_process(server.acting_as(Identity::ADMIN), &cluster.name, "default", false);
-        let mirror = Mirror::new(Arc::clone(&self.world), cluster.clone(), kubelet.client);
+        let mirror = Mirror::new(Arc::clone(&self.world), cluster.clone(), kubelet.client.clone());
+        let rng = self.rng.stream("daemon sets");
+        let (world, clock) = (Arc::clone(&self.world), self.clock.clone());
+        let daemon_sets = DaemonSets::new(world, cluster.clone(), kubelet.client, clock, rng);
         tokio::join!(
             self.follow(&cluster, &front),
             mirror.run(front.subscribe(), self.rng.stream("mirror")),
+            daemon_sets.run(),
             self.open_door(&cluster, &server, front.subscribe()),
         );
     }

@@ -177,7 +177,7 @@ async fn clients_keep_objects_of_their_own_and_delete_nodes() {
 async fn an_api_that_is_down_answers_nobody() {
     let api = Harbor::start().await;
     let open = api.stack.workload_apis().expect("served").open();
-    let inside = open.borrow().get(&harbor()).expect("a connection").client.clone();
+    let inside = open.borrow().get(&harbor()).expect("an entrance").administrator().client;
     assert!(inside.apiserver_version().await.is_ok());
     let world = api.stack.world().expect("a world");
     world.set_fault(&harbor(), Fault::Unreachable, true);

@@ -196,7 +196,7 @@ pub async fn failure(cast: Cast, code: &str) -> Result<(FailureEffect, Played), 
         let name = if is_there { format!("{manager}-{node}-{number}") } else { format!("{manager}-{node}") };
         play.note(&format!("{manager} {} on {node}: {args}", part.release));
         play.put_as(&name, manager, part.release, node, &args, &part.text()?);
-        if let Some(why) = play.host.failure(&name).map(ToString::to_string) {
+        if let Some(why) = play.host.failure(&name).map(|why| why.to_string()) {
             play.note(&format!("  {name} ends: {why}"));
             exits = true;
         }

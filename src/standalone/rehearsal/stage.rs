@@ -20,7 +20,7 @@ use crate::apiserver::{ApiServer, OpenError};
 use crate::client::read::list_values;
 use crate::client::write::gvk_of;
 use crate::client::{Client, Mode, Precondition, Writer, in_process};
-use crate::controller_managers::{HostFiles, SimulatedHosts};
+use crate::controller_managers::{FileSource, HostFiles, SimulatedHosts, Site};
 use crate::leader_migration::configuration::DEFAULT_LEADER_NAME;
 use crate::leader_migration::controller_names::Function;
 use crate::leader_migration::inventory::Inventory;
@@ -30,7 +30,7 @@ use crate::leader_migration::manager_kind::ManagerKind;
 use crate::leader_migration::process::ConfigFile;
 use crate::leader_migration::reading::read;
 use crate::leader_migration::release::Release;
-use crate::leader_migration::rights::questions;
+use crate::leader_migration::rights::{Grantee, questions};
 use crate::leader_migration::stages::{StageReport, StageState, Walkthrough};
 use crate::leader_migration::validate::{RightFact, validate};
 use crate::leader_migration::writing;
@@ -117,11 +117,12 @@ impl Rehearsal {
         let stack = Stack::start(Arc::new(MemoryStore::new()), options).await?;
         let is_granted = Arc::new(AtomicBool::new(true));
         let processes = guarded(stack.server().clone(), Arc::clone(&is_granted));
+        let site = Arc::new(EveryHost(processes));
         Ok(Self {
             client: stack.connection("rehearsal", false).client,
             _stack: stack,
             began,
-            host: SimulatedHosts::new(processes, clock.clone(), Rng::seeded(cast.seed).stream("processes")),
+            host: SimulatedHosts::new(site, clock.clone(), Rng::seeded(cast.seed).stream("processes")),
             clock,
             pods: BTreeMap::new(),
             is_granted,
@@ -167,7 +168,12 @@ impl Rehearsal {
             "" => HostFiles::new(),
             text => HostFiles::from([(PATH.to_owned(), text.to_owned())]),
         };
-        self.host.run(&pod, &files);
+        // Another file is another process, as when its pod is made anew.
+        if self.pods.get(name).is_some_and(|(_, before)| before != file) {
+            self.host.kill(name);
+        }
+        let source: FileSource = Arc::new(move || files.clone());
+        self.host.run(&pod, &source);
         self.pods.insert(name.to_owned(), (pod, file.to_owned()));
     }
 
@@ -289,6 +295,25 @@ impl Rehearsal {
             log: self.log,
         }
     }
+}
+
+/// Hosts whose processes all ask in one name, and have what files they are given.
+struct EveryHost(Client);
+
+impl Site for EveryHost {
+    fn administrator(&self) -> Client {
+        self.0.clone()
+    }
+
+    fn client(&self, _: &Grantee) -> Client {
+        self.0.clone()
+    }
+
+    fn host_files(&self, _: &str, _: &str) -> HostFiles {
+        HostFiles::new()
+    }
+
+    fn show(&self, _: &str, _: &str, _: Option<&str>) {}
 }
 
 /// The file that `generate` writes for readers of a release.
