@@ -13,10 +13,10 @@ use super::change::args::ChangeCommand;
 pub use super::engine_args::{EngineCommand, EngineStatusArgs};
 use super::gates::{GateArgs, HandlersArg};
 use super::leader_migration::args::LeaderMigrationCommand;
+use super::listen::ListenArgs;
 pub use super::output_arg::PlanOutputArg;
 use super::simulate::args::SimulateArgs;
 use super::simulated_ssh::SimulatedSshArgs;
-use crate::apiserver::serve::Address;
 use crate::client::Impersonated;
 use crate::extension::Cover;
 
@@ -240,6 +240,12 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
+    pub listening: ListenArgs,
+    /// Write a program that is called as ssh is, and runs commands on the simulated hosts of clusters whose API is served
+    /// (docs/changing-clusters.md)
+    #[arg(long, value_name = "FILE")]
+    pub simulated_ssh: Option<PathBuf>,
+    #[command(flatten)]
     pub gates: GateArgs,
 }
 
@@ -273,18 +279,8 @@ pub struct StandaloneArgs {
     pub store: StoreArgs,
     #[command(flatten)]
     pub sharing: SharingArgs,
-    /// Serve the API over TLS on this loopback address (port 0 picks a free one), or on a socket file
-    #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
-    pub listen: Option<Address>,
-    /// Allow an address that other machines can reach
-    #[arg(long, requires = "listen")]
-    pub listen_beyond_loopback: bool,
-    /// Write a kubeconfig (admin) with mode 0600
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig_out: Option<PathBuf>,
-    /// Write a kubeconfig that may only read, with mode 0600
-    #[arg(long, value_name = "FILE")]
-    pub read_only_kubeconfig_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub listening: ListenArgs,
     /// Write who asked for what to this file (mode 0600), one JSON event per request
     #[arg(long, value_name = "FILE", conflicts_with_all = ["check", "repair"])]
     pub audit_log: Option<PathBuf>,

@@ -1,13 +1,14 @@
-//! Where `capstan standalone` serves its API to others, and what it prints about that: address or socket
+//! Where `capstan standalone` and `capstan demo` serve their API to others, and what it prints about that: address or socket
 //! file, kubeconfigs, tokens. Must not know what is served.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::{StandaloneArgs, StoreArgs};
+use super::args::StoreArgs;
 use super::output;
 use super::store::{self, StoreLocation};
 use crate::apiserver::serve::rotation::follow_tokens;
@@ -44,8 +45,25 @@ impl ServerIdentity {
     }
 }
 
+/// Who may reach the API, and how they learn where it is.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ListenArgs {
+    /// Serve the API over TLS on this loopback address (port 0 picks a free one), or on a socket file
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
+    pub listen: Option<Address>,
+    /// Allow an address that other machines can reach
+    #[arg(long, requires = "listen")]
+    pub listen_beyond_loopback: bool,
+    /// Write a kubeconfig (admin) with mode 0600
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig_out: Option<PathBuf>,
+    /// Write a kubeconfig that may only read, with mode 0600
+    #[arg(long, value_name = "FILE")]
+    pub read_only_kubeconfig_out: Option<PathBuf>,
+}
+
 /// The kubeconfigs that may be asked for: the administrator's and the reader's.
-fn kubeconfigs(args: &StandaloneArgs) -> [(&'static str, Option<&PathBuf>); 2] {
+fn kubeconfigs(args: &ListenArgs) -> [(&'static str, Option<&PathBuf>); 2] {
     [
         ("--kubeconfig-out", args.kubeconfig_out.as_ref()),
         ("--read-only-kubeconfig-out", args.read_only_kubeconfig_out.as_ref()),
@@ -56,7 +74,7 @@ fn kubeconfigs(args: &StandaloneArgs) -> [(&'static str, Option<&PathBuf>); 2] {
 ///
 /// # Errors
 /// A kubeconfig without an address, or in the place of something else; an address that others can reach, without the option that allows it.
-pub fn check(args: &StandaloneArgs) -> anyhow::Result<()> {
+pub fn check(args: &ListenArgs) -> anyhow::Result<()> {
     for (flag, path) in kubeconfigs(args) {
         let Some(path) = path else { continue };
         private_file::check_target(path).context(flag)?;
@@ -87,14 +105,15 @@ enum Listening {
     Socket { _listening: AbortOnDropHandle<()> },
 }
 
-/// Serves `server` where the options say, and prints where that is when nothing else is on the screen.
+/// Serves `server` where the options say; with `says`, prints where that is: nothing else is on the screen then.
 ///
 /// # Errors
 /// An address or socket that cannot be listened on; a kubeconfig that cannot be written.
 pub async fn listen(
-    args: &StandaloneArgs,
+    args: &ListenArgs,
     server: &ApiServer,
     identity: &ServerIdentity,
+    says: bool,
 ) -> anyhow::Result<Option<Served>> {
     let (listening, said) = match &args.listen {
         None => return Ok(None),
@@ -116,7 +135,7 @@ pub async fn listen(
             (Listening::Address { _listening: listening }, said)
         }
     };
-    if args.headless {
+    if says {
         output::print(&said)?;
     }
     let tokens = identity.folder.clone().map(|folder| follow_tokens(folder, server.clone()));
@@ -124,7 +143,7 @@ pub async fn listen(
 }
 
 /// Writes the kubeconfigs of the options, and prints where the server is.
-fn announce(args: &StandaloneArgs, address: SocketAddr, identity: &ServerIdentity) -> anyhow::Result<String> {
+fn announce(args: &ListenArgs, address: SocketAddr, identity: &ServerIdentity) -> anyhow::Result<String> {
     let mut said = format!("capstan serves the Kubernetes API on https://{address}\n");
     if !address.ip().is_loopback() {
         let warning = "other machines can reach this address; only its tokens and certificates keep them out";

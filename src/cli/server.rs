@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::args::{Cli, DemoArgs, EngineArgs, SharingArgs, StandaloneArgs};
+use super::args::{Cli, DemoArgs, EngineArgs, SharingArgs, StandaloneArgs, StoreArgs};
 use super::store::StoreLocation;
 use super::{
     audit, backup, dashboard, descriptors, engine_status, listen, output, sharing, simulated_ssh, store,
@@ -26,7 +26,7 @@ use crate::provider::{self, ProviderOptions};
 use crate::rng::Rng;
 use crate::runtime_sdk::{Https, Runtime};
 use crate::samples::{IN_PLACE_CLUSTER, Living, Sample, aged};
-use crate::standalone::past::{self, PastError};
+use crate::standalone::past;
 use crate::standalone::pending::Pending;
 use crate::standalone::stack::{Stack, StackOptions};
 use crate::standalone::{extension, load};
@@ -53,14 +53,17 @@ fn rng(seed: Option<u64>) -> Rng {
 /// # Errors
 /// No usable terminal, or a theme or keymap that cannot be used.
 pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
+    listen::check(&args.listening)?;
     let (clock, rng) = (Clock::system(), rng(args.seed));
+    let identity = listen::ServerIdentity::of(&StoreLocation::Memory, &StoreArgs::default(), &clock)?;
     let options = StackOptions {
         time_scale: args.time_scale,
+        tokens: identity.tokens.clone(),
         in_place: args.gates.in_place_unless_closed(),
         ..StackOptions::new(clock.clone(), rng.clone())
     };
     let (ready, server) = Pending::new();
-    let (time_scale, clock_of_stack) = (args.time_scale, clock.clone());
+    let (time_scale, clock_of_stack, args) = (args.time_scale, clock.clone(), args.clone());
     let starting = tokio::spawn(async move {
         let store = Arc::new(MemoryStore::new());
         let in_place = options.in_place.on;
@@ -73,7 +76,9 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
         ready.send_replace(Some(stack.server().clone()));
         let extended =
             if in_place { updated_in_place(&stack, &clock_of_stack, time_scale).await } else { None };
-        Ok::<_, PastError>((stack, (later, extended)))
+        let hosts = simulated_ssh::offer(args.simulated_ssh.as_deref(), &stack).await?;
+        let served = listen::listen(&args.listening, stack.server(), &identity, false).await?;
+        anyhow::Ok((stack, (later, extended, hosts, served)))
     });
     let connection = in_process(server, DEMO, "default", cli.connect.read_only);
     let exit =
@@ -125,8 +130,8 @@ fn run_sample(
 /// # Errors
 /// A store that is held, damaged or not writable; an address that cannot be listened on.
 pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit> {
-    listen::check(args)?;
-    if args.listen.is_some() {
+    listen::check(&args.listening)?;
+    if args.listening.listen.is_some() {
         descriptors::raise_limit();
     }
     let audit = args.audit_log.as_deref().map(audit::start).transpose()?;
@@ -181,7 +186,7 @@ pub async fn standalone(cli: &Cli, args: &StandaloneArgs) -> anyhow::Result<Exit
     };
     let _extension = served_extension(args, &stack, &clock).await?;
     let _hosts = simulated_ssh::offer(args.simulated_ssh.as_deref(), &stack).await?;
-    let _served = listen::listen(args, stack.server(), &identity).await?;
+    let _served = listen::listen(&args.listening, stack.server(), &identity, args.headless).await?;
     let exit = if args.headless {
         stopped().await?
     } else {
@@ -299,6 +304,14 @@ pub async fn engine(cli: &Cli, args: &EngineArgs, connection: Connection) -> any
 fn shared(args: &SharingArgs, component: &str, is_simulated: bool) -> anyhow::Result<Option<Sharing>> {
     let Some(file) = &args.leader_migration_config else { return Ok(None) };
     let shared = sharing::from_file(file, component)?;
+    let everywhere = controllers::extension_config::NAME;
+    if shared.locks.iter().any(|lock| lock.component_of(everywhere).is_some()) {
+        bail!(
+            "{}: {everywhere} cannot be under a migration lock: each process keeps in its own memory which extensions it \
+             may call, so that it runs in every one that leads, under its primary lock; take it out of the file",
+            file.display()
+        );
+    }
     let mut known = controllers::NAMES.to_vec();
     known.extend(is_simulated.then_some(provider::NAMES).into_iter().flatten());
     let together = [controllers::REACH_WORKLOADS.as_slice(), provider::NAMES.as_slice()].concat();

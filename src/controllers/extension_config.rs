@@ -1,5 +1,8 @@
 //! The ExtensionConfig controller: injects the CA bundle, asks the server what it offers, registers that. Must not decide
 //! which answers are acceptable; that is `runtime_sdk`.
+//!
+//! It runs in every process that leads, under that process' primary lock, and no file of migration locks can name it: what
+//! it makes is the list of extensions that this process may call. Two of them write the same status, from the same answers.
 //! Source: cluster-api `core/reconcilers/extensionconfig`, v1.14.0.
 
 use std::sync::Arc;
@@ -22,6 +25,7 @@ use crate::time::Clock;
 /// Servers change what they offer without a word. Source: the default of `--sync-period`.
 const ASKED_AGAIN: Duration = Duration::from_secs(600);
 const CA_KEY: &str = "ca.crt";
+pub const NAME: &str = "extension-config";
 
 /// Adds the controller, which registers extensions with `runtime`.
 pub fn register(engine: &mut Engine, runtime: Arc<Runtime>) {
@@ -44,7 +48,7 @@ struct ExtensionConfigs {
 #[async_trait]
 impl Controller for ExtensionConfigs {
     fn name(&self) -> &'static str {
-        "extension-config"
+        NAME
     }
 
     fn prepare(&self) {

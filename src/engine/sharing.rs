@@ -1,6 +1,9 @@
 //! One process's share where several engines work on one server: which of its controllers run under its primary lock,
 //! which under a migration lock, and who competes for these locks when. Must not know what controllers do.
 //!
+//! A controller that no lock names runs under the primary lock of each process. [`Sharing::check`] allows that for none of
+//! those it is given; who registers one that makes something in its own process' memory does not name it there.
+//!
 //! As upstream's leader migration, with any number of migration locks: a process competes for them only while it holds
 //! its primary lock. Different from upstream, it does not compete for a lock that would give it nothing to run, and the
 //! loss of a lock does not end the process: the runs that have started cannot write any more.

@@ -1,5 +1,6 @@
 //! The fleet that `capstan demo` opens on: alive for weeks, with one cluster that is well, one that rolls, one that
-//! is broken, one that is paused, one that is held up, and one that kubeadm made. Must not know how a past is lived through.
+//! is broken, one that is paused, one that is held up, one that kubeadm made, and one of an old release. Must not know
+//! how a past is lived through.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::living::{edit, healthy, rolling};
 use super::manifest::{
     BRISK, ClusterManifest, Infrastructure, NEW_VERSION, OLD_VERSION, Pool, STEADY, normal,
 };
-use super::{Chapter, Edit, reef};
+use super::{Chapter, Edit, lagoon, reef};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::Gvk;
@@ -32,7 +33,8 @@ pub fn chapters() -> Vec<Chapter> {
     let well = ClusterManifest { version: OLD_VERSION, ..healthy() };
     let (broken, edge) = (broken(), edge());
     let clusters = [&well, &rolling(), &broken, &held_up(), &paused()];
-    let created = clusters.into_iter().flat_map(ClusterManifest::objects).chain(reef::objects()).collect();
+    let created = clusters.into_iter().flat_map(ClusterManifest::objects);
+    let created = created.chain(reef::objects()).chain(lagoon::objects()).collect();
     let smaller = json!({ "spec": { "replicas": 2 } });
     let shrink = edit(0, Gvk::of::<MachineDeployment>(), "estuary-busy".to_owned(), smaller);
     let rolls = upgrade(&rolling()).into_iter().take(1).collect();

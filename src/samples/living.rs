@@ -9,7 +9,7 @@ use super::manifest::{
     BRISK, ClusterManifest, Infrastructure, NAMESPACE, NEW_VERSION, OLD_VERSION, Pace, Pool, STEADY,
     drain_rule, normal,
 };
-use super::{Edit, reef};
+use super::{Edit, lagoon, reef};
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{Gvk, ObjectKey};
 use crate::api::machine_deployment::MachineDeployment;
@@ -51,6 +51,7 @@ pub enum Living {
     Draining,
     InPlace,
     Kubeadm,
+    LeaderMigration,
 }
 
 impl Living {
@@ -64,6 +65,7 @@ impl Living {
             Self::Draining => vec![draining()],
             Self::InPlace => vec![in_place()],
             Self::Kubeadm => return reef::objects(),
+            Self::LeaderMigration => return lagoon::objects(),
         };
         let mut objects: Vec<Value> = clusters.iter().flat_map(ClusterManifest::objects).collect();
         if matches!(self, Self::Demo | Self::Draining) {
@@ -83,7 +85,9 @@ impl Living {
             Self::Rolling => upgrade(&rolling()),
             Self::Draining => shrink(&draining()),
             Self::InPlace => upgrade(&in_place()),
-            Self::HealthyHa | Self::Broken | Self::Creating | Self::Kubeadm => Vec::new(),
+            Self::HealthyHa | Self::Broken | Self::Creating | Self::Kubeadm | Self::LeaderMigration => {
+                Vec::new()
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! happens to them later; must not know how objects reach a server.
 
 pub mod aged;
+mod lagoon;
 mod living;
 mod manifest;
 mod reef;
@@ -90,6 +91,11 @@ const NAMES: &[Entry] = &[
         name: "kubeadm",
         summary: "stand-alone control plane machines that kubeadm made, with an API and hosts to try `change` on",
         living: Living::Kubeadm,
+    },
+    Entry {
+        name: "leader-migration",
+        summary: "an old release with its cloud provider in kube-controller-manager, to try `leader-migration` on",
+        living: Living::LeaderMigration,
     },
 ];
 
