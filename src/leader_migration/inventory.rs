@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::controller_names::Function;
 use super::flags::{FlagError, Flags};
 use super::manager_kind::ManagerKind;
-use super::manifest::{FoundManager, configurations_in, managers_in};
+use super::manifest::{FileOrigin, FoundFile, FoundManager, configurations_in, managers_in};
 use super::process::{ConfigFile, Process};
 use super::reading::{Reading, read};
 use super::release::Release;
@@ -26,6 +26,8 @@ pub enum InventoryError {
 #[derive(Clone, Debug)]
 pub struct KnownFile {
     pub name: String,
+    /// The ConfigMap that it is a key of.
+    pub config_map: Option<String>,
     pub reading: Reading,
 }
 
@@ -63,15 +65,15 @@ impl Inventory {
 
     /// A file that is meant to be a migration file.
     pub fn file(&mut self, name: &str, text: &str) {
-        self.files.push(KnownFile { name: name.to_owned(), reading: read(text) });
+        self.files.push(KnownFile { name: name.to_owned(), config_map: None, reading: read(text) });
     }
 
     /// Every controller manager and every file of objects, whatever they are. `origin`: where they are from.
     pub fn objects(&mut self, origin: &str, objects: &[Value]) {
         for object in objects {
             self.found.extend(managers_in(object).into_iter().map(|found| (origin.to_owned(), found)));
-            for (name, text) in configurations_in(object) {
-                self.file(&name, &text);
+            for FoundFile { config_map, key, text } in configurations_in(object) {
+                self.files.push(KnownFile { name: key, config_map: Some(config_map), reading: read(&text) });
             }
         }
     }
@@ -110,7 +112,7 @@ impl Inventory {
             why,
         })?;
         Ok(Process {
-            file: self.file_of(&flags),
+            file: self.file_in(found, &flags),
             name: shown,
             manager: found.manager,
             node: found.node.clone(),
@@ -119,20 +121,41 @@ impl Inventory {
             flags,
             mounts: Some(found.mounts.clone()),
             started_at: found.started_at,
+            trouble: found.trouble.clone(),
         })
+    }
+
+    /// The file of a process whose manifest may say where it is from: what a ConfigMap holds is not on a host.
+    fn file_in(&self, found: &FoundManager, flags: &Flags) -> ConfigFile {
+        match found.origin_of(&flags.migration_config) {
+            FileOrigin::ConfigMap { name, key } => {
+                let is_it = |file: &&KnownFile| file.config_map.as_ref() == Some(&name) && file.name == key;
+                match self.files.iter().find(is_it) {
+                    Some(file) => file.config(),
+                    None => self.file_among(flags, |file| file.config_map.is_none()),
+                }
+            }
+            FileOrigin::Other => self.file_among(flags, |file| file.config_map.is_none()),
+            FileOrigin::NotKnown => self.file_of(flags),
+        }
     }
 
     /// The known file of the same path or, failing that, of the same name; a single one is everybody's.
     #[must_use]
     pub fn file_of(&self, flags: &Flags) -> ConfigFile {
+        self.file_among(flags, |_| true)
+    }
+
+    fn file_among(&self, flags: &Flags, counts: impl Fn(&KnownFile) -> bool) -> ConfigFile {
         let path = &flags.migration_config;
         if path.is_empty() {
             return ConfigFile::BuiltIn;
         }
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let same_path = self.files.iter().find(|file| file.name == *path);
-        let same_name = || self.files.iter().find(|file| last(&file.name) == last(path));
-        let single = || self.files.first().filter(|_| self.files.len() == 1);
+        let files: Vec<&KnownFile> = self.files.iter().filter(|file| counts(file)).collect();
+        let same_path = files.iter().find(|file| file.name == *path);
+        let same_name = || files.iter().find(|file| last(&file.name) == last(path));
+        let single = || files.first().filter(|_| files.len() == 1);
         match same_path.or_else(same_name).or_else(single) {
             Some(file) => file.config(),
             None => ConfigFile::NotKnown { path: path.clone() },

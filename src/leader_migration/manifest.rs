@@ -19,10 +19,57 @@ pub struct FoundManager {
     /// Command and arguments.
     pub args: Vec<String>,
     pub mounts: Vec<String>,
+    /// Mounts whose volume is known.
+    pub volumes: Vec<MountedVolume>,
     /// The service account of a pod that is not static.
     pub service_account: Option<String>,
     /// Of a pod: when its container was started, by its node's clock.
     pub started_at: Option<Timestamp>,
+    /// Of a pod: why its container does not run.
+    pub trouble: Option<String>,
+}
+
+/// What stands behind a path of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountedVolume {
+    pub path: String,
+    /// Empty: the whole volume.
+    pub sub_path: String,
+    /// `None`: it is no ConfigMap.
+    pub config_map: Option<String>,
+}
+
+/// Where a container has a file from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileOrigin {
+    ConfigMap {
+        name: String,
+        key: String,
+    },
+    /// A host, or something else that is no ConfigMap.
+    Other,
+    /// The manifest does not say.
+    NotKnown,
+}
+
+impl FoundManager {
+    /// Where the file at this path is from, by the mount that lies nearest to it.
+    #[must_use]
+    pub fn origin_of(&self, path: &str) -> FileOrigin {
+        let rest = |mount: &MountedVolume| {
+            let rest = path.strip_prefix(mount.path.trim_end_matches('/'))?;
+            (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/').to_owned())
+        };
+        let holding = self.volumes.iter().filter_map(|mount| Some((mount, rest(mount)?)));
+        match holding.max_by_key(|(mount, _)| mount.path.len()) {
+            None => FileOrigin::NotKnown,
+            Some((MountedVolume { config_map: None, .. }, _)) => FileOrigin::Other,
+            Some((MountedVolume { config_map: Some(name), sub_path, .. }, rest)) => {
+                let parts = [sub_path.as_str(), rest.as_str()].into_iter().filter(|part| !part.is_empty());
+                FileOrigin::ConfigMap { name: name.clone(), key: parts.collect::<Vec<_>>().join("/") }
+            }
+        }
+    }
 }
 
 /// The controller managers of an object, whatever it is.
@@ -43,16 +90,27 @@ pub fn managers_in(object: &Value) -> Vec<FoundManager> {
     containers.iter().filter_map(|container| manager_of(object, spec, container)).collect()
 }
 
-/// Files of this kind in a ConfigMap, by key.
+/// A file of this kind in a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundFile {
+    pub config_map: String,
+    pub key: String,
+    pub text: String,
+}
+
+/// Files of this kind in ConfigMaps.
 #[must_use]
-pub fn configurations_in(object: &Value) -> Vec<(String, String)> {
+pub fn configurations_in(object: &Value) -> Vec<FoundFile> {
     if let Some(items) = object["items"].as_array() {
         return items.iter().flat_map(configurations_in).collect();
     }
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let data = object["data"].as_object().filter(|_| object["kind"] == "ConfigMap");
-    let files =
-        data.into_iter().flatten().filter_map(|(key, text)| Some((key.clone(), text.as_str()?.to_owned())));
-    files.filter(|(_, text)| is_configuration(text)).collect()
+    let file = |(key, text): (&String, &Value)| {
+        let text = text.as_str().filter(|text| is_configuration(text))?.to_owned();
+        Some(FoundFile { config_map: name.to_owned(), key: key.clone(), text })
+    };
+    data.into_iter().flatten().filter_map(file).collect()
 }
 
 fn manager_of(object: &Value, spec: &Value, container: &Value) -> Option<FoundManager> {
@@ -69,10 +127,34 @@ fn manager_of(object: &Value, spec: &Value, container: &Value) -> Option<FoundMa
         node: spec["nodeName"].as_str().map(str::to_owned),
         release: Release::of_image(image),
         args,
-        mounts: mounts.filter_map(|m| m["mountPath"].as_str().map(str::to_owned)).collect(),
+        mounts: mounts.clone().filter_map(|m| m["mountPath"].as_str().map(str::to_owned)).collect(),
+        volumes: mounts.filter_map(|mount| volume_of(spec, mount)).collect(),
         service_account: spec["serviceAccountName"].as_str().map(str::to_owned),
         started_at: started_at(&object["status"], container["name"].as_str().unwrap_or_default()),
+        trouble: trouble(&object["status"], container["name"].as_str().unwrap_or_default()),
     })
+}
+
+fn volume_of(spec: &Value, mount: &Value) -> Option<MountedVolume> {
+    let volume = spec["volumes"].as_array()?.iter().find(|volume| volume["name"] == mount["name"])?;
+    Some(MountedVolume {
+        path: mount["mountPath"].as_str()?.to_owned(),
+        sub_path: mount["subPath"].as_str().unwrap_or_default().to_owned(),
+        config_map: volume["configMap"]["name"].as_str().map(str::to_owned),
+    })
+}
+
+/// Why a container waits that is not just being made, and what it said when it ended last.
+fn trouble(status: &Value, container: &str) -> Option<String> {
+    let statuses = status["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let own = statuses.iter().find(|own| own["name"] == container)?;
+    let reason = own["state"]["waiting"]["reason"].as_str()?;
+    if matches!(reason, "ContainerCreating" | "PodInitializing") {
+        return None;
+    }
+    let said = own["lastState"]["terminated"]["message"].as_str();
+    let said = said.or_else(|| own["state"]["waiting"]["message"].as_str()).filter(|said| !said.is_empty());
+    Some(said.map_or_else(|| reason.to_owned(), |said| format!("{reason}: {said}")))
 }
 
 /// The container's last start; before the kubelet reported it, the pod's.
@@ -137,7 +219,34 @@ mod tests {
 
     #[test]
     fn files_in_a_config_map() {
-        let map = json!({"kind": "ConfigMap", "data": {"a.yaml": "kind: LeaderMigrationConfiguration\n", "b": "x"}});
-        assert_eq!(configurations_in(&map).len(), 1);
+        let map = json!({"kind": "ConfigMap", "metadata": {"name": "m"},
+            "data": {"a.yaml": "kind: LeaderMigrationConfiguration\n", "b": "x"}});
+        let found = configurations_in(&map);
+        assert_eq!(
+            found.iter().map(|f| (f.config_map.as_str(), f.key.as_str())).collect::<Vec<_>>(),
+            [("m", "a.yaml")]
+        );
+    }
+
+    #[test]
+    fn where_a_file_is_from_and_why_a_container_waits() {
+        let pod = json!({"kind": "Pod", "metadata": {"name": "ccm"}, "spec": {
+            "volumes": [{"name": "a", "configMap": {"name": "m"}}, {"name": "b", "hostPath": {"path": "/srv"}}],
+            "containers": [{"name": "c", "image": "cloud-controller-manager:v1.28.0", "volumeMounts": [
+                {"name": "b", "mountPath": "/etc"}, {"name": "a", "mountPath": "/etc/m"},
+                {"name": "a", "mountPath": "/one.yaml", "subPath": "a.yaml"}, {"name": "x", "mountPath": "/x"}]}]},
+            "status": {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"message": "no such file"}}}]}});
+        let found = managers_in(&pod).remove(0);
+        let map = |key: &str| FileOrigin::ConfigMap { name: "m".to_owned(), key: key.to_owned() };
+        for (path, expected) in [
+            ("/etc/m/a.yaml", map("a.yaml")),
+            ("/one.yaml", map("a.yaml")),
+            ("/etc/other.yaml", FileOrigin::Other),
+            ("/x/a.yaml", FileOrigin::NotKnown),
+        ] {
+            assert_eq!(found.origin_of(path), expected, "{path}");
+        }
+        assert_eq!(found.trouble.as_deref(), Some("CrashLoopBackOff: no such file"));
     }
 }

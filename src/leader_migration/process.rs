@@ -40,6 +40,8 @@ pub struct Process {
     pub mounts: Option<Vec<String>>,
     /// When it was started last, by its node's clock. `None`: not known.
     pub started_at: Option<Timestamp>,
+    /// Why its container does not run, in its node's words.
+    pub trouble: Option<String>,
 }
 
 impl Process {

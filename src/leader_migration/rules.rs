@@ -276,6 +276,13 @@ pub const RULES: &[Rule] = &[
         "use the same --cluster-cidr and mask size on both sides",
     ),
     rule(
+        "not-running",
+        Error,
+        "the container of a process does not run",
+        "the process competes for no lock, and runs nothing",
+        "see what it said when it ended: a missing file, a flag or a file that it does not read",
+    ),
+    rule(
         "two-actors",
         Error,
         "two processes can run one controller at once",

@@ -48,6 +48,7 @@ pub(super) fn process(manager: ManagerKind, release: u64, args: &str, text: &str
         file,
         mounts: None,
         started_at: None,
+        trouble: None,
     }
 }
 
@@ -200,6 +201,7 @@ fn cases() -> Vec<(&'static str, FindingSeverity, Vec<Process>)> {
                 p[1] = ccm(&format!("{ENABLED} --allocate-node-cidrs --cluster-cidr=10.1.0.0/16"), &text);
             }),
         ),
+        ("not-running", Error, with(|p| p[0].trouble = Some("CrashLoopBackOff: no such file".to_owned()))),
         ("two-actors", Error, vec![kcm(plain, ""), ccm(ENABLED, OLD_NAMES)]),
         ("no-actor", Error, vec![kcm(ENABLED, &OLD_NAMES.replace("'*'", "cloud-controller-manager"))]),
     ]

@@ -148,6 +148,7 @@ impl Follower {
         for process in &mut processes {
             process.name = sanitize_line(&process.name);
             process.node = process.node.as_deref().map(sanitize_line);
+            process.trouble = process.trouble.as_deref().map(sanitize_line);
             remarks.extend(assume_file(process, &self.scope.leader_name, &self.scope.functions));
         }
         *managers = Managers { of: now, processes, remarks };
@@ -164,8 +165,8 @@ impl Follower {
         let leases = self.leases.list();
         watch.look(leases.iter().map(AsRef::as_ref), elapsed, now);
         let mut remarks = managers.remarks.clone();
-        remarks.extend(unread("pods", &self.pods.progress()));
-        remarks.extend(unread("config maps", &self.maps.progress()));
+        remarks.extend(unread("pods", "controller managers are not known", &self.pods.progress()));
+        remarks.extend(unread("ConfigMaps", "files are assumed", &self.maps.progress()));
         LockLook {
             at: now,
             leases: watch.leases(elapsed),
@@ -186,10 +187,21 @@ where
     feeds.spawn(async move { cache.follow_in(client, &namespace, rng).await });
 }
 
-/// Why something is missing from what is shown.
-fn unread(what: &str, progress: &Progress) -> Option<String> {
+/// What is missing from what is shown, in a line that fits. The whole answer of the server is in the log, where the cache
+/// puts it.
+fn unread(what: &str, means: &str, progress: &Progress) -> Option<String> {
     let why = progress.trouble.as_ref()?;
-    Some(sanitize_line(&format!("{what} could not be read: {why}")))
+    let says = |words: &[&str]| words.iter().any(|word| why.contains(word));
+    let reason = if says(&["404", "NotFound"]) {
+        "are not served here"
+    } else if says(&["403", "Forbidden"]) {
+        "may not be listed"
+    } else if says(&["401", "Unauthorized"]) {
+        "need credentials that are valid"
+    } else {
+        "cannot be read now (see the log)"
+    };
+    Some(format!("{what} {reason}: {means}"))
 }
 
 /// Worth a closer look: kube-system of a large cluster has many pods of other things.
@@ -216,4 +228,29 @@ async fn any_changed(news: &mut [watch::Receiver<Progress>]) {
     let each = news.iter_mut().map(|receiver| Box::pin(receiver.changed()));
     // The senders live in the caches, so that waiting cannot fail.
     let _ = futures::future::select_all(each).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_in_a_line_that_fits() {
+        let answers = "ApiError: pods is forbidden: User \"x\" cannot list: Forbidden (Status { code: 403 })";
+        for (trouble, expected) in [
+            (None, None),
+            (
+                Some("404 page not found: NotFound (Status { code: 404 })"),
+                Some("pods are not served here: nobody is known"),
+            ),
+            (Some(answers), Some("pods may not be listed: nobody is known")),
+            (Some("Unauthorized"), Some("pods need credentials that are valid: nobody is known")),
+            (Some("connection refused"), Some("pods cannot be read now (see the log): nobody is known")),
+        ] {
+            let progress = Progress { trouble: trouble.map(str::to_owned), ..Progress::default() };
+            let said = unread("pods", "nobody is known", &progress);
+            assert_eq!(said.as_deref(), expected, "{trouble:?}");
+            assert!(said.is_none_or(|said| said.len() < 78));
+        }
+    }
 }

@@ -154,6 +154,7 @@ impl<'a> Gathering<'a> {
             file,
             mounts: None,
             started_at: None,
+            trouble: None,
         })
     }
 

@@ -13,6 +13,9 @@ use crate::leader_migration::rules::{Finding, FindingSeverity};
 
 pub(super) fn findings(process: &Process) -> Vec<Finding> {
     let mut found = Findings { process, list: Vec::new() };
+    if let Some(trouble) = &process.trouble {
+        found.add("not-running", trouble.clone());
+    }
     found.flags();
     found.times();
     found.cloud_provider();
