@@ -1,6 +1,8 @@
 //! The controller managers of a cluster or of files, and which migration file each of them reads. Owns the choice of
 //! the file and what has to be assumed; must not know who read the objects.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::controller_names::Function;
@@ -175,6 +177,25 @@ impl Inventory {
             .map(|file| format!("{} is read by none of these processes and was not judged", file.name))
             .collect()
     }
+}
+
+/// [`assume_file`] for each of them, with one remark for those that are alike.
+pub fn assume_files(processes: &mut [Process], leader_name: &str, functions: &[Function]) -> Vec<String> {
+    let mut assumed: BTreeMap<(ManagerKind, String), Vec<String>> = BTreeMap::new();
+    for process in processes {
+        let alike = (process.manager, process.flags.migration_config.clone());
+        if let Some(remark) = assume_file(process, leader_name, functions) {
+            assumed.entry(alike).or_default().push(remark);
+        }
+    }
+    let said = |((manager, path), mut remarks): ((ManagerKind, String), Vec<String>)| match remarks.len() {
+        1 => remarks.remove(0),
+        all => format!(
+            "assumed: {} of {all} {manager}s is what `capstan leader-migration generate` writes; -f FILE gives what it is",
+            sanitize_line(&path)
+        ),
+    };
+    assumed.into_iter().map(said).collect()
 }
 
 /// A file on a host cannot be read through the API: it is taken for what `generate` writes. The remark says so.

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::rights;
 use crate::client::watch::Progress;
 use crate::client::{Cache, Client, Object};
-use crate::leader_migration::inventory::{Inventory, assume_file};
+use crate::leader_migration::inventory::{Inventory, assume_files};
 use crate::leader_migration::lock_watch::LockWatch;
 use crate::leader_migration::look::{LockLook, MigrationScope};
 use crate::leader_migration::process::Process;
@@ -149,8 +149,8 @@ impl Follower {
             process.name = sanitize_line(&process.name);
             process.node = process.node.as_deref().map(sanitize_line);
             process.trouble = process.trouble.as_deref().map(sanitize_line);
-            remarks.extend(assume_file(process, &self.scope.leader_name, &self.scope.functions));
         }
+        remarks.extend(assume_files(&mut processes, &self.scope.leader_name, &self.scope.functions));
         *managers = Managers { of: now, processes, remarks };
     }
 

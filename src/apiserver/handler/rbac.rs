@@ -133,3 +133,68 @@ fn covers(rule: &PolicyRule, deed: Deed<'_>) -> bool {
     let allows_name = only.is_empty() || only.iter().any(|name| name == deed.name);
     any_or(&rule.verbs, deed.verb) && any_or(groups, deed.group) && allows_resource && allows_name
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn deed<'a>(verb: &'a str, subresource: &'a str, name: &'a str) -> Deed<'a> {
+        let (group, resource, namespace) = ("coordination.k8s.io", "leases", "kube-system");
+        Deed { verb, group, resource, subresource, namespace, name }
+    }
+
+    #[test]
+    fn a_rule_covers_what_it_names() {
+        let rule = |names: Value| -> PolicyRule {
+            let rule = json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases", "*/scale"],
+                "verbs": ["create", "get"], "resourceNames": names});
+            serde_json::from_value(rule).expect("a rule")
+        };
+        for (names, deed, expected) in [
+            (json!([]), deed("get", "", "a"), true),
+            (json!([]), deed("create", "", ""), true),
+            (json!([]), deed("update", "", "a"), false),
+            (json!([]), deed("get", "status", "a"), false),
+            (json!([]), deed("get", "scale", "a"), true),
+            (json!(["a"]), deed("get", "", "a"), true),
+            (json!(["a"]), deed("get", "", "b"), false),
+            (json!(["a"]), deed("create", "", ""), false),
+        ] {
+            assert_eq!(covers(&rule(names.clone()), deed), expected, "{names} {deed:?}");
+        }
+    }
+
+    #[test]
+    fn a_binding_names_users_groups_and_service_accounts() {
+        let account =
+            Identity::of("system:serviceaccount:kube-system:ccm".to_owned(), vec!["team".to_owned()]);
+        for (subject, expected) in [
+            (json!({"kind": "ServiceAccount", "name": "ccm", "namespace": "kube-system"}), true),
+            (json!({"kind": "ServiceAccount", "name": "ccm"}), true),
+            (json!({"kind": "ServiceAccount", "name": "ccm", "namespace": "default"}), false),
+            (json!({"kind": "User", "name": "system:serviceaccount:kube-system:ccm"}), true),
+            (json!({"kind": "User", "name": "ccm"}), false),
+            (json!({"kind": "Group", "name": "team"}), true),
+            (json!({"kind": "Group", "name": "system:authenticated"}), true),
+            (json!({"kind": "Group", "name": "other"}), false),
+        ] {
+            let subjects: Vec<Subject> = vec![serde_json::from_value(subject.clone()).expect("a subject")];
+            assert_eq!(names(&subjects, &account, "kube-system"), expected, "{subject}");
+        }
+    }
+
+    #[test]
+    fn a_controller_manager_has_the_rights_that_every_server_gives() {
+        let manager = Identity::of("system:kube-controller-manager".to_owned(), Vec::new());
+        for (deed, expected) in [
+            (deed("create", "", ""), true),
+            (deed("update", "", "kube-controller-manager"), true),
+            (deed("update", "", "cloud-provider-extraction-migration"), false),
+            (deed("delete", "", "kube-controller-manager"), false),
+        ] {
+            assert_eq!(is_built_in(&manager, deed), expected, "{deed:?}");
+        }
+    }
+}

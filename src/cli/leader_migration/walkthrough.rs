@@ -19,7 +19,7 @@ use crate::client::read::list_values;
 use crate::client::write::gvk_of;
 use crate::client::{Client, Object};
 use crate::leader_migration::edits::{Settings, StageEdit, edits};
-use crate::leader_migration::inventory::assume_file;
+use crate::leader_migration::inventory::assume_files;
 use crate::leader_migration::lock_view::WatchedLease;
 use crate::leader_migration::look::{LockLook, MigrationScope};
 use crate::leader_migration::manager_kind::ManagerKind;
@@ -103,9 +103,7 @@ async fn gather(
         output: args.output,
     };
     let Inputs { mut processes, mut remarks } = from_cluster(&described, &[pods, maps].concat())?;
-    for process in &mut processes {
-        remarks.extend(assume_file(process, &args.leader_name, &args.controllers));
-    }
+    remarks.extend(assume_files(&mut processes, &args.leader_name, &args.controllers));
     let leases = look(client, args).await?;
     let rights = rights(client, &scope.subjects, namespace, &args.leader_name).await;
     Ok(LockLook { at: now, leases, processes, rights, remarks, ..LockLook::default() })

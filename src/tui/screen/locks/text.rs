@@ -56,7 +56,10 @@ fn head(feed: &LockFeed, view: &LockView, paint: &Paint<'_>) -> Line<'static> {
     let counted = counted.map(|state| format!("{} {}", count(state), state.word())).collect::<Vec<_>>();
     let words = match view.rows.len() {
         0 => "no Leases".to_owned(),
-        all => format!("{all} locks: {}", counted.join(", ")),
+        all => match only_namespace(view) {
+            Some(namespace) => format!("{all} locks in {namespace}: {}", counted.join(", ")),
+            None => format!("{all} locks: {}", counted.join(", ")),
+        },
     };
     let mut spans = vec![paint.span(Scope::Strong, words)];
     if !view.anomalies.is_empty() {
@@ -66,6 +69,12 @@ fn head(feed: &LockFeed, view: &LockView, paint: &Paint<'_>) -> Line<'static> {
         spans.push(paint.span(Scope::Stale, format!("  not current: {why}")));
     }
     Line::from(spans)
+}
+
+/// The namespace that all of them are in: it is said once.
+fn only_namespace(view: &LockView) -> Option<&str> {
+    let first = view.rows.first()?.lease.namespace.as_str();
+    view.rows.iter().all(|row| row.lease.namespace == first).then_some(first)
 }
 
 /// What is decided by looking stands before what the holder claims.
@@ -85,11 +94,12 @@ const LOCKS: [Heading; 12] = [
 ];
 
 fn locks(view: &LockView, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+    let is_alone = only_namespace(view).is_some();
     let strategic = view.rows.iter().any(|row| row.lease.strategy.is_some());
     let shown: Vec<usize> = (0..LOCKS.len()).filter(|at| strategic || LOCKS[*at].0 != "STRATEGY").collect();
     let headings: Vec<Heading> = shown.iter().map(|at| LOCKS[*at]).collect();
     let row = |row: &LockRow| {
-        let mut cells: Vec<Option<TextCell>> = cells(row, paint).into_iter().map(Some).collect();
+        let mut cells: Vec<Option<TextCell>> = cells(row, is_alone, paint).into_iter().map(Some).collect();
         shown.iter().filter_map(|at| cells[*at].take()).collect()
     };
     let rows: Vec<Vec<TextCell>> = view.rows.iter().map(row).collect();
@@ -106,7 +116,8 @@ fn state_cell(state: LockState, paint: &Paint<'_>) -> TextCell {
     TextCell { scope, text: format!("{glyph} {}", state.word()) }
 }
 
-fn cells(row: &LockRow, paint: &Paint<'_>) -> [TextCell; 12] {
+/// `is_alone`: no other namespace is shown.
+fn cells(row: &LockRow, is_alone: bool, paint: &Paint<'_>) -> [TextCell; 12] {
     let LockRow { lease, kind, component, recent_changes } = row;
     let (host, id) = lease.identity();
     let stated = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
@@ -127,7 +138,7 @@ fn cells(row: &LockRow, paint: &Paint<'_>) -> [TextCell; 12] {
         None => strategy.clone(),
     });
     [
-        TextCell { scope: Scope::Strong, text: lease.key() },
+        TextCell { scope: Scope::Strong, text: if is_alone { lease.name.clone() } else { lease.key() } },
         state_cell(lease.state(), paint),
         TextCell::plain(stated(host)),
         TextCell::plain(changed),
