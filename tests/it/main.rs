@@ -56,6 +56,7 @@ mod in_place_lives;
 mod k9s;
 mod keeping;
 mod kubectl;
+mod lagoon;
 mod layouts;
 mod leader_migration;
 mod lease;
