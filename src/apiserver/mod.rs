@@ -61,7 +61,7 @@ use crate::rng::Rng;
 use crate::store::{self, Key, Store, Write};
 use crate::time::Clock;
 
-pub use registry::kubelets::Kubelets;
+pub use registry::kubelets::{Kubelets, PodConnection};
 pub use request::auth::{Identity, Tokens};
 pub use response::Body;
 

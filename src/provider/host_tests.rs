@@ -5,16 +5,20 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 
 use super::World;
+use super::boot::{Boot, Delays};
 use super::endpoint::ReservedEndpoint;
 use super::host::{InitFacts, Output};
+use super::ports::{HostPort, SignedBy};
 use super::served::ShownKind;
 use super::tests::{Hand, cluster, world};
+use crate::api::dev::{InMemoryComponent, InMemoryMachine, Provisioning};
 use crate::api::key::ObjectKey;
 use crate::change::document::{DocumentKind, read_inputs};
 use crate::change::facts::ClusterFacts as ReadFacts;
 use crate::change::plan::{PlanOptions, plan};
 use crate::change::request::{PatchKind, RequestPart, apply};
 use crate::change::yaml;
+use crate::rng::Rng;
 
 const NODE: &str = "a";
 const MANIFEST: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
@@ -227,4 +231,69 @@ fn hosts_refuse_and_do_not_know_everything() {
     world.change(&cluster(), |sim| sim.set_host_faults(NODE, "refuses-commands", now));
     assert_eq!(run(&world, "true").status, 255);
     assert_eq!(world.run("b", "true", "").expect("a host").status, 0);
+}
+
+/// Etcd may come up after the API server of its machine: what the host shows of it stays.
+#[test]
+fn a_member_that_comes_up_last_is_shown_by_its_host() {
+    let (world, hand) = reef();
+    world.change(&cluster(), |sim| {
+        let mut late = sim.machine(NODE).expect("a machine").clone();
+        let component = |text: &str| {
+            Some(InMemoryComponent {
+                provisioning: Some(Provisioning { startup_duration: text.to_owned(), startup_jitter: None }),
+            })
+        };
+        let spec = InMemoryMachine {
+            api_server: component("1s"),
+            etcd: component("5s"),
+            ..InMemoryMachine::default()
+        };
+        let delays = Delays::draw(&spec, "late", &Rng::seeded(1), 1.0);
+        late.boot = Boot::new(chrono::DateTime::UNIX_EPOCH, delays, true);
+        sim.put_machine("late", late);
+    });
+    for _ in 0..10 {
+        hand.pass(1);
+        pod(&world, "etcd", "late");
+    }
+    for component in ["etcd", "kube-apiserver"] {
+        let shown = pod(&world, component, "late");
+        let command = shown["spec"]["containers"][0]["command"].to_string();
+        assert!(is_ready(&shown) && command.contains("--"), "{component}: {shown}");
+    }
+}
+
+/// What a port-forward finds: certificates with the names that the containers read, and which member leads.
+#[test]
+fn ports_of_a_host_show_what_runs_there() {
+    let (world, hand) = reef();
+    hand.pass(10);
+    let at = |pod: &str, port| {
+        let key = ObjectKey::new("kube-system", pod);
+        world.read(&cluster(), |sim, now| sim.listens_at(&key, port, now)).expect("a cluster")
+    };
+    let names = |found: Result<HostPort, String>| match found.expect("it listens") {
+        HostPort::Tls { names, signed_by } => (names, signed_by),
+        HostPort::Pages(pages) => panic!("{pages:?}"),
+    };
+    let (served, signed_by) = names(at("kube-apiserver-a", 6443));
+    assert!(
+        served.iter().any(|name| name == "kubernetes.default.svc") && signed_by == SignedBy::Cluster,
+        "{served:?}"
+    );
+    let (served, signed_by) = names(at("etcd-a", 2379));
+    assert!(served.iter().any(|name| name == "a") && signed_by == SignedBy::Etcd, "{served:?}");
+    assert_eq!(names(at("etcd-a", 10250)), (vec!["a".to_owned()], SignedBy::Itself));
+    let leads = |pod: &str| match at(pod, 2381).expect("metrics") {
+        HostPort::Pages(pages) => pages[0].1.contains("etcd_server_is_leader 1"),
+        tls => panic!("{tls:?}"),
+    };
+    assert!(leads("etcd-a") && !leads("etcd-b"));
+    let error = at("etcd-a", 1).expect_err("nothing listens");
+    assert!(error.ends_with("connection refused"), "{error}");
+    assert!(at("etcd-nowhere", 2379).is_err());
+    set(&world, "/apiServer", json!({ "extraArgs": [{ "name": "event-ttl", "value": "2h" }] }));
+    ok(&world, "kubeadm upgrade node phase control-plane --certificate-renewal=false");
+    assert!(at("kube-apiserver-a", 6443).is_err(), "it starts again");
 }

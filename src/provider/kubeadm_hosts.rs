@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::boot::Phase;
 use super::faults::Fault;
 use super::host::{self, HostFaults, KubeadmHost, Output, Surroundings};
 use super::kubeadm::KUBEADM_CONFIG;
-use super::sim_cluster::{SimCluster, SimMachine};
+use super::sim_cluster::SimCluster;
 use crate::api::key::ObjectKey;
-use crate::change::render::HostFacts;
+use crate::change::render::{API_SERVER, HostFacts};
 use crate::time::Timestamp;
 
 /// As ssh answers when it does not get in.
@@ -35,12 +34,12 @@ impl SimCluster {
             let (version, own) = (first.host().kubelet_version, &first.boot_data.cluster_configuration);
             self.config_maps.extend(host::config_maps(&facts, own.as_ref(), &version, now));
         }
-        let is_up = |machine: &SimMachine| {
-            let last = if machine.control_plane { Phase::ApiServer } else { Phase::Node };
-            machine.boot.since(last).is_some()
-        };
-        let new =
-            self.machines.iter().filter(|(name, machine)| is_up(machine) && !self.hosts.contains_key(*name));
+        // Not before all of it is up: what comes up later (etcd may, after the API server) would take the place of the
+        // pod that the host shows.
+        let new = self
+            .machines
+            .iter()
+            .filter(|(name, machine)| machine.boot.complete() && !self.hosts.contains_key(*name));
         let new: Vec<(String, KubeadmHost)> = new
             .map(|(name, machine)| {
                 let address = machine.addresses.iter().find(|(type_, _)| *type_ == "InternalIP");
@@ -81,7 +80,7 @@ impl SimCluster {
                 changed.push(name.clone());
             }
             let is_control_plane = self.machines.get(name).is_some_and(|machine| machine.control_plane);
-            let serves = is_control_plane && host.api_server_is_ready(now);
+            let serves = is_control_plane && host.is_up(API_SERVER, now);
             let turned = if serves { self.serving.insert(name.clone()) } else { self.serving.remove(name) };
             self.changes.shared |= turned;
             let down = Fault::KubeletDown(name.clone());

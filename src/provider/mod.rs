@@ -19,6 +19,7 @@ mod kubeadm;
 pub mod kubeadm_hosts;
 mod machine;
 mod pool;
+pub mod ports;
 pub mod served;
 mod sim_cluster;
 mod tenants;

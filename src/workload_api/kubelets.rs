@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::authorities::Authorities;
+use super::ports;
 use crate::api::key::ObjectKey;
-use crate::apiserver::Kubelets;
+use crate::apiserver::{Kubelets, PodConnection};
 use crate::provider::World;
 use crate::workload::Eviction;
 
 /// The simulated machines of one cluster.
-pub struct SimKubelets {
+pub(super) struct SimKubelets {
     pub world: Arc<World>,
     pub cluster: ObjectKey,
+    pub authorities: Authorities,
 }
 
 #[async_trait]
@@ -28,5 +31,12 @@ impl Kubelets for SimKubelets {
             Eviction::Started | Eviction::Gone => Ok(()),
             Eviction::Refused(why) => Err(why),
         }
+    }
+
+    async fn connect(&self, namespace: &str, name: &str, port: u16) -> PodConnection {
+        let pod = ObjectKey::new(namespace, name);
+        let listens = self.world.read(&self.cluster, |sim, now| sim.listens_at(&pod, port, now));
+        let listens = listens.unwrap_or_else(|| Err("the cluster is gone".to_owned()))?;
+        Ok(Box::new(ports::connect(listens, &self.authorities).await?))
     }
 }

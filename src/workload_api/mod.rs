@@ -6,6 +6,7 @@
 //! what clients change of it goes back into the simulation (`mirror`). DaemonSets of clients have pods (`daemon_sets`).
 //! Everything else that clients write (Leases, ConfigMaps of their own, ...) stays in the store, and ends with the process.
 
+mod authorities;
 pub mod commands;
 mod daemon_fit;
 mod daemon_sets;
@@ -14,16 +15,17 @@ mod entrance;
 mod gate;
 mod kubelets;
 mod mirror;
+mod ports;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::authorities::Authorities;
 use self::daemon_sets::DaemonSets;
 pub use self::entrance::Entrance;
 use self::gate::{Front, Gate};
@@ -31,9 +33,8 @@ use self::kubelets::SimKubelets;
 use self::mirror::Mirror;
 use crate::api::admission::AdmitAll;
 use crate::api::key::ObjectKey;
-use crate::apiserver::serve::tls::Authority;
 use crate::apiserver::{ApiServer, Identity, Options, Tokens};
-use crate::client::{Client, explain, get, in_process};
+use crate::client::{Client, in_process};
 use crate::engine::Engine;
 use crate::provider::World;
 use crate::rng::Rng;
@@ -99,7 +100,13 @@ impl WorkloadApis {
 
     /// Serves one cluster until it is dropped.
     async fn serve(&self, cluster: ObjectKey) {
-        let kubelets = SimKubelets { world: Arc::clone(&self.world), cluster: cluster.clone() };
+        let (management, clock) = (self.management.clone(), self.clock.clone());
+        let authorities = Authorities { management, cluster: cluster.clone(), clock };
+        let kubelets = SimKubelets {
+            world: Arc::clone(&self.world),
+            cluster: cluster.clone(),
+            authorities: authorities.clone(),
+        };
         let options = Options {
             clock: self.clock.clone(),
             rng: self.rng.stream(&cluster.to_string()),
@@ -126,7 +133,7 @@ impl WorkloadApis {
             self.follow(&cluster, &front),
             mirror.run(front.subscribe(), self.rng.stream("mirror")),
             daemon_sets.run(),
-            self.open_door(&cluster, &server, front.subscribe()),
+            self.open_door(&cluster, &server, &authorities, front.subscribe()),
         );
     }
 
@@ -154,13 +161,19 @@ impl WorkloadApis {
     }
 
     /// Serves the cluster's endpoint once its authority is there.
-    async fn open_door(&self, cluster: &ObjectKey, server: &ApiServer, front: watch::Receiver<Front>) {
+    async fn open_door(
+        &self,
+        cluster: &ObjectKey,
+        server: &ApiServer,
+        authorities: &Authorities,
+        front: watch::Receiver<Front>,
+    ) {
         let reserved = self
             .world
             .change(cluster, |sim| sim.served.as_mut().and_then(|endpoint| endpoint.take_listener()));
         let Some(listener) = reserved else { return };
         let authority = loop {
-            match self.authority(cluster).await {
+            match authorities.named("ca").await {
                 Ok(authority) => break authority,
                 Err(why) => tracing::debug!(%cluster, "the API is not served yet: {why}"),
             }
@@ -169,19 +182,5 @@ impl WorkloadApis {
         if let Err(error) = door::keep(listener, server.guarded(), &authority, front).await {
             tracing::error!(%cluster, "the API of the cluster is not served: {error}");
         }
-    }
-
-    /// What Secret `NAME-ca` holds.
-    async fn authority(&self, cluster: &ObjectKey) -> Result<Authority, String> {
-        let key = ObjectKey::new(&cluster.namespace, format!("{}-ca", cluster.name));
-        let found: Option<Secret> =
-            get(&self.management, &key).await.map_err(|e| explain(&e, "the management cluster"))?;
-        let data =
-            found.and_then(|secret| secret.data).ok_or_else(|| format!("Secret {key} is not there"))?;
-        let text = |name: &str| data.get(name).and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
-        let pair = text("tls.crt").zip(text("tls.key"));
-        let (certificate, private_key) =
-            pair.ok_or_else(|| format!("Secret {key} lacks tls.crt or tls.key"))?;
-        Ok(Authority::of(certificate, private_key, self.clock.now()))
     }
 }

@@ -246,6 +246,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("tui_tree_widget::", &["tui/"]),
     ("hyper::", &["apiserver/serve/", "extension/serve"]),
     ("hyper_util::", &["apiserver/serve/", "workload/etcd/", "runtime_sdk/transport", "extension/serve"]),
+    ("tokio_tungstenite::", &["apiserver/serve/"]),
     ("redb::", &["store/"]),
     ("etcd_client::", &["store/", "workload/etcd/"]),
     ("tonic::", &["workload/etcd/"]),

@@ -13,6 +13,7 @@ use capstan::rng::Rng;
 use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::Clock;
+use capstan::workload::static_pods::{page, served_names};
 use capstan::workload::{Workload as _, connect_to};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -92,7 +93,7 @@ impl Harbor {
 }
 
 /// Asks again until it is so; a minute is far more than it takes.
-async fn until(what: &str, done: impl AsyncFn() -> bool) {
+pub async fn until(what: &str, done: impl AsyncFn() -> bool) {
     let asked = async {
         while !done().await {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -190,4 +191,31 @@ async fn an_api_that_is_down_answers_nobody() {
         api.client.apiserver_version().await.is_ok() && inside.apiserver_version().await.is_ok()
     })
     .await;
+}
+
+/// As `change status` looks at certificates and at etcd's leader.
+#[tokio::test]
+async fn ports_of_static_pods_are_forwarded() {
+    let api = Harbor::start().await;
+    let (_, node) = api.nodes().await;
+    let etcd = format!("etcd-{node}");
+    until("the host", async || {
+        let pod = api.get::<Pod>("kube-system", &etcd).await.and_then(|pod| pod.spec);
+        pod.is_some_and(|spec| spec.containers[0].command.is_some())
+    })
+    .await;
+    for (pod, port, name) in [
+        (format!("kube-apiserver-{node}"), 6443, "kubernetes.default.svc"),
+        (etcd.clone(), 2379, node.as_str()),
+        (etcd.clone(), 10250, &node),
+    ] {
+        let names = served_names(api.client.clone(), &pod, port).await.expect("a certificate");
+        assert!(names.contains(name), "{pod} {port}: {names:?}");
+    }
+    let metrics = page(api.client.clone(), &etcd, 2381, "/metrics").await.expect("a page");
+    assert!(metrics.contains("etcd_server_is_leader 1"), "{metrics}");
+    let error = served_names(api.client.clone(), &etcd, 1).await.expect_err("nothing listens");
+    assert!(error.to_string().contains("connection refused"), "{error}");
+    let error = served_names(api.client.clone(), "etcd-nowhere", 2379).await.expect_err("no pod");
+    assert!(matches!(error, capstan::workload::WorkloadError::Refused(_)), "{error}");
 }

@@ -35,7 +35,7 @@ use crate::apiserver::resource::{Resource, ScalePaths};
 use crate::apiserver::response::answer;
 use crate::apiserver::response::lines::{Lines, value_line};
 use crate::apiserver::response::watch::Watcher;
-use crate::apiserver::response::{Payload, Reply};
+use crate::apiserver::response::{ForwardedPort, PORT_FORWARD_PROTOCOL, Payload, Reply};
 
 /// Lists up to this size, unpacked, are written on the spot.
 const LIGHT_LIST_BYTES_MAX: usize = 16 * LIGHT_BYTES_MAX;
@@ -167,6 +167,9 @@ impl Call {
             }
             ("scale", _) if resource.scale.is_some() => self.scale(verb).await,
             ("eviction", Verb::Create) if matches!(resource.strategy, Strategy::Pod) => self.evict().await,
+            ("portforward", Verb::Get | Verb::Create) if matches!(resource.strategy, Strategy::Pod) => {
+                self.forward_port().await
+            }
             (proxied, Verb::Get) if matches!(resource.strategy, Strategy::Node) => {
                 self.ask_kubelet(proxied).await
             }
@@ -193,6 +196,26 @@ impl Call {
         asked.map_err(|why| Failure::too_many_requests(why, 10))?;
         Ok(Reply::json(json!({ "kind": "Status", "apiVersion": "v1", "status": "Success" }).to_string())
             .created(true))
+    }
+
+    /// The answer turns the connection into a WebSocket; what is sent then is the pod's.
+    async fn forward_port(&self) -> Result<Reply, Failure> {
+        let Some(kubelets) = &self.registry.kubelets else { return Err(self.subject().not_found()) };
+        // It is a GET, and acts.
+        self.who.authorize(Verb::Create, &self.target)?;
+        self.registry.entry(self.subject()).await?;
+        let says = |name: HeaderName, word: &str| {
+            self.header(name).split(',').any(|said| said.trim().eq_ignore_ascii_case(word))
+        };
+        if !says(header::UPGRADE, "websocket") || !says(header::SEC_WEBSOCKET_PROTOCOL, PORT_FORWARD_PROTOCOL)
+        {
+            let why = format!("a port-forward needs an upgrade to a WebSocket of {PORT_FORWARD_PROTOCOL}");
+            return Err(Failure::bad_request(why));
+        }
+        let asked = self.query.text("ports").parse().ok();
+        let port = asked.ok_or_else(|| Failure::bad_request("expected one port, such as ports=8080"))?;
+        let connection = kubelets.connect(&self.target.namespace, &self.target.name, port).await;
+        Ok(Reply::switching(ForwardedPort { port, connection }))
     }
 
     fn subject(&self) -> Subject<'_> {

@@ -2,6 +2,15 @@
 //! stands outside.
 
 use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The bytes of a connection to a port.
+pub trait PortStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> PortStream for T {}
+
+/// A port of a pod: the connection to it, or why nothing answers there.
+pub type PodConnection = Result<Box<dyn PortStream>, String>;
 
 /// The nodes behind an API server.
 #[async_trait]
@@ -17,4 +26,7 @@ pub trait Kubelets: Send + Sync + 'static {
     /// # Errors
     /// A disruption budget holds it, in the words for the client (429).
     async fn evict(&self, namespace: &str, name: &str, grace_period_s: Option<u32>) -> Result<(), String>;
+
+    /// Connects to a port of a pod, for `.../pods/NAME/portforward`.
+    async fn connect(&self, namespace: &str, name: &str, port: u16) -> PodConnection;
 }

@@ -4,6 +4,7 @@
 //! Source: apiserver `pkg/endpoints/handlers/{negotiation/negotiate,responsewriters/writers}.go`, v0.35.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -11,13 +12,14 @@ use flate2::write::GzEncoder;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::Body;
 use crate::apiserver::registry::offload::{LIGHT_BYTES_MAX, Lane, Offload};
 use crate::apiserver::request::negotiate;
 use crate::apiserver::request::options::Query;
-use crate::apiserver::response::{Payload, Reply};
+use crate::apiserver::response::{Payload, Reply, Turnover};
 
 /// Smaller bodies are sent as they are.
 const GZIP_BYTES_MIN: usize = 128 * 1024;
@@ -29,7 +31,12 @@ const FOR_PEOPLE: [&str; 3] = ["curl", "Wget", "Mozilla/5.0"];
 
 /// The response to a request. Long bodies are made ready beside the threads that serve everybody.
 pub async fn response(mut reply: Reply, request: &Parts, offload: &Offload, lane: Lane) -> Response<Body> {
+    let mut turnover = None;
     let body = match reply.body {
+        Payload::Switch(port) => {
+            turnover = Some(Turnover(Arc::new(Mutex::new(Some(port)))));
+            empty()
+        }
         Payload::Events(_) if request.method == Method::HEAD => empty(),
         Payload::Events(events) => events,
         Payload::Whole(bytes) => {
@@ -53,6 +60,7 @@ pub async fn response(mut reply: Reply, request: &Parts, offload: &Offload, lane
     let mut response = Response::new(body);
     *response.status_mut() = reply.code;
     *response.headers_mut() = reply.headers;
+    turnover.map(|turnover| response.extensions_mut().insert(turnover));
     response
 }
 

@@ -9,17 +9,33 @@ mod warnings;
 pub mod watch;
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::apiserver::failure::{Failure, Reason};
 use crate::apiserver::object;
+use crate::apiserver::registry::kubelets::PodConnection;
 
 /// The body of an answer: one buffer, or the events of a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// How channels are told apart within a WebSocket.
+pub const PORT_FORWARD_PROTOCOL: &str = "v4.channel.k8s.io";
+
+/// A port of a pod that a connection is turned over to.
+pub struct ForwardedPort {
+    pub port: u16,
+    pub connection: PodConnection,
+}
+
+/// Where a response keeps it, for the one who sends the response; it is taken once.
+#[derive(Clone)]
+pub struct Turnover(pub Arc<Mutex<Option<ForwardedPort>>>);
 
 /// An answer on its way out.
 pub struct Reply {
@@ -47,6 +63,8 @@ pub enum Payload {
     Whole(Bytes),
     /// Events as they happen.
     Events(Body),
+    /// None: the connection speaks another protocol from now on.
+    Switch(ForwardedPort),
 }
 
 impl Reply {
@@ -61,6 +79,14 @@ impl Reply {
     #[must_use]
     pub fn json(body: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, "application/json", body)
+    }
+
+    /// The connection is turned over to the port of a pod.
+    #[must_use]
+    pub fn switching(port: ForwardedPort) -> Self {
+        let (mut headers, code) = (HeaderMap::new(), StatusCode::SWITCHING_PROTOCOLS);
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PORT_FORWARD_PROTOCOL));
+        Self { code, headers, body: Payload::Switch(port), reason: None, about: None }
     }
 
     #[must_use]

@@ -2,6 +2,7 @@
 //! process. Owns accepting, limits and the end; must not know what a request means.
 
 mod accepting;
+mod forward;
 mod frontend;
 mod pace;
 mod patience;
@@ -9,6 +10,7 @@ pub mod rotation;
 pub mod socket;
 pub mod tls;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -23,6 +25,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
@@ -31,6 +34,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::accepting::Accepting;
+use self::forward::{Forwarding, Upgrade};
 use self::frontend::{Frontend, Transport};
 use self::pace::{Pace, Silence};
 use self::patience::Patient;
@@ -264,14 +268,25 @@ async fn converse(
     let pace = Pace::start();
     let stream = TokioIo::new(Patient::new(stream, pace.clone(), frontend.stalls.clone()));
     let opened = pace.clone();
+    // What the connection becomes once it is not HTTP any more.
+    let forwarding = Arc::new(Mutex::new(None));
+    let accepted = forwarding.clone();
     let answer = service_fn(move |mut request: http::Request<Incoming>| {
         if let Some(newcomer) = &newcomer {
             request.extensions_mut().insert(newcomer.clone());
         }
         let open = opened.open(request.version());
-        frontend.clone().answer(request, open)
+        let (upgrade, answered) = (Upgrade::of(&mut request), frontend.clone().answer(request, open));
+        let accepted = accepted.clone();
+        async move {
+            let mut response = answered.await?;
+            if let Some(forwarding) = upgrade.and_then(|upgrade| upgrade.accepted(&mut response)) {
+                *accepted.lock() = Some(forwarding);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
-    let mut connection = pin!(builder.serve_connection(stream, answer));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(stream, answer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         silence = pace.ended() => {
@@ -286,7 +301,11 @@ async fn converse(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!("a connection ended: {error}");
+        return tracing::debug!("a connection ended: {error}");
+    }
+    let forwarding: Option<Forwarding> = forwarding.lock().take();
+    if let Some(forwarding) = forwarding {
+        forwarding.run().await;
     }
 }
 

@@ -136,16 +136,30 @@ impl Authority {
         names: &[String],
     ) -> Result<Arc<ServerConfig>, IdentityError> {
         let failed = |source| IdentityError::Generate { what: "a server certificate", source };
+        let mut all = alternative_names(address).map_err(failed)?;
+        all.extend(names.iter().filter_map(|name| alternative_name(name)));
+        self.serving("capstan-apiserver", all)
+    }
+
+    /// A TLS configuration with a fresh certificate for exactly these names.
+    ///
+    /// # Errors
+    /// [`IdentityError`].
+    pub fn server_config_of(
+        &self,
+        common_name: &str,
+        names: &[String],
+    ) -> Result<Arc<ServerConfig>, IdentityError> {
+        self.serving(common_name, names.iter().filter_map(|name| alternative_name(name)).collect())
+    }
+
+    fn serving(&self, common_name: &str, names: Vec<SanType>) -> Result<Arc<ServerConfig>, IdentityError> {
+        let failed = |source| IdentityError::Generate { what: "a server certificate", source };
         let issuer = self.issuer().map_err(failed)?;
         let key = KeyPair::generate().map_err(failed)?;
-        let mut params = params("capstan-apiserver", self.now, SERVER_DAYS);
+        let mut params = params(common_name, self.now, SERVER_DAYS);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.subject_alt_names = alternative_names(address).map_err(failed)?;
-        let more = names.iter().filter_map(|name| match name.parse::<IpAddr>() {
-            Ok(address) => Some(SanType::IpAddress(address)),
-            Err(_) => name.as_str().try_into().map(SanType::DnsName).ok(),
-        });
-        params.subject_alt_names.extend(more);
+        params.subject_alt_names = names;
         let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
         let chain = vec![CertificateDer::from(certificate.der().to_vec())];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -199,6 +213,14 @@ fn params(name: &str, now: Timestamp, days: i64) -> CertificateParams {
     params.not_before = at(now - TimeDelta::minutes(BACKDATE_MINUTES));
     params.not_after = at(now + TimeDelta::days(days));
     params
+}
+
+/// `None`: it is neither an address nor a name.
+fn alternative_name(name: &str) -> Option<SanType> {
+    match name.parse::<IpAddr>() {
+        Ok(address) => Some(SanType::IpAddress(address)),
+        Err(_) => name.try_into().map(SanType::DnsName).ok(),
+    }
 }
 
 fn alternative_names(address: SocketAddr) -> Result<Vec<SanType>, rcgen::Error> {

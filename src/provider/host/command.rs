@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::shell::{self, Joint};
 use super::{KubeadmHost, Surroundings, sed};
+use crate::change::render::API_SERVER;
 
 /// How long an ordinary command takes.
 const QUICK: Duration = Duration::from_millis(30);
@@ -221,7 +222,7 @@ impl KubeadmHost {
     }
 
     fn curl(&self, around: &Surroundings<'_>) -> Output {
-        if self.api_server_is_ready(around.now) {
+        if self.is_up(API_SERVER, around.now) {
             return Output::printed("ok");
         }
         Output::failed(7, "curl: (7) Failed to connect to localhost port 6443: Connection refused\n")

@@ -236,10 +236,22 @@ impl KubeadmHost {
         self.containers.get(API_SERVER).map_or(&[], |running| running.names.as_slice())
     }
 
-    /// Has the API server of this host passed its probe?
     #[must_use]
-    pub fn api_server_is_ready(&self, now: Timestamp) -> bool {
-        self.containers.get(API_SERVER).is_some_and(|running| running.is_ready(now))
+    pub fn facts(&self) -> &HostFacts {
+        &self.facts
+    }
+
+    /// Has a component of this host passed its probe?
+    #[must_use]
+    pub fn is_up(&self, component: &str, now: Timestamp) -> bool {
+        self.containers.get(component).is_some_and(|running| running.is_ready(now))
+    }
+
+    /// The names in the certificate that a component serves now.
+    #[must_use]
+    pub fn served_names(&self, component: &str, now: Timestamp) -> Option<&[String]> {
+        let running = self.containers.get(component)?;
+        running.is_ready(now).then_some(running.names.as_slice())
     }
 
     /// What its kubelet reports of the static pods.
