@@ -44,11 +44,14 @@ pub struct Mirror {
     cluster: ObjectKey,
     writer: Writer,
     known: BTreeMap<ShownKind, BTreeMap<ObjectKey, Known>>,
+    /// The uids that the server gave to DaemonSets, which pods name as their owners.
+    daemon_sets: BTreeMap<ObjectKey, String>,
 }
 
 impl Mirror {
     pub fn new(world: Arc<World>, cluster: ObjectKey, client: Client) -> Self {
-        Self { world, cluster, writer: Writer::new(client, MANAGER), known: BTreeMap::new() }
+        let writer = Writer::new(client, MANAGER);
+        Self { world, cluster, writer, known: BTreeMap::new(), daemon_sets: BTreeMap::new() }
     }
 
     /// Runs until it is dropped: whenever either side changed, and not while the API is down.
@@ -102,9 +105,14 @@ impl Mirror {
             (key_of(&object), object)
         };
         let api: Objects = listed.into_iter().map(typed).collect();
+        if shown == ShownKind::DaemonSet {
+            let uid = |object: &Value| object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            self.daemon_sets = api.iter().map(|(key, object)| (key.clone(), uid(object))).collect();
+        }
         self.offer(shown, &api);
         let made = self.world.read(&self.cluster, |sim, now| sim.objects(shown, now)).unwrap_or_default();
-        let made: Objects = made.into_iter().map(|(key, object)| (key, own(object, &api))).collect();
+        let made: Objects =
+            made.into_iter().map(|(key, object)| (key, own(object, &api, &self.daemon_sets))).collect();
         let known = self.known.entry(shown).or_default();
         let at = |key: &ObjectKey| ObjectRef { gvk: gvk.clone(), key: key.clone(), uid: String::new() };
         let gone: Vec<ObjectKey> = known.keys().filter(|key| !made.contains_key(key)).cloned().collect();
@@ -204,11 +212,20 @@ fn bare(object: &Value) -> Value {
 
 /// An object of the simulation as it is written: the server gives it times, an owner has the uid that the server gave
 /// it, and a controller has seen what the server counts.
-fn own(object: Value, api: &Objects) -> Value {
+fn own(object: Value, api: &Objects, daemon_sets: &BTreeMap<ObjectKey, String>) -> Value {
     let mut object = bare(&object);
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    if let Some(owners) = object["metadata"]["ownerReferences"].as_array_mut() {
+        // An owner that is not there would take the object with it; one of a kind that is not served does not.
+        owners.retain_mut(|owner| {
+            let is_set = owner["kind"] == "DaemonSet";
+            let name = owner["name"].as_str().unwrap_or_default().to_owned();
+            let uid = daemon_sets.get(&ObjectKey::new(&namespace, name));
+            uid.iter().filter(|_| is_set).for_each(|uid| owner["uid"] = json!(uid));
+            owner["kind"] == "ReplicaSet" || (is_set && uid.is_some())
+        });
+    }
     if let Some(metadata) = object["metadata"].as_object_mut() {
-        // An owner that is not there would take the object with it.
-        metadata.remove("ownerReferences");
         // A server sets it, when a client asks for the deletion.
         metadata.remove("deletionTimestamp");
         metadata.remove("deletionGracePeriodSeconds");
