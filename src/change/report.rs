@@ -45,27 +45,41 @@ fn cluster_words(plan: &ChangePlan, facts: &ClusterFacts) -> String {
 /// For a terminal.
 #[must_use]
 pub fn as_text(plan: &ChangePlan, facts: &ClusterFacts) -> String {
-    let mut text = format!("plan {}: {}\n{}\n", plan.id, state_words(plan.state), cluster_words(plan, facts));
-    let mut section = |title: &str, lines: Vec<String>| {
+    let mut text = head_lines(plan, facts).join("\n") + "\n";
+    let (before, after) = sections(plan);
+    for (title, lines) in before.into_iter().chain([("STEPS", step_lines(&plan.steps))]).chain(after) {
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{title}");
             lines.iter().for_each(|line| {
                 let _ = writeln!(text, "  {line}");
             });
         }
-    };
-    section(
-        "WRONG WITH WHAT IS ASKED FOR",
-        plan.findings.iter().map(|f| format!("{}: {}", f.kind, f.message)).collect(),
-    );
-    section("CHANGES", change_lines(plan));
-    section("DRIFT: runs otherwise than stored; writing manifests anew takes it back", drift_lines(plan));
-    section("ROLLOUTS", rollout_lines(plan));
-    section("REACHES", reach_lines(plan));
-    section("WHAT PEOPLE NOTICE", plan.disruption.clone());
-    section("STEPS", step_lines(&plan.steps));
-    section("NOTES", plan.notes.clone());
+    }
     text
+}
+
+/// What it is and where, in two lines.
+#[must_use]
+pub fn head_lines(plan: &ChangePlan, facts: &ClusterFacts) -> [String; 2] {
+    [format!("plan {}: {}", plan.id, state_words(plan.state)), cluster_words(plan, facts)]
+}
+
+/// The parts of a text, each with its title.
+pub type Sections = Vec<(&'static str, Vec<String>)>;
+
+/// Everything that is said before the steps, and after them.
+#[must_use]
+pub fn sections(plan: &ChangePlan) -> (Sections, Sections) {
+    let findings = plan.findings.iter().map(|f| format!("{}: {}", f.kind, f.message)).collect();
+    let before = vec![
+        ("WRONG WITH WHAT IS ASKED FOR", findings),
+        ("CHANGES", change_lines(plan)),
+        ("DRIFT: runs otherwise than stored; writing manifests anew takes it back", drift_lines(plan)),
+        ("ROLLOUTS", rollout_lines(plan)),
+        ("REACHES", reach_lines(plan)),
+        ("WHAT PEOPLE NOTICE", plan.disruption.clone()),
+    ];
+    (before, vec![("NOTES", plan.notes.clone())])
 }
 
 fn change_lines(plan: &ChangePlan) -> Vec<String> {
@@ -100,6 +114,14 @@ fn change_lines(plan: &ChangePlan) -> Vec<String> {
 
 fn rollout_lines(plan: &ChangePlan) -> Vec<String> {
     let Some(part) = &plan.rollout else { return Vec::new() };
+    if !part.by_same_request {
+        let mut lines = vec![
+            "each is a request of its own with a file of its own name, begun when the one before is complete; what is in the files is not seen here, so you know which one this is".to_owned(),
+        ];
+        let all = std::iter::once(&part.what).chain(&part.next).enumerate();
+        lines.extend(all.map(|(at, what)| format!("{}. {what}", at + 1)));
+        return lines;
+    }
     let mut lines = vec![format!("1. this plan: {}", part.what)];
     lines.extend(part.next.iter().enumerate().map(|(at, next)| format!("{}. afterwards: {next}", at + 2)));
     lines.push("when this one is complete, the same request plans the next one".to_owned());

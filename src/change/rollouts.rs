@@ -12,14 +12,18 @@ use super::request::WantedDocuments;
 const KEYS: &str = "service-account-key-file";
 const SIGNING: &str = "service-account-signing-key-file";
 const ISSUER: &str = "service-account-issuer";
+const ENCRYPTION: &str = "encryption-provider-config";
 
 /// One of several rollouts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RolloutPart {
     /// What this one does.
     pub what: String,
-    /// What the same request does afterwards, in order.
+    /// What is done afterwards, in order.
     pub next: Vec<String>,
+    /// The same request plans what is next; otherwise each is a request of its own.
+    #[serde(rename = "bySameRequest")]
+    pub by_same_request: bool,
 }
 
 /// Cuts the request down to its first rollout.
@@ -29,7 +33,26 @@ pub(super) fn first(target: &mut WantedDocuments) -> Option<RolloutPart> {
     let (mut now, mut next) = (Vec::new(), Vec::new());
     keys(&cluster.old, &mut cluster.new, &defaults, &mut now, &mut next);
     issuers(&cluster.old, &mut cluster.new, &defaults, &mut now, &mut next);
-    (!next.is_empty()).then(|| RolloutPart { what: now.join("; "), next })
+    if next.is_empty() {
+        return encryption(&cluster.old, &cluster.new);
+    }
+    Some(RolloutPart { what: now.join("; "), next, by_same_request: true })
+}
+
+/// Keys that encrypt Secrets are in a file, which is not seen here: the requests can be named, not made.
+fn encryption(old: &Value, new: &Value) -> Option<RolloutPart> {
+    let (stored, wanted) = (values(old, ENCRYPTION, ""), values(new, ENCRYPTION, ""));
+    if stored == wanted || wanted.iter().all(String::is_empty) {
+        return None;
+    }
+    let what = "a file with the new key second, behind what encrypts now (`identity` where nothing does): every API server can read what the new key encrypts";
+    let next = [
+        "a file with the new key first: every API server encrypts with it",
+        "every Secret is written anew, which a person does",
+        "a file without the old key",
+    ];
+    let next = next.map(str::to_owned).into();
+    Some(RolloutPart { what: what.to_owned(), next, by_same_request: false })
 }
 
 /// What kubeadm writes without a flag.
@@ -189,6 +212,22 @@ mod tests {
         assert_eq!(stored, flags(&[(ISSUER, "https://new"), (ISSUER, old)]));
         assert_eq!(two.expect("two of three").next.len(), 1);
         assert_eq!(cut(&stored, &wanted), (None, wanted));
+    }
+
+    #[test]
+    fn a_key_that_encrypts_is_changed_in_requests_of_its_own() {
+        let (first, second) = (flags(&[(ENCRYPTION, "/a.yaml")]), flags(&[(ENCRYPTION, "/b.yaml")]));
+        for (old, new) in [(&json!([]), &first), (&first, &second)] {
+            let (part, stored) = cut(old, new);
+            let part = part.expect("one of several");
+            assert!(
+                !part.by_same_request && part.next.len() == 3 && part.what.contains("second"),
+                "{part:?}"
+            );
+            assert_eq!(&stored, new, "the request is carried out as it is");
+        }
+        assert_eq!(cut(&first, &json!([])), (None, json!([])), "the rules block it");
+        assert_eq!(cut(&first, &first), (None, first.clone()));
     }
 
     #[test]
