@@ -23,7 +23,7 @@ pub mod tried;
 
 pub use action::{ACTIONS, Action, ActionInfo};
 pub use authors::{Author, authors};
-pub use configuration::ConfigurationReader;
+pub use configuration::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Underway};
 pub use etcd::EtcdReader;
 pub use executor::Executor;
 pub use locks::{LockPlace, LockReader};

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::document::{DocumentKind, InputError, read_inputs};
+use super::difference::FieldChange;
+use super::document::{DocumentKind, InputError, Inputs, read_inputs};
+use super::facts::ManagedBy;
+use super::plan::ChangePlan;
 use super::request::{WantedDocument, WantedDocuments};
 use super::{convert, yaml};
 
@@ -107,6 +110,69 @@ impl ChangeRecord {
         data.extend(self.before.iter().map(|(name, text)| (format!("before.{name}"), json!(text))));
         data.extend(self.after.iter().map(|(name, text)| (format!("after.{name}"), json!(text))));
         Value::Object(data)
+    }
+
+    /// The record of a plan that is about to begin. `stored`: the texts as they are; `last`: the record that stands there.
+    ///
+    /// # Errors
+    /// A document that cannot be written in its version.
+    pub fn of_plan(
+        plan: &ChangePlan,
+        wanted: &WantedDocuments,
+        stored: &BTreeMap<String, String>,
+        last: Option<&Self>,
+        (by, begun): (&str, String),
+    ) -> Result<Self, convert::ConvertError> {
+        let mut after = stored.clone();
+        for (map, text) in texts_of(wanted)? {
+            after.insert(map.to_owned(), text);
+        }
+        if plan.managed_by == ManagedBy::ControlPlane {
+            // Its KubeadmControlPlane writes that one.
+            after
+                .extend(stored.get("kubeadm-config").map(|text| ("kubeadm-config".to_owned(), text.clone())));
+        }
+        let line =
+            |change: &FieldChange| format!("{}: {} → {}", change.path, change.old_text(), change.new_text());
+        Ok(Self {
+            id: plan.id.clone(),
+            state: RecordState::Open,
+            by: by.to_owned(),
+            begun,
+            completed: None,
+            changes: plan.changes.iter().map(|judged| line(&judged.change)).collect(),
+            evidence: Vec::new(),
+            history: last.map(Self::history_with_this).unwrap_or_default(),
+            before: stored.clone(),
+            after,
+            resource_version: String::new(),
+        })
+    }
+
+    /// What was stored before this change, as a request for what is stored now.
+    ///
+    /// # Errors
+    /// A text that cannot be read any more.
+    pub fn taken_back(&self, stored: &Inputs) -> Result<WantedDocuments, Vec<InputError>> {
+        let place = |name: &str| format!("ConfigMap {RECORD}, key before.{name}");
+        let files: Vec<_> = self.before.iter().map(|(name, text)| (place(name), text.clone())).collect();
+        let before = read_inputs(&files)?;
+        let changed = |kind: DocumentKind| {
+            let map = kind.stored_in().map_or("", |(map, _)| map);
+            key_of(map).is_some() && self.before.get(map) != self.after.get(map)
+        };
+        let documents = stored.documents.iter().filter(|document| document.kind.stored_in().is_some());
+        let documents = documents.map(|document| {
+            let kept = before.document(document.kind).filter(|_| changed(document.kind));
+            WantedDocument {
+                kind: document.kind,
+                version: kept.map_or(&document.version, |kept| &kept.version).clone(),
+                old: document.value.clone(),
+                new: kept.map_or(&document.value, |kept| &kept.value).clone(),
+            }
+        });
+        let note = format!("this takes change {} of {} back, begun {}", self.id, self.by, self.begun);
+        Ok(WantedDocuments { documents: documents.collect(), notes: vec![note] })
     }
 
     #[must_use]

@@ -76,6 +76,12 @@ steps! {
 }
 
 impl StepId {
+    /// The API does it, wherever nodes are.
+    #[must_use]
+    pub fn is_by_api(self) -> bool {
+        matches!(self, Self::G1 | Self::G2 | Self::G3 | Self::P1 | Self::D1)
+    }
+
     /// The step of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

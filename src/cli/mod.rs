@@ -6,7 +6,6 @@ pub mod args;
 pub mod audit;
 pub mod backup;
 pub mod change;
-mod configuration;
 pub mod crds;
 pub mod dashboard;
 pub mod describe;
@@ -404,9 +403,13 @@ async fn act_on(cli: &Cli, args: &ActionArgs) -> anyhow::Result<ExitCode> {
 /// What previews and performs actions on the server of `connection`.
 fn executor(connection: Connection, clock: Clock) -> anyhow::Result<Executor> {
     let journal = Journal::at(paths::journal()?);
-    let executor = Executor::new(connection.clone(), journal, clock.clone(), person::user());
-    let executor =
-        executor.with_configuration(configuration::ClusterConfigurations { connection: connection.clone() });
+    let executor = Executor::new(connection.clone(), journal.clone(), clock.clone(), person::user());
+    let executor = executor.with_configuration(change::screen::ClusterConfigurations {
+        connection: connection.clone(),
+        journal,
+        clock: clock.clone(),
+        user: person::user(),
+    });
     #[cfg(feature = "etcd")]
     let executor =
         executor.with_etcd(etcd::ClusterEtcd { connection: connection.clone(), clock: clock.clone() });

@@ -125,7 +125,7 @@ impl Application<'_> {
             match (step, look) {
                 (NextMove::Finished, Some(look)) => return self.complete(look).await,
                 (NextMove::Do(at), Some(look)) => {
-                    if doing.by_people && !is_ours(look.plan.steps[at].id) {
+                    if doing.by_people && !look.plan.steps[at].id.is_by_api() {
                         let Look { plan, items, .. } = look;
                         return Ok(Applied::ForPeople { plan: Box::new(plan), items, next: at });
                     }
@@ -154,7 +154,8 @@ impl Application<'_> {
         Ok(())
     }
 
-    async fn look(&self) -> Result<Look, ApplyError> {
+    // Of a shared reference the future could not be sent: `tell` is not `Sync`.
+    async fn look(&mut self) -> Result<Look, ApplyError> {
         let client = self.writer.client();
         let mut reading = read(client, &self.server).await?;
         let record = reading.record.clone().filter(ChangeRecord::is_open).ok_or(ApplyError::NothingOpen)?;
@@ -288,11 +289,6 @@ impl Application<'_> {
 fn evidence(item: &ProgressItem) -> String {
     let component = item.component.map_or("", |component| component.name());
     format!("{} {} {component}: {}", item.step.name(), item.node, item.evidence)
-}
-
-/// The API does it, wherever nodes are.
-fn is_ours(id: StepId) -> bool {
-    matches!(id, StepId::G1 | StepId::G2 | StepId::G3 | StepId::P1 | StepId::D1)
 }
 
 /// The first node's sum of a file is what the others must have.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{config_map, read::ClusterReading};
-use crate::change::record::{ChangeRecord, RECORD, key_of};
+use crate::change::record::{ChangeRecord, RECORD, RecordState, key_of};
 use crate::client::write::Part;
 use crate::client::{Mode, Precondition, WriteError, Writer};
 
@@ -97,6 +97,15 @@ pub async fn keep(
     let written =
         writer.patch_value(&target, Part::Main, &json!({"data": data}), &unchanged, Mode::Real).await;
     written.map(drop).map_err(|error| conflict(error, what))
+}
+
+/// Closes the record of a change of which nothing is stored.
+///
+/// # Errors
+/// [`ChangeWriteError`].
+pub async fn close(writer: &Writer, open: &ChangeRecord, at: String) -> Result<(), ChangeWriteError> {
+    let closed = ChangeRecord { state: RecordState::Complete, completed: Some(at), ..open.clone() };
+    keep(writer, &closed, Some(open)).await
 }
 
 fn precondition(version: Option<String>) -> Precondition {

@@ -6,8 +6,10 @@ use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
-use crate::actions::{Ahead, Grant, LockPlace, Preview, Report, Request, Right, Tried};
-use crate::change::document::Inputs;
+use crate::actions::{
+    Ahead, ChangeOrder, ChangePreview, ConfigurationReading, Grant, LockPlace, Preview, Report, Request,
+    Right, Tried,
+};
 use crate::fleet::watch::Subject;
 use crate::fleet::{SourceId, Target};
 use crate::leader_migration::look::LockLook;
@@ -70,6 +72,18 @@ pub enum Effect {
     },
     /// Nothing shows it any more.
     StopConfiguration,
+    /// Everything a person must see before a change of a configuration is carried out.
+    PreviewChange {
+        ticket: u64,
+        cluster: PlannedCluster,
+        order: ChangeOrder,
+    },
+    /// They said yes.
+    CarryOutChange {
+        ticket: u64,
+        cluster: PlannedCluster,
+        preview: Box<ChangePreview>,
+    },
     /// Run a cluster ahead, as it is and with what is tried.
     Simulate {
         cluster: PlannedCluster,
@@ -108,7 +122,9 @@ pub enum EffectOutcome {
     Rights { source: SourceId, answers: Vec<(Right, Grant)> },
     EtcdRead { cluster: PlannedCluster, look: Result<Facts, String> },
     Locks { of: LockSubject, look: Result<Box<LockLook>, String> },
-    ConfigurationRead { cluster: PlannedCluster, read: Result<Box<Inputs>, String> },
+    ConfigurationRead { cluster: PlannedCluster, read: Result<Box<ConfigurationReading>, String> },
+    ChangePreviewed { ticket: u64, result: Result<Box<ChangePreview>, String> },
+    ChangeCarriedOut { ticket: u64, cluster: PlannedCluster, result: Result<String, String> },
     Simulated { cluster: PlannedCluster, tried: Tried, ahead: Result<Box<Ahead>, String> },
     Previewed { ticket: u64, result: Result<Box<Preview>, String> },
     Performed { ticket: u64, result: Result<Report, String> },

@@ -57,8 +57,10 @@ fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
             return vec![
                 ("next-tab", "next page"),
                 ("prompt set", "set"),
-                ("prompt unset", "take back"),
+                ("prompt unset", "unset"),
+                ("apply", "carry out"),
                 ("copy", "copy"),
+                ("toggle", "fold"),
                 ("prompt", "command"),
             ];
         }

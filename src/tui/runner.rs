@@ -16,7 +16,10 @@ use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
-use crate::actions::{Ahead, Author, ClusterPlans, Executor, Planner, Preview, Right, Tried, authors};
+use crate::actions::{
+    Ahead, Author, ChangeOrder, ChangePreview, ClusterPlans, ConfigurationReader, Executor, Planner, Preview,
+    Right, Tried, authors,
+};
 use crate::api::key::ObjectKey;
 use crate::fleet::watch::{Recording, Source, Subject};
 use crate::fleet::{SourceId, Target};
@@ -116,6 +119,10 @@ impl Runner {
             Effect::FollowLocks(subject) => self.follow_locks(subject),
             Effect::ReadConfiguration { cluster, wait_ms } => self.read_configuration(cluster, wait_ms),
             Effect::StopConfiguration => self.stop_configuration(),
+            Effect::PreviewChange { ticket, cluster, order } => self.preview_change(ticket, cluster, order),
+            Effect::CarryOutChange { ticket, cluster, preview } => {
+                self.carry_out_change(ticket, cluster, preview)
+            }
             Effect::Simulate { cluster, tried, remembered } => self.simulate(cluster, tried, remembered),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),
             Effect::Quit
@@ -245,13 +252,34 @@ impl Runner {
         let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
         self.configuration = Some(tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-            let read = match executor_of(handle.as_deref()).map(Executor::configuration) {
-                Ok(Some(reader)) => reader.read(&cluster.key).await.map(Box::new),
-                Ok(None) => Err("nothing here reads workload clusters".to_owned()),
+            let read = match reader_of(handle.as_deref()) {
+                Ok(reader) => reader.read(&cluster.key).await.map(Box::new),
                 Err(why) => Err(why),
             };
             let _ = outcomes.send(EffectOutcome::ConfigurationRead { cluster, read }).await;
         }));
+    }
+
+    fn preview_change(&self, ticket: u64, cluster: PlannedCluster, order: ChangeOrder) {
+        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let result = match reader_of(handle.as_deref()) {
+                Ok(reader) => reader.preview(&cluster.key, &order).await.map(Box::new),
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::ChangePreviewed { ticket, result }).await;
+        });
+    }
+
+    fn carry_out_change(&self, ticket: u64, cluster: PlannedCluster, preview: Box<ChangePreview>) {
+        let (handle, outcomes) = (self.handles.get(&cluster.source).cloned(), self.outcomes.clone());
+        tokio::spawn(async move {
+            let result = match reader_of(handle.as_deref()) {
+                Ok(reader) => reader.carry_out(&cluster.key, &preview).await,
+                Err(why) => Err(why),
+            };
+            let _ = outcomes.send(EffectOutcome::ChangeCarriedOut { ticket, cluster, result }).await;
+        });
     }
 
     fn stop_configuration(&mut self) {
@@ -398,4 +426,9 @@ fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {
     handle
         .and_then(|handle| handle.executor.as_ref())
         .ok_or_else(|| "there is no server behind this object; what is shown is a recording".to_owned())
+}
+
+fn reader_of(handle: Option<&SourceHandle>) -> Result<&dyn ConfigurationReader, String> {
+    let reader = executor_of(handle)?.configuration();
+    reader.ok_or_else(|| "nothing here reads workload clusters".to_owned())
 }

@@ -11,9 +11,11 @@ use super::layout::layout;
 use super::model::{Model, Tone};
 use super::msg::{Msg, Signal};
 use super::overlay::many::{ManyBox, Next};
+use super::overlay::preview::PreviewBox;
 use super::overlay::{Answer, Overlay};
 use super::screen::Screen;
 use super::screen::chosen::Chosen;
+use crate::actions::ChangePreview;
 
 /// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
@@ -226,7 +228,7 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
         EffectOutcome::ConfigurationRead { cluster, read } => {
             let now = model.now;
             if let Screen::Change(change) = model.screen_mut() {
-                change.take(&cluster, read.map(|inputs| *inputs), now);
+                change.take(&cluster, read.map(|reading| *reading), now);
             }
         }
         EffectOutcome::Simulated { cluster, tried, ahead } => {
@@ -234,6 +236,19 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
                 if let Screen::Simulation(open) = screen {
                     open.take(&cluster, &tried, &ahead);
                 }
+            }
+        }
+        EffectOutcome::ChangePreviewed { ticket, result } => answer_change(model, ticket, result),
+        EffectOutcome::ChangeCarriedOut { ticket, cluster, result } => {
+            close_preview(model, ticket);
+            for screen in &mut model.screens {
+                if let Screen::Change(change) = screen {
+                    change.carried_out(&cluster, result.is_ok());
+                }
+            }
+            match result {
+                Ok(words) => model.say(Tone::Info, words),
+                Err(why) => model.notice("The change was not carried out", why),
             }
         }
         EffectOutcome::Previewed { ticket, result } => return answer_preview(model, ticket, result),
@@ -250,11 +265,7 @@ fn answer_preview(
     if let Some(many) = many_of(model, ticket) {
         return many.show(ticket, result);
     }
-    let asked = model.overlays.iter_mut().find_map(|overlay| match overlay {
-        Overlay::Preview(open) if open.ticket == ticket => Some(open),
-        _ => None,
-    });
-    let Some(open) = asked else { return Vec::new() };
+    let Some(open) = preview_of(model, ticket) else { return Vec::new() };
     match result {
         Ok(preview) => open.show(preview),
         Err(why) => {
@@ -263,6 +274,24 @@ fn answer_preview(
         }
     }
     Vec::new()
+}
+
+fn preview_of(model: &mut Model, ticket: u64) -> Option<&mut PreviewBox> {
+    model.overlays.iter_mut().find_map(|overlay| match overlay {
+        Overlay::Preview(open) if open.ticket == ticket => Some(open.as_mut()),
+        _ => None,
+    })
+}
+
+fn answer_change(model: &mut Model, ticket: u64, result: Result<Box<ChangePreview>, String>) {
+    let Some(open) = preview_of(model, ticket) else { return };
+    match result {
+        Ok(preview) => open.show_change(preview),
+        Err(why) => {
+            close_preview(model, ticket);
+            model.notice("Nothing was changed", why);
+        }
+    }
 }
 
 fn answer_perform(

@@ -339,7 +339,7 @@ fn in_the_dashboard(line: &str) -> Result<Action, String> {
     let call = command::parse(line)?;
     match call.command.run {
         Run::Action(info) => info.parse(call.argument, now()).map_err(|error| error.to_string()),
-        Run::Screen(_) => Err(format!("`{line}` is not an action")),
+        Run::Screen(_) | Run::Order(_) => Err(format!("`{line}` is not an action")),
     }
 }
 

@@ -1,44 +1,18 @@
 //! The etcd screen: what it shows of three members, when it asks for a reading, and that it asks no more once it is
 //! left.
 
-use capstan::fleet::Delta;
 use capstan::status::etcd::facts::{
     Alarm, Asked, Class, Database, Facts, Host, Listed, MemberStatus, Raft, Trouble,
 };
-use capstan::tui::Tier;
-use capstan::tui::command;
 use capstan::tui::effect::{Effect, EffectOutcome};
-use capstan::tui::model::{Look, Model, Session};
+use capstan::tui::model::Model;
 use capstan::tui::msg::Msg;
 use capstan::tui::plans::PlannedCluster;
-use capstan::tui::script::{press, text};
+use capstan::tui::script::text;
 use capstan::tui::update::update;
-use ratatui::layout::Rect;
 
-use crate::fleet_fixture::{MachineState, OwnerState, RollingCluster, now};
 use crate::golden;
-
-fn fleet() -> Vec<Delta> {
-    let mut c = RollingCluster::new("harbor", OwnerState::settled("v1.35.1", 3));
-    for suffix in ["8gtlh", "lkcfv", "85qjm"] {
-        c.control_plane_machine(suffix, "v1.35.1", &MachineState::Old);
-    }
-    c.deltas()
-}
-
-fn model(width: u16, height: u16) -> Model {
-    let look = Look::load("default", "default", Tier::None, false, None, command::check)
-        .expect("shipped files load");
-    let session = Session { title: "demo".to_owned(), scope: "all namespaces".to_owned(), read_only: false };
-    let mut model = Model::new(session, look, Rect::new(0, 0, width, height), now());
-    update(&mut model, Msg::Fleet(fleet()));
-    update(&mut model, Msg::Tick);
-    model
-}
-
-fn keys(model: &mut Model, keys: &str) -> Vec<Effect> {
-    press(model, keys).unwrap_or_else(|e| panic!("{keys}: {e}"))
-}
+use crate::harbor_screen::{keys, model};
 
 /// The reading that is asked for, and the rest before it.
 fn asked(effects: &[Effect]) -> Option<(PlannedCluster, u64)> {

@@ -8,16 +8,16 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, SshHostArg};
+use super::journal::Said;
 use super::plan::{exit_code, planned, shown};
 use super::source::{LiveCluster, SourceReading};
 use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, changes, managed, status, target};
-use crate::actions::journal::{Entry, stamp};
-use crate::change::document::{DocumentKind, read_inputs};
+use crate::actions::journal::Entry;
 use crate::change::facts::ManagedBy;
 use crate::change::plan::{ChangePlan, PlanOptions, PlanState};
-use crate::change::record::{ChangeRecord, RecordState, key_of, texts_of};
+use crate::change::record::ChangeRecord;
 use crate::change::report;
-use crate::change::request::{WantedDocument, WantedDocuments};
+use crate::change::request::WantedDocuments;
 use crate::client::Writer;
 use crate::private_file;
 use crate::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent, NODE_FILES};
@@ -28,7 +28,7 @@ use crate::text;
 use crate::time;
 
 /// The field manager of what is written.
-const MANAGER: &str = "capstan";
+pub(super) const MANAGER: &str = "capstan";
 
 /// One command at work.
 pub(super) struct Doing<'d, O, A> {
@@ -76,7 +76,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         let record = found.reading.record.clone().context(
             "there is nothing to take back: ConfigMap kube-system/capstan-change, which keeps what was stored before, is not there",
         )?;
-        let mut wanted = back(&found, &record)?;
+        let mut wanted = record.taken_back(&found.reading.inputs).map_err(|errors| super::all(&errors))?;
         if only_plan {
             let plan = planned(&found, &mut wanted, self.options()).await?;
             let document = self.session.style.block(shown(&plan, &found.reading.inputs));
@@ -127,7 +127,9 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         }
         self.print(&document)?;
         self.confirm(&live.server)?;
-        let record = self.record(&found, &plan, wanted)?;
+        let begun = (self.session.user.as_str(), time::rfc3339(self.session.clock.now()));
+        let last = found.reading.record.as_ref();
+        let record = ChangeRecord::of_plan(&plan, wanted, &found.reading.texts, last, begun)?;
         let writer = Writer::new(live.client.clone(), MANAGER);
         self.journal(live, action, &record, "asked", None)?;
         if let Err(error) = write::begin(&writer, &found.reading, &record).await {
@@ -149,12 +151,8 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     ) -> anyhow::Result<String> {
         let open = found.reading.record.as_ref().filter(|record| record.is_open());
         let Some(open) = open.filter(|_| plan.state == PlanState::Nothing) else { return Ok(String::new()) };
-        let closed = ChangeRecord {
-            state: RecordState::Complete,
-            completed: Some(time::rfc3339(self.session.clock.now())),
-            ..open.clone()
-        };
-        write::keep(&Writer::new(live.client.clone(), MANAGER), &closed, Some(open)).await?;
+        let at = time::rfc3339(self.session.clock.now());
+        write::close(&Writer::new(live.client.clone(), MANAGER), open, at).await?;
         Ok(format!("change {} was begun and nothing of it is stored: its record is closed\n", open.id))
     }
 
@@ -174,22 +172,14 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         let forecast = managed::forecast(found, plan, self.session).await;
         self.print(&forecast)?;
         self.confirm(&format!("{} of {}", of_fleet.control_plane, of_fleet.management.server))?;
-        let entry = Entry {
-            at: stamp(self.session.clock.now()),
-            outcome: "asked",
+        let said = Said {
+            clock: &self.session.clock,
             user: &self.session.user,
-            server: &of_fleet.management.server,
             action,
-            kind: "KubeadmControlPlane",
-            namespace: &of_fleet.control_plane.key.namespace,
-            name: &of_fleet.control_plane.key.name,
-            uid: of_fleet.object["metadata"]["uid"].as_str().unwrap_or_default(),
-            seen: of_fleet.object["metadata"]["resourceVersion"].as_str().unwrap_or_default(),
-            patch: Some(patch),
-            back: None,
-            made: Vec::new(),
+            outcome: "asked",
             error: None,
         };
+        let entry = said.about_control_plane(of_fleet, patch);
         self.append(&entry)?;
         match managed::patch(of_fleet, patch, MANAGER).await {
             Ok(words) => {
@@ -294,41 +284,6 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         }
     }
 
-    /// The record of a plan that is about to begin.
-    fn record(
-        &self,
-        found: &SourceReading,
-        plan: &ChangePlan,
-        wanted: &WantedDocuments,
-    ) -> anyhow::Result<ChangeRecord> {
-        let before = found.reading.texts.clone();
-        let mut after = before.clone();
-        for (map, text) in texts_of(wanted)? {
-            after.insert(map.to_owned(), text);
-        }
-        if plan.managed_by == ManagedBy::ControlPlane {
-            // Its KubeadmControlPlane writes that one.
-            after
-                .extend(before.get("kubeadm-config").map(|text| ("kubeadm-config".to_owned(), text.clone())));
-        }
-        let line = |change: &crate::change::difference::FieldChange| {
-            format!("{}: {} → {}", change.path, change.old_text(), change.new_text())
-        };
-        Ok(ChangeRecord {
-            id: plan.id.clone(),
-            state: RecordState::Open,
-            by: self.session.user.clone(),
-            begun: time::rfc3339(self.session.clock.now()),
-            completed: None,
-            changes: plan.changes.iter().map(|judged| line(&judged.change)).collect(),
-            evidence: Vec::new(),
-            history: found.reading.record.as_ref().map(ChangeRecord::history_with_this).unwrap_or_default(),
-            before,
-            after,
-            resource_version: String::new(),
-        })
-    }
-
     fn log(&self, id: &str) -> anyhow::Result<File> {
         let path = match &self.args.log {
             Some(path) => path.clone(),
@@ -346,22 +301,8 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         outcome: &str,
         error: Option<&str>,
     ) -> anyhow::Result<()> {
-        self.append(&Entry {
-            at: stamp(self.session.clock.now()),
-            outcome,
-            user: &self.session.user,
-            server: &live.server,
-            action,
-            kind: "ConfigMap",
-            namespace: "kube-system",
-            name: "capstan-change",
-            uid: "",
-            seen: &record.id,
-            patch: None,
-            back: None,
-            made: Vec::new(),
-            error,
-        })
+        let of = Said { clock: &self.session.clock, user: &self.session.user, action, outcome, error };
+        self.append(&of.about_record(&live.server, &record.id))
     }
 
     fn append(&self, entry: &Entry<'_>) -> anyhow::Result<()> {
@@ -408,34 +349,6 @@ fn writable(found: &SourceReading) -> anyhow::Result<LiveCluster> {
         bail!("refused: this process was started with --read-only");
     }
     Ok(live)
-}
-
-/// What was stored before, as a request for what is stored now.
-fn back(found: &SourceReading, record: &ChangeRecord) -> anyhow::Result<WantedDocuments> {
-    let files: Vec<_> = record
-        .before
-        .iter()
-        .map(|(name, text)| (format!("ConfigMap capstan-change, key before.{name}"), text.clone()))
-        .collect();
-    let before = read_inputs(&files).map_err(|errors| super::all(&errors))?;
-    let changed = |kind: DocumentKind| {
-        let map = kind.stored_in().map_or("", |(map, _)| map);
-        key_of(map).is_some() && record.before.get(map) != record.after.get(map)
-    };
-    let stored = found.reading.inputs.documents.iter().filter(|document| document.kind.stored_in().is_some());
-    let documents = stored.map(|document| {
-        let kept = before.document(document.kind).filter(|_| changed(document.kind));
-        WantedDocument {
-            kind: document.kind,
-            version: kept.map_or(&document.version, |kept| &kept.version).clone(),
-            old: document.value.clone(),
-            new: kept.map_or(&document.value, |kept| &kept.value).clone(),
-        }
-    });
-    Ok(WantedDocuments {
-        documents: documents.collect(),
-        notes: vec![format!("this takes change {} of {} back, begun {}", record.id, record.by, record.begun)],
-    })
 }
 
 /// One line, or what a command printed.

@@ -3,9 +3,11 @@
 
 mod apply;
 pub mod args;
+mod journal;
 mod managed;
 mod plan;
 mod render;
+pub mod screen;
 pub mod source;
 mod status;
 mod text;

@@ -75,6 +75,18 @@ pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<SourceRe
         },
         Some(typed) => of_fleet(connection, typed).await?,
     };
+    reading_of(live).await
+}
+
+/// Reads the workload cluster of a Cluster.
+///
+/// # Errors
+/// As [`find`].
+pub async fn find_in_fleet(management: Connection, typed: &str) -> anyhow::Result<SourceReading> {
+    reading_of(of_fleet(management, typed).await?).await
+}
+
+async fn reading_of(live: LiveCluster) -> anyhow::Result<SourceReading> {
     let mut reading = read(&live.client, &live.server).await?;
     if let Some(managed) = &live.managed {
         reading.inputs.objects.push(managed.object.clone());

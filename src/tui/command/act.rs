@@ -47,11 +47,15 @@ fn preview_many(model: &mut Model, about: &[RowId], action: &Action) -> Outcome 
 
 const NOTHING_SELECTED: &str = "no object is selected that can be changed";
 
+pub fn refused_as_read_only(model: &Model) -> Option<String> {
+    model.session.read_only.then(|| "read-only: nothing can be changed from here".to_owned())
+}
+
 /// Why an action cannot be asked for on what is selected; as far as it is known without asking the server.
 #[must_use]
 pub fn refusal(model: &Model, info: &ActionInfo) -> Option<String> {
-    if model.session.read_only {
-        return Some("read-only: nothing can be changed from here".to_owned());
+    if let Some(why) = refused_as_read_only(model) {
+        return Some(why);
     }
     let about = model.acted_on();
     let mut rows = about.iter().filter_map(|id| model.fleet.row(*id)).peekable();

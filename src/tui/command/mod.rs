@@ -6,6 +6,7 @@ mod act;
 mod choose;
 mod complete;
 mod condition;
+mod configuration;
 mod find;
 mod groups;
 mod help;
@@ -47,6 +48,8 @@ pub struct Command {
 pub enum Run {
     /// Changes the model, given the argument; writes nothing.
     Screen(fn(&mut Model, &str) -> Outcome),
+    /// Opens the preview of what the open screen would have done; what is confirmed there is written.
+    Order(fn(&mut Model, &str) -> Outcome),
     /// Opens the preview of this action on the selected object; what is confirmed there is written.
     Action(&'static ActionInfo),
 }
@@ -153,6 +156,8 @@ pub enum ScreenKind {
     List,
     Details,
     Change,
+    /// Trees, and what is shown as one.
+    Folds,
     /// Screens with several pages.
     Pages,
     Simulation,
@@ -168,6 +173,7 @@ impl ScreenKind {
             Self::Tree => "only in a tree; :tree opens one",
             Self::List => "only in lists; :clusters opens one",
             Self::Details => "only in details; :details opens them",
+            Self::Folds => "only in trees; :tree opens one",
             Self::Change => "only in a configuration; :change opens one",
             Self::Pages => "only in details and configurations; :details opens them",
             Self::Simulation => "only in a simulation; :simulate opens one",
@@ -182,7 +188,7 @@ impl Command {
     /// Why nothing was done, in a sentence.
     pub fn run(&self, model: &mut Model, argument: &str) -> Outcome {
         match self.run {
-            Run::Screen(change) => change(model, argument),
+            Run::Screen(change) | Run::Order(change) => change(model, argument),
             Run::Action(info) => act::preview(model, info, argument),
         }
     }
@@ -192,7 +198,7 @@ impl Command {
     pub fn writes(&self) -> bool {
         match self.run {
             Run::Screen(_) => false,
-            Run::Action(_) => true,
+            Run::Action(_) | Run::Order(_) => true,
         }
     }
 

@@ -12,7 +12,6 @@ use crate::tui::overlay::Overlay;
 use crate::tui::overlay::help::Help;
 use crate::tui::overlay::prompt::Prompt;
 use crate::tui::overlay::refusal::Refusal;
-use crate::tui::screen::change::ChangeScreen;
 use crate::tui::screen::chosen::Chosen;
 use crate::tui::screen::details::{DetailsScreen, Tab};
 use crate::tui::screen::etcd::EtcdScreen;
@@ -30,35 +29,6 @@ const NOTHING: Outcome = Ok(Vec::new());
 pub fn clusters(model: &mut Model) -> Outcome {
     model.screens.truncate(1);
     Ok(model.follow())
-}
-
-/// The kubeadm configuration of the named cluster, or of the one that the selected object belongs to.
-pub fn change(model: &mut Model, name: &str) -> Outcome {
-    if matches!(model.screen(), Screen::Change(_)) && name.is_empty() {
-        return NOTHING;
-    }
-    let cluster = cluster_meant(model, name)?;
-    let screen = ChangeScreen::of(&model.fleet, cluster).ok_or("the cluster is gone")?;
-    if !name.is_empty() {
-        model.screens.truncate(1);
-    }
-    Ok(model.open(Screen::Change(Box::new(screen))))
-}
-
-/// Stages a change of the configuration that is open.
-pub fn stage(model: &mut Model, edit: &str) -> Outcome {
-    if let Screen::Change(change) = model.screen_mut() {
-        change.stage(edit)?;
-    }
-    NOTHING
-}
-
-/// Takes a staged change back, or all of them.
-pub fn unstage(model: &mut Model, path: &str) -> Outcome {
-    if let Screen::Change(change) = model.screen_mut() {
-        change.unstage(path);
-    }
-    NOTHING
 }
 
 /// The named cluster, or the one that the selected object belongs to.
@@ -170,7 +140,7 @@ pub fn other_forecast(model: &mut Model) -> Outcome {
 }
 
 /// The named cluster, or the one that the selected object belongs to.
-fn cluster_meant(model: &Model, name: &str) -> Result<RowId, String> {
+pub(super) fn cluster_meant(model: &Model, name: &str) -> Result<RowId, String> {
     if !name.is_empty() {
         return cluster_named(model, name);
     }
@@ -452,10 +422,18 @@ pub fn fault(model: &mut Model, forward: bool) -> Outcome {
 }
 
 pub fn fold(model: &mut Model, fold: Fold) -> Outcome {
+    if let Screen::Change(change) = model.screen_mut() {
+        change.fold(fold);
+        return NOTHING;
+    }
     with_tree(model, |tree, context| tree.fold(context, fold))
 }
 
 pub fn fold_all(model: &mut Model, open: bool) -> Outcome {
+    if let Screen::Change(change) = model.screen_mut() {
+        change.fold_all(open);
+        return NOTHING;
+    }
     with_tree(model, |tree, context| tree.fold_all(context.fleet, open))
 }
 
@@ -506,7 +484,11 @@ pub fn prompt(model: &mut Model, begun: &str) -> Outcome {
     }
     // What is typed is meant for what is selected now.
     model.screen_mut().choose();
-    let line = if begun.is_empty() { String::new() } else { format!("{begun} ") };
+    let line = match super::configuration::begun(model, begun) {
+        Some(edit) => edit,
+        None if begun.is_empty() => String::new(),
+        None => format!("{begun} "),
+    };
     model.overlays.push(Overlay::Prompt(Prompt::command(&line)));
     super::complete_prompt(model);
     NOTHING

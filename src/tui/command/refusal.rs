@@ -29,12 +29,14 @@ pub fn refusal(model: &Model, command: &Command) -> Option<String> {
         ScreenKind::List => matches!(model.screen(), Screen::Fleet(_) | Screen::Tree(_)),
         ScreenKind::Details => matches!(model.screen(), Screen::Details(_)),
         ScreenKind::Change => matches!(model.screen(), Screen::Change(_)),
+        ScreenKind::Folds => matches!(model.screen(), Screen::Tree(_) | Screen::Change(_)),
         ScreenKind::Pages => matches!(model.screen(), Screen::Details(_) | Screen::Change(_)),
         ScreenKind::Simulation => matches!(model.screen(), Screen::Simulation(_)),
     };
     match command.run {
         _ if !is_here => Some(command.on.words().to_owned()),
         Run::Screen(_) => None,
+        Run::Order(_) => act::refused_as_read_only(model),
         Run::Action(info) => act::refusal(model, info),
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, choose, condition, find, groups,
-    navigate as go, quiet,
+    Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, choose, condition, configuration, find,
+    groups, navigate as go, quiet,
 };
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::tui::cursor::Motion;
@@ -17,6 +17,11 @@ type Change = fn(&mut Model, &str) -> Outcome;
 const fn command(name: &'static str, scope: Scope, change: Change, help: &'static str) -> Command {
     let (argument, on) = (Argument::None, ScreenKind::Any);
     Command { name, aliases: &[], help, argument, scope, on, run: Run::Screen(change) }
+}
+
+/// One that opens a preview of what the screen would have done.
+const fn order(name: &'static str, preview: Change, help: &'static str) -> Command {
+    Command { run: Run::Order(preview), ..command(name, Scope::View, preview, help) }
 }
 
 const fn only(on: ScreenKind, command: Command) -> Command {
@@ -140,7 +145,7 @@ const SCREENS: &[Command] = &[
         command(
             "change",
             Scope::Go,
-            go::change,
+            configuration::open,
             "The kubeadm configuration of the cluster, and what a change of it means.",
         ),
         Argument::Optional(Kind::Cluster),
@@ -157,15 +162,41 @@ const SCREENS: &[Command] = &[
     only(
         ScreenKind::Change,
         takes(
-            command("set", Scope::View, go::stage, "Stage a change: PATH=VALUE; `null` takes a value away."),
+            command(
+                "set",
+                Scope::View,
+                configuration::stage,
+                "Stage a change: PATH=VALUE; `null` takes a value away.",
+            ),
             Argument::Required(Kind::Attribute),
         ),
     ),
     only(
         ScreenKind::Change,
         takes(
-            command("unset", Scope::View, go::unstage, "Take a staged change back; without a path, all."),
+            command(
+                "unset",
+                Scope::View,
+                configuration::unstage,
+                "Take a staged change back; without a path, all.",
+            ),
             Argument::Optional(Kind::Attribute),
+        ),
+    ),
+    only(
+        ScreenKind::Change,
+        order(
+            "apply",
+            |m, _| configuration::carry_out(m),
+            "Carry out what is staged, or go on with the change that was begun.",
+        ),
+    ),
+    only(
+        ScreenKind::Change,
+        order(
+            "rollback",
+            |m, _| configuration::take_back(m),
+            "Take the last change of the configuration back.",
         ),
     ),
     only(
@@ -289,11 +320,11 @@ const SCREENS: &[Command] = &[
         command("mark-all", Scope::View, |m, _| choose::mark_all(m), "Mark all rows of the list, or none."),
     ),
     only(
-        ScreenKind::Tree,
+        ScreenKind::Folds,
         command("fold", Scope::View, |m, _| go::fold(m, Fold::Close), "Close the node, or go to its parent."),
     ),
     only(
-        ScreenKind::Tree,
+        ScreenKind::Folds,
         command(
             "unfold",
             Scope::View,
@@ -302,15 +333,15 @@ const SCREENS: &[Command] = &[
         ),
     ),
     only(
-        ScreenKind::Tree,
+        ScreenKind::Folds,
         command("toggle", Scope::View, |m, _| go::fold(m, Fold::Toggle), "Open or close the node."),
     ),
     only(
-        ScreenKind::Tree,
+        ScreenKind::Folds,
         command("fold-all", Scope::View, |m, _| go::fold_all(m, false), "Close every node."),
     ),
     only(
-        ScreenKind::Tree,
+        ScreenKind::Folds,
         command("unfold-all", Scope::View, |m, _| go::fold_all(m, true), "Open every node."),
     ),
     only(

@@ -11,24 +11,104 @@ use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
 use super::{Answer, frame};
-use crate::actions::diff::Sign;
-use crate::actions::{Confirmation, Finding, Outlook, Preview, Request, Severity};
+use crate::actions::diff::{DiffLine, Sign};
+use crate::actions::{
+    ChangeOrder, ChangePreview, Confirmation, Finding, Outlook, Preview, Request, Severity,
+};
 use crate::fleet::SourceId;
 use crate::forecast::in_place::Updates;
 use crate::text;
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::effect::Effect;
 use crate::tui::paint::{Paint, put};
+use crate::tui::plans::PlannedCluster;
 use crate::tui::theme::Scope;
+
+/// What is about to be done.
+enum Subject {
+    /// An action on an object.
+    Action(SourceId, Request),
+    /// A change of the kubeadm configuration of a cluster.
+    Change(PlannedCluster, ChangeOrder),
+}
+
+impl Subject {
+    fn title(&self) -> String {
+        match self {
+            Self::Action(_, request) => format!("{} {}", request.action, request.target),
+            Self::Change(cluster, order) => format!("{} a change of Cluster {}", order.words(), cluster.key),
+        }
+    }
+
+    /// The name that has to be typed where much can break.
+    fn name(&self) -> &str {
+        match self {
+            Self::Action(_, request) => &request.target.key.name,
+            Self::Change(cluster, _) => &cluster.key.name,
+        }
+    }
+}
+
+/// What a person must see before.
+enum Shown {
+    Action(Box<Preview>),
+    Change(Box<ChangePreview>),
+}
+
+impl Shown {
+    fn is_allowed(&self) -> bool {
+        match self {
+            Self::Action(preview) => preview.is_allowed(),
+            Self::Change(preview) => preview.is_allowed(),
+        }
+    }
+
+    fn confirmation(&self) -> Confirmation {
+        match self {
+            Self::Action(preview) => preview.risk.confirmation(),
+            Self::Change(preview) => preview.confirmation,
+        }
+    }
+
+    fn summary(&self) -> &str {
+        match self {
+            Self::Action(preview) => &preview.summary,
+            Self::Change(preview) => &preview.summary,
+        }
+    }
+
+    fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Action(preview) => &preview.findings,
+            Self::Change(preview) => &preview.findings,
+        }
+    }
+
+    fn diff(&self) -> &[DiffLine] {
+        match self {
+            Self::Action(preview) => &preview.diff,
+            Self::Change(preview) => &preview.diff,
+        }
+    }
+
+    fn outlook(&self) -> Option<&Outlook> {
+        if let Self::Action(preview) = self { Some(&preview.outlook) } else { None }
+    }
+
+    /// What is done, line by line, where that is several things.
+    fn steps(&self) -> &[String] {
+        if let Self::Change(preview) = self { &preview.steps } else { &[] }
+    }
+}
 
 /// How far the conversation is.
 enum Stage {
     /// Access review, preflight and dry run are under way.
     Asking,
     /// To be confirmed or not.
-    Ready(Box<Preview>),
+    Ready(Shown),
     /// Sent; the answer is on its way.
-    Performing(Box<Preview>),
+    Performing(Shown),
 }
 
 /// How far the first yes of two is.
@@ -43,8 +123,7 @@ enum First {
 
 pub struct PreviewBox {
     pub ticket: u64,
-    source: SourceId,
-    request: Request,
+    subject: Subject,
     stage: Stage,
     /// What was typed so far, where a word has to be typed.
     typed: Input,
@@ -57,10 +136,19 @@ pub struct PreviewBox {
 impl PreviewBox {
     #[must_use]
     pub fn new(ticket: u64, source: SourceId, request: Request) -> Self {
+        Self::about(ticket, Subject::Action(source, request))
+    }
+
+    /// The same about a change of the configuration of a cluster.
+    #[must_use]
+    pub fn of_change(ticket: u64, cluster: PlannedCluster, order: ChangeOrder) -> Self {
+        Self::about(ticket, Subject::Change(cluster, order))
+    }
+
+    fn about(ticket: u64, subject: Subject) -> Self {
         Self {
             ticket,
-            source,
-            request,
+            subject,
             stage: Stage::Asking,
             typed: Input::default(),
             scroll: Scroll::default(),
@@ -70,7 +158,11 @@ impl PreviewBox {
     }
 
     pub fn show(&mut self, preview: Box<Preview>) {
-        self.stage = Stage::Ready(preview);
+        self.stage = Stage::Ready(Shown::Action(preview));
+    }
+
+    pub fn show_change(&mut self, preview: Box<ChangePreview>) {
+        self.stage = Stage::Ready(Shown::Change(preview));
     }
 
     /// It was drawn on a screen of this size. Answers whether it looks otherwise now, as its end was seen.
@@ -84,7 +176,7 @@ impl PreviewBox {
     }
 
     /// What can be confirmed now; `None` while something is not known or was not read.
-    fn confirmable(&self) -> Option<&Preview> {
+    fn confirmable(&self) -> Option<&Shown> {
         match &self.stage {
             Stage::Ready(preview) if preview.is_allowed() && self.is_read => Some(preview),
             _ => None,
@@ -96,11 +188,11 @@ impl PreviewBox {
         self.word_for(self.confirmable()?)
     }
 
-    fn word_for(&self, preview: &Preview) -> Option<&str> {
-        match preview.risk.confirmation() {
+    fn word_for(&self, preview: &Shown) -> Option<&str> {
+        match preview.confirmation() {
             Confirmation::Enter => None,
             Confirmation::Yes => Some("yes"),
-            Confirmation::Name => Some(&self.request.target.key.name),
+            Confirmation::Name => Some(self.subject.name()),
         }
     }
 
@@ -139,9 +231,9 @@ impl PreviewBox {
     /// Are there extensions that could be asked, and were not?
     fn can_ask(&self) -> bool {
         let Stage::Ready(preview) = &self.stage else { return false };
-        match &preview.outlook {
-            Outlook::Known(change) => change.updates.as_ref().is_some_and(|updates| !updates.asked),
-            Outlook::NotPlanned | Outlook::Unknown(_) => false,
+        match preview.outlook() {
+            Some(Outlook::Known(change)) => change.updates.as_ref().is_some_and(|updates| !updates.asked),
+            Some(Outlook::NotPlanned | Outlook::Unknown(_)) | None => false,
         }
     }
 
@@ -150,24 +242,41 @@ impl PreviewBox {
     /// # Errors
     /// There is nobody to ask.
     pub fn ask_extensions(&mut self, ticket: u64) -> Result<Vec<Effect>, String> {
+        let Subject::Action(source, request) = &self.subject else {
+            return Err("no extension is asked about it".to_owned());
+        };
         if !self.can_ask() {
             return Err("there is no extension to ask about it, or it was asked".to_owned());
         }
-        let request = Request { asks_extensions: true, ..self.request.clone() };
-        *self = Self::new(ticket, self.source, request.clone());
-        Ok(vec![Effect::Preview { ticket, source: self.source, request }])
+        let (source, request) = (*source, Request { asks_extensions: true, ..request.clone() });
+        *self = Self::new(ticket, source, request.clone());
+        Ok(vec![Effect::Preview { ticket, source, request }])
     }
 
     fn perform(&mut self) -> Vec<Effect> {
         match std::mem::replace(&mut self.stage, Stage::Asking) {
-            Stage::Ready(preview) => {
-                self.stage = Stage::Performing(preview.clone());
-                vec![Effect::Perform { ticket: self.ticket, source: self.source, preview }]
+            Stage::Ready(shown) => {
+                let effect = self.effect(&shown);
+                self.stage = Stage::Performing(shown);
+                effect.into_iter().collect()
             }
             other => {
                 self.stage = other;
                 Vec::new()
             }
+        }
+    }
+
+    fn effect(&self, shown: &Shown) -> Option<Effect> {
+        let ticket = self.ticket;
+        match (&self.subject, shown) {
+            (Subject::Action(source, _), Shown::Action(preview)) => {
+                Some(Effect::Perform { ticket, source: *source, preview: preview.clone() })
+            }
+            (Subject::Change(cluster, _), Shown::Change(preview)) => {
+                Some(Effect::CarryOutChange { ticket, cluster: cluster.clone(), preview: preview.clone() })
+            }
+            _ => None,
         }
     }
 
@@ -200,7 +309,7 @@ impl PreviewBox {
 
     pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let width = frame::text_width(area, frame::WIDTH_MAX);
-        let title = paint.cut(&format!("{} {}", self.request.action, self.request.target), width);
+        let title = paint.cut(&self.subject.title(), width);
         let (lines, question) = (self.lines(Some(paint), width), self.question(width));
         let wanted = lines.len() + 1 + question.len();
         let inside = frame::open(&title, &self.hints(paint), wanted, frame::WIDTH_MAX, paint, area, buffer);
@@ -263,7 +372,7 @@ impl PreviewBox {
         }
     }
 
-    fn confirmation(&self, preview: &Preview, width: usize) -> Vec<Part> {
+    fn confirmation(&self, preview: &Shown, width: usize) -> Vec<Part> {
         let (scope, words) = match self.word_for(preview) {
             Some(word) => (Scope::NoticeWarning, format!("Type {word}, then enter: ")),
             None if self.first == First::Last => (Scope::NoticeWarning, "Enter again does it.".to_owned()),
@@ -321,13 +430,13 @@ fn styled(paint: Option<&Paint<'_>>, scope: Scope, text: String) -> Line<'static
 
 /// Summary, findings (the gravest first) and difference. Without `paint` only the number of lines
 /// matters.
-fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<'static>> {
+fn body(preview: &Shown, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<'static>> {
     let styled = |scope: Scope, text: String| styled(paint, scope, text);
-    let mut lines: Vec<Line<'static>> = text::wrap(&text::sanitize_block(&preview.summary), width)
+    let mut lines: Vec<Line<'static>> = text::wrap(&text::sanitize_block(preview.summary()), width)
         .into_iter()
         .map(|l| styled(Scope::Strong, l))
         .collect();
-    let mut findings: Vec<&Finding> = preview.findings.iter().collect();
+    let mut findings: Vec<&Finding> = preview.findings().iter().collect();
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
     if !findings.is_empty() {
         lines.push(Line::default());
@@ -346,11 +455,19 @@ fn body(preview: &Preview, paint: Option<&Paint<'_>>, width: usize) -> Vec<Line<
             lines.push(styled(scope, format!("{lead} {part}")));
         }
     }
-    lines.extend(outlook(&preview.outlook, width).into_iter().map(|(scope, line)| styled(scope, line)));
-    if !preview.diff.is_empty() {
+    if !preview.steps().is_empty() {
         lines.push(Line::default());
     }
-    for line in &preview.diff {
+    for step in preview.steps() {
+        let parts = text::wrap(&text::sanitize_line(step), width);
+        lines.extend(parts.into_iter().map(|part| styled(Scope::Text, part)));
+    }
+    let ahead = preview.outlook().map(|known| outlook(known, width)).unwrap_or_default();
+    lines.extend(ahead.into_iter().map(|(scope, line)| styled(scope, line)));
+    if !preview.diff().is_empty() {
+        lines.push(Line::default());
+    }
+    for line in preview.diff() {
         let scope = match line.sign {
             Sign::Added => Scope::DiffAdded,
             Sign::Removed => Scope::DiffRemoved,
@@ -476,7 +593,7 @@ mod tests {
         let mut open = ready(Risk::Medium, Severity::Warning);
         assert!(!picture(&mut open, 80, 30).contains("ask extensions"));
         assert!(open.ask_extensions(8).is_err());
-        let Stage::Ready(preview) = &mut open.stage else { panic!("it is ready") };
+        let Stage::Ready(Shown::Action(preview)) = &mut open.stage else { panic!("it is ready") };
         let Outlook::Known(change) = &mut preview.outlook else { panic!("it is planned") };
         change.updates = Some(Updates {
             machines: Vec::new(),

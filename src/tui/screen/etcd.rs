@@ -5,6 +5,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use super::readings::Readings;
 use super::{Context, foot};
 use crate::api::key::ObjectKey;
 use crate::fleet::{Fleet, Item, Kind, RowId};
@@ -29,14 +30,9 @@ const ABOVE: u16 = 3;
 
 /// What the screen keeps.
 pub struct EtcdScreen {
-    cluster: PlannedCluster,
+    readings: Readings,
     report: Option<Report>,
     previous: Option<Facts>,
-    /// Why the last reading failed; what was read before stays.
-    trouble: Option<String>,
-    read_at: Option<Timestamp>,
-    /// A reading is under way, or at rest before it.
-    is_asked: bool,
     /// The last reading shows what may pass by itself, and the one before did not.
     is_doubtful: bool,
     selected: usize,
@@ -46,12 +42,9 @@ impl EtcdScreen {
     #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         Some(Self {
-            cluster: PlannedCluster::of(fleet, cluster)?,
+            readings: Readings::of(fleet, cluster)?,
             report: None,
             previous: None,
-            trouble: None,
-            read_at: None,
-            is_asked: false,
             is_doubtful: false,
             selected: 0,
         })
@@ -59,47 +52,30 @@ impl EtcdScreen {
 
     #[must_use]
     pub fn title(&self) -> String {
-        format!("etcd {}", self.cluster.key.name)
+        format!("etcd {}", self.readings.cluster.key.name)
     }
 
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
-        &self.cluster.key
+        &self.readings.cluster.key
     }
 
     /// The reading that is due, and how long to rest before it; none while one is under way.
     pub fn want(&mut self) -> Option<(PlannedCluster, u64)> {
-        if std::mem::replace(&mut self.is_asked, true) {
-            return None;
-        }
-        let wait_ms = match (self.read_at.is_some() || self.trouble.is_some(), self.is_doubtful) {
-            (false, _) => 0,
-            (true, true) => SECOND_LOOK_MS,
-            (true, false) => REST_MS,
-        };
-        Some((self.cluster.clone(), wait_ms))
+        self.readings.want(if self.is_doubtful { SECOND_LOOK_MS } else { REST_MS })
     }
 
     /// The screen is left: nothing is read for it any more.
     pub fn forget_asked(&mut self) {
-        self.is_asked = false;
+        self.readings.forget_asked();
     }
 
     /// An answer. One about another cluster is not for this screen.
     pub fn take(&mut self, of: &PlannedCluster, look: Result<Facts, String>, now: Timestamp) {
-        if self.cluster != *of {
-            return;
-        }
-        self.is_asked = false;
-        match look {
-            Ok(facts) => {
-                let report = Report::of(&facts, self.previous.as_ref());
-                self.is_doubtful = report.may_pass() && !self.is_doubtful;
-                self.report = Some(report);
-                (self.previous, self.trouble, self.read_at) = (Some(facts), None, Some(now));
-            }
-            Err(why) => self.trouble = Some(sanitize_line(&why)),
-        }
+        let Some(facts) = self.readings.take(of, look, now) else { return };
+        let report = Report::of(&facts, self.previous.as_ref());
+        self.is_doubtful = report.may_pass() && !self.is_doubtful;
+        (self.report, self.previous) = (Some(report), Some(facts));
     }
 
     fn members(&self) -> &[MemberRow] {
@@ -110,7 +86,7 @@ impl EtcdScreen {
     #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
         let machine = self.members().get(self.selected)?.machine.as_deref()?;
-        let cluster = fleet.find(self.cluster.source, self.cluster.uid)?;
+        let cluster = self.readings.row(fleet)?.row();
         let machines = fleet.members(cluster, Kind::Machine).iter().copied();
         let mut named = machines.filter(|id| fleet.row(*id).is_some_and(|row| row.name.as_ref() == machine));
         named.next().map(Item::Row)
@@ -154,19 +130,14 @@ impl EtcdScreen {
             Some(EtcdState::Critical) => (paint.glyphs().blocked, Scope::Blocked),
             Some(EtcdState::Unknown) | None => (paint.glyphs().unknown, Scope::Unknown),
         };
-        let words = match (&self.report, &self.trouble) {
+        let words = match (&self.report, self.readings.trouble()) {
             (Some(report), _) => report.summary.clone(),
             (None, Some(why)) => format!("etcd could not be read: {why}"),
             (None, None) => "the members are being asked".to_owned(),
         };
         let head = Line::from(vec![paint.span(scope, format!("{glyph} ")), paint.span(Scope::Strong, words)]);
-        let read = match (self.read_at, &self.trouble) {
-            (Some(at), None) => paint.span(Scope::Muted, format!("read {} ago", paint.age(at))),
-            (Some(at), Some(_)) => paint.span(Scope::Stale, format!("read {} ago, not since", paint.age(at))),
-            (None, _) => Span::raw(""),
-        };
         let area = Rect { x: body.x + 2, width: body.width.saturating_sub(4), height: 1, ..body };
-        put_ends(buffer, area, &head, &Line::from(read));
+        put_ends(buffer, area, &head, &Line::from(self.readings.age(paint)));
     }
 
     /// The first line below the members.

@@ -16,6 +16,7 @@ pub mod order;
 pub mod pane;
 pub mod parts;
 pub mod plan_text;
+pub mod readings;
 pub mod related;
 pub mod rollout;
 pub mod rollouts;
@@ -80,7 +81,7 @@ impl Screen {
             Self::Rollouts(s) => s.refresh(context),
             Self::Etcd(s) => s.refresh(),
             Self::Locks(_) | Self::Migration(_) => {}
-            Self::Change(s) => s.refresh(),
+            Self::Change(s) => s.refresh(context),
             Self::Simulation(_) => {}
         }
     }

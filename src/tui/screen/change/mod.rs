@@ -1,130 +1,185 @@
-//! The kubeadm configuration of one cluster: what is stored, what somebody would change of it, and what that means.
-//! Owns what is staged and what is selected; must not read a cluster, and judges only through `change`.
+//! The kubeadm configuration of one cluster: what is stored, what somebody would change of it, what that means, and how far a change
+//! is that was begun. Owns what is staged and what is selected; must not read a cluster, and judges only through `change`. Nothing of
+//! how far a change is is kept here: it is what the last reading shows.
 
 mod attributes;
+mod matrix;
+mod page;
+mod plan_lines;
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use std::collections::BTreeSet;
 
-use self::attributes::{Attribute, Row};
-use super::{Context, foot};
+use self::attributes::Row;
+use self::matrix::Matrix;
+use self::plan_lines::TextLine;
+use super::Context;
+use super::readings::Readings;
+use crate::actions::{ChangeOrder, ConfigurationReading, Underway};
 use crate::api::key::ObjectKey;
 use crate::change::document::Inputs;
 use crate::change::facts::ClusterFacts;
 use crate::change::plan::{ChangePlan, PlanOptions, PlanState, plan};
-use crate::change::report;
-use crate::change::request::{PatchKind, RequestPart, apply};
-use crate::change::rules::{Component, Judgement};
+use crate::change::record::ChangeRecord;
+use crate::change::request::{PatchKind, RequestPart, WantedDocuments, apply};
 use crate::fleet::{Fleet, Item, RowId};
-use crate::text::{sanitize_line, wrap};
+use crate::text::sanitize_line;
 use crate::time::Timestamp;
 use crate::tui::cursor::Motion;
-use crate::tui::layout::Layout;
-use crate::tui::paint::{Paint, put, put_ends};
 use crate::tui::plans::PlannedCluster;
-use crate::tui::theme::Scope;
+use crate::tui::screen::tree::Fold;
 
-/// The rest between two readings.
+/// The rest between two readings, and while a change is under way.
 const REST_MS: u64 = 10_000;
-/// Lines of the body above the list, and of the pane below it.
-const ABOVE: u16 = 2;
-const PANE: u16 = 4;
-/// Of a line, what the path may take.
-const PATH_PART: usize = 2;
+const REST_UNDERWAY_MS: u64 = 2_000;
 
 /// What is shown of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     Configuration,
+    Difference,
     Plan,
     Nodes,
 }
 
-const PAGES: [(Page, &str); 3] =
-    [(Page::Configuration, "Configuration"), (Page::Plan, "Plan"), (Page::Nodes, "Nodes")];
+const PAGES: [(Page, &str); 4] = [
+    (Page::Configuration, "Configuration"),
+    (Page::Difference, "Diff"),
+    (Page::Plan, "Plan"),
+    (Page::Nodes, "Nodes"),
+];
 
 /// What is said about what is staged.
 enum Judged {
     Nothing,
     Wrong(String),
-    Plan(Box<ChangePlan>),
+    Plan(Box<(ChangePlan, WantedDocuments)>),
 }
 
 /// What the screen keeps.
 pub struct ChangeScreen {
-    cluster: PlannedCluster,
-    inputs: Option<Inputs>,
+    readings: Readings,
+    reading: Option<ConfigurationReading>,
     facts: ClusterFacts,
-    trouble: Option<String>,
-    read_at: Option<Timestamp>,
-    is_asked: bool,
     /// `PATH=VALUE`, in the order in which they were typed.
     staged: Vec<String>,
     /// What is being typed.
     draft: Option<String>,
     judged: Judged,
+    /// Lines of the tree below which nothing is shown.
+    closed: BTreeSet<String>,
     rows: Vec<Row>,
+    difference: Vec<TextLine>,
+    plan_lines: Vec<TextLine>,
+    matrix: Matrix,
+    /// Cells that the lines are wrapped to.
+    width: usize,
     page: usize,
-    selected: [usize; 3],
+    selected: [usize; PAGES.len()],
 }
 
 impl ChangeScreen {
     #[must_use]
     pub fn of(fleet: &Fleet, cluster: RowId) -> Option<Self> {
         Some(Self {
-            cluster: PlannedCluster::of(fleet, cluster)?,
-            inputs: None,
+            readings: Readings::of(fleet, cluster)?,
+            reading: None,
             facts: ClusterFacts::default(),
-            trouble: None,
-            read_at: None,
-            is_asked: false,
             staged: Vec::new(),
             draft: None,
             judged: Judged::Nothing,
+            closed: BTreeSet::new(),
             rows: Vec::new(),
+            difference: Vec::new(),
+            plan_lines: Vec::new(),
+            matrix: Matrix::default(),
+            width: 0,
             page: 0,
-            selected: [0; 3],
+            selected: [0; PAGES.len()],
         })
     }
 
     #[must_use]
     pub fn title(&self) -> String {
-        format!("change {}", self.cluster.key.name)
+        format!("change {}", self.readings.cluster.key.name)
     }
 
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
-        &self.cluster.key
+        &self.readings.cluster.key
+    }
+
+    #[must_use]
+    pub fn cluster(&self) -> &PlannedCluster {
+        &self.readings.cluster
     }
 
     /// The reading that is due, and how long to rest before it; none while one is under way.
     pub fn want(&mut self) -> Option<(PlannedCluster, u64)> {
-        if std::mem::replace(&mut self.is_asked, true) {
-            return None;
-        }
-        let is_first = self.read_at.is_none() && self.trouble.is_none();
-        Some((self.cluster.clone(), if is_first { 0 } else { REST_MS }))
+        let rest_ms = if self.underway().is_some() { REST_UNDERWAY_MS } else { REST_MS };
+        self.readings.want(rest_ms)
     }
 
     /// The screen is left: nothing is read for it any more.
     pub fn forget_asked(&mut self) {
-        self.is_asked = false;
+        self.readings.forget_asked();
     }
 
     /// An answer. One about another cluster is not for this screen.
-    pub fn take(&mut self, of: &PlannedCluster, read: Result<Inputs, String>, now: Timestamp) {
-        if self.cluster != *of {
+    pub fn take(&mut self, of: &PlannedCluster, read: Result<ConfigurationReading, String>, now: Timestamp) {
+        let Some(reading) = self.readings.take(of, read, now) else { return };
+        self.facts = ClusterFacts::read(&reading.inputs);
+        self.reading = Some(reading);
+        self.judge();
+    }
+
+    /// An order was carried out, or not: the cluster is looked at again. What was staged is stored now.
+    pub fn carried_out(&mut self, of: &PlannedCluster, is_done: bool) {
+        if self.readings.cluster != *of {
             return;
         }
-        self.is_asked = false;
-        match read {
-            Ok(inputs) => {
-                self.facts = ClusterFacts::read(&inputs);
-                (self.inputs, self.trouble, self.read_at) = (Some(inputs), None, Some(now));
-                self.judge();
-            }
-            Err(why) => self.trouble = Some(sanitize_line(&why)),
+        self.readings.hurry();
+        if is_done {
+            self.staged.clear();
+            self.judge();
+        }
+    }
+
+    fn underway(&self) -> Option<&Underway> {
+        self.reading.as_ref()?.underway.as_ref()
+    }
+
+    fn record(&self) -> Option<&ChangeRecord> {
+        self.reading.as_ref()?.record.as_ref()
+    }
+
+    fn open_record(&self) -> Option<&ChangeRecord> {
+        self.record().filter(|record| record.is_open())
+    }
+
+    /// What is to be carried out next.
+    ///
+    /// # Errors
+    /// Why there is nothing, in a sentence.
+    pub fn order(&self) -> Result<ChangeOrder, String> {
+        match (self.open_record(), self.staged.is_empty()) {
+            (Some(open), false) => Err(format!(
+                "change {} is not over: :apply goes on with it once nothing is staged (:unset), :rollback takes it back",
+                open.id
+            )),
+            (Some(_), true) => Ok(ChangeOrder::GoOn),
+            (None, true) => Err("nothing is staged; :set PATH=VALUE stages an edit".to_owned()),
+            (None, false) => Ok(ChangeOrder::Begin(self.staged.clone())),
+        }
+    }
+
+    /// Taking the last change back.
+    ///
+    /// # Errors
+    /// Why there is nothing to take back, in a sentence.
+    pub fn order_back(&self) -> Result<ChangeOrder, String> {
+        match self.record() {
+            Some(_) => Ok(ChangeOrder::TakeBack),
+            None => Err("capstan has not changed this cluster: there is nothing to take back".to_owned()),
         }
     }
 
@@ -164,20 +219,46 @@ impl ChangeScreen {
     }
 
     fn judge(&mut self) {
-        let Some(inputs) = &self.inputs else { return };
+        let Some(reading) = &self.reading else { return };
         let whole = self.draft.iter().filter(|draft| draft.contains('='));
         let edits: Vec<RequestPart> =
             self.staged.iter().chain(whole).map(|edit| RequestPart::Set(edit.clone())).collect();
         self.judged = if edits.is_empty() {
             Judged::Nothing
         } else {
-            judged(inputs, &edits).map_or_else(Judged::Wrong, |plan| Judged::Plan(Box::new(plan)))
+            judged(&reading.inputs, &edits).map_or_else(Judged::Wrong, |plan| Judged::Plan(Box::new(plan)))
         };
-        self.rows = attributes::rows(inputs, self.plan());
+        self.lay_out();
     }
 
-    fn plan(&self) -> Option<&ChangePlan> {
-        if let Judged::Plan(plan) = &self.judged { Some(plan) } else { None }
+    /// Brings the lines of all pages up to date.
+    fn lay_out(&mut self) {
+        let Some(reading) = &self.reading else { return };
+        let staged = self.staged_plan();
+        let documents = match (&self.judged, self.open_record()) {
+            (Judged::Plan(judged), _) => judged.1.documents.clone(),
+            (_, Some(open)) => open.documents().map(|wanted| wanted.documents).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let difference = plan_lines::of_difference(&documents);
+        let (plan, items) = match (staged, &reading.underway) {
+            (Some(plan), _) => (Some(plan), None),
+            (None, Some(underway)) => (Some(&underway.plan), Some(underway.items.as_slice())),
+            (None, None) => (None, None),
+        };
+        let rows = attributes::rows(&reading.inputs, staged, &self.closed);
+        let lines = plan.map(|plan| plan_lines::of_plan(plan, &self.facts, items, self.width));
+        let matrix = Matrix::of(plan, items, &self.facts);
+        let kept = self.rows.get(self.selected[0]).map(|row| row.key.clone());
+        if let Some(at) = kept.and_then(|key| rows.iter().position(|row| row.key == key)) {
+            self.selected[0] = at;
+        }
+        (self.rows, self.difference, self.matrix) = (rows, difference, matrix);
+        self.plan_lines = lines.unwrap_or_default();
+    }
+
+    fn staged_plan(&self) -> Option<&ChangePlan> {
+        if let Judged::Plan(judged) = &self.judged { Some(&judged.0) } else { None }
     }
 
     fn page(&self) -> Page {
@@ -190,22 +271,55 @@ impl ChangeScreen {
         self.page = usize::try_from(at.rem_euclid(pages)).unwrap_or(0);
     }
 
+    /// Opens or closes the line under the cursor, or goes to its parent or first child.
+    pub fn fold(&mut self, fold: Fold) {
+        if self.page() != Page::Configuration {
+            return;
+        }
+        let at = self.selected[0];
+        let Some(row) = self.rows.get(at) else { return };
+        let (key, shape) = (row.key.clone(), row.shape);
+        match fold {
+            Fold::Open | Fold::Toggle if shape.has_children && !shape.open => drop(self.closed.remove(&key)),
+            Fold::Close | Fold::Toggle if shape.has_children => drop(self.closed.insert(key)),
+            Fold::Open if shape.has_children => self.selected[0] = at + 1,
+            Fold::Close | Fold::Toggle => {
+                let above = self.rows[..at].iter().rposition(|row| row.shape.depth < shape.depth);
+                self.selected[0] = above.filter(|_| fold == Fold::Close).unwrap_or(at);
+            }
+            Fold::Open => {}
+        }
+        self.lay_out();
+    }
+
+    /// Opens or closes every line.
+    pub fn fold_all(&mut self, open: bool) {
+        self.closed.clear();
+        self.lay_out();
+        if !open {
+            let with_children = self.rows.iter().filter(|row| row.shape.has_children);
+            self.closed = with_children.map(|row| row.key.clone()).collect();
+            self.selected[0] = 0;
+            self.lay_out();
+        }
+    }
+
     /// The path under the cursor, to begin an edit with.
     #[must_use]
     pub fn selected_path(&self) -> Option<&str> {
-        match self.rows.get(self.selected[0])? {
-            Row::Attribute(attribute) if self.page() == Page::Configuration => Some(&attribute.path),
-            _ => None,
-        }
+        let row = self.rows.get(self.selected[0]).filter(|_| self.page() == Page::Configuration)?;
+        row.attribute.as_ref().map(|attribute| attribute.path_text.as_str())
     }
 
     /// What is under the cursor, to be copied.
     #[must_use]
     pub fn copied(&self) -> Option<String> {
+        let line = |lines: &[TextLine]| lines.get(self.selected[self.page]).map(|line| line.copied.clone());
         match self.page() {
             Page::Configuration => self.selected_path().map(str::to_owned),
-            Page::Plan => self.plan_lines().get(self.selected[1]).map(|line| line.trim().to_owned()),
-            Page::Nodes => None,
+            Page::Difference => line(&self.difference),
+            Page::Plan => line(&self.plan_lines),
+            Page::Nodes => self.matrix.name(self.selected[self.page]).map(sanitize_line),
         }
         .filter(|text| !text.is_empty())
     }
@@ -213,213 +327,58 @@ impl ChangeScreen {
     /// The Cluster.
     #[must_use]
     pub fn selected(&self, fleet: &Fleet) -> Option<Item> {
-        fleet.find(self.cluster.source, self.cluster.uid).map(Item::Row)
+        self.readings.row(fleet)
     }
 
     /// Every path that is stored or wanted, to complete a line with.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
-        let path = |row: &Row| match row {
-            Row::Attribute(attribute) => Some(attribute.path.clone()),
-            Row::Heading(_) => None,
-        };
-        self.rows.iter().filter_map(path).collect()
+        let attributes = self.rows.iter().filter_map(|row| row.attribute.as_ref());
+        attributes.map(|attribute| attribute.path_text.clone()).collect()
     }
 
     fn length(&self) -> usize {
         match self.page() {
             Page::Configuration => self.rows.len(),
-            Page::Plan => self.plan_lines().len(),
-            Page::Nodes => self.facts.control_plane.len() + self.facts.workers.len(),
+            Page::Difference => self.difference.len(),
+            Page::Plan => self.plan_lines.len(),
+            Page::Nodes => self.matrix.len(),
         }
     }
 
-    pub fn refresh(&mut self) {
+    pub fn refresh(&mut self, context: &Context<'_>) {
+        let width = usize::from(context.area.width.saturating_sub(4));
+        if std::mem::replace(&mut self.width, width) != width {
+            self.lay_out();
+        }
         let last = self.length().saturating_sub(1);
         let at = &mut self.selected[self.page];
         *at = (*at).min(last);
     }
 
     pub fn step(&mut self, context: &Context<'_>, motion: Motion) {
-        let page = usize::from(context.area.height.saturating_sub(ABOVE + PANE));
+        let page = usize::from(self.list_height(context.area.height));
         let length = self.length();
         let at = &mut self.selected[self.page];
         *at = motion.apply(*at, length, page);
     }
-
-    fn plan_lines(&self) -> Vec<String> {
-        let Some(plan) = self.plan() else { return Vec::new() };
-        report::as_text(plan, &self.facts)
-            .lines()
-            .map(|line| sanitize_line(line).replace('→', "->"))
-            .collect()
-    }
-
-    pub fn view(&self, fleet: &Fleet, paint: &Paint<'_>, layout: &Layout, buffer: &mut Buffer) {
-        paint.rule(layout.rule, buffer);
-        let body = layout.body;
-        self.view_head(paint, body, buffer);
-        let pane = if self.page() == Page::Configuration { PANE } else { 0 };
-        let list = Rect {
-            x: body.x,
-            y: body.y + ABOVE,
-            width: body.width,
-            height: body.height.saturating_sub(ABOVE + pane),
-        };
-        let (length, at) = (self.length(), self.selected[self.page]);
-        let first = first_line(length, at, usize::from(list.height));
-        for (y, index) in (list.y..list.bottom()).zip(first..length) {
-            let line = self.line(index, paint, usize::from(list.width.saturating_sub(3)));
-            put(buffer, list.x + 2, y, &line, list.width.saturating_sub(3));
-            if index == at {
-                crate::tui::widget::table::select(list, y, paint, buffer);
-            }
-        }
-        if pane > 0 {
-            self.view_pane(paint, Rect { y: list.bottom(), height: pane, ..body }, buffer);
-        }
-        foot::view(self.selected(fleet), false, None, fleet, paint, layout, buffer);
-    }
-
-    fn view_head(&self, paint: &Paint<'_>, body: Rect, buffer: &mut Buffer) {
-        let mut tabs = Vec::new();
-        for (at, (_, title)) in PAGES.iter().enumerate() {
-            let scope = if at == self.page { Scope::Strong } else { Scope::Muted };
-            tabs.push(paint.span(scope, format!("{title}   ")));
-        }
-        let state = self.state_words();
-        tabs.push(paint.span(state.0, state.1));
-        let read = match (self.read_at, &self.trouble) {
-            (Some(at), None) => paint.span(Scope::Muted, format!("read {} ago", paint.age(at))),
-            (Some(at), Some(_)) => paint.span(Scope::Stale, format!("read {} ago, not since", paint.age(at))),
-            (None, _) => Span::raw(""),
-        };
-        let area = Rect { x: body.x + 2, width: body.width.saturating_sub(4), height: 1, ..body };
-        put_ends(buffer, area, &Line::from(tabs), &Line::from(read));
-    }
-
-    fn state_words(&self) -> (Scope, String) {
-        match (&self.judged, &self.inputs, &self.trouble) {
-            (_, None, Some(why)) => (Scope::Unknown, format!("cannot be read: {why}")),
-            (_, None, None) => (Scope::Muted, "the configuration is being read".to_owned()),
-            (Judged::Nothing, ..) => (Scope::Muted, "nothing is staged; :set PATH=VALUE".to_owned()),
-            (Judged::Wrong(why), ..) => (Scope::Blocked, sanitize_line(why)),
-            (Judged::Plan(plan), ..) => match plan.state {
-                PlanState::Nothing => (Scope::Muted, "what is staged changes nothing".to_owned()),
-                PlanState::Ready => (Scope::Ok, format!("ready, {} steps", plan.steps.len())),
-                PlanState::NeedsAcknowledgement => (Scope::Degraded, "needs acknowledgement".to_owned()),
-                PlanState::Invalid => (Scope::Blocked, "the documents would be wrong".to_owned()),
-                PlanState::Blocked => (Scope::Blocked, "blocked".to_owned()),
-            },
-        }
-    }
-
-    fn line(&self, index: usize, paint: &Paint<'_>, cells: usize) -> Line<'static> {
-        match self.page() {
-            Page::Configuration => match self.rows.get(index) {
-                Some(Row::Heading(name)) => Line::from(paint.span(Scope::Column, name.clone())),
-                Some(Row::Attribute(attribute)) => attribute_line(attribute, paint, cells),
-                None => Line::default(),
-            },
-            Page::Plan => {
-                let line = self.plan_lines().get(index).cloned().unwrap_or_default();
-                let is_heading = !line.starts_with(' ') && line.chars().any(char::is_uppercase) && index > 1;
-                let scope = if is_heading { Scope::Column } else { Scope::Text };
-                Line::from(paint.span(scope, paint.cut(&line, cells)))
-            }
-            Page::Nodes => self.node_line(index, paint),
-        }
-    }
-
-    /// A node, what the plan reaches of it, and how many of its static pods are ready.
-    fn node_line(&self, index: usize, paint: &Paint<'_>) -> Line<'static> {
-        let control_plane = &self.facts.control_plane;
-        let (name, pods) = match control_plane.get(index) {
-            Some(node) => (node.host.name.clone(), node.static_pods.len()),
-            None => {
-                let worker = self.facts.workers.get(index - control_plane.len());
-                (worker.cloned().unwrap_or_default(), 0)
-            }
-        };
-        let reached: Vec<&str> = self
-            .plan()
-            .into_iter()
-            .flat_map(|plan| &plan.reach)
-            .filter(|reach| is_on(reach.component, &reach.nodes, &name, pods > 0))
-            .map(|reach| reach.component.name())
-            .collect();
-        let steps =
-            self.plan().map_or(0, |plan| plan.steps.iter().filter(|s| s.nodes.contains(&name)).count());
-        let role = if pods > 0 { format!("control plane, {pods} static pods") } else { "worker".to_owned() };
-        let words = match reached.is_empty() {
-            true => "unchanged".to_owned(),
-            false => format!("{} in {steps} steps", reached.join(", ")),
-        };
-        let scope = if reached.is_empty() { Scope::Muted } else { Scope::Degraded };
-        Line::from(vec![
-            paint.span(Scope::Strong, format!("{:<28}", sanitize_line(&name))),
-            paint.span(Scope::Muted, format!("{role:<30}")),
-            paint.span(scope, words),
-        ])
-    }
-
-    /// What is said about the attribute under the cursor.
-    fn view_pane(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) {
-        let Some(Row::Attribute(attribute)) = self.rows.get(self.selected[0]) else { return };
-        let cells = usize::from(area.width.saturating_sub(4));
-        let mut lines = vec![Line::default()];
-        for words in [&attribute.message, &attribute.touches] {
-            let wrapped = wrap(&sanitize_line(words), cells);
-            lines.extend(wrapped.into_iter().map(|part| Line::from(paint.span(Scope::Text, part))));
-        }
-        for (y, line) in (area.y..area.bottom()).zip(lines) {
-            put(buffer, area.x + 2, y, &line, area.width.saturating_sub(3));
-        }
-    }
 }
 
-fn judged(inputs: &Inputs, edits: &[RequestPart]) -> Result<ChangePlan, String> {
+fn judged(inputs: &Inputs, edits: &[RequestPart]) -> Result<(ChangePlan, WantedDocuments), String> {
     let mut target = apply(inputs, edits, PatchKind::Strategic)
         .map_err(|errors| errors.into_iter().map(|e| e.message).collect::<Vec<_>>().join("; "))?;
     let options = PlanOptions { files: "FILES".to_owned(), ..PlanOptions::default() };
-    plan(inputs, &mut target, &options).map_err(|why| why.to_string())
+    let plan = plan(inputs, &mut target, &options).map_err(|why| why.to_string())?;
+    Ok((plan, target))
 }
 
-/// Components without named nodes are on all that have them.
-fn is_on(component: Component, nodes: &[String], name: &str, is_control_plane: bool) -> bool {
-    if !nodes.is_empty() {
-        return nodes.iter().any(|node| node == name);
+/// What is to be said of the state of a plan.
+fn state_words(plan: &ChangePlan) -> &'static str {
+    match plan.state {
+        PlanState::Nothing => "changes nothing",
+        PlanState::Ready => "ready",
+        PlanState::NeedsAcknowledgement => "needs acknowledgement",
+        PlanState::Invalid => "the documents would be wrong",
+        PlanState::Blocked => "blocked",
     }
-    match component {
-        Component::Kubelet | Component::KubeProxy => true,
-        Component::CoreDns | Component::ClusterInfo => false,
-        _ => is_control_plane,
-    }
-}
-
-/// The first line that is seen, so that the selected one is.
-fn first_line(length: usize, selected: usize, height: usize) -> usize {
-    let last = length.saturating_sub(height);
-    selected.saturating_sub(height / 2).min(last)
-}
-
-fn attribute_line(attribute: &Attribute, paint: &Paint<'_>, cells: usize) -> Line<'static> {
-    let (glyph, scope) = match attribute.verdict {
-        Some(Judgement::Ok) => (paint.glyphs().ok, Scope::Ok),
-        Some(Judgement::Advise) => (paint.glyphs().degraded, Scope::Degraded),
-        Some(Judgement::Block) => (paint.glyphs().blocked, Scope::Blocked),
-        None => (paint.glyphs().unknown, Scope::Unknown),
-    };
-    let room = cells.saturating_sub(4) / PATH_PART;
-    let path = paint.cut(&attribute.path, room.saturating_sub(1));
-    let value = match &attribute.new {
-        Some(new) => format!("{} -> {new}", attribute.value),
-        None => attribute.value.clone(),
-    };
-    let value_scope = if attribute.new.is_some() { Scope::Strong } else { Scope::Text };
-    Line::from(vec![
-        paint.span(scope, format!("{glyph} ")),
-        paint.span(Scope::Text, format!("{path:<room$}")),
-        paint.span(value_scope, paint.cut(&value, cells.saturating_sub(room + 2))),
-    ])
 }

@@ -1,0 +1,180 @@
+//! `capstan change apply` against servers that are really there: nodes of a simulated cluster that are emptied before their kubelets
+//! restart, and a KubeadmControlPlane that replaces its Machines.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use capstan::actions::journal::Journal;
+use capstan::api::control_plane::KubeadmControlPlane;
+use capstan::api::dev::PODS_ANNOTATION;
+use capstan::api::key::ObjectKey;
+use capstan::cli::args::{Cli, Command};
+use capstan::cli::change::source::Reach;
+use capstan::cli::change::{ChangeAnswer, Session, run};
+use capstan::cli::output::Style;
+use capstan::client::{Client, Connection, Mode, Object, Writer, get};
+use capstan::reconfigure::executor::{CommandTarget, ExecutorError, NodeExecutor};
+use capstan::rng::Rng;
+use capstan::samples::Sample;
+use capstan::standalone::stack::{Stack, StackOptions};
+use capstan::store::MemoryStore;
+use capstan::time::Clock;
+use capstan::workload::connect_to;
+use capstan::workload_api::WorkloadApis;
+use capstan::workload_api::commands::HostCommand;
+use clap::Parser as _;
+use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::simulation::target_of;
+use super::workload_api::{served, until};
+
+/// Hosts of the simulation, as ssh would reach them.
+struct Hosts(Arc<WorkloadApis>);
+
+#[async_trait]
+impl NodeExecutor for Hosts {
+    async fn run(&self, target: &CommandTarget, line: &str, input: &str) -> Result<String, ExecutorError> {
+        let command =
+            HostCommand { host: target.host.clone(), line: line.to_owned(), input: input.to_owned() };
+        let answer = self.0.run_on_host(&command).await;
+        if answer.status == 0 {
+            return Ok(answer.stdout);
+        }
+        Err(ExecutorError::Failed {
+            node: target.node.clone(),
+            line: line.to_owned(),
+            status: answer.status.to_string(),
+            output: answer.stderr,
+        })
+    }
+}
+
+/// A fleet of one cluster, and a person who changes it.
+struct Fleet {
+    stack: Stack,
+    management: Connection,
+    cluster: ObjectKey,
+    folder: TempDir,
+}
+
+impl Fleet {
+    async fn of(cluster: &str, objects: Vec<Value>, time_scale: f64) -> Self {
+        let options = StackOptions { time_scale, ..StackOptions::new(Clock::system(), Rng::seeded(1)) };
+        let stack = Stack::start(Arc::new(MemoryStore::new()), options).await.expect("a server");
+        let management = stack.connection("test", false);
+        let writer = Writer::new(management.client.clone(), "test");
+        for object in &objects {
+            writer.create_value(&target_of(object), object, Mode::Real).await.expect("created");
+        }
+        let folder = TempDir::new().expect("a folder");
+        Self { stack, management, cluster: ObjectKey::new("default", cluster), folder }
+    }
+
+    /// A client of the cluster, once all of it is up.
+    async fn client(&self, nodes: usize) -> Client {
+        let secret = ObjectKey::new("default", format!("{}-kubeconfig", self.cluster.name));
+        until("the kubeconfig", async || {
+            get::<Secret>(&self.management.client, &secret).await.expect("an answer").is_some()
+        })
+        .await;
+        let client = connect_to(&self.management.client, &self.cluster, false).await.expect("a client");
+        until("an API that answers", async || client.apiserver_version().await.is_ok()).await;
+        until("all Nodes", async || list::<Node>(&client).await.len() == nodes).await;
+        client
+    }
+
+    async fn says(&self, words: &[&str]) -> (String, u8) {
+        let name = self.cluster.to_string();
+        let head = ["capstan", "change"].into_iter().chain(words.iter().copied());
+        let parsed = Cli::try_parse_from(head.chain(["--cluster", &name])).expect("arguments");
+        let Some(Command::Change(command)) = parsed.command else { panic!("not a change") };
+        let session = Session {
+            reach: Reach::Connected(self.management.clone()),
+            style: Style::default(),
+            clock: Clock::system(),
+            journal: Journal::at(self.folder.path().join("journal.jsonl")),
+            user: "ann".to_owned(),
+            executor: Some(Arc::new(Hosts(self.stack.workload_apis().expect("served").clone()))),
+        };
+        let mut out = Vec::new();
+        let ChangeAnswer { document, exit_code, .. } =
+            run(&command, &session, &mut out, &mut &b""[..]).await.expect("an answer");
+        (String::from_utf8(out).expect("text") + &document, exit_code)
+    }
+}
+
+async fn list<K: Object>(client: &Client) -> Vec<K> {
+    let list = kube::Api::<K>::all(client.clone()).list(&kube::api::ListParams::default()).await;
+    list.expect("a list").items
+}
+
+/// Pods of tenants, by name.
+async fn tenants(client: &Client) -> Vec<String> {
+    let pods = list::<Pod>(client).await.into_iter();
+    let tenants = pods.filter(|pod| pod.metadata.namespace.as_deref() == Some("default"));
+    tenants.filter_map(|pod| pod.metadata.name).collect()
+}
+
+#[tokio::test]
+async fn nodes_are_emptied_before_their_kubelets_restart() {
+    let mut objects: Vec<Value> =
+        Sample::parse("kubeadm").expect("a sample").objects(Clock::system().now()).collect();
+    let pods = json!([
+        {"name": "web", "budgetSeconds": 20, "terminationSeconds": 5},
+        {"name": "logs", "daemonSet": "logs"},
+    ]);
+    for object in objects.iter_mut().filter(|object| object["kind"] == "DevMachineTemplate") {
+        object["spec"]["template"]["metadata"]["annotations"] = json!({ PODS_ANNOTATION: pods.to_string() });
+    }
+    let reef = Fleet::of("reef", objects, 100.0).await;
+    let client = reef.client(5).await;
+    until("the tenants", async || tenants(&client).await.len() == 4).await;
+    until("their owners", async || {
+        let pods = list::<Pod>(&client).await;
+        let of_set = pods.iter().flat_map(|pod| pod.metadata.owner_references.iter().flatten());
+        of_set.filter(|owner| owner.kind == "DaemonSet").count() == 2
+    })
+    .await;
+
+    let how = ["--executor", "ssh", "--yes", "--acknowledge", "--poll", "0.05s", "--timeout", "60s"];
+    let (text, exit_code) =
+        reef.says(&[&["apply", "--set", "cpuManagerPolicy=static"][..], &how].concat()).await;
+    assert_eq!(exit_code, 0, "{text}");
+    assert!(text.contains("drain") && text.contains("uncordon"), "{text}");
+    let left = tenants(&client).await;
+    assert!(left.len() == 2 && left.iter().all(|name| name.starts_with("logs")), "{left:?}");
+    let is_given_back = |node: &Node| node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true);
+    assert!(list::<Node>(&client).await.iter().all(is_given_back));
+    let (text, exit_code) = reef.says(&["status"]).await;
+    assert_eq!(exit_code, 0, "{text}");
+}
+
+#[tokio::test]
+async fn a_control_plane_replaces_its_machines() {
+    let harbor = Fleet::of("harbor", served(1, 1), 1000.0).await;
+    let client = harbor.client(2).await;
+    let before: Vec<String> =
+        list::<Node>(&client).await.into_iter().filter_map(|node| node.metadata.name).collect();
+    let flag = ["--set", "apiServer.extraArgs[event-ttl]=2h"];
+    let (text, exit_code) = harbor.says(&[&["plan"][..], &flag].concat()).await;
+    assert!(exit_code == 2 && text.contains("FORECAST OF THE ROLLOUT"), "{exit_code} {text}");
+    let (text, exit_code) = harbor.says(&[&["apply", "--yes"][..], &flag].concat()).await;
+    assert!(
+        exit_code == 2 && text.contains("is patched: it replaces its Machines now"),
+        "{exit_code} {text}"
+    );
+    let planes: Vec<KubeadmControlPlane> = list(&harbor.management.client).await;
+    let spec = serde_json::to_value(&planes[0].spec).expect("JSON");
+    let flags = &spec["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"]["extraArgs"];
+    assert_eq!(flags, &json!([{"name": "event-ttl", "value": "2h"}]));
+    until("another Machine", async || {
+        let nodes = list::<Node>(&client).await;
+        let names: Vec<String> = nodes.into_iter().filter_map(|node| node.metadata.name).collect();
+        names.len() == 2 && names != before
+    })
+    .await;
+    let (text, _) = harbor.says(&["status"]).await;
+    assert!(text.contains("Machines are up to date"), "{text}");
+}
