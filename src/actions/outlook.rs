@@ -1,6 +1,8 @@
 //! What happens next in a cluster, as it is and after an action, and how it goes on from there. Owns the reading of a
 //! cluster and which plans an action changes; the plans are those of `forecast`, what follows is run ahead by `simulate`.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::api::key::ObjectKey;
@@ -99,7 +101,8 @@ impl Planner {
         forecast.remarks.extend(lists.gaps);
         forecast.objects.retain(|plan| belongs(plan, cluster));
         let is_small = dump.machines.len() <= AHEAD_UNASKED_MAX;
-        let ahead = if is_small { run_ahead(&dump, cluster, remembered, now) } else { None };
+        let ahead =
+            if is_small { run_ahead(&dump, cluster, (&Known::Nothing, remembered), now) } else { None };
         ClusterPlans { forecast: forecast.sanitized(), ahead }
     }
 
@@ -190,12 +193,13 @@ impl Planner {
 fn run_ahead(
     dump: &Dump,
     cluster: &ObjectKey,
-    remembered: &[Remembered],
+    (known, remembered): (&Known, &[Remembered]),
     now: Timestamp,
 ) -> Option<simulate::Forecast> {
     let announced = simulate::announced(dump, cluster, now);
-    let scenario =
-        Scenario { timings: simulate::learn_with(dump, remembered).timings, ..Scenario::default() };
+    let timings = simulate::learn_with(dump, remembered).timings;
+    let in_place = known.asked().cloned().map(Arc::new);
+    let scenario = Scenario { timings, in_place, ..Scenario::default() };
     simulate::forecast(dump, cluster, &scenario.waiting_for(&announced, now), now)
 }
 
@@ -229,7 +233,7 @@ fn compared(
     let is_deleted = !after["metadata"]["deletionTimestamp"].is_null();
     let is_asked_for = [object, after].map(is_to_be_remediated) == [false, true];
     let later = forecast_knowing(&dump, known, now);
-    let course = target.course(&dump, now);
+    let course = target.course(&dump, known, now);
     let end = target.in_the_end(&mut dump, known, (is_deleted, is_asked_for), now);
     let around = end.as_ref().unwrap_or(&later);
     let others: Vec<&ObjectPlan> =
@@ -279,7 +283,7 @@ impl<'a> Target<'a> {
     }
 
     /// How its Cluster goes on. What a topology asks for is not run ahead: a controller has to carry it out first.
-    fn course(&self, dump: &Dump, now: Timestamp) -> Vec<String> {
+    fn course(&self, dump: &Dump, known: &Known, now: Timestamp) -> Vec<String> {
         let key = ObjectKey::new(&self.key.namespace, self.cluster);
         if self.kind == "Cluster" && dump.clusters.get(&key).is_some_and(|c| c.spec.topology.is_some()) {
             return Vec::new();
@@ -288,7 +292,7 @@ impl<'a> Target<'a> {
             let what = format!("not run ahead: the Cluster has more than {AHEAD_UNASKED_MAX} Machines");
             return vec![format!("{what}; capstan simulate does that")];
         }
-        let ahead = run_ahead(dump, &key, &[], now);
+        let ahead = run_ahead(dump, &key, (known, &[]), now);
         ahead.map(|ahead| ahead.brief(&format!("{}/{}", self.kind, self.key.name))).unwrap_or_default()
     }
 

@@ -50,6 +50,24 @@ pub struct InPlaceAnswers {
     pub without_dry_runs: bool,
 }
 
+impl InPlaceAnswers {
+    /// A sentence for each answer, not sanitised.
+    #[must_use]
+    pub fn in_words(&self) -> Vec<String> {
+        let sentence = |(whom, answer): (&Whom, &InPlaceAnswer)| {
+            let name = &whom.key.name;
+            match (whom.kind, answer) {
+                (kind, Err(why)) => {
+                    format!("whether {kind} {name} can be updated in place is not known: {why}")
+                }
+                ("MachineSet", Ok(verdict)) => format!("Machines of MachineSet {name} are updated {verdict}"),
+                (kind, Ok(verdict)) => format!("{kind} {name} is updated {verdict}"),
+            }
+        };
+        self.answers.iter().map(sentence).collect()
+    }
+}
+
 /// What a forecast knows of updates in place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Known {
@@ -179,7 +197,16 @@ impl Known {
     }
 
     pub(super) fn is_asked(&self) -> bool {
-        matches!(self, Self::Asked(_))
+        self.asked().is_some()
+    }
+
+    /// The answers, when extensions were asked.
+    #[must_use]
+    pub fn asked(&self) -> Option<&InPlaceAnswers> {
+        match self {
+            Self::Asked(asked) => Some(asked),
+            Self::Nothing | Self::Failed(_) => None,
+        }
     }
 
     /// What stands behind what is said of updates.

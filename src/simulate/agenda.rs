@@ -27,6 +27,8 @@ pub(super) enum Timer {
     HostState(String),
     /// A host is taken down.
     Removed(ContractRef),
+    /// The host of this Machine is what the Machine asks for.
+    Updated(String),
     /// A pod has left its Node.
     PodGone { node: String, pod: ObjectKey },
     /// The infrastructure of the Cluster is there.

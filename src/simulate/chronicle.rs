@@ -149,6 +149,11 @@ impl Chronicle {
         );
     }
 
+    pub(super) fn updated(&mut self, world: &World, machine: &str) {
+        let what = "it is updated in place".to_owned();
+        self.push(world, format!("Machine/{machine}"), what, "", String::new());
+    }
+
     /// The counters at a moment at which everybody has run.
     pub(super) fn sample(&mut self, world: &World) {
         let at_s = (world.now - self.began).num_seconds();
@@ -172,7 +177,7 @@ impl Chronicle {
 
 /// Machines that come and go, replicas that change, members of etcd: what a rollout is told by.
 fn is_followed(action: &str) -> bool {
-    const BEGINNINGS: [&str; 7] = [
+    const BEGINNINGS: [&str; 8] = [
         "create Machine",
         "delete Machine",
         "scale ",
@@ -180,6 +185,7 @@ fn is_followed(action: &str) -> bool {
         "move etcd leadership",
         "mark Machine",
         "let Machine",
+        "update Machine",
     ];
     BEGINNINGS.iter().any(|beginning| action.starts_with(beginning))
 }

@@ -2,6 +2,7 @@
 //! and its end; decisions are the planners', durations those of [`Timing`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -16,12 +17,14 @@ use super::passes::{Actor, run};
 use super::perform::Effect;
 use super::timing::{Span, Tempo, Timing};
 use super::timings::Timings;
+use super::updates::Updates;
 use super::world::{World, name_of};
 use crate::api::condition::{Conditioned as _, is_true};
 use crate::api::key::controller_of;
 use crate::api::machine::Machine;
 use crate::api::machine_deployment::MachineDeployment;
 use crate::api::machine_set::MachineSet;
+use crate::forecast::in_place::InPlaceAnswers;
 use crate::plan::Blocker;
 use crate::rng::Rng;
 use crate::time::Timestamp;
@@ -45,6 +48,8 @@ pub struct Way {
     /// How long after the last change a look still counts.
     pub horizon: Duration,
     pub faults: Faults,
+    /// What extensions said to updates in place; `None`: Machines are only replaced.
+    pub in_place: Option<Arc<InPlaceAnswers>>,
 }
 
 /// Who acts.
@@ -112,9 +117,11 @@ pub(super) struct Course {
 
 impl Course {
     pub(super) fn new(begun: Beginning, way: Way, timing: Timings, chronicle: Chronicle) -> Self {
-        let now = begun.world.now;
+        let mut world = begun.world;
+        let now = world.now;
+        world.updates = Updates::new(way.in_place.clone());
         let mut course = Self {
-            world: begun.world,
+            world,
             chronicle,
             blockers: BTreeMap::new(),
             runs: 0,
@@ -329,6 +336,11 @@ impl Course {
                 let at = self.world.now + span.at(&self.way.tempo);
                 self.agenda.at(at, Timer::Removed(reference));
             }
+            Effect::UpdateBegins { machine } => {
+                let Some(found) = self.world.get::<Machine>(&machine) else { return };
+                let at = self.world.now + self.span(&found, |t| t.update).at(&self.way.tempo);
+                self.agenda.at(at, Timer::Updated(machine));
+            }
             Effect::PodLeaves { node, pod, grace_s } => {
                 let usual = self.drain_of(&node).at(&self.way.tempo);
                 let longest = grace_s.map_or(usual, |s| usual.min(TimeDelta::seconds(s)));
@@ -399,6 +411,10 @@ impl Course {
                 self.world.end_host(&reference);
             }
             Timer::PodGone { node, pod } => self.lose_pod(&node, &pod),
+            Timer::Updated(name) => {
+                self.chronicle.updated(&self.world, &name);
+                self.world.update_host(&name);
+            }
             Timer::ClusterProvided => self.world.provide_cluster(),
             Timer::NodeFails(name) => {
                 self.chronicle.failed(&self.world, &name);

@@ -118,6 +118,19 @@ impl World {
         }
     }
 
+    /// An extension has made the host what its Machine asks for: another kubelet runs on its Node.
+    pub(super) fn update_host(&mut self, machine: &str) {
+        self.updates.end(machine);
+        let Some(found) = self.get::<Machine>(machine) else { return };
+        let named = found.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.as_str());
+        let version = found.spec.version.as_deref().unwrap_or_default();
+        if let Some(node) = named {
+            let body = json!({"status": {"nodeInfo": {"kubeletVersion": version}}});
+            self.patch_node(node, &body);
+        }
+        self.turned(machine, is_control_plane(&found));
+    }
+
     /// A Node stops to report: its pods and its member of etcd do not answer.
     pub(super) fn fail_node(&mut self, machine: &str) {
         let Some(found) = self.get::<Machine>(machine) else { return };

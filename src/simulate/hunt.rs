@@ -117,6 +117,7 @@ fn live(
         until: scenario.until,
         horizon: scenario.horizon,
         faults: faults(&begun.world, failing, &rng.stream("faults")),
+        in_place: scenario.in_place.clone(),
     };
     let chronicle = Chronicle::new(detail, now);
     let mut course = Course::new(begun.clone(), way, scenario.timings.clone(), chronicle);

@@ -27,6 +27,7 @@ mod score;
 mod stages;
 mod timing;
 mod timings;
+mod updates;
 mod upgrade;
 mod words;
 mod workload;

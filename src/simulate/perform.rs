@@ -30,6 +30,8 @@ pub(super) enum Effect {
     Removal { object: ObjectRef },
     /// A pod is on its way out of a Node. `grace_s`: its own limit, when it was read.
     PodLeaves { node: String, pod: ObjectKey, grace_s: Option<i64> },
+    /// An extension was asked to update the host of a Machine.
+    UpdateBegins { machine: String },
     /// A Machine is there, and has nothing yet.
     Made { machine: String },
 }
@@ -270,7 +272,7 @@ impl World {
         }
     }
 
-    fn patch_node(&mut self, name: &str, body: &Value) {
+    pub(super) fn patch_node(&mut self, name: &str, body: &Value) {
         let Some(node) = self.workload.nodes.get(name) else { return };
         let Ok(mut value) = serde_json::to_value(node.as_ref()) else { return };
         merge::apply(&mut value, body);

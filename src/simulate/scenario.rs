@@ -1,5 +1,6 @@
 //! What is simulated, and how. Must not know what comes of it.
 
+use std::sync::Arc;
 use std::time::Duration as Delay;
 
 use super::agenda::Order;
@@ -8,6 +9,7 @@ use super::chronicle::Detail;
 use super::course::{Actors, Faults, Until, Way};
 use super::timing::Tempo;
 use super::timings::Timings;
+use crate::forecast::in_place::InPlaceAnswers;
 use crate::rng::Rng;
 use crate::time::Timestamp;
 
@@ -25,6 +27,8 @@ pub struct Scenario {
     pub detail: Detail,
     pub timings: Timings,
     pub faults: Faults,
+    /// What extensions said to updates in place; `None`: Machines are only replaced.
+    pub in_place: Option<Arc<InPlaceAnswers>>,
 }
 
 impl Default for Scenario {
@@ -37,6 +41,7 @@ impl Default for Scenario {
             detail: Detail::Sequence,
             timings: Timings::default(),
             faults: Faults::default(),
+            in_place: None,
         }
     }
 }
@@ -62,6 +67,7 @@ impl Scenario {
             until: self.until,
             horizon: self.horizon,
             faults: self.faults.clone(),
+            in_place: self.in_place.clone(),
         }
     }
 }

@@ -80,6 +80,8 @@ pub struct Timing {
     pub drain: Span,
     /// From the deletion of its host to its end.
     pub removal: Span,
+    /// From the first call of an extension to a host that is updated where it stands.
+    pub update: Span,
     /// From the creation of a Cluster's infrastructure to its endpoint.
     pub cluster: Span,
 }
@@ -106,14 +108,26 @@ impl Timing {
             "Dev" | "Docker" => (Span::new(0, 0, 20), Span::new(1, 10, 60)),
             _ => (Span::new(5, 30, 120), Span::new(20, 120, 600)),
         };
-        Self { bootstrap: Span::new(1, 2, 6), infrastructure, node, drain, removal, cluster }
+        let update = match kind.strip_suffix("Machine").unwrap_or(kind) {
+            "Dev" | "Docker" => Span::new(1, 5, 30),
+            _ => Span::new(60, 180, 600),
+        };
+        Self { bootstrap: Span::new(1, 2, 6), infrastructure, node, drain, removal, update, cluster }
     }
 
     /// Every step at once: for those who look at the order alone.
     #[must_use]
     pub const fn none() -> Self {
         let none = Span::exactly(0);
-        Self { bootstrap: none, infrastructure: none, node: none, drain: none, removal: none, cluster: none }
+        Self {
+            bootstrap: none,
+            infrastructure: none,
+            node: none,
+            drain: none,
+            removal: none,
+            update: none,
+            cluster: none,
+        }
     }
 }
 

@@ -29,12 +29,13 @@ impl Timings {
     #[must_use]
     pub fn none() -> Self {
         let mut none = Self::default();
-        let Timing { bootstrap, infrastructure, node, drain, removal, .. } = Timing::none();
+        let Timing { bootstrap, infrastructure, node, drain, removal, update, .. } = Timing::none();
         none.overrule(|t| &mut t.bootstrap, bootstrap);
         none.overrule(|t| &mut t.infrastructure, infrastructure);
         none.overrule(|t| &mut t.node, node);
         none.overrule(|t| &mut t.drain, drain);
         none.overrule(|t| &mut t.removal, removal);
+        none.overrule(|t| &mut t.update, update);
         none
     }
 

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use super::census::Census;
 use super::change::{ActorKind, ObjectChange};
 use super::externals::Externals;
+use super::updates::Updates;
 use super::workload::WorkloadState;
 use crate::api::bootstrap::KubeadmConfig;
 use crate::api::cluster::Cluster;
@@ -76,6 +77,7 @@ pub struct World {
     made_by: BTreeMap<String, usize>,
     /// The generation at which what belongs to a MachineSet or MachineDeployment was last compared with it, by its name.
     pub(super) in_step: BTreeMap<String, Option<i64>>,
+    pub(super) updates: Updates,
 }
 
 impl World {
@@ -106,6 +108,7 @@ impl World {
             made: 0,
             made_by: BTreeMap::new(),
             in_step: BTreeMap::new(),
+            updates: Updates::default(),
         }
     }
 

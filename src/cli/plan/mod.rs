@@ -15,6 +15,7 @@ use crate::client::clusters::{cluster_of, list_clusters};
 use crate::forecast::in_place::Known;
 use crate::forecast::{Forecast, KINDS, ObjectPlan, forecast, forecast_knowing};
 use crate::observe::dump::Dump;
+use crate::plan::in_place::Handlers;
 use crate::time::{Clock, Timestamp, parse_moment};
 
 /// What the command prints.
@@ -65,19 +66,17 @@ pub async fn from_server(
     };
     let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
     let (dump, at) = (Dump::of_lists(lists.kinds), moment(args, now)?);
-    let known = if args.ask_extensions { ask(connection, args, &dump, at).await } else { Known::Nothing };
+    let handlers = args.in_place_handlers.of();
+    let known = if args.ask_extensions { ask(connection, handlers, &dump, at).await } else { Known::Nothing };
     let mut forecast = forecast_knowing(&dump, &known, at);
     forecast.remarks.extend(lists.gaps);
     answer(forecast, wanted.as_ref(), args.output, style)
 }
 
-/// Asks the registered extensions; that nobody could be asked is said in the plan.
-async fn ask(connection: &Connection, args: &PlanArgs, dump: &Dump, at: Timestamp) -> Known {
+/// Asks the registered extensions about whatever the plans of `dump` depend on.
+pub(super) async fn ask(connection: &Connection, handlers: Handlers, dump: &Dump, at: Timestamp) -> Known {
     match AtServer::read(connection, Clock::system()).await {
-        Ok(extensions) => {
-            let extensions = extensions.with(args.in_place_handlers.of());
-            Known::Asked(extensions.ask(dump, &|_| true, at).await)
-        }
+        Ok(extensions) => Known::Asked(extensions.with(handlers).ask(dump, &|_| true, at).await),
         Err(why) => Known::Failed(why),
     }
 }

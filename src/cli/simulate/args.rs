@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::gates::HandlersArg;
 use crate::cli::output_arg::PlanOutputArg;
 
 /// Who acts.
@@ -44,7 +45,13 @@ pub struct SimulateArgs {
     /// Another forecast beside the first, with this changed too: as for --set, or failing=MACHINE
     #[arg(long, value_name = "[KIND/NAME:]PATH=VALUE", conflicts_with_all = ["faults", "calendar", "upgrade", "score"])]
     pub beside: Vec<String>,
-    /// How long a step takes, instead of what the Machines tell: bootstrap, infrastructure, node, drain or removal
+    /// Ask the registered extensions which Machines they can update in place; they are told what would change
+    #[arg(long, conflicts_with_all = ["files", "beside", "calendar", "upgrade", "score"])]
+    pub ask_extensions: bool,
+    /// How many extensions may answer a hook, as the engine was told
+    #[arg(long, value_enum, default_value_t = HandlersArg::One, value_name = "HOW", requires = "ask_extensions")]
+    pub in_place_handlers: HandlersArg,
+    /// How long a step takes, instead of what the Machines tell: bootstrap, infrastructure, node, drain, removal or update
     #[arg(long = "timing", value_name = "STEP=DURATION")]
     pub timings: Vec<String>,
     /// planner: only MachineDeployments and MachineSets, in turns, with Machines that are up at once; moments are rounds

@@ -10,16 +10,20 @@ mod scored;
 mod text;
 mod waves;
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, anyhow, bail};
 
 use super::output::{self, Style};
 use super::output_arg::PlanOutputArg;
+use super::plan::ask;
 use super::{documents, paths, target};
 use crate::actions::tried;
 use crate::api::key::{ObjectKey, ObjectRef};
 use crate::client::Connection;
 use crate::client::clusters::{cluster_named_by, cluster_of, list_clusters};
 use crate::fleet::kept::read_usual_times;
+use crate::forecast::in_place::Known;
 use crate::observe::dump::Dump;
 use crate::simulate::{
     Actors, Detail, Hunt, Remembered, Scenario, Simulation, Span, Timing, Timings, Until, hunt, learn_with,
@@ -63,7 +67,8 @@ pub fn from_files(
         found.retain(|document| document.workload.is_some() || here(&document.value));
     }
     let wanted = wanted(args, namespace.unwrap_or("default"))?;
-    run(args, (Dump::new(found), &[]), remarks, wanted.as_ref(), moment(args, now)?, style)
+    let read: (Dump, &[Remembered]) = (Dump::new(found), &[]);
+    Prepared::new(args, read, wanted.as_ref(), moment(args, now)?)?.answer(remarks, style)
 }
 
 /// Cluster-scoped objects and those of workload clusters stay.
@@ -119,7 +124,13 @@ pub async fn from_server(
     };
     let lists = list_clusters(connection, namespace, cluster.as_deref()).await?;
     let now = moment(args, now)?;
-    run(args, (Dump::of_lists(lists.kinds), remembered), lists.gaps, wanted.as_ref(), now, style)
+    let read = (Dump::of_lists(lists.kinds), remembered);
+    let mut prepared = Prepared::new(args, read, wanted.as_ref(), now)?;
+    let mut remarks = lists.gaps;
+    if args.ask_extensions {
+        remarks.extend(prepared.ask(connection).await);
+    }
+    prepared.answer(remarks, style)
 }
 
 /// What a merge patch of one object leads to, as text.
@@ -148,36 +159,70 @@ pub async fn with_patch(
     Ok(text::text(&simulate(&dump, Some(&key), &scenario, now), true, style))
 }
 
-fn run(
-    args: &SimulateArgs,
-    (mut dump, remembered): (Dump, &[Remembered]),
-    mut remarks: Vec<String>,
-    wanted: Option<&ObjectRef>,
+/// Everything is read, and what is tried is applied.
+struct Prepared<'a> {
+    args: &'a SimulateArgs,
+    dump: Dump,
+    wanted: Option<&'a ObjectRef>,
+    /// Only this one.
+    cluster: Option<ObjectKey>,
+    scenario: Scenario,
+    /// What the durations rest on.
+    grounds: Vec<String>,
     now: Timestamp,
-    style: Style,
-) -> anyhow::Result<SimulationAnswer> {
-    // What the Machines tell of the past does not depend on what is tried.
-    let learnt = learn_with(&dump, remembered);
-    let mut scenario = scenario(args, learnt.timings)?;
-    let namespace = wanted.map_or("default", |wanted| wanted.key.namespace.as_str());
-    let mut changes = change::from_files(&args.changes, wanted, namespace)?;
-    for set in &args.sets {
-        changes.push(change::from_flag(set, wanted, namespace)?);
+}
+
+impl<'a> Prepared<'a> {
+    fn new(
+        args: &'a SimulateArgs,
+        (mut dump, remembered): (Dump, &[Remembered]),
+        wanted: Option<&'a ObjectRef>,
+        now: Timestamp,
+    ) -> anyhow::Result<Self> {
+        // What the Machines tell of the past does not depend on what is tried.
+        let learnt = learn_with(&dump, remembered);
+        let mut scenario = scenario(args, learnt.timings)?;
+        let namespace = wanted.map_or("default", |wanted| wanted.key.namespace.as_str());
+        let mut changes = change::from_files(&args.changes, wanted, namespace)?;
+        for set in &args.sets {
+            changes.push(change::from_flag(set, wanted, namespace)?);
+        }
+        tried::apply(&mut dump, &changes)?;
+        let cluster = match wanted {
+            Some(wanted) => Some(cluster_in(&dump, wanted)?),
+            None => None,
+        };
+        scenario.faults.failing = failing(&dump, &args.failing, "--failing ")?;
+        Ok(Self { args, dump, wanted, cluster, scenario, grounds: learnt.grounds, now })
     }
-    tried::apply(&mut dump, &changes)?;
-    let cluster = match wanted {
-        Some(wanted) => Some(cluster_in(&dump, wanted)?),
-        None => None,
-    };
-    scenario.faults.failing = failing(&dump, &args.failing, "--failing ")?;
-    let asked = Asked { args, dump: &dump, cluster: cluster.as_ref(), scenario: &scenario, now, style };
-    let answer =
-        if args.score.is_empty() { asked.forecast(wanted, namespace)? } else { scored::answer(&asked)? };
-    if args.score.is_empty() {
-        remarks.extend(learnt.grounds);
+
+    /// Asks the registered extensions about what is tried. Answers with what they said, in sentences.
+    async fn ask(&mut self, connection: &Connection) -> Vec<String> {
+        match ask(connection, self.args.in_place_handlers.of(), &self.dump, self.now).await {
+            Known::Asked(asked) => {
+                let said = asked.in_words();
+                self.scenario.in_place = Some(Arc::new(asked));
+                said
+            }
+            Known::Failed(why) => {
+                vec![format!("no extension could be asked, so that Machines are replaced: {why}")]
+            }
+            Known::Nothing => Vec::new(),
+        }
     }
-    remarks.extend(answer.remarks);
-    Ok(SimulationAnswer { document: answer.document, remarks })
+
+    fn answer(self, mut remarks: Vec<String>, style: Style) -> anyhow::Result<SimulationAnswer> {
+        let Self { args, dump, wanted, cluster, scenario, grounds, now } = self;
+        let namespace = wanted.map_or("default", |wanted| wanted.key.namespace.as_str());
+        let asked = Asked { args, dump: &dump, cluster: cluster.as_ref(), scenario: &scenario, now, style };
+        let answer =
+            if args.score.is_empty() { asked.forecast(wanted, namespace)? } else { scored::answer(&asked)? };
+        if args.score.is_empty() {
+            remarks.extend(grounds);
+        }
+        remarks.extend(answer.remarks);
+        Ok(SimulationAnswer { document: answer.document, remarks })
+    }
 }
 
 /// What is asked, and of what.
@@ -328,7 +373,7 @@ fn scenario(args: &SimulateArgs, learnt: Timings) -> anyhow::Result<Scenario> {
 
 /// `STEP=DURATION`, or with the short, the usual and the long duration.
 fn take_timing(typed: &str, timings: &mut Timings) -> anyhow::Result<()> {
-    const STEPS: &str = "bootstrap, infrastructure, node, drain, removal";
+    const STEPS: &str = "bootstrap, infrastructure, node, drain, removal, update";
     let wrong = || {
         format!(
             "--timing {typed}: expected STEP=DURATION or STEP=SHORT..USUAL..LONG, such as node=90s; steps are {STEPS}"
@@ -354,6 +399,7 @@ fn take_timing(typed: &str, timings: &mut Timings) -> anyhow::Result<()> {
         "node" => |t| &mut t.node,
         "drain" => |t| &mut t.drain,
         "removal" => |t| &mut t.removal,
+        "update" => |t| &mut t.update,
         _ => bail!(wrong()),
     };
     timings.overrule(field, span);

@@ -8,7 +8,7 @@ use crate::api::key::refers_to;
 use crate::api::machine::Machine;
 use crate::api::names::{CORE_GROUP, finalizer};
 use crate::observe;
-use crate::plan::control_plane::{Decision, decide};
+use crate::plan::control_plane::{Decision, decide, in_place};
 use crate::status::control_plane::{self as judged, inspected_machine};
 
 impl Run<'_> {
@@ -30,6 +30,11 @@ impl Run<'_> {
         }
         if observed.endpoint().is_some() && !observed.machines.is_empty() {
             observed.workload = self.world.workload.reading(&observed.machines, observed.etcd_is_managed());
+        }
+        observed.in_place = self.world.updates.nothing_asked();
+        if let Some(machine) = in_place::asks(&observed, self.world.now) {
+            let key = self.world.named(&machine);
+            observed.in_place = self.world.updates.answers("Machine", [key]);
         }
         let decision = decide(observed, self.world.now);
         self.settle_control_plane(decision)

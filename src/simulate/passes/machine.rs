@@ -7,12 +7,14 @@ use crate::api::cluster::Cluster;
 use crate::api::machine::Machine;
 use crate::api::names::finalizer;
 use crate::observe::{self, NamedNode};
-use crate::plan::machine as planned;
+use crate::plan::machine::{self as planned, update};
+use crate::simulate::perform::Effect;
+use crate::simulate::updates::Turn;
 use crate::simulate::world::World;
 use crate::status::drain::volumes::Storage;
 use crate::status::machine::deletion::{Wanted, course};
 use crate::status::machine::{
-    self as judged, NodeReading, Observed, Probe, StorageReading, TenantsReading,
+    self as judged, NodeReading, Observed, Probe, StorageReading, TenantsReading, Update,
     control_plane_initialized_since,
 };
 
@@ -27,9 +29,13 @@ impl Run<'_> {
         let object = Arc::unwrap_or_clone(object);
         let Some(object) = self.begin(object, &cluster, Some(finalizer::MACHINE))? else { return Ok(()) };
         let mut observed = gather(self.world, &object, &cluster);
+        self.go_on(&mut observed);
         let plan = planned::plan(&observed, self.world.now);
         self.note(&plan);
         self.carry_out(&plan.steps)?;
+        if observed.update == Some(Update::Done) {
+            self.world.updates.forget(name);
+        }
         let Some(latest) = self.world.get::<Machine>(name) else { return Ok(()) };
         observed.machine = Arc::unwrap_or_clone(latest);
         let mut release = None;
@@ -43,6 +49,26 @@ impl Run<'_> {
             self.carry_out(&[release])?;
         }
         Ok(())
+    }
+
+    /// Goes on with an update in place, when that is due; what came of it stands in `observed`.
+    fn go_on(&mut self, observed: &mut Observed) {
+        observed.updates_in_place = self.world.updates.is_on();
+        match update::due(observed) {
+            update::Due::Nothing | update::Due::Prepared | update::Due::CleanUp => {}
+            update::Due::InfrastructureMissing => observed.update = Some(Update::InfrastructureMissing),
+            update::Due::Call => {
+                let machine = observed.machine.metadata.name.clone().unwrap_or_default();
+                observed.update = Some(match self.world.updates.ask(&machine) {
+                    Turn::Done => Update::Done,
+                    Turn::Runs => Update::Running(String::new()),
+                    Turn::Begins => {
+                        self.acts.effects.push(Effect::UpdateBegins { machine });
+                        Update::Running(String::new())
+                    }
+                });
+            }
+        }
     }
 
     /// Goes on with a deletion as far as one run can. Answers with the step that lets the Machine go.

@@ -11,7 +11,6 @@ use crate::api::names::finalizer;
 use crate::observe::{self, Member, Templates};
 use crate::plan::opening::{self, followed_deployment};
 use crate::plan::{Step, machine_deployment as planned};
-use crate::status::in_place::InPlace;
 use crate::status::machine_deployment as judged;
 
 impl Run<'_> {
@@ -35,15 +34,21 @@ impl Run<'_> {
         let missing_templates = templates.missing.clone();
         let suffix = self.world.names_of(name, 1).concat();
         let deployment = Arc::unwrap_or_clone(deployment);
-        let observed = planned::Observed {
-            deployment,
-            sets,
-            missing_templates,
-            suffix,
-            machines: Vec::new(),
-            in_place: InPlace::Off,
-        };
+        let in_place = self.world.updates.nothing_asked();
+        let mut observed =
+            planned::Observed { deployment, sets, missing_templates, suffix, machines: Vec::new(), in_place };
+        if self.world.updates.is_on() {
+            self.know_updates(&mut observed);
+        }
         self.settle_deployment(observed, &templates)
+    }
+
+    /// What extensions said to moving Machines from its old MachineSets.
+    fn know_updates(&self, observed: &mut planned::Observed) {
+        observed.machines = observed.sets.iter().flat_map(|set| self.machines_of_set(set)).collect();
+        let old = planned::in_place::questions(observed, self.world.now).into_iter();
+        let keys = old.filter_map(|question| question.old.metadata.name.map(|name| self.world.named(&name)));
+        observed.in_place = self.world.updates.answers("MachineSet", keys);
     }
 
     /// Plans and reports.

@@ -29,7 +29,8 @@ impl Run<'_> {
         let machines = self.machines_of(&followed)?;
         let Some(set) = self.world.get::<MachineSet>(name) else { return Ok(()) };
         let suffixes = self.world.names_of(name, planned::names_wanted(&set, machines.len()));
-        let observed = observe::machine_set(self.world, &set, &cluster, machines, &templates, suffixes);
+        let mut observed = observe::machine_set(self.world, &set, &cluster, machines, &templates, suffixes);
+        observed.updates_in_place = self.world.updates.is_on();
         self.settle_set(observed)
     }
 

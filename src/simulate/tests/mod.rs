@@ -1,6 +1,7 @@
 //! Worlds grown from manifests, and what becomes of them.
 
 mod hunted;
+mod in_place;
 mod rollouts;
 mod sequences;
 
@@ -33,6 +34,7 @@ fn timing() -> Timing {
         node: Span::new(20, 30, 60),
         drain: Span::new(20, 40, 60),
         removal: Span::new(10, 20, 30),
+        update: Span::new(10, 30, 60),
         cluster: Span::exactly(30),
     }
 }
@@ -46,6 +48,7 @@ fn way() -> Way {
         until: Until::Settled,
         horizon,
         faults: Faults::default(),
+        in_place: None,
     }
 }
 
