@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
+use super::boot::Phase;
 use super::faults::Fault;
 use super::host::{self, HostFaults, KubeadmHost, Output, Surroundings};
 use super::kubeadm::KUBEADM_CONFIG;
