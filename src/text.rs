@@ -1,5 +1,5 @@
 //! Text from outside made safe to print, and cut to a width. Owns sanitising, display width and
-//! truncation, and which known word a mistyped one is nearest to. Must not know where the text came from or where it goes.
+//! truncation, how counts are written, and which known word a mistyped one is nearest to. Must not know where the text came from or where it goes.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -139,6 +139,13 @@ fn wrap_line(line: &str, cells: usize) -> Vec<String> {
     lines
 }
 
+/// So many of something that takes an `s`: `1 Machine`, `2 Machines`, `0 pods`.
+#[must_use]
+pub fn counted(count: impl TryInto<u64> + std::fmt::Display, noun: &str) -> String {
+    let words = format!("{count} {noun}");
+    if count.try_into().is_ok_and(|count| count == 1) { words } else { words + "s" }
+}
+
 /// `; did you mean `x`?` for the nearest known name, or nothing when none is near.
 #[must_use]
 pub fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> String {
@@ -197,6 +204,13 @@ mod tests {
             assert_eq!(sanitize_line(text), text);
         }
         assert_eq!(sanitize_line("👩\u{200d}💻"), "👩\u{fffd}💻");
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        let said = [0, 1, 2].map(|count: usize| counted(count, "pod"));
+        assert_eq!(said, ["0 pods", "1 pod", "2 pods"]);
+        assert_eq!(counted(-1_i64, "day"), "-1 days");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::edit::Edit;
 use super::{ActionError, Finding, Outlook, Severity};
 use crate::api::merge;
 use crate::forecast::in_place::{Updates, Way};
+use crate::text::counted;
 
 /// Of a name that the server takes for a template.
 const NAME_CHARS_MAX: usize = 63;
@@ -221,7 +222,9 @@ fn not_in_place(updates: &Updates) -> String {
         more => format!(", and {more} more"),
     };
     let named = named.collect::<Vec<_>>().join(", ");
-    format!("{} of {} Machines are not updated in place: {named}{more}", others.len(), updates.machines.len())
+    let verb = if others.len() == 1 { "is" } else { "are" };
+    let all = counted(updates.machines.len(), "Machine");
+    format!("{} of {all} {verb} not updated in place: {named}{more}", others.len())
 }
 
 fn version(typed: &str) -> Result<String, String> {
@@ -490,7 +493,7 @@ mod tests {
         let found =
             |words: &str, outlook: &Outlook| change(words).finding(outlook).map(|f| (f.severity, f.text));
         assert_eq!(found("v1.36.2", &outlook(&[Way::InPlace, Way::InPlace])), None);
-        let text = "1 of 2 Machines are not updated in place: m would be replaced (because)";
+        let text = "1 of 2 Machines is not updated in place: m would be replaced (because)";
         let mixed = outlook(&[Way::InPlace, Way::Replacement]);
         let advised =
             format!("{text}; no-surge makes no new Machine, and allow-replace goes on all the same");

@@ -29,6 +29,7 @@ use crate::api::names::{annotation, label};
 use crate::api::version::parse;
 use crate::status::etcd::report::Removal;
 use crate::status::etcd::{Change, Member, Projection, quorum, tolerated_failures};
+use crate::text::counted;
 use crate::time::{self, Timestamp};
 
 /// Every finding about `action`, the gravest first.
@@ -283,10 +284,10 @@ fn quorum_lost_by_deletion(action: &Action, related: &Related) -> Option<Finding
     };
     let after = Projection::after(&listed, Change::Remove(name), is_healthy);
     let text = format!(
-        "{} etcd members, quorum {}; afterwards {} members, quorum {}, {} healthy",
-        listed.len(),
+        "{}, quorum {}; afterwards {}, quorum {}, {} healthy",
+        counted(listed.len(), "etcd member"),
         quorum(listed.len()),
-        after.voters,
+        counted(after.voters, "member"),
         quorum(after.voters),
         after.voters.saturating_sub(after.unhealthy)
     );

@@ -28,6 +28,7 @@ use crate::rng::Rng;
 use crate::store::{DiskStore, MemoryStore, NewStore, Range, Revision, Store};
 #[cfg(feature = "etcd")]
 use crate::store::{EtcdOptions, EtcdRestore};
+use crate::text::counted;
 use crate::time::{Clock, rfc3339};
 
 const FORMAT: u32 = 1;
@@ -94,7 +95,7 @@ pub async fn backup(args: &BackupArgs, connection: &Connection, clock: &Clock) -
     let mut lines = Lines::create(path)?;
     let count = write(&mut lines, connection, clock).await?;
     lines.publish(count)?;
-    output::print(&format!("{count} objects of {} in {}\n", connection.server, path.display()))?;
+    output::print(&format!("{} of {} in {}\n", counted(count, "object"), connection.server, path.display()))?;
     Ok(())
 }
 
@@ -231,7 +232,8 @@ pub async fn restore_into(
         }
     };
     let mut summary = format!(
-        "{count} objects of {} into {place}; resource versions go on from {revision} (they were at {})\n",
+        "{} of {} into {place}; resource versions go on from {revision} (they were at {})\n",
+        counted(count, "object"),
         path.display(),
         backup.revision
     );
@@ -322,7 +324,10 @@ impl Backup {
             usize::checked_sub(count, 1).with_context(|| not_whole("it ends after its first line"))?;
         let tail: Tail =
             serde_json::from_slice(&last).ok().with_context(|| not_whole("its end is missing"))?;
-        ensure!(tail.objects == count, not_whole(&format!("it has {count} objects, not {}", tail.objects)));
+        ensure!(
+            tail.objects == count,
+            not_whole(&format!("it has {}, not {}", counted(count, "object"), tail.objects))
+        );
         let checksum = hexadecimal(digest);
         ensure!(
             tail.sha256.as_ref().is_none_or(|said| *said == checksum),

@@ -9,6 +9,7 @@ use super::output::{self, Style};
 use super::{documents, status_report};
 use crate::observe::dump::Dump;
 use crate::recompute::{Computed, all, kept};
+use crate::text::counted;
 use crate::time::Timestamp;
 
 /// What the command prints, and what it found.
@@ -33,7 +34,8 @@ pub fn run(args: &StatusComputeArgs, now: Timestamp, style: Style) -> anyhow::Re
     remarks.extend(dump.remarks.iter().cloned());
     if computed.is_empty() {
         remarks.push(format!(
-            "there is nothing to compute among {count} objects: no Cluster API kind with rules here"
+            "there is nothing to compute among {}: no Cluster API kind with rules here",
+            counted(count, "object")
         ));
         bail!("{}", remarks.join("\n"));
     }

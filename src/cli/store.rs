@@ -15,6 +15,7 @@ use crate::apiserver::object::plain_form;
 use crate::store::{Checked, DiskStore, MemoryStore, NewStore, Repaired, Store};
 #[cfg(feature = "etcd")]
 use crate::store::{EtcdOptions, EtcdStore, TlsFiles};
+use crate::text::counted;
 use crate::time::Clock;
 
 /// How an address of etcd begins.
@@ -105,9 +106,9 @@ pub fn upkeep(args: &StandaloneArgs, clock: &Clock) -> anyhow::Result<String> {
     };
     let in_order = |found: &Checked| {
         format!(
-            "{}: in order; {} objects at revision {}, changes since {}, {} bytes\n",
+            "{}: in order; {} at revision {}, changes since {}, {} bytes\n",
             found.path.display(),
-            found.objects,
+            counted(found.objects, "object"),
             found.revision,
             found.compacted,
             found.bytes

@@ -4,6 +4,7 @@
 use super::ObjectPlan;
 use crate::api::names::CORE_GROUP;
 use crate::observe::dump::Dump;
+use crate::text::counted;
 
 /// What an object is made of.
 pub(super) struct Parts {
@@ -20,8 +21,8 @@ impl Parts {
     pub fn unread(&self, dump: &Dump) -> Option<String> {
         let reported = self.reported.filter(|count| *count > 0)?;
         let is_unread = self.here == 0 && !dump.has_kind(CORE_GROUP, self.kind);
-        let kind = self.kind;
-        is_unread.then(|| format!("its status reports {reported} replicas, and {kind} objects were not read"))
+        let (kind, replicas) = (self.kind, counted(reported, "replica"));
+        is_unread.then(|| format!("its status reports {replicas}, and {kind} objects were not read"))
     }
 
     /// Fewer are in a dump than the status reports: the status may be behind, or the rest was left out. The lists of
@@ -30,9 +31,10 @@ impl Parts {
         let Self { kind, reported: Some(reported), here } = self else { return };
         let is_more = usize::try_from(*reported).is_ok_and(|reported| reported > *here);
         if is_more && !dump.is_listed() {
-            plan.assumptions.push(format!(
-                "its status reports {reported} replicas, {here} {kind} objects are here: the others are gone"
-            ));
+            let (replicas, verb) = (counted(*reported, "replica"), if *here == 1 { "is" } else { "are" });
+            let found = counted(*here, &format!("{kind} object"));
+            plan.assumptions
+                .push(format!("its status reports {replicas}, {found} {verb} here: the others are gone"));
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::api::key::ObjectKey;
 use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
 use crate::observe::dump::Dump;
 use crate::plan::{Blocker, Wait};
+use crate::text::counted;
 use crate::time::{Timestamp, rfc3339};
 
 pub use evidence::Seen;
@@ -241,6 +242,8 @@ fn not_planned(dump: &Dump) -> impl Iterator<Item = String> {
         *count > 0 && (control_plane || (*group == CORE_GROUP && *kind == "MachinePool"))
     });
     others.map(|(_, kind, count)| {
-        format!("{count} {kind} objects are not planned: there are no rules for the kind")
+        let verb = if count == 1 { "is" } else { "are" };
+        let objects = counted(count, &format!("{kind} object"));
+        format!("{objects} {verb} not planned: there are no rules for the kind")
     })
 }

@@ -16,6 +16,7 @@ use crate::api::machine::Machine;
 use crate::api::managed_fields::Handover;
 use crate::api::merge::merge_diff;
 use crate::status::etcd::Member;
+use crate::text::counted;
 use crate::time::Timestamp;
 
 /// One write of a step. Data only; `controllers::apply` performs it.
@@ -165,7 +166,9 @@ impl fmt::Display for Write {
 impl fmt::Display for WorkloadCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Evict { node, pods, .. } => write!(f, "evict {} pods from Node {node}", pods.len()),
+            Self::Evict { node, pods, .. } => {
+                write!(f, "evict {} from Node {node}", counted(pods.len(), "pod"))
+            }
             Self::DeleteNode { node, .. } => write!(f, "delete Node {node}"),
             // Only the public half: the other is a secret.
             Self::StoreToken { token, .. } => write!(f, "store join token {}", bootstrap::token_id(token)),

@@ -12,6 +12,7 @@ use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::change::running::DRAINED;
 use crate::client::write::Part;
 use crate::client::{Client, Error, Mode, Precondition, WriteError, Writer, explain};
+use crate::text::counted;
 
 /// A node that could not be emptied; it stays cordoned.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +48,8 @@ pub async fn drain(writer: &Writer, name: &str, change: &str, pace: DrainTimes) 
         if pods.is_empty() {
             return Ok(());
         }
-        let mut why = format!("{} pods are left", pods.len());
+        let verb = if pods.len() == 1 { "is" } else { "are" };
+        let mut why = format!("{} {verb} left", counted(pods.len(), "pod"));
         for pod in &pods {
             if let Some(words) = evict(writer, pod).await? {
                 why = format!("pod {pod}: {words}");

@@ -1,7 +1,7 @@
 //! A forecast in sentences, for previews and for the head of a page. Owns the words; must not run anything.
 
 use super::outcome::{Duration, End, Forecast, Pool};
-use crate::status::conditions::wording::plural;
+use crate::text::counted;
 
 impl Forecast {
     /// How it ends and how long that takes, such as `done in about 14 to 22 minutes`.
@@ -10,9 +10,9 @@ impl Forecast {
         let (usual, range) = (self.duration.usual_s, self.duration.in_words());
         if let Some(rounds) = self.rounds.filter(|rounds| *rounds > 0) {
             return match &self.ending {
-                End::Settled => format!("done after {rounds} rounds"),
-                End::TooLong => format!("was cut after {rounds} rounds"),
-                _ => format!("not at its end after {rounds} rounds"),
+                End::Settled => format!("done after {}", counted(rounds, "round")),
+                End::TooLong => format!("was cut after {}", counted(rounds, "round")),
+                _ => format!("not at its end after {}", counted(rounds, "round")),
             };
         }
         match &self.ending {
@@ -22,9 +22,10 @@ impl Forecast {
             End::Stuck => format!("stands still after {range}, and is not done"),
             End::Reached => format!("not at its end after {}", seconds(usual)),
             End::Circle { since_s, machines_made } => format!(
-                "does not end: since {} the same happens again and again, {machines_made} {} were made",
+                "does not end: since {} the same happens again and again, {} {} made",
                 seconds(*since_s),
-                if *machines_made == 1 { "Machine".to_owned() } else { plural("Machine") },
+                counted(*machines_made, "Machine"),
+                if *machines_made == 1 { "was" } else { "were" },
             ),
             End::TooLong => "was cut: it needs more steps than any rollout should".to_owned(),
         }
@@ -91,8 +92,8 @@ impl Forecast {
 impl Pool {
     #[must_use]
     pub fn in_words(&self) -> String {
-        let (low, most) = (self.available_min, self.machines_max);
-        format!("{}: never below {low} available, never more than {most} Machines", self.owner)
+        let (low, most) = (self.available_min, counted(self.machines_max, "Machine"));
+        format!("{}: never below {low} available, never more than {most}", self.owner)
     }
 }
 
@@ -143,6 +144,22 @@ mod tests {
         assert_eq!(said(100, 600, 4000), "about 2 to 67 minutes");
         assert_eq!(said(7200, 9000, 20_000), "about 2 to 6 hours");
         assert_eq!(said(3 * 86_400, 4 * 86_400, 9 * 86_400), "about 3 to 9 days");
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        let pool = |machines_max| {
+            Pool {
+                owner: "MachineSet/a".to_owned(),
+                machines: 1,
+                available: 1,
+                available_min: 0,
+                machines_max,
+            }
+            .in_words()
+        };
+        assert_eq!(pool(1), "MachineSet/a: never below 0 available, never more than 1 Machine");
+        assert_eq!(pool(2), "MachineSet/a: never below 0 available, never more than 2 Machines");
     }
 
     #[test]

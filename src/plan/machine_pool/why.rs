@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::plan::evidence::Evidence;
 use crate::plan::{Rule, Wait};
+use crate::text::counted;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Why {
@@ -66,9 +67,14 @@ impl fmt::Display for Why {
             Self::Belongs => f.write_str("the MachinePool belongs to its Cluster"),
             Self::Adopt { kind } => write!(f, "the {kind} belongs to this MachinePool"),
             Self::DataSecret { name } => write!(f, "the bootstrap data is in Secret {name}"),
-            Self::ProviderIds { count } => write!(f, "the infrastructure lists {count} provider IDs"),
+            Self::ProviderIds { count } => {
+                write!(f, "the infrastructure lists {}", counted(*count, "provider ID"))
+            }
             Self::Host { kind, name } => write!(f, "{kind} {name} is one of the pool's machines"),
-            Self::NodesFound { count } => write!(f, "{count} Nodes have provider IDs of the pool"),
+            Self::NodesFound { count } => {
+                let verb = if *count == 1 { "has a provider ID" } else { "have provider IDs" };
+                write!(f, "{} {verb} of the pool", counted(*count, "Node"))
+            }
             Self::NodeMetadata => f.write_str("the Node belongs to the MachinePool"),
             Self::NodeRetired => f.write_str("its provider ID is no longer one of the pool's"),
             Self::UpToDate => f.write_str("Machines of a pool are up to date until they are deleted"),

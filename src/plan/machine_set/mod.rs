@@ -26,6 +26,7 @@ use crate::api::names::{self, manager};
 use crate::status::contract::External;
 use crate::status::machine_set as judged;
 use crate::status::remediation::Limits;
+use crate::text::counted;
 use crate::time::Timestamp;
 pub use in_step::InStep;
 use preflight::Preflight;
@@ -94,8 +95,12 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooFew(current, desired) => write!(f, "{current} Machines, {desired} wanted"),
-            Self::TooMany(current, desired) => write!(f, "{current} Machines, only {desired} wanted"),
+            Self::TooFew(current, desired) => {
+                write!(f, "{}, {desired} wanted", counted(*current, "Machine"))
+            }
+            Self::TooMany(current, desired) => {
+                write!(f, "{}, only {desired} wanted", counted(*current, "Machine"))
+            }
             Self::Propagation => f.write_str("labels, annotations and in-place fields follow the MachineSet"),
             Self::Unhealthy => f.write_str("a health check found the Machine unhealthy"),
             Self::HealthyAgain => f.write_str("the Machine passes its health check again"),

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use super::Outcome;
 use crate::api::condition::Status;
 use crate::fleet::{Condition, Kind, Row, RowId, Tone};
-use crate::text::did_you_mean;
+use crate::text::{counted, did_you_mean};
 use crate::tui::model::Model;
 use crate::tui::paint::Paint;
 use crate::tui::screen::Screen;
@@ -83,7 +83,7 @@ fn overview(model: &Model, type_: &str) -> String {
     if without > 0 {
         words.push(format!("{without} without it"));
     }
-    let mut lines = vec![format!("{all} Machines: {}", words.join(", "))];
+    let mut lines = vec![format!("{}: {}", counted(all, "Machine"), words.join(", "))];
     // What turned last comes first.
     odd.sort_by_key(|(row, condition)| (std::cmp::Reverse(condition.since_s), row.name.clone()));
     for (row, condition) in odd.iter().take(NAMED_MAX) {

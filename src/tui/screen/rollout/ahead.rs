@@ -5,6 +5,7 @@ use super::next::{members, quorum};
 use super::sources::Sources;
 use crate::fleet::{Arrival, MachinePhase, OwnerRollout, Row, short_name};
 use crate::simulate::{self, End, Event, Forecast, Sample};
+use crate::text::counted;
 use crate::time::{Timestamp, parse_rfc3339};
 
 /// What is told of what comes next, in lines.
@@ -74,8 +75,7 @@ impl AheadCourse<'_> {
         let mut all: Vec<String> = told.collect();
         let more = lines.len().saturating_sub(NEXT_MAX);
         if more > 0 {
-            let plural = if more == 1 { "" } else { "s" };
-            all.push(format!("and {more} more step{plural}: :simulate has all of them"));
+            all.push(format!("and {}: :simulate has all of them", counted(more, "more step")));
         }
         all
     }

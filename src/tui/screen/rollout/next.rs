@@ -5,6 +5,7 @@ use super::sources::Sources;
 use crate::fleet::{MachinePhase, OwnerRollout, OwnerStage, short_name};
 use crate::forecast::in_place::Way;
 use crate::forecast::{NextStep, ObjectPlan};
+use crate::text::counted;
 use crate::time::parse_rfc3339;
 
 /// Steps of one owner that are told one by one.
@@ -46,8 +47,9 @@ pub(super) fn next(sources: Sources<'_>) -> Vec<String> {
         all.extend(of_owner(sources, owner));
     }
     let waiting = sources.rollout.owners.iter().filter(|owner| sources.waits_its_turn(owner));
-    let followers: Vec<String> =
-        waiting.map(|owner| format!("{} ({} Machines)", sources.owner_name(owner), owner.want)).collect();
+    let followers: Vec<String> = waiting
+        .map(|owner| format!("{} ({})", sources.owner_name(owner), counted(owner.want, "Machine")))
+        .collect();
     if !followers.is_empty() {
         all.push(format!("then, when the control plane is through: {}", listed(&followers)));
     }
@@ -162,11 +164,8 @@ impl Words<'_, '_> {
             }
             Coming::Scale(name, from, to) => {
                 let (verb, count) = if to > from { ("gets", to - from) } else { ("gives up", from - to) };
-                let plural = if count == 1 { "" } else { "s" };
-                format!(
-                    "MachineSet {} {verb} {count} Machine{plural}: {to} instead of {from}",
-                    self.short(name)
-                )
+                let machines = counted(count, "Machine");
+                format!("MachineSet {} {verb} {machines}: {to} instead of {from}", self.short(name))
             }
             Coming::Other(action) => (*action).to_owned(),
         }
@@ -195,8 +194,7 @@ pub(super) fn quorum(members: usize) -> String {
         0 => "none may fail".to_owned(),
         n => format!("{n} may fail"),
     };
-    let plural = if members == 1 { "" } else { "s" };
-    format!(": etcd has {members} member{plural}, quorum {quorum}, {may_fail}")
+    format!(": etcd has {}, quorum {quorum}, {may_fail}", counted(members, "member"))
 }
 
 /// What rows alone can say.

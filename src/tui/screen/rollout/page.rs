@@ -12,6 +12,7 @@ use crate::fleet::{
     TimelineEntry, Uid, moment, short_name,
 };
 use crate::text;
+use crate::text::counted;
 use crate::time::Timestamp;
 use crate::tui::keymap::{Keymap, Mode};
 use crate::tui::paint::Paint;
@@ -526,8 +527,7 @@ pub(in crate::tui::screen) fn took_words(finished: &FinishedRollout) -> String {
         .map(|began| format!(" in {about}{}", words::duration(finished.ended_s.saturating_sub(began))));
     let machines = match finished.machines {
         0 => String::new(),
-        1 => ", 1 Machine".to_owned(),
-        n => format!(", {n} Machines"),
+        n => format!(", {}", counted(n, "Machine")),
     };
     let slowest = finished.slowest.as_ref().map(|(name, took_s)| {
         let name = name.rsplit('-').next().unwrap_or(name);
