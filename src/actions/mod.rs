@@ -3,6 +3,7 @@
 //! actions and the same [`Executor`].
 
 pub mod action;
+mod aside;
 pub mod authors;
 mod configuration;
 pub mod diff;
@@ -22,6 +23,7 @@ mod rules;
 pub mod tried;
 
 pub use action::{ACTIONS, Action, ActionInfo};
+pub use aside::aside;
 pub use authors::{Author, authors};
 pub use configuration::{ChangeOrder, ChangePreview, ConfigurationReader, ConfigurationReading, Underway};
 pub use etcd::EtcdReader;

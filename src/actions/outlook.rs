@@ -17,6 +17,7 @@ use crate::simulate::{self, Remembered, Scenario};
 use crate::text::sanitize_line;
 use crate::time::{Clock, Timestamp};
 
+use super::aside;
 use super::tried::{self, Tried};
 
 /// A Cluster with more Machines is not run ahead unasked: it would take longer than a look.
@@ -154,21 +155,31 @@ impl Planner {
     ) -> Outlook {
         match lists {
             _ if !is_planned(object) => Outlook::NotPlanned,
-            Ok(lists) => Outlook::Known(self.compare(lists, object, change).await),
+            Ok(lists) => match self.compare(lists, object.clone(), change).await {
+                Ok(change) => Outlook::Known(change),
+                Err(why) => Outlook::Unknown(why),
+            },
             Err(why) => Outlook::Unknown(why),
         }
     }
 
-    /// The plans before and after.
-    async fn compare(&self, lists: Lists, object: &Value, change: AfterAction) -> PlanChange {
-        let (now, target) = (self.clock.now(), Target::of(object));
-        let mut dump = Dump::of_lists(lists.kinds);
-        dump.replace(object.clone());
-        let before = forecast(&dump, now);
-        dump.replace(change.after.clone());
-        change.made.into_iter().for_each(|made| dump.replace(made));
-        let known = if change.asks_extensions { self.ask(&dump, &target, now).await } else { Known::Nothing };
-        compared(dump, &known, &before, [object, &change.after], now)
+    /// The plans before and after. What is computed is computed aside.
+    async fn compare(&self, lists: Lists, object: Value, change: AfterAction) -> Result<PlanChange, String> {
+        let now = self.clock.now();
+        let (asks_extensions, after) = (change.asks_extensions, change.after.clone());
+        let as_it_is = object.clone();
+        let begun = move || {
+            let mut dump = Dump::of_lists(lists.kinds);
+            dump.replace(as_it_is);
+            let before = forecast(&dump, now);
+            dump.replace(change.after);
+            change.made.into_iter().for_each(|made| dump.replace(made));
+            (dump, before)
+        };
+        let (dump, before) = aside(begun).await?;
+        let known =
+            if asks_extensions { self.ask(&dump, &Target::of(&object), now).await } else { Known::Nothing };
+        aside(move || compared(dump, &known, &before, [&object, &after], now)).await
     }
 
     /// Asks the registered extensions about the Machines of the target.

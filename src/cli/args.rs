@@ -15,6 +15,7 @@ use super::gates::{GateArgs, HandlersArg};
 use super::leader_migration::args::LeaderMigrationCommand;
 use super::listen::ListenArgs;
 pub use super::output_arg::PlanOutputArg;
+pub use super::screen_args::{ColorArg, ScreenArgs};
 use super::simulate::args::SimulateArgs;
 use super::simulated_ssh::SimulatedSshArgs;
 use crate::client::Impersonated;
@@ -74,36 +75,6 @@ impl ConnectArgs {
     pub fn impersonated(&self) -> Impersonated {
         Impersonated { user: self.as_user.clone(), groups: self.as_groups.clone() }
     }
-}
-
-/// How the dashboard looks and is steered.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Screen")]
-pub struct ScreenArgs {
-    /// Theme by name: a built-in one, or a file in the configuration directory's `themes`
-    #[arg(long, global = true, value_name = "NAME", env = "CAPSTAN_THEME")]
-    pub theme: Option<String>,
-    /// Keymap by name: a built-in one, or a file in the configuration directory's `keymaps`
-    #[arg(long, global = true, value_name = "NAME", env = "CAPSTAN_KEYMAP")]
-    pub keymap: Option<String>,
-    /// Only ASCII characters, also for borders and glyphs; so too where LC_ALL, LC_CTYPE or LANG name a charset other
-    /// than UTF-8
-    #[arg(long, global = true)]
-    pub ascii: bool,
-    /// Colours to use
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    pub color: ColorArg,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ColorArg {
-    Auto,
-    Never,
-    #[value(name = "16")]
-    Sixteen,
-    #[value(name = "256")]
-    Indexed,
-    Truecolor,
 }
 
 /// Where the program's own log goes: never to the terminal while the dashboard is up.
@@ -422,6 +393,8 @@ pub struct GetArgs {
 pub enum DescribeOutputArg {
     Tree,
     Json,
+    /// What is wrong, why and since when, for a ticket
+    Markdown,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -563,7 +536,7 @@ fn component(text: &str) -> Result<String, String> {
     }
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(super) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(n) if n.is_finite() && n > 0.0 => Ok(n),
         _ => Err("expected a number above 0, such as 1, 10 or 0.5".to_owned()),

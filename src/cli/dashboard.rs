@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::bail;
 use futures::future::BoxFuture;
@@ -144,6 +145,10 @@ fn options(session: Session, screen: &ScreenArgs, clock: Clock) -> Options {
         config_dir: paths::config_dir().ok(),
         state_dir: paths::state_dir().ok(),
         clock,
+        hook: screen.on_turn.clone(),
+        frame_min: screen
+            .frames_per_second
+            .map(|frames| Duration::from_secs_f64((1.0 / frames).clamp(0.01, 3_600.0))),
         contexts: None,
     }
 }

@@ -29,6 +29,7 @@ pub mod output_arg;
 pub mod paths;
 mod person;
 pub mod plan;
+mod screen_args;
 pub mod server;
 pub mod sharing;
 pub mod simulate;

@@ -124,7 +124,7 @@ async fn subject(
                 Subject::Gone if *until == Until::Delete => return,
                 Subject::Gone => last = format!("{} {} does not exist", target.kind, target.name),
                 Subject::Failed(text) => last = text,
-                Subject::Events(_) => {}
+                Subject::Events(_) | Subject::Writers(_) => {}
             }
         }
     };

@@ -100,6 +100,12 @@ impl Fleet {
         self.explanations().find(type_, reason)
     }
 
+    /// It does what it should and has not taken longer than such objects do: nobody needs to look at anything.
+    #[must_use]
+    pub fn goes_as_usual(&self, id: RowId) -> bool {
+        self.judgement(id).is_some_and(|own| own.verdict == Verdict::Progressing && own.slow.is_none())
+    }
+
     /// Kind and condition type of what explains the verdict best, whatever people marked; empty when it is well.
     pub(super) fn first_cause(&self, id: RowId) -> String {
         let groups = self.groups(id);

@@ -6,6 +6,7 @@ use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::Theme;
+use super::turns::Turn;
 use crate::actions::{
     Ahead, ChangeOrder, ChangePreview, ConfigurationReading, Grant, LockPlace, Preview, Report, Request,
     Right, Tried,
@@ -34,6 +35,16 @@ pub enum Effect {
     Copy(String),
     /// Write the picture into a new file.
     Screenshot(PathBuf),
+    /// Write a text into a new file.
+    Write {
+        path: PathBuf,
+        text: String,
+    },
+    /// Run the person's command, told of what turned.
+    Hook {
+        command: String,
+        turn: Turn,
+    },
     /// Write what waits for it to the state folder.
     Keep(Waiting),
     LoadTheme(String),
@@ -117,15 +128,52 @@ pub enum EffectOutcome {
     Theme(Result<Box<Theme>, FileError>),
     Keymap(Result<Box<Keymap>, FileError>),
     Kept(Result<(), String>),
-    Followed { target: Target, subject: Subject },
-    Planned { cluster: PlannedCluster, reading: Reading },
-    Rights { source: SourceId, answers: Vec<(Right, Grant)> },
-    EtcdRead { cluster: PlannedCluster, look: Result<Facts, String> },
-    Locks { of: LockSubject, look: Result<Box<LockLook>, String> },
-    ConfigurationRead { cluster: PlannedCluster, read: Result<Box<ConfigurationReading>, String> },
-    ChangePreviewed { ticket: u64, result: Result<Box<ChangePreview>, String> },
-    ChangeCarriedOut { ticket: u64, cluster: PlannedCluster, result: Result<String, String> },
-    Simulated { cluster: PlannedCluster, tried: Tried, ahead: Result<Box<Ahead>, String> },
-    Previewed { ticket: u64, result: Result<Box<Preview>, String> },
-    Performed { ticket: u64, result: Result<Report, String> },
+    /// In a sentence.
+    HookFailed(String),
+    Followed {
+        target: Target,
+        subject: Subject,
+    },
+    Planned {
+        cluster: PlannedCluster,
+        reading: Reading,
+    },
+    Rights {
+        source: SourceId,
+        answers: Vec<(Right, Grant)>,
+    },
+    EtcdRead {
+        cluster: PlannedCluster,
+        look: Result<Facts, String>,
+    },
+    Locks {
+        of: LockSubject,
+        look: Result<Box<LockLook>, String>,
+    },
+    ConfigurationRead {
+        cluster: PlannedCluster,
+        read: Result<Box<ConfigurationReading>, String>,
+    },
+    ChangePreviewed {
+        ticket: u64,
+        result: Result<Box<ChangePreview>, String>,
+    },
+    ChangeCarriedOut {
+        ticket: u64,
+        cluster: PlannedCluster,
+        result: Result<String, String>,
+    },
+    Simulated {
+        cluster: PlannedCluster,
+        tried: Tried,
+        ahead: Result<Box<Ahead>, String>,
+    },
+    Previewed {
+        ticket: u64,
+        result: Result<Box<Preview>, String>,
+    },
+    Performed {
+        ticket: u64,
+        result: Result<Report, String>,
+    },
 }

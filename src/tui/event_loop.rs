@@ -25,9 +25,10 @@ use super::view::view;
 use crate::fleet::{Delta, SourceId};
 use crate::time::Clock;
 
-/// Shortest time between two frames that nobody asked for.
-const FRAME_MIN_MS: u64 = 100;
-/// Longest time between them: slow frames come less often, so that news cost at most this part of the time.
+/// Shortest time between two frames that nobody asked for, where the person wants no other.
+pub const FRAME_MIN: Duration = Duration::from_millis(100);
+/// Longest time between them, as far as the person does not want a longer one: slow frames come less often, so that news cost
+/// at most this part of the time.
 const FRAME_MAX_MS: u64 = 500;
 const FRAME_PART: u32 = 50;
 /// Longest time spent on messages before a frame is drawn.
@@ -75,6 +76,7 @@ pub async fn run(
     deltas: Vec<mpsc::Receiver<Vec<Delta>>>,
     handles: BTreeMap<SourceId, SourceHandle>,
     contexts: Option<Arc<dyn Contexts>>,
+    frame_min: Duration,
 ) -> Result<Exit, TerminalError> {
     let (tell_written, written) = mpsc::channel(QUEUE);
     let (tell_outcome, outcomes) = mpsc::channel(QUEUE);
@@ -90,7 +92,7 @@ pub async fn run(
     let mut inbox = Inbox { inputs, written, outcomes, signals, deltas, opened };
     let (width, height) = Terminal::size();
     update(model, Msg::Resize { width, height });
-    let mut pace = Pace::default();
+    let mut pace = Pace::new(frame_min);
     loop {
         if pace.is_due(model.needs_frame) && screen.is_ready() {
             draw(model, &clock, &mut screen, &mut pace);
@@ -188,6 +190,10 @@ fn handle(
                 Ok(()) => model.say(Tone::Info, format!("the screen was written to {}", path.display())),
                 Err(why) => model.say(Tone::Error, format!("{} was not written: {why}", path.display())),
             },
+            Effect::Write { path, text } => match script::write_new(&path, &text) {
+                Ok(()) => model.say(Tone::Info, format!("the report was written to {}", path.display())),
+                Err(why) => model.say(Tone::Error, format!("{} was not written: {why}", path.display())),
+            },
             other => runner.start(other),
         }
     }
@@ -241,8 +247,9 @@ impl ContextSwitch {
 }
 
 /// When the next frame may or must be drawn.
-#[derive(Default)]
 struct Pace {
+    /// Shortest time between two frames that nobody asked for.
+    frame_min: Duration,
     /// The next frame shows what a person did, or the answer to that.
     is_asked: bool,
     drawn_at: Option<Instant>,
@@ -255,6 +262,10 @@ struct Pace {
 }
 
 impl Pace {
+    fn new(frame_min: Duration) -> Self {
+        Self { frame_min, is_asked: false, drawn_at: None, cost: Duration::ZERO, age_at: None, wake_at: None }
+    }
+
     fn drawn(&mut self, began: Instant, next_change_s: Option<i64>) {
         let now = Instant::now();
         self.is_asked = false;
@@ -273,8 +284,8 @@ impl Pace {
 
     /// When a frame may be drawn; `None`: at once.
     fn next_at(&self) -> Option<Instant> {
-        let (shortest, longest) = (Duration::from_millis(FRAME_MIN_MS), Duration::from_millis(FRAME_MAX_MS));
-        let rest = (self.cost * FRAME_PART).clamp(shortest, longest);
+        let longest = Duration::from_millis(FRAME_MAX_MS).max(self.frame_min);
+        let rest = (self.cost * FRAME_PART).clamp(self.frame_min, longest);
         self.drawn_at.filter(|_| !self.is_asked).map(|at| at + rest)
     }
 
@@ -393,7 +404,15 @@ mod tests {
 
     fn drawn(cost_ms: u64, ago_ms: u64, is_asked: bool) -> Pace {
         let drawn_at = Instant::now().checked_sub(Duration::from_millis(ago_ms));
-        Pace { is_asked, drawn_at, cost: Duration::from_millis(cost_ms), ..Pace::default() }
+        Pace { is_asked, drawn_at, cost: Duration::from_millis(cost_ms), ..Pace::new(FRAME_MIN) }
+    }
+
+    #[test]
+    fn frames_come_as_seldom_as_a_person_wants_but_for_those_that_answer() {
+        let seldom =
+            |ago_ms, is_asked| Pace { frame_min: Duration::from_secs(2), ..drawn(80, ago_ms, is_asked) };
+        assert!(!seldom(1_500, false).is_due(true) && seldom(2_100, false).is_due(true));
+        assert!(seldom(0, true).is_due(true));
     }
 
     #[test]
@@ -411,6 +430,6 @@ mod tests {
             assert_eq!(pace.is_due(true), is_due, "{cost_ms} ms, {ago_ms} ms ago, asked {is_asked}");
             assert!(!pace.is_due(false), "nothing to show");
         }
-        assert!(Pace::default().is_due(true), "the first frame");
+        assert!(Pace::new(FRAME_MIN).is_due(true), "the first frame");
     }
 }

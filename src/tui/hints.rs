@@ -4,7 +4,7 @@
 
 use super::command;
 use super::model::Model;
-use super::screen::Screen;
+use super::screen::{Screen, foot};
 use crate::status::verdict::Verdict;
 
 /// A key and what it does, in a word.
@@ -13,10 +13,17 @@ pub struct Hint {
     pub word: &'static str,
 }
 
+/// Lines that are about what is selected, besides actions.
+const ABOUT_SELECTED: [&str; 7] = ["tree", "details", "toggle", "rollout", "owner", "objects", "plan"];
+
 /// What is worth knowing here, the most useful first; and what is never left out: help and the way back.
 #[must_use]
 pub fn hints(model: &Model) -> (Vec<Hint>, Vec<Hint>) {
-    let works = |line: &str| command::behind(line).is_some_and(|c| command::discouraged(model, c).is_none());
+    let is_any_selected = model.selected().is_some();
+    let works = |line: &str| {
+        (is_any_selected || !ABOUT_SELECTED.contains(&line))
+            && command::behind(line).is_some_and(|c| command::discouraged(model, c).is_none())
+    };
     let of = |(line, word): (&str, &'static str)| {
         let keys = model.look.keymap.keys_for(model.mode(), line).into_iter().next()?;
         works(line).then_some(Hint { keys, word })
@@ -36,6 +43,9 @@ fn leave_word(model: &Model) -> &'static str {
 
 fn here(model: &Model) -> Vec<(&'static str, &'static str)> {
     let mut all: Vec<(&str, &str)> = match model.screen() {
+        Screen::Fleet(_) if !foot::warnings(&model.fleet).is_empty() => {
+            vec![("notices", "notices"), ("tree", "tree")]
+        }
         Screen::Fleet(_) => vec![("tree", "tree")],
         Screen::Tree(_) => vec![("details", "details"), ("toggle", "fold")],
         Screen::Rollout(_) | Screen::Etcd(_) => vec![("details", "details")],

@@ -2,6 +2,7 @@
 //! Must not know a client, the engine, the store or the provider: a management cluster, the embedded
 //! server and a dump look the same from here, as batches of deltas.
 
+mod asking;
 pub mod command;
 pub mod contexts;
 pub mod cursor;
@@ -18,12 +19,14 @@ pub mod overlay;
 pub mod paint;
 pub mod plans;
 pub mod reference;
+pub mod report;
 pub mod rights;
 pub mod runner;
 pub mod screen;
 pub mod script;
 pub mod terminal;
 pub mod theme;
+pub mod turns;
 pub mod update;
 pub mod view;
 pub mod widget;
@@ -31,6 +34,7 @@ pub mod widget;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ratatui::layout::Rect;
 use tokio::sync::mpsc;
@@ -45,7 +49,8 @@ pub use theme::Tier;
 use crate::fleet::{Delta, SourceId};
 use crate::time::Clock;
 use crate::toml_file::FileError;
-use model::{Look, Model};
+use model::{Hook, Look, Model};
+use turns::Turns;
 
 /// What the dashboard needs besides data.
 pub struct Options {
@@ -59,6 +64,10 @@ pub struct Options {
     /// Where marks, folds and usual times are kept between runs; `None`: nowhere.
     pub state_dir: Option<PathBuf>,
     pub clock: Clock,
+    /// Shortest time between two frames that nobody asked for; `None`: a tenth of a second.
+    pub frame_min: Option<Duration>,
+    /// Run by a shell whenever a cluster turns; what turned is its environment.
+    pub hook: Option<String>,
     /// What else may be looked at; `None`: there is no kubeconfig behind this.
     pub contexts: Option<Arc<dyn Contexts>>,
 }
@@ -92,8 +101,12 @@ pub async fn run(
     )?;
     let mut model = Model::new(options.session, look, Rect::new(0, 0, 80, 24), options.clock.now());
     model.keep_in(options.state_dir.as_deref());
+    model.hook = options.hook.map(|command| Hook { command, turns: Turns::default() });
     model.contexts = options.contexts.as_ref().map(|contexts| contexts.names()).unwrap_or_default();
-    let exit = event_loop::run(&mut model, options.clock, deltas, handles, options.contexts).await?;
+    let exit = {
+        let frame_min = options.frame_min.unwrap_or(event_loop::FRAME_MIN);
+        event_loop::run(&mut model, options.clock, deltas, handles, options.contexts, frame_min).await?
+    };
     model.keep_last();
     Ok(exit)
 }

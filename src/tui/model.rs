@@ -11,16 +11,14 @@ use super::folds::AllFolds;
 use super::keeping::Keeping;
 use super::keymap::{CheckLine, KeyPress, Keymap, Mode};
 use super::overlay::Overlay;
-use super::plans::{PlannedCluster, Plans, Reread};
+use super::plans::Plans;
 use super::rights::Rights;
-use super::screen::details::Tab;
 use super::screen::fleet::FleetScreen;
 pub use super::screen::header::Session;
 use super::screen::{Context, Screen};
 use super::theme::{Theme, Tier};
-use crate::fleet::{Changes, Explanations, Fleet, Item, Names, PoolTimes, RowId, Target};
-use crate::simulate::Remembered;
-use crate::status::verdict::Verdict;
+use super::turns::{self, Turns};
+use crate::fleet::{Changes, Explanations, Fleet, Item, Names, RowId, Target};
 use crate::time::Timestamp;
 use crate::toml_file::FileError;
 
@@ -74,6 +72,12 @@ pub enum Tone {
     Error,
 }
 
+/// A command that is run whenever a cluster turns.
+pub struct Hook {
+    pub command: String,
+    pub turns: Turns,
+}
+
 /// The whole state.
 pub struct Model {
     pub fleet: Fleet,
@@ -93,8 +97,10 @@ pub struct Model {
     pub area: Rect,
     pub now: Timestamp,
     pub mouse: bool,
-    /// Whether it rings when a cluster comes to be at fault, and how many were when it was looked last.
-    pub bell: Option<usize>,
+    /// Rings when a cluster comes to be at fault, where that was asked for.
+    pub bell: Option<Turns>,
+    /// A command of the person's own that is run whenever a cluster turns.
+    pub hook: Option<Hook>,
     /// Lists have upstream's wide columns too.
     pub wide: bool,
     /// What was opened and closed in the trees of clusters.
@@ -138,6 +144,7 @@ impl Model {
             now,
             mouse: false,
             bell: None,
+            hook: None,
             wide: false,
             folds: AllFolds::default(),
             needs_frame: true,
@@ -185,7 +192,10 @@ impl Model {
         self.pending.clear();
         (self.names, self.events_of, self.reads_etcd) = (None, None, false);
         // What is at fault when it is listed is not news.
-        self.bell = self.bell.map(|_| usize::MAX);
+        self.bell = self.bell.take().map(|_| Turns::default());
+        if let Some(hook) = &mut self.hook {
+            hook.turns = Turns::default();
+        }
         self.keep_in(folder.as_deref());
         self.needs_frame = true;
     }
@@ -247,24 +257,21 @@ impl Model {
         }
     }
 
-    /// Clusters at fault; those whose state is not known are not counted.
-    #[must_use]
-    pub fn at_fault(&self) -> usize {
-        let counts = self.fleet.cluster_counts();
-        counts[Verdict::Degraded as usize] + counts[Verdict::Blocked as usize]
-    }
-
-    /// Rings, and says so on the last line, when more clusters are at fault than before.
-    pub fn ring(&mut self, has_turned: bool) -> Option<Effect> {
-        let before = self.bell.filter(|_| has_turned)?;
-        let now = self.at_fault();
-        self.bell = Some(now);
-        if now <= before {
-            return None;
+    /// A verdict may have turned: rings and says so on the last line when a cluster came to be at fault, and runs the
+    /// person's command.
+    pub fn tell_turns(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let alarm = self.bell.as_mut().and_then(|bell| turns::alarm(&bell.look(&self.fleet)));
+        if let Some(words) = alarm {
+            self.say(Tone::Warning, words);
+            self.needs_frame = true;
+            effects.push(Effect::Bell);
         }
-        self.say(Tone::Warning, format!("{now} clusters are at fault now, {before} before"));
-        self.needs_frame = true;
-        Some(Effect::Bell)
+        if let Some(hook) = &mut self.hook {
+            let turned = hook.turns.look(&self.fleet).into_iter();
+            effects.extend(turned.map(|turn| Effect::Hook { command: hook.command.clone(), turn }));
+        }
+        effects
     }
 
     /// For so many seconds more rows keep their places, because somebody was at the keys; `None`: they move.
@@ -325,10 +332,11 @@ impl Model {
 
     /// The picture was drawn as it is: what a person may say yes to was on the screen.
     pub fn was_drawn(&mut self) {
-        self.needs_frame = match self.overlays.last_mut() {
+        self.needs_frame = false;
+        match self.overlays.last_mut() {
             Some(Overlay::Preview(preview)) => preview.was_drawn(self.area),
             Some(Overlay::Many(many)) => many.was_drawn(self.area),
-            _ => false,
+            _ => {}
         }
     }
 
@@ -412,117 +420,6 @@ impl Model {
             | Screen::Change(_)
             | Screen::Simulation(_) => None,
         }
-    }
-
-    /// What the shell should read for events that are on the open screen; once they are not, nothing any more. Those of a
-    /// busy namespace are many.
-    pub fn ask_for_events(&mut self) -> Option<Effect> {
-        let of = match self.screen() {
-            Screen::Details(details) if details.tab() == Tab::Events => Some(details.target.clone()),
-            _ => None,
-        };
-        if of == self.events_of {
-            return None;
-        }
-        self.events_of.clone_from(&of);
-        Some(Effect::FollowEvents(of))
-    }
-
-    /// What the shell should read so that the plans on the open screen are known.
-    pub fn ask_for_plans(&mut self) -> Option<Effect> {
-        let wanted = match self.screen() {
-            Screen::Fleet(_)
-            | Screen::Rollouts(_)
-            | Screen::Etcd(_)
-            | Screen::Locks(_)
-            | Screen::Migration(_)
-            | Screen::Change(_)
-            | Screen::Simulation(_) => None,
-            Screen::Tree(tree) => tree.planned(&self.fleet),
-            Screen::Details(details) => details.planned(&self.fleet),
-            Screen::Rollout(rollout) => rollout.planned(&self.fleet),
-        };
-        let Reread { cluster, wait_ms } = self.plans.want(wanted)?;
-        let remembered = self.remembered(&cluster);
-        Some(Effect::Plan { cluster, wait_ms, remembered })
-    }
-
-    /// What to ask the server so that hints and help name only what this user may do to what is selected.
-    pub fn ask_for_rights(&mut self) -> Option<Effect> {
-        let row = self.selected_row().filter(|_| !self.session.read_only);
-        let row = self.fleet.row(row?)?;
-        let rights = self.rights.want(row);
-        (!rights.is_empty()).then(|| Effect::Rights { source: row.source, rights })
-    }
-
-    /// What the shell should read for the etcd screen while that is open; once it is left, nothing any more.
-    pub fn ask_for_etcd(&mut self) -> Option<Effect> {
-        if let Screen::Etcd(etcd) = self.screen_mut() {
-            let (cluster, wait_ms) = etcd.want()?;
-            self.reads_etcd = true;
-            return Some(Effect::ReadEtcd { cluster, wait_ms });
-        }
-        if !std::mem::take(&mut self.reads_etcd) {
-            return None;
-        }
-        for screen in &mut self.screens {
-            if let Screen::Etcd(etcd) = screen {
-                etcd.forget_asked();
-            }
-        }
-        Some(Effect::StopEtcd)
-    }
-
-    /// What the shell should watch for a screen that shows locks; once none is open, nothing any more.
-    pub fn ask_for_locks(&mut self) -> Option<Effect> {
-        let of = self.screen().lock_feed().map(|feed| feed.subject.clone());
-        if of == self.locks_of {
-            return None;
-        }
-        self.locks_of.clone_from(&of);
-        Some(Effect::FollowLocks(of))
-    }
-
-    /// The same for the screen of a kubeadm configuration.
-    pub fn ask_for_configuration(&mut self) -> Option<Effect> {
-        if let Screen::Change(change) = self.screen_mut() {
-            let (cluster, wait_ms) = change.want()?;
-            self.reads_configuration = true;
-            return Some(Effect::ReadConfiguration { cluster, wait_ms });
-        }
-        if !std::mem::take(&mut self.reads_configuration) {
-            return None;
-        }
-        for screen in &mut self.screens {
-            if let Screen::Change(change) = screen {
-                change.forget_asked();
-            }
-        }
-        Some(Effect::StopConfiguration)
-    }
-
-    /// What the shell should run ahead for the open screen.
-    pub fn ask_for_simulation(&mut self) -> Option<Effect> {
-        let Screen::Simulation(open) = self.screen_mut() else { return None };
-        let (cluster, tried) = open.want()?;
-        let remembered = self.remembered(&cluster);
-        Some(Effect::Simulate { cluster, tried, remembered })
-    }
-
-    /// How long the Machines of a cluster's pools took.
-    fn remembered(&self, cluster: &PlannedCluster) -> Vec<Remembered> {
-        let of = |pool: PoolTimes| {
-            let [bootstrap, infrastructure, node] = pool.newest_first;
-            Remembered {
-                cluster: cluster.key.clone(),
-                pool: pool.pool.into(),
-                kind: pool.infrastructure.into(),
-                bootstrap,
-                infrastructure,
-                node,
-            }
-        };
-        self.fleet.pool_times(cluster.source, &cluster.key).into_iter().map(of).collect()
     }
 
     pub fn say(&mut self, tone: Tone, text: impl Into<String>) {

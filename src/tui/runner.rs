@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -16,9 +17,10 @@ use super::keeping::Waiting;
 use super::keymap::Keymap;
 use super::plans::{PlannedCluster, Reading};
 use super::theme::{Theme, Tier};
+use super::turns::Turn;
 use crate::actions::{
     Ahead, Author, ChangeOrder, ChangePreview, ClusterPlans, ConfigurationReader, Executor, Planner, Preview,
-    Right, Tried, authors,
+    Right, Tried, aside, authors,
 };
 use crate::api::key::ObjectKey;
 use crate::fleet::watch::{Recording, Source, Subject};
@@ -112,6 +114,7 @@ impl Runner {
                     let _ = outcomes.send(EffectOutcome::Previewed { ticket, result }).await;
                 });
             }
+            Effect::Hook { command, turn } => self.run_hook(command, turn),
             Effect::Rights { source, rights } => self.rights(source, rights),
             Effect::Plan { cluster, wait_ms, remembered } => self.plan(cluster, wait_ms, remembered),
             Effect::ReadEtcd { cluster, wait_ms } => self.read_etcd(cluster, wait_ms),
@@ -134,8 +137,25 @@ impl Runner {
             | Effect::Mouse(_)
             | Effect::Bell
             | Effect::Copy(_)
+            | Effect::Write { .. }
             | Effect::Screenshot(_) => {}
         }
+    }
+
+    /// Without the terminal, which is ours; whether it succeeded is said where it did not.
+    fn run_hook(&self, command: String, turn: Turn) {
+        let outcomes = self.outcomes.clone();
+        tokio::task::spawn_blocking(move || {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(&command).envs(turn.environment());
+            shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let why = match shell.status() {
+                Ok(status) if status.success() => return,
+                Ok(status) => format!("the command for {} failed: {status}", turn.name),
+                Err(error) => format!("the command for {} could not be run: {error}", turn.name),
+            };
+            let _ = outcomes.blocking_send(EffectOutcome::HookFailed(why));
+        });
     }
 
     /// Rights stay unknown where the object comes from a file.
@@ -386,21 +406,6 @@ impl Drop for Runner {
     }
 }
 
-/// What is computed of a whole Cluster is computed one at a time. A computation cannot be ended, so those of screens that
-/// were left would otherwise take every core.
-static COMPUTATIONS: Semaphore = Semaphore::const_new(1);
-
-/// Computed aside: the screen goes on.
-async fn aside<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-    let turn = COMPUTATIONS.acquire().await.map_err(|error| error.to_string())?;
-    let computed = tokio::task::spawn_blocking(move || {
-        let result = compute();
-        drop(turn);
-        result
-    });
-    computed.await.map_err(|error| format!("it could not be computed: {error}"))
-}
-
 async fn plans_of(
     planner: Planner,
     cluster: ObjectKey,
@@ -431,4 +436,36 @@ fn executor_of(handle: Option<&SourceHandle>) -> Result<&Executor, String> {
 fn reader_of(handle: Option<&SourceHandle>) -> Result<&dyn ConfigurationReader, String> {
     let reader = executor_of(handle)?.configuration();
     reader.ok_or_else(|| "nothing here reads workload clusters".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::turns::Turn;
+    use super::*;
+    use crate::status::verdict::Verdict;
+
+    #[tokio::test]
+    async fn the_command_of_a_turn_is_told_what_turned_and_its_failure_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("told");
+        let (tell, mut outcomes) = mpsc::channel(1);
+        let loading = Loading { tier: Tier::None, ascii: true, config_dir: None };
+        let mut runner = Runner::new(BTreeMap::new(), loading, tell);
+        let command = format!(
+            "printf '%s' \"$CAPSTAN_CLUSTER $CAPSTAN_VERDICT $CAPSTAN_WHY\" > '{}'; exit 3",
+            path.display()
+        );
+        let turn = Turn {
+            namespace: "prod".to_owned(),
+            name: "edge-7".to_owned(),
+            before: Verdict::Ok,
+            after: Verdict::Blocked,
+            why: "$(touch /nowhere); it's held".to_owned(),
+        };
+        runner.start(Effect::Hook { command, turn });
+        let Some(EffectOutcome::HookFailed(why)) = outcomes.recv().await else { panic!("it failed") };
+        assert_eq!(why, "the command for edge-7 failed: exit status: 3");
+        let told = std::fs::read_to_string(path).expect("it ran");
+        assert_eq!(told, "edge-7 blocked $(touch /nowhere); it's held");
+    }
 }

@@ -67,9 +67,16 @@ pub fn text(model: &mut Model) -> String {
 /// The file is there already, or cannot be written.
 pub fn save(model: &mut Model, path: &Path) -> std::io::Result<()> {
     let is_svg = path.extension().is_some_and(|extension| extension == "svg");
-    let picture = if is_svg { svg(model) } else { text(model) };
+    write_new(path, &if is_svg { svg(model) } else { text(model) })
+}
+
+/// Writes a text into a new file that only its owner can read.
+///
+/// # Errors
+/// The file is there already, or cannot be written.
+pub fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
-    file.write_all(picture.as_bytes())
+    file.write_all(text.as_bytes())
 }
 
 /// Cells line by line with their column, without those hidden behind a wide character.

@@ -20,14 +20,8 @@ use crate::actions::ChangePreview;
 /// Applies one message.
 pub fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let mut effects = changed(model, msg);
-    effects.extend(model.ask_for_plans());
-    effects.extend(model.ask_for_rights());
     effects.extend(model.keep());
-    effects.extend(model.ask_for_etcd());
-    effects.extend(model.ask_for_configuration());
-    effects.extend(model.ask_for_simulation());
-    effects.extend(model.ask_for_events());
-    effects.extend(model.ask_for_locks());
+    effects.extend(model.ask());
     effects
 }
 
@@ -58,17 +52,18 @@ fn changed(model: &mut Model, msg: Msg) -> Vec<Effect> {
             let has_turned = judge_again(model);
             let changes = model.fleet.apply(deltas);
             model.note(&changes);
-            let bell = model.ring(has_turned || changes.verdicts || changes.overview);
+            let may_have_turned = has_turned || changes.verdicts || changes.overview;
+            let effects = if may_have_turned { model.tell_turns() } else { Vec::new() };
             if changes.is_replaced {
                 model.say(Tone::Warning, "the server's history was replaced: everything is read again");
             }
-            bell.into_iter().collect()
+            effects
         }
         Msg::Done(outcome) => on_outcome(model, outcome),
         Msg::Tick => {
             let has_turned = judge_again(model);
             model.tick();
-            model.ring(has_turned).into_iter().collect()
+            if has_turned { model.tell_turns() } else { Vec::new() }
         }
         Msg::Signal(signal) => match signal {
             Signal::Terminate(_) | Signal::Hangup => vec![Effect::Quit],
@@ -210,7 +205,7 @@ fn on_outcome(model: &mut Model, outcome: EffectOutcome) -> Vec<Effect> {
             });
             details.for_each(|details| details.take(&subject, now));
         }
-        EffectOutcome::Kept(Err(why)) => model.say(Tone::Warning, why),
+        EffectOutcome::Kept(Err(why)) | EffectOutcome::HookFailed(why) => model.say(Tone::Warning, why),
         EffectOutcome::Kept(Ok(())) => {}
         EffectOutcome::Planned { cluster, reading } => model.plans.take(&cluster, reading),
         EffectOutcome::Rights { source, answers } => model.rights.take(source, answers),

@@ -55,6 +55,8 @@ fn child() {
             tier: Tier::Ansi16,
             config_dir: None,
             state_dir: None,
+            hook: None,
+            frame_min: None,
             clock,
             contexts: None,
         };

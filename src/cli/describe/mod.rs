@@ -26,6 +26,7 @@ use crate::client::{Connection, explain};
 use crate::fleet::decode::{Decoder, Slim};
 use crate::fleet::{Cause, Delta, Fleet, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict};
 use crate::time::{Timestamp, rfc3339};
+use crate::tui::report::report;
 
 pub use layout::Options;
 
@@ -62,6 +63,9 @@ pub async fn describe(
     let document = match args.output {
         DescribeOutputArg::Tree => draw::table(&layout::tree(&snapshot, Options::default()), style.color),
         DescribeOutputArg::Json => style.block(output::json(&as_json(&snapshot))?),
+        DescribeOutputArg::Markdown => {
+            style.block(report(&snapshot.fleet, snapshot.cluster, snapshot.now).unwrap_or_default())
+        }
     };
     Ok(Description { document, verdict, remarks: snapshot.gaps })
 }

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::Context;
 use super::listing::{self, Listener, Step, Trouble};
+use super::writers::{Writer, writers};
 use crate::api::key::Gvk;
 use crate::client::explain;
 use crate::client::watch::Backoff;
@@ -37,6 +38,8 @@ const REDACTED: &str = "(hidden)";
 pub enum Subject {
     /// The object as it is now, without managed fields, secret data hidden.
     Object(Box<Value>),
+    /// Who set its fields, the last one first; told after the object where it is other than before.
+    Writers(Vec<Writer>),
     /// All known events about it, oldest first; of what has other objects below it those of its namespace.
     Events(Vec<EventLine>),
     /// It does not exist (any more).
@@ -107,7 +110,8 @@ async fn follow_object(context: Arc<Context>, target: Target, news: mpsc::Sender
     } else {
         Api::all_with(context.client.clone(), &resource)
     };
-    let listener = ObjectListener { server: context.server.clone(), gvk, seen: false, news };
+    let listener =
+        ObjectListener { server: context.server.clone(), gvk, seen: false, writers: Vec::new(), news };
     let selector = format!("metadata.name={}", target.name);
     listing::run(&context, api, Some(selector), backoff(&context, "object"), listener).await;
 }
@@ -139,13 +143,20 @@ struct ObjectListener {
     server: String,
     gvk: Gvk,
     seen: bool,
+    /// As they were told.
+    writers: Vec<Writer>,
     news: mpsc::Sender<Subject>,
 }
 
 impl ObjectListener {
-    fn subject(&mut self, object: DynamicObject) -> Subject {
+    fn tell(&mut self, object: DynamicObject, news: &mut Vec<Subject>) {
         self.seen = true;
-        Subject::Object(Box::new(presentable(object, &self.gvk)))
+        let writers = writers(object.metadata.managed_fields.as_deref().unwrap_or_default());
+        news.push(Subject::Object(Box::new(presentable(object, &self.gvk))));
+        if writers != self.writers {
+            self.writers.clone_from(&writers);
+            news.push(Subject::Writers(writers));
+        }
     }
 }
 
@@ -154,12 +165,12 @@ impl Listener<DynamicObject> for ObjectListener {
         let mut news = Vec::new();
         match step {
             Step::Listing => self.seen = false,
-            Step::Page(objects) => news.extend(objects.into_iter().map(|o| self.subject(o))),
+            Step::Page(objects) => objects.into_iter().for_each(|o| self.tell(o, &mut news)),
             Step::Listed if !self.seen => news.push(Subject::Gone),
             Step::Changes(changes) => {
                 for change in changes {
                     match change {
-                        WatchEvent::Added(o) | WatchEvent::Modified(o) => news.push(self.subject(o)),
+                        WatchEvent::Added(o) | WatchEvent::Modified(o) => self.tell(o, &mut news),
                         WatchEvent::Deleted(_) => news.push(Subject::Gone),
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
                     }

@@ -14,6 +14,7 @@ mod page;
 mod recording;
 #[cfg(test)]
 mod tests;
+mod writers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use follow::{EventLine, Subject, redact};
 pub use recording::Recording;
+pub use writers::Writer;
 
 use super::decode::Decoder;
 use super::{Delta, FeedKey, FeedState, GroupKind, HEALTH_CHECK, Interner, SourceId, Target};

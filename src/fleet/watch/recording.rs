@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Event;
+use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::CORE_KINDS;
 use super::follow::{EventLine, Subject, has_below, line, presentable};
+use super::writers::writers;
 use crate::api::key::{Gvk, group_of};
 use crate::api::names::CORE_GROUP;
 use crate::fleet::decode::{Decoder, Slim};
@@ -101,9 +103,11 @@ impl Recording {
         let name = (target.kind.clone(), target.namespace.clone(), target.name.clone());
         let of_name = self.objects.get(&name).into_iter().flatten();
         let object = of_name.filter(|object| group(object) == target.group).find_map(|object| {
-            let dynamic = serde_json::from_value(object.clone()).ok()?;
-            Some(Subject::Object(Box::new(presentable(dynamic, &gvk_of(object)))))
+            let dynamic: DynamicObject = serde_json::from_value(object.clone()).ok()?;
+            let writers = writers(dynamic.metadata.managed_fields.as_deref().unwrap_or_default());
+            Some((Subject::Object(Box::new(presentable(dynamic, &gvk_of(object)))), writers))
         });
+        let (object, writers) = object.unzip();
         let missing = || Subject::Failed("the files do not have this object".to_owned());
         let is_about = |event: &&EventLine| {
             let is_kind = event.kind == target.kind || target.kind == "Machine";
@@ -112,7 +116,9 @@ impl Recording {
         let of_namespace = self.events.get(&target.namespace).into_iter().flatten();
         let mut events: Vec<EventLine> = of_namespace.filter(is_about).cloned().collect();
         events.sort_by_key(|event| event.last_seen);
-        vec![object.unwrap_or_else(missing), Subject::Events(events)]
+        let mut all = vec![object.unwrap_or_else(missing), Subject::Events(events)];
+        all.extend(writers.filter(|writers| !writers.is_empty()).map(Subject::Writers));
+        all
     }
 }
 

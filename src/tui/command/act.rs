@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use crate::actions::{Action, ActionInfo, Request};
-use crate::fleet::RowId;
+use crate::fleet::{Row, RowId};
 use crate::tui::effect::Effect;
 use crate::tui::model::Model;
 use crate::tui::overlay::Overlay;
@@ -45,6 +45,15 @@ fn preview_many(model: &mut Model, about: &[RowId], action: &Action) -> Outcome 
     Ok(effects)
 }
 
+/// Sets the version of a Cluster in its topology, where it has one.
+const SET_VERSION: &str = "set-version";
+const VERSION_BELOW: &str =
+    "without a topology the version is set on its control plane, then on its workers: open the tree";
+
+fn is_without_topology(row: &Row) -> bool {
+    row.cluster_facts().is_some_and(|facts| facts.class.is_empty())
+}
+
 const NOTHING_SELECTED: &str = "no object is selected that can be changed";
 
 pub fn refused_as_read_only(model: &Model) -> Option<String> {
@@ -62,8 +71,10 @@ pub fn refusal(model: &Model, info: &ActionInfo) -> Option<String> {
     if rows.peek().is_none() {
         return Some(NOTHING_SELECTED.to_owned());
     }
-    let kind = rows.map(|row| &row.gvk.kind).find(|kind| info.check_kind(kind).is_err())?;
-    Some(format!("a {kind} does not take `{}`", info.name))
+    if let Some(row) = rows.clone().find(|row| info.check_kind(&row.gvk.kind).is_err()) {
+        return Some(format!("a {} does not take `{}`", row.gvk.kind, info.name));
+    }
+    rows.any(|row| is_without_topology(row) && info.name == SET_VERSION).then(|| VERSION_BELOW.to_owned())
 }
 
 /// The open preview once more, with what extensions say to it.

@@ -11,6 +11,7 @@ mod find;
 mod groups;
 mod help;
 mod navigate;
+mod outside;
 mod parse;
 mod quiet;
 mod refusal;

@@ -316,9 +316,8 @@ pub fn filter(model: &mut Model, words: &str) -> Outcome {
 /// What may be typed besides words, for lists of objects.
 fn hint_of(screen: &Screen) -> &'static str {
     match screen {
-        Screen::Fleet(_) | Screen::Tree(_) => {
-            "!word  ~regex  version:1.34  l:key=value  NodeReady=False>10m  age<2h"
-        }
+        Screen::Fleet(_) => "!word  ~regex  version:1.34  l:key=value  Available=False>10m  age<2h",
+        Screen::Tree(_) => "!word  ~regex  version:1.34  l:key=value  NodeReady=False>10m  age<2h",
         _ => "",
     }
 }
@@ -535,34 +534,6 @@ pub fn context(model: &mut Model, name: &str) -> Outcome {
     }
     model.say(Tone::Info, format!("opening {name}"));
     Ok(vec![Effect::OpenContext(name.to_owned())])
-}
-
-pub fn bell(model: &mut Model, wanted: &str) -> Outcome {
-    let on = on_or_off(wanted, model.bell.is_some())?;
-    model.bell = on.then(|| model.at_fault());
-    model.say(Tone::Info, if on { "it rings when a cluster comes to be at fault" } else { "no bell" });
-    NOTHING
-}
-
-/// Without a word: the other of the two.
-fn on_or_off(wanted: &str, is_on: bool) -> Result<bool, String> {
-    match wanted {
-        "" => Ok(!is_on),
-        "on" => Ok(true),
-        "off" => Ok(false),
-        other => Err(format!("`{other}` is neither on nor off")),
-    }
-}
-
-pub fn mouse(model: &mut Model, wanted: &str) -> Outcome {
-    model.mouse = on_or_off(wanted, model.mouse)?;
-    let word = if model.mouse { "mouse on; hold shift to select text" } else { "mouse off" };
-    model.say(Tone::Info, word);
-    Ok(vec![Effect::Mouse(model.mouse)])
-}
-
-pub fn screenshot(path: &str) -> Outcome {
-    Ok(vec![Effect::Screenshot(path.into())])
 }
 
 pub fn redraw() -> Outcome {

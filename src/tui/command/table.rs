@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::{
     Argument, Command, Kind, Outcome, Run, Scope, ScreenKind, act, choose, condition, configuration, find,
-    groups, navigate as go, quiet,
+    groups, navigate as go, outside, quiet,
 };
 use crate::actions::{ACTIONS, ActionInfo};
 use crate::tui::cursor::Motion;
@@ -392,6 +392,15 @@ const PROGRAM: &[Command] = &[
         ),
         Argument::Required(Kind::TimeAndReason),
     ),
+    takes(
+        command(
+            "report",
+            Scope::Object,
+            outside::report,
+            "How its cluster is, why and what happened, as Markdown into a new file.",
+        ),
+        Argument::Required(Kind::File),
+    ),
     command("copy", Scope::Object, |m, _| go::copy(m), "Its name, or the open YAML, to the clipboard."),
     takes(
         command("prompt", Scope::Program, go::prompt, "The command line, perhaps begun."),
@@ -419,18 +428,18 @@ const PROGRAM: &[Command] = &[
         &["ctx"],
     ),
     takes(
-        command("bell", Scope::Program, go::bell, "Ring when a cluster comes to be at fault."),
+        command("bell", Scope::Program, outside::bell, "Ring when a cluster comes to be at fault."),
         Argument::Optional(Kind::OnOff),
     ),
     takes(
-        command("mouse", Scope::Program, go::mouse, "Mouse on: then hold shift to select text."),
+        command("mouse", Scope::Program, outside::mouse, "Mouse on: then hold shift to select text."),
         Argument::Optional(Kind::OnOff),
     ),
     takes(
         command(
             "screenshot",
             Scope::Program,
-            |_, path| go::screenshot(path),
+            |_, path| outside::screenshot(path),
             "The screen into a new file: text, or SVG if it ends in .svg.",
         ),
         Argument::Required(Kind::File),

@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 
 use super::frame;
 use crate::status::verdict::Verdict;
+use crate::text;
 use crate::tui::cursor::{Motion, Scroll};
 use crate::tui::keymap::Keymap;
 use crate::tui::paint::{Paint, put, verdict_scope};
@@ -15,7 +16,6 @@ use crate::tui::theme::Scope;
 
 /// Cells for the keys of a command, with a gap.
 pub const KEYS_WIDTH: usize = 14;
-const USAGE_WIDTH: usize = 20;
 /// Cells for what a command does, at least, when it stands beside it.
 const HELP_WIDTH_MIN: usize = 20;
 /// Where it begins when it stands below.
@@ -148,11 +148,13 @@ impl Help {
     /// A group of commands under its title; empty without any.
     fn block(&self, group: &HelpGroup, room: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
+        let entries = || self.groups.iter().flat_map(|group| &group.entries);
+        let usage_width = entries().map(|entry| text::width(&entry.usage)).max().unwrap_or(0) + 1;
         for entry in group.entries.iter().filter(|entry| entry.has(&self.filter)) {
             if lines.is_empty() {
                 lines.push(styled(paint, Scope::OverlayTitle, group.title.to_owned()));
             }
-            lines.extend(entry.lines(room, paint));
+            lines.extend(entry.lines(room, usage_width, paint));
         }
         lines
     }
@@ -165,8 +167,8 @@ impl CommandHelp {
     }
 
     /// Beside the keys and the command what it does; below them where there is little room.
-    fn lines(&self, room: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
-        let beside = 2 + KEYS_WIDTH + USAGE_WIDTH;
+    fn lines(&self, room: usize, usage_width: usize, paint: Option<&Paint<'_>>) -> Vec<Line<'static>> {
+        let beside = 2 + KEYS_WIDTH + usage_width;
         let indent = if room < beside + HELP_WIDTH_MIN { INDENT } else { beside };
         let words = self.refusal.as_ref().map_or_else(|| self.help.to_owned(), |why| format!("({why})"));
         let (key, usage) = match self.refusal {
@@ -175,7 +177,7 @@ impl CommandHelp {
         };
         let mut first = Line::default();
         first.extend(styled(paint, key, format!("  {:<KEYS_WIDTH$}", self.keys)));
-        first.extend(styled(paint, usage, format!("{:<USAGE_WIDTH$}", self.usage)));
+        first.extend(styled(paint, usage, format!("{:<usage_width$}", self.usage)));
         let mut parts = crate::text::wrap(&words, room.saturating_sub(indent).max(1)).into_iter();
         if indent == beside {
             first.extend(styled(paint, Scope::Muted, parts.next().unwrap_or_default()));

@@ -132,25 +132,26 @@ impl ManyBox {
         self.parts.iter().filter_map(|part| Some((part, part.allowed()?)))
     }
 
-    /// What has to be typed before enter; `None` while it cannot be confirmed.
-    fn word(&self) -> Option<String> {
+    /// What has to be typed before enter; `None` while it cannot be confirmed. `is_read`: its end was on the screen.
+    fn word(&self, is_read: bool) -> Option<String> {
         let count = self.allowed().count();
-        let is_ready = !self.is_asking() && self.is_read && self.sent.is_none() && count > 0;
+        let is_ready = !self.is_asking() && is_read && self.sent.is_none() && count > 0;
         is_ready.then(|| format!("yes {count}"))
     }
 
-    /// It was drawn on a screen of this size. Answers whether it looks otherwise now, as its end was seen.
-    pub fn was_drawn(&mut self, area: Rect) -> bool {
-        if self.is_read || self.is_asking() {
-            return false;
-        }
+    /// It was drawn on a screen of this size.
+    pub fn was_drawn(&mut self, area: Rect) {
+        self.is_read |= !self.is_asking() && self.shows_end(area);
+    }
+
+    /// Its last line is on a screen of this size.
+    fn shows_end(&self, area: Rect) -> bool {
         let (lines, page) = self.extent(area);
-        self.is_read = self.scroll.clamped(lines, page) + page >= lines;
-        self.is_read
+        self.scroll.clamped(lines, page) + page >= lines
     }
 
     pub fn on_key(&mut self, event: KeyEvent) -> Option<Answer> {
-        let is_right = self.typed.value() == self.word()?;
+        let is_right = self.typed.value() == self.word(self.is_read)?;
         match (event.code, event.modifiers) {
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) => Some(Answer::Close),
             (KeyCode::Enter, _) if is_right => {
@@ -166,7 +167,7 @@ impl ManyBox {
     }
 
     pub fn on_paste(&mut self, text: &str) -> Option<Answer> {
-        self.word()?;
+        self.word(self.is_read)?;
         self.typed = Input::new(format!("{}{}", self.typed.value(), text.trim()));
         Some(Answer::Handled)
     }
@@ -264,14 +265,14 @@ impl ManyBox {
     }
 
     /// What is asked, or why nothing is.
-    fn question(&self) -> (Scope, String) {
+    fn question(&self, is_read: bool) -> (Scope, String) {
         let asked = self.parts.iter().filter(|part| part.preview.is_some()).count();
         let (all, allowed) = (self.parts.len(), self.allowed().count());
         match self.sent {
             Some(_) => (Scope::Muted, format!("{} of {allowed} done, waiting for the answer", self.done)),
             None if asked < all => (Scope::Muted, format!("asked about {asked} of {all}")),
             None if allowed == 0 => (Scope::NoticeError, "None of them can be changed now.".to_owned()),
-            None if !self.is_read => (Scope::NoticeWarning, "Scroll to the end first (down).".to_owned()),
+            None if !is_read => (Scope::NoticeWarning, "Scroll to the end first (down).".to_owned()),
             None => (Scope::NoticeWarning, format!("Type yes {allowed}, then enter: ")),
         }
     }
@@ -290,16 +291,18 @@ impl ManyBox {
         let page = inside.height.saturating_sub(2);
         frame::scrolled(&lines, self.scroll, Rect { height: page, ..inside }, buffer);
         let shown = self.scroll.clamped(lines.len(), page.into()) + usize::from(page);
-        let scope = if self.is_read { Scope::Muted } else { Scope::NoticeWarning };
+        // What is seen to its end with this picture can be confirmed as soon as it was drawn.
+        let is_read = self.is_read || self.shows_end(area);
+        let scope = if is_read { Scope::Muted } else { Scope::NoticeWarning };
         let marker = Rect { y: inside.y + page, height: inside.height.min(1), ..inside };
         frame::more_below(lines.len().saturating_sub(shown), scope, marker, paint, buffer);
         if inside.height < 2 {
             return None;
         }
         let y = inside.bottom() - 1;
-        let (scope, words) = self.question();
+        let (scope, words) = self.question(is_read);
         put(buffer, inside.x, y, &Line::from(paint.span(scope, words.clone())), inside.width);
-        self.word()?;
+        self.word(is_read)?;
         let after = u16::try_from(text::width(&words)).unwrap_or(u16::MAX);
         let x = inside.x.saturating_add(after);
         let room = inside.right().saturating_sub(x);
@@ -422,8 +425,10 @@ mod tests {
         many.show(4, answer("cp", Risk::Low, Severity::Note));
         assert!(press(&mut many, "y e s space 1 enter").is_empty(), "one has not answered");
         many.show(3, answer("c", Risk::Low, Severity::Note));
-        assert!(many.was_drawn(AREA), "the question is another one once the end was seen");
         let screen = text(&many);
+        assert_eq!(many.word(many.is_read), None, "what was not on the screen yet cannot be confirmed");
+        many.was_drawn(AREA);
+        assert_eq!(text(&many), screen, "the first picture asks already");
         for part in [
             "prod/a: will be changed",
             "warning: something about a",

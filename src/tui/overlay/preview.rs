@@ -165,14 +165,15 @@ impl PreviewBox {
         self.stage = Stage::Ready(Shown::Change(preview));
     }
 
-    /// It was drawn on a screen of this size. Answers whether it looks otherwise now, as its end was seen.
-    pub fn was_drawn(&mut self, area: Rect) -> bool {
-        if self.is_read || !matches!(self.stage, Stage::Ready(_)) {
-            return false;
-        }
+    /// It was drawn on a screen of this size.
+    pub fn was_drawn(&mut self, area: Rect) {
+        self.is_read |= matches!(self.stage, Stage::Ready(_)) && self.shows_end(area);
+    }
+
+    /// Its last line is on a screen of this size.
+    fn shows_end(&self, area: Rect) -> bool {
         let (lines, page) = self.extent(area);
-        self.is_read = self.scroll.clamped(lines, page) + page >= lines;
-        self.is_read
+        self.scroll.clamped(lines, page) + page >= lines
     }
 
     /// What can be confirmed now; `None` while something is not known or was not read.
@@ -294,7 +295,7 @@ impl PreviewBox {
     /// How many lines of text there are, and how many fit above the question.
     fn extent(&self, area: Rect) -> (usize, usize) {
         let width = frame::text_width(area, frame::WIDTH_MAX);
-        let (lines, below) = (self.lines(None, width).len(), 1 + self.question(width).len());
+        let (lines, below) = (self.lines(None, width).len(), 1 + self.question(width, self.is_read).len());
         (lines, frame::text_height(area).saturating_sub(below).clamp(1, lines.max(1)))
     }
 
@@ -310,14 +311,16 @@ impl PreviewBox {
     pub fn view(&self, paint: &Paint<'_>, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let width = frame::text_width(area, frame::WIDTH_MAX);
         let title = paint.cut(&self.subject.title(), width);
-        let (lines, question) = (self.lines(Some(paint), width), self.question(width));
+        // What is seen to its end with this picture can be confirmed as soon as it was drawn.
+        let is_read = self.is_read || self.shows_end(area);
+        let (lines, question) = (self.lines(Some(paint), width), self.question(width, is_read));
         let wanted = lines.len() + 1 + question.len();
         let inside = frame::open(&title, &self.hints(paint), wanted, frame::WIDTH_MAX, paint, area, buffer);
         let asked = u16::try_from(question.len()).unwrap_or(u16::MAX).min(inside.height);
         let page = inside.height.saturating_sub(asked + 1);
         frame::scrolled(&lines, self.scroll, Rect { height: page, ..inside }, buffer);
         let shown = self.scroll.clamped(lines.len(), page.into()) + usize::from(page);
-        let scope = if self.is_read { Scope::Muted } else { Scope::NoticeWarning };
+        let scope = if is_read { Scope::Muted } else { Scope::NoticeWarning };
         let marker = Rect { y: inside.y + page, height: inside.height.min(1), ..inside };
         frame::more_below(lines.len().saturating_sub(shown), scope, marker, paint, buffer);
         let first = inside.bottom() - asked;
@@ -350,7 +353,7 @@ impl PreviewBox {
     }
 
     /// What is asked, or why nothing is, in lines.
-    fn question(&self, width: usize) -> Vec<Part> {
+    fn question(&self, width: usize, is_read: bool) -> Vec<Part> {
         let plain = |scope, words: &str| Part::all(scope, words, width, false);
         match &self.stage {
             Stage::Asking => Vec::new(),
@@ -358,7 +361,7 @@ impl PreviewBox {
             Stage::Ready(preview) if !preview.is_allowed() => {
                 plain(Scope::NoticeError, "This cannot be done now.")
             }
-            Stage::Ready(preview) if !self.is_read => {
+            Stage::Ready(preview) if !is_read => {
                 let mut parts = plain(Scope::NoticeWarning, "Scroll to the end first (down).");
                 // As high as what is asked then, so that the end stays on the screen when it is.
                 parts.resize_with(parts.len().max(self.confirmation(preview, width).len()), || Part {
@@ -493,7 +496,7 @@ fn outlook(outlook: &Outlook, width: usize) -> Vec<(Scope, String)> {
             }
             told.extend(updates.iter().map(|(word, line)| (Scope::Text, *word, line.as_str())));
             for (at, line) in change.course.iter().enumerate() {
-                told.push((Scope::Text, if at == 0 { "takes" } else { "     " }, line));
+                told.push((Scope::Text, if at == 0 { "after" } else { "     " }, line));
             }
             told.extend(change.assumptions.iter().map(|a| (Scope::Muted, "assumed:", a.as_str())));
         }
@@ -575,17 +578,30 @@ mod tests {
 
     /// Draws it, and once more as it is after that.
     fn picture(open: &mut PreviewBox, width: u16, height: u16) -> String {
+        drawn(open, width, height);
+        open.was_drawn(Rect::new(0, 0, width, height));
+        drawn(open, width, height)
+    }
+
+    fn drawn(open: &PreviewBox, width: u16, height: u16) -> String {
         let theme = Theme::load("default", None, Tier::None, true).expect("shipped");
         let paint = Paint::new(&theme, Timestamp::default());
         let area = Rect::new(0, 0, width, height);
         let mut buffer = Buffer::empty(area);
         open.view(&paint, area, &mut buffer);
-        open.was_drawn(area);
-        buffer.reset();
-        open.view(&paint, area, &mut buffer);
         let lines = buffer.content().chunks(usize::from(width.max(1)));
         let text = |line: &[ratatui::buffer::Cell]| line.iter().map(|c| c.symbol()).collect::<String>();
         lines.map(|line| text(line).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn what_fits_is_asked_in_the_first_picture_and_confirmed_after_it() {
+        let mut open = ready(Risk::Low, Severity::Note);
+        assert!(open.confirmable().is_none(), "it was not on the screen yet");
+        let first = drawn(&open, 80, 30);
+        assert!(first.contains("Enter twice does it.") && !first.contains("Scroll"), "{first}");
+        assert_eq!(picture(&mut open, 80, 30), first);
+        assert!(open.confirmable().is_some());
     }
 
     #[test]
@@ -654,7 +670,7 @@ mod tests {
             lines[1..],
             [
                 "now  nothing to do",
-                "takes done in about 40 to 90 seconds, never below 3 available",
+                "after done in about 40 to 90 seconds, never below 3 available",
                 "      1 member of etcd may fail at any moment\u{fffd}[2J",
             ]
         );

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::related::{Related, Way};
 use super::{spec_text, timeline_text};
 use crate::api::columns::{Column, Type};
-use crate::fleet::watch::{EventLine, Subject};
+use crate::fleet::watch::{EventLine, Subject, Writer};
 use crate::fleet::{
     Cell, ConditionLine, Details, Fleet, Item, Reader, Row, RowId, Severity, Target, Tone, condition_lines,
 };
@@ -30,6 +30,7 @@ pub struct Full {
     object: Option<Box<Value>>,
     yaml: Option<Vec<String>>,
     events: Option<Vec<EventLine>>,
+    writers: Vec<Writer>,
     /// Why what is shown may be old.
     trouble: Option<String>,
 }
@@ -42,6 +43,7 @@ impl Full {
                 self.object = Some(object.clone());
                 self.trouble = None;
             }
+            Subject::Writers(writers) => self.writers.clone_from(writers),
             Subject::Events(events) => self.events = Some(events.clone()),
             Subject::Gone => self.trouble = Some("the object does not exist any more".to_owned()),
             Subject::Failed(why) => self.trouble = Some(why.clone()),
@@ -114,7 +116,7 @@ pub fn overview(
     let mut chosen = relations(links, paint, right, &mut third);
     if let Some(details) = details {
         let about = if is_wide { &mut second } else { &mut third };
-        facts(&details, paint, middle, about);
+        facts(&details, &full.writers, paint, middle, about);
         if let Some(Item::Row(id)) = item.filter(|_| is_wide) {
             third.push(Line::default());
             third.extend(timeline_text::latest(fleet, id, paint, right));
@@ -124,6 +126,8 @@ pub fn overview(
         let before = [&first, &second].map(|column| if column.is_empty() { 0 } else { column.len() + 1 });
         chosen = chosen.map(|line| before[0] + before[1] + line);
     }
+    let (writers, width) = if is_wide { (&mut second, middle) } else { (&mut third, width) };
+    set_by(&full.writers, paint, width, writers);
     let chosen = chosen.map(|line| lines.len() + line);
     let columns = [(first, left), (second, middle), (third, right)];
     lines.extend(if is_wide { side_by_side(columns, paint) } else { below_each_other(columns) });
@@ -322,7 +326,13 @@ fn relations(
 }
 
 /// What else the row knows, as far as it knows it.
-fn facts(details: &Details<'_>, paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
+fn facts(
+    details: &Details<'_>,
+    writers: &[Writer],
+    paint: &Paint<'_>,
+    width: usize,
+    lines: &mut Vec<Line<'static>>,
+) {
     let row = details.row;
     let at = |moment: Option<Timestamp>| {
         moment.map(|at| format!("{} ({} ago)", crate::time::rfc3339(at), paint.age(at))).unwrap_or_default()
@@ -330,7 +340,7 @@ fn facts(details: &Details<'_>, paint: &Paint<'_>, width: usize, lines: &mut Vec
     let rollout = row.replica_facts().and_then(|f| f.rollout_after_s).and_then(crate::fleet::moment);
     let labels: Vec<String> = row.labels.0.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let ours = [
-        ("paused", if row.paused { "yes".to_owned() } else { String::new() }),
+        ("paused", if row.paused { paused(writers, paint) } else { String::new() }),
         ("rollout after", rollout.map(crate::time::rfc3339).unwrap_or_default()),
         ("created", at(row.created())),
         ("deleting since", at(row.deleting_since())),
@@ -346,6 +356,35 @@ fn facts(details: &Details<'_>, paint: &Paint<'_>, width: usize, lines: &mut Vec
                 paint.span(Scope::Muted, format!("{word:<16}")),
                 paint.span(Scope::Text, part),
             ]));
+        }
+    }
+}
+
+/// The fields that pause an object, as a writer has them.
+const PAUSING: [&str; 2] = ["spec.paused", "metadata.annotations.cluster.x-k8s.io/paused"];
+
+/// `yes`, and by whom and since when, where the server keeps that.
+fn paused(writers: &[Writer], paint: &Paint<'_>) -> String {
+    let by = writers.iter().find(|writer| PAUSING.iter().any(|field| writer.has_set(field)));
+    let Some(Writer { manager, at, .. }) = by else { return "yes".to_owned() };
+    let since = at.map(|at| format!(", written {} ago", paint.age(at))).unwrap_or_default();
+    format!("yes, by {manager}{since}")
+}
+
+/// Who set which fields, and when last: a line for each writer, and its fields below.
+fn set_by(writers: &[Writer], paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
+    if writers.is_empty() {
+        return;
+    }
+    heading("Set by", paint, lines);
+    for Writer { manager, at, fields } in writers {
+        let age = at.map(|at| format!("  {} ago", paint.age(at))).unwrap_or_default();
+        lines.push(Line::from(vec![
+            paint.span(Scope::Text, paint.cut(manager, width.saturating_sub(text::width(&age)))),
+            paint.span(Scope::Muted, age),
+        ]));
+        for line in text::wrap(&fields.join(", "), width.saturating_sub(2)) {
+            lines.push(Line::from(paint.span(Scope::Muted, format!("  {line}"))));
         }
     }
 }

@@ -108,8 +108,12 @@ fn connection(fleet: &Fleet, paint: &Paint<'_>) -> Span<'static> {
     if let Some(since) = silent {
         return paint.span(Scope::Stale, format!("no answer for {}", paint.age(since)));
     }
+    let is_anything_known = fleet.feeds().any(|(_, feed)| feed.last_good.is_some());
     match lost {
-        Some(since) => paint.span(Scope::Stale, format!("not connected, data {} old", paint.age(since))),
+        Some(since) if is_anything_known => {
+            paint.span(Scope::Stale, format!("not connected, data {} old", paint.age(since)))
+        }
+        Some(since) => paint.span(Scope::Stale, format!("not connected for {}", paint.age(since))),
         None if starting => paint.span(Scope::Muted, "loading"),
         None if recorded => paint.span(Scope::Muted, "recorded"),
         None if readable > 0 => paint.span(Scope::Live, "live"),

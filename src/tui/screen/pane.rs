@@ -127,13 +127,18 @@ impl Page<'_, '_> {
         }
     }
 
-    /// What to check, or else what it means, where that is known.
+    /// What to check, or else what it means, where that is known; of what goes as usual, what it means and how long that lasts.
     fn advice(&mut self, chain: &[Hop]) {
-        let Some(words) = chain.last().and_then(|leaf| self.pane.fleet.explanation(leaf.id)) else { return };
-        let (label, sentence) =
-            if words.check.is_empty() { ("MEANS", &words.means) } else { ("CHECK", &words.check) };
-        if !sentence.is_empty() {
-            self.limited(label, &sentence.clone(), Scope::Text, EVIDENCE_LINES_MAX);
+        let fleet = self.pane.fleet;
+        let Some(leaf) = chain.last() else { return };
+        let Some(words) = fleet.explanation(leaf.id) else { return };
+        let told = match (fleet.goes_as_usual(leaf.id), words.check.is_empty()) {
+            (true, _) => vec![("MEANS", &words.means), ("USUAL", &words.usual)],
+            (false, true) => vec![("MEANS", &words.means)],
+            (false, false) => vec![("CHECK", &words.check)],
+        };
+        for (label, sentence) in told.into_iter().filter(|(_, sentence)| !sentence.is_empty()) {
+            self.limited(label, sentence, Scope::Text, EVIDENCE_LINES_MAX);
         }
     }
 

@@ -48,6 +48,7 @@ const ROWS: &[Row] = &[
     ("drain timeout s", &["/spec/deletion/nodeDrainTimeoutSeconds"], &[]),
     ("delete timeout s", &["/spec/deletion/nodeDeletionTimeoutSeconds"], &[]),
     ("paused", &["/spec/paused"], &[]),
+    ("certificates end", &[], &["/status/certificatesExpiryDate"]),
     ("generation", &["/metadata/generation"], &["/status/observedGeneration"]),
 ];
 

@@ -167,7 +167,7 @@ fn why(fleet: &Fleet, tree: &Tree, at: usize, line: &crate::fleet::Line<'_>) -> 
         // Of a referenced object that is well there is nothing to say.
         Item::Reference { .. } if tree.nodes[at].verdict != Verdict::Ok => {
             let words = line.status.map(|c| if c.message.is_empty() { &c.reason } else { &c.message });
-            words.map(ToString::to_string).unwrap_or_default()
+            words.map(|words| words.trim_start_matches("* ").to_owned()).unwrap_or_default()
         }
         Item::Group { group: Group::Alike(alike), .. } => return of_all(fleet, tree, at, alike),
         Item::Row(id) => fleet.row(id).map(|row| of_check(row)).unwrap_or_default(),

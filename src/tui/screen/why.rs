@@ -41,7 +41,7 @@ pub fn lines(
         lines.push(Line::from(paint.span(Scope::Text, paint.cut(&format!("  {}", cause.words), width))));
     }
     if let Some(words) = fleet.explanation(cause.leaf) {
-        lines.extend(explanation(words, paint, width));
+        lines.extend(explanation(words, fleet.goes_as_usual(cause.leaf), paint, width));
     }
     lines
 }
@@ -63,12 +63,12 @@ fn hop_line(fleet: &Fleet, hop: &Hop, words: &str, paint: &Paint<'_>, width: usi
     ]))
 }
 
-/// What the evidence means, what is usual and what to check, each wrapped behind its word.
-#[must_use]
-pub fn explanation(words: &Explanation, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
+/// What the evidence means, what is usual and what to check, each wrapped behind its word. Of what goes as usual there is
+/// nothing to check.
+fn explanation(words: &Explanation, is_usual: bool, paint: &Paint<'_>, width: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for (label, sentence) in [("means", &words.means), ("usual", &words.usual), ("check", &words.check)] {
-        let parts = if sentence.is_empty() {
+        let parts = if sentence.is_empty() || (label == "check" && is_usual) {
             Vec::new()
         } else {
             text::wrap(sentence, width.saturating_sub(LABEL_CELLS).max(1))

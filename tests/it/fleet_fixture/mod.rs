@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 pub use older::older;
 pub use rolling::{CONTROL_PLANE_UPGRADING, MachineState, OwnerState, RollingCluster, rolling_cluster};
-pub use sample::{hostile, large, odd_one_out, renewed, sample};
+pub use sample::{hostile, large, node_lost, odd_one_out, paused, renewed, sample};
 
 /// The moment at which all screens are drawn.
 pub fn now() -> Timestamp {

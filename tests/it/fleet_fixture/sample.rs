@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use capstan::fleet::Delta;
+use capstan::api::condition::Status;
+use capstan::fleet::{ConditionText, Delta, Kind, Row};
 use serde_json::Value;
 
 use super::{Builder, MACHINE_WELL, WELL, but};
@@ -172,6 +173,38 @@ pub fn sample() -> Vec<Delta> {
     broken(&mut b);
     creating(&mut b);
     b.deltas()
+}
+
+/// One row of the sample, changed, as news.
+fn changed(is_it: impl Fn(&Row) -> bool, change: impl Fn(&mut Row)) -> Vec<Delta> {
+    let found = sample().into_iter().find_map(|delta| match delta {
+        Delta::Upsert(row) if is_it(&row) => Some(row.as_ref().clone()),
+        _ => None,
+    });
+    let mut row = found.expect("a row of the sample");
+    row.resource_version += 1_000_000;
+    change(&mut row);
+    vec![Delta::Upsert(Arc::new(row))]
+}
+
+/// A Node of the cluster stops to report.
+pub fn node_lost(cluster: &str) -> Vec<Delta> {
+    let is_it = |row: &Row| row.kind == Kind::Machine && row.cluster.as_ref() == cluster;
+    changed(is_it, |row| {
+        let healthy = row.conditions.iter_mut().find(|c| c.type_.as_ref() == "NodeHealthy").expect("a Node");
+        let (status, reason) = (Status::False, "NodeNotHealthy".into());
+        let message = "* Node.Ready: Kubelet stopped posting node status.".into();
+        healthy.text = Arc::new(ConditionText { status, reason, message, ..(*healthy.text).clone() });
+        healthy.since_s = u32::try_from(super::now().timestamp()).expect("a moment");
+    })
+}
+
+/// The Cluster is paused.
+pub fn paused(cluster: &str) -> Vec<Delta> {
+    let is_it = |row: &Row| row.kind == Kind::Cluster && row.name.as_ref() == cluster;
+    let mut all = sample();
+    all.extend(changed(is_it, |row| row.paused = true));
+    all
 }
 
 /// A cluster whose texts try to harm the terminal.

@@ -3,6 +3,7 @@
 
 mod changing;
 mod plans;
+mod telling;
 mod typing;
 
 use capstan::fleet::watch::Subject;
@@ -298,7 +299,8 @@ fn the_bell_rings_when_a_cluster_comes_to_be_at_fault() {
         model.now += chrono::Duration::minutes(2);
         effects.extend(told(&mut model, Msg::Tick));
         assert_eq!(is_bell(&effects), rings, "{typed}");
-        assert_eq!(text(&mut model).contains("at fault now"), rings, "{}", text(&mut model));
+        let said = "edge-7 is degraded now";
+        assert_eq!(text(&mut model).contains(said), rings, "{}", text(&mut model));
         assert!(!is_bell(&told(&mut model, Msg::Tick)), "once");
     }
 }
@@ -307,7 +309,7 @@ fn the_bell_rings_when_a_cluster_comes_to_be_at_fault() {
 fn a_filter_takes_terms_and_says_what_it_cannot_understand() {
     let mut model = sample(PLAIN);
     keys(&mut model, "/");
-    assert!(text(&mut model).contains("NodeReady=False>10m"), "what may be typed: {}", text(&mut model));
+    assert!(text(&mut model).contains("Available=False>10m"), "what may be typed: {}", text(&mut model));
     for (typed, seen, not_seen) in [
         ("Available=F>10m", "edge-7", "lab-3"),
         ("Available=F<10m", "lab-3", "edge-7"),

@@ -18,7 +18,8 @@ use rustc_hash::FxHashSet;
 pub use hold::Hold;
 pub use outlook::{Acting, RolloutOutlook, outlook};
 pub(super) use page::{acting_words, bar, scheduled_words, took_words, versions};
-pub(super) use words::{arrival as arrival_words, happened, time_of_day};
+pub(in crate::tui) use words::happened;
+pub(super) use words::{arrival as arrival_words, time_of_day};
 
 use self::page::{LineKey, PageInput, PageLine, log_line, page};
 use super::{Context, foot};

@@ -84,7 +84,7 @@ pub(super) fn range(low_s: u32, high_s: u32) -> String {
 }
 
 /// What happened, after the name of the object.
-pub(in crate::tui::screen) fn happened(entry: &TimelineEntry) -> String {
+pub(in crate::tui) fn happened(entry: &TimelineEntry) -> String {
     match &entry.happened {
         Happened::Made => "made".to_owned(),
         Happened::Deleted => "deletion asked for".to_owned(),

@@ -1,0 +1,42 @@
+//! How the dashboard looks, how often it draws and what it tells. Owns words and defaults; must not know how it is done.
+
+use clap::{Args, ValueEnum};
+
+use super::args::positive;
+
+/// How the dashboard looks and is steered.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Screen")]
+pub struct ScreenArgs {
+    /// Theme by name: a built-in one, or a file in the configuration directory's `themes`
+    #[arg(long, global = true, value_name = "NAME", env = "CAPSTAN_THEME")]
+    pub theme: Option<String>,
+    /// Keymap by name: a built-in one, or a file in the configuration directory's `keymaps`
+    #[arg(long, global = true, value_name = "NAME", env = "CAPSTAN_KEYMAP")]
+    pub keymap: Option<String>,
+    /// Only ASCII characters, also for borders and glyphs; so too where LC_ALL, LC_CTYPE or LANG name a charset other
+    /// than UTF-8
+    #[arg(long, global = true)]
+    pub ascii: bool,
+    /// Draw news at most so often, for a slow link: 10 times a second, or less, such as 0.5. Keys are answered at once
+    #[arg(long, global = true, value_name = "N", value_parser = positive)]
+    pub frames_per_second: Option<f64>,
+    /// Run this in a shell whenever the verdict of a cluster turns; CAPSTAN_CLUSTER, CAPSTAN_NAMESPACE, CAPSTAN_VERDICT,
+    /// CAPSTAN_VERDICT_BEFORE and CAPSTAN_WHY say which and why
+    #[arg(long, global = true, value_name = "COMMAND")]
+    pub on_turn: Option<String>,
+    /// Colours to use
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    Auto,
+    Never,
+    #[value(name = "16")]
+    Sixteen,
+    #[value(name = "256")]
+    Indexed,
+    Truecolor,
+}

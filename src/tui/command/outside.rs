@@ -1,0 +1,42 @@
+//! Commands about what is outside the screen: the bell, the mouse, files. Must not write a file itself.
+
+use super::{Outcome, navigate};
+use crate::tui::effect::Effect;
+use crate::tui::model::{Model, Tone};
+use crate::tui::report;
+use crate::tui::turns::Turns;
+
+pub fn bell(model: &mut Model, wanted: &str) -> Outcome {
+    let on = on_or_off(wanted, model.bell.is_some())?;
+    model.bell = on.then(|| Turns::since_now(&model.fleet));
+    model.say(Tone::Info, if on { "it rings when a cluster comes to be at fault" } else { "no bell" });
+    Ok(Vec::new())
+}
+
+/// Without a word: the other of the two.
+fn on_or_off(wanted: &str, is_on: bool) -> Result<bool, String> {
+    match wanted {
+        "" => Ok(!is_on),
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(format!("`{other}` is neither on nor off")),
+    }
+}
+
+pub fn mouse(model: &mut Model, wanted: &str) -> Outcome {
+    model.mouse = on_or_off(wanted, model.mouse)?;
+    let word = if model.mouse { "mouse on; hold shift to select text" } else { "mouse off" };
+    model.say(Tone::Info, word);
+    Ok(vec![Effect::Mouse(model.mouse)])
+}
+
+pub fn screenshot(path: &str) -> Outcome {
+    Ok(vec![Effect::Screenshot(path.into())])
+}
+
+/// The cluster that the selected object belongs to, as Markdown into a new file.
+pub fn report(model: &mut Model, path: &str) -> Outcome {
+    let cluster = navigate::cluster_meant(model, "")?;
+    let text = report::report(&model.fleet, cluster, model.now).ok_or("the cluster is gone")?;
+    Ok(vec![Effect::Write { path: path.into(), text }])
+}
