@@ -156,7 +156,7 @@ fn locks_controllers_oddities_and_hands() {
         assert!(text(&mut model).contains("the Leases are being read"));
         answer(&mut model, &subject, Ok(introducing()));
         let screen = text(&mut model);
-        assert!(screen.contains("5 locks: 4 held, 1 stale"), "{screen}");
+        assert!(screen.contains("5 locks in kube-system: 4 held, 1 stale"), "{screen}");
         golden::screen(&format!("leases-{width}x{height}"), &screen);
         keys(&mut model, "G");
         let screen = text(&mut model);
@@ -173,7 +173,7 @@ fn a_lock_that_is_not_renewed_any_more_turns_stale_by_itself() {
     model.now += chrono::TimeDelta::seconds(20);
     update(&mut model, Msg::Tick);
     let screen = text(&mut model);
-    assert!(screen.contains("5 locks: 5 stale"), "{screen}");
+    assert!(screen.contains("5 locks in kube-system: 5 stale"), "{screen}");
     // What was seen stays when the watch breaks, and says how it is.
     answer(&mut model, &subject, Err("connection refused \u{1b}[2J".to_owned()));
     let screen = text(&mut model);
