@@ -39,7 +39,7 @@ pub fn gather(args: &ValidateArgs) -> anyhow::Result<Inputs> {
 /// # Errors
 /// As [`gather`].
 pub fn from_cluster(args: &ValidateArgs, objects: &[Value]) -> anyhow::Result<Inputs> {
-    let mut gathering = Gathering::of(args);
+    let mut gathering = Gathering { is_running: true, ..Gathering::of(args) };
     for path in &args.files {
         gathering.path(path)?;
     }
@@ -55,11 +55,17 @@ pub fn from_cluster(args: &ValidateArgs, objects: &[Value]) -> anyhow::Result<In
 struct Gathering<'a> {
     args: &'a ValidateArgs,
     inventory: Inventory,
+    /// In a running cluster what is not there does not run: a release that is given is no process.
+    is_running: bool,
 }
 
 impl<'a> Gathering<'a> {
     fn of(args: &'a ValidateArgs) -> Self {
-        Self { args, inventory: Inventory::with_releases([args.kcm_version, args.ccm_version]) }
+        Self {
+            args,
+            inventory: Inventory::with_releases([args.kcm_version, args.ccm_version]),
+            is_running: false,
+        }
     }
 
     fn path(&mut self, path: &Path) -> anyhow::Result<()> {
@@ -109,7 +115,7 @@ impl<'a> Gathering<'a> {
             let is_found = processes.iter().any(|process| process.manager == kind);
             match (release, flags) {
                 (Some(release), Some(flags)) => processes.push(self.flagged(kind, release, flags)?),
-                (Some(release), None) if !is_found => {
+                (Some(release), None) if !is_found && !self.is_running => {
                     for process in self.assumed(kind, release)? {
                         remarks.push(format!(
                             "assumed: {} {release} with {}",
