@@ -604,7 +604,11 @@ fn is_rolled_out(world: &World, deployment: &MachineDeployment) -> bool {
     };
     let sets = world.machine_sets.values().filter(|set| is_its(set) && set.spec.replicas.unwrap_or(1) > 0);
     let replicas: i32 = sets.clone().map(|set| set.spec.replicas.unwrap_or(1)).sum();
-    replicas == deployment.spec.replicas.unwrap_or(1)
+    // Without an answer about updates in place there is not even a new MachineSet.
+    let is_current = !world.updates.is_on()
+        || deployment.status.as_ref().and_then(|s| s.up_to_date_replicas) == deployment.spec.replicas;
+    is_current
+        && replicas == deployment.spec.replicas.unwrap_or(1)
         && sets.count() <= 1
         && deployment.metadata.deletion_timestamp.is_none()
 }

@@ -181,6 +181,12 @@ impl World {
         }
         let Some(name) = before.or(after).and_then(|m| m.metadata.name.clone()) else { return };
         let key = self.named(&name);
+        if let Some(left) = before.filter(|_| after.is_some()).and_then(controller_of)
+            && left.kind == ActorKind::MachineSet.name()
+        {
+            // It counts one Machine less.
+            self.changes.push(ObjectChange::beside(ActorKind::MachineSet, &left.name));
+        }
         match old {
             Some(Some(owner)) => {
                 if let Some(mine) = self.members.get_mut(&owner) {
