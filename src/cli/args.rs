@@ -13,8 +13,9 @@ use super::change::args::ChangeCommand;
 pub use super::engine_args::{EngineCommand, EngineStatusArgs};
 use super::gates::{GateArgs, HandlersArg};
 use super::leader_migration::args::LeaderMigrationCommand;
-use super::listen::ListenArgs;
+use super::listen_args::ListenArgs;
 pub use super::output_arg::PlanOutputArg;
+use super::screen_args::positive;
 pub use super::screen_args::{ColorArg, ScreenArgs};
 use super::simulate::args::SimulateArgs;
 use super::simulated_ssh::SimulatedSshArgs;
@@ -533,13 +534,6 @@ fn component(text: &str) -> Result<String, String> {
     match crate::api::validation::naming::dns_label(text).first() {
         None => Ok(text.to_owned()),
         Some(complaint) => Err(complaint.clone()),
-    }
-}
-
-pub(super) fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(n) if n.is_finite() && n > 0.0 => Ok(n),
-        _ => Err("expected a number above 0, such as 1, 10 or 0.5".to_owned()),
     }
 }
 

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use clap::Args;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::args::StoreArgs;
+use super::listen_args::ListenArgs;
 use super::output;
 use super::store::{self, StoreLocation};
 use crate::apiserver::serve::rotation::follow_tokens;
@@ -43,23 +43,6 @@ impl ServerIdentity {
         let (authority, tokens) = tls::kept_in(&folder, clock.now())?;
         Ok(Self { tokens, authority, folder: Some(folder) })
     }
-}
-
-/// Who may reach the API, and how they learn where it is.
-#[derive(Clone, Debug, Default, Args)]
-pub struct ListenArgs {
-    /// Serve the API over TLS on this loopback address (port 0 picks a free one), or on a socket file
-    #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
-    pub listen: Option<Address>,
-    /// Allow an address that other machines can reach
-    #[arg(long, requires = "listen")]
-    pub listen_beyond_loopback: bool,
-    /// Write a kubeconfig (admin) with mode 0600
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig_out: Option<PathBuf>,
-    /// Write a kubeconfig that may only read, with mode 0600
-    #[arg(long, value_name = "FILE")]
-    pub read_only_kubeconfig_out: Option<PathBuf>,
 }
 
 /// The kubeconfigs that may be asked for: the administrator's and the reader's.

@@ -21,6 +21,7 @@ pub mod get;
 pub mod leader_migration;
 pub mod leases;
 pub mod listen;
+mod listen_args;
 mod locks;
 mod log;
 pub mod memory;

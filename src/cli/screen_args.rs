@@ -2,8 +2,6 @@
 
 use clap::{Args, ValueEnum};
 
-use super::args::positive;
-
 /// How the dashboard looks and is steered.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Screen")]
@@ -39,4 +37,15 @@ pub enum ColorArg {
     #[value(name = "256")]
     Indexed,
     Truecolor,
+}
+
+/// A finite number above 0.
+///
+/// # Errors
+/// What is expected, in a sentence.
+pub(super) fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(n) if n.is_finite() && n > 0.0 => Ok(n),
+        _ => Err("expected a number above 0, such as 1, 10 or 0.5".to_owned()),
+    }
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::ledger::Ledger;
 use super::process::Process;
 use super::program::{Program, StartError};
-use super::site::Site;
+use super::site::{HostFiles, Site};
 use crate::engine::lease::identity_of;
 use crate::leader_migration::manifest::{FoundManager, managers_in};
 use crate::leader_migration::release::Release;
@@ -25,9 +25,6 @@ const RESTART: Duration = Duration::from_secs(10);
 /// On the pods that a kubelet shows of its host's manifests.
 const STATIC: &str = "kubernetes.io/config.mirror";
 const SEEN: &str = "kubernetes.io/config.seen";
-
-/// Text of files, by path. What a container does not mount it does not see.
-pub type HostFiles = BTreeMap<String, String>;
 
 /// The files that a pod's containers have, as they are when a process starts.
 pub type FileSource = Arc<dyn Fn() -> HostFiles + Send + Sync>;

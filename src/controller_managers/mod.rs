@@ -12,8 +12,8 @@ mod process;
 mod program;
 mod site;
 
-pub use host::{FileSource, HostFiles, SimulatedHosts};
+pub use host::{FileSource, SimulatedHosts};
 pub use ledger::{Ledger, Spell};
 pub use pods::follow;
 pub use program::{Program, StartError};
-pub use site::Site;
+pub use site::{HostFiles, Site};

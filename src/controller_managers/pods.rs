@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::host::{FileSource, HostFiles, SimulatedHosts};
+use super::host::{FileSource, SimulatedHosts};
 use super::ledger::Ledger;
-use super::site::Site;
+use super::site::{HostFiles, Site};
 use crate::client::Cache;
 use crate::rng::Rng;
 use crate::time::Clock;

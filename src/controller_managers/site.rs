@@ -1,9 +1,13 @@
 //! What simulated processes have around them: an API that knows who asks, files of their hosts, and a kubelet that shows
 //! whether they run. Owns the questions; who answers them stands outside.
 
-use super::host::HostFiles;
+use std::collections::BTreeMap;
+
 use crate::client::Client;
 use crate::leader_migration::rights::Grantee;
+
+/// Text of files, by path. What a container does not mount it does not see.
+pub type HostFiles = BTreeMap<String, String>;
 
 /// Where the processes of one cluster run.
 pub trait Site: Send + Sync + 'static {

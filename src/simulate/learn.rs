@@ -23,6 +23,9 @@ const LONGEST: TimeDelta = TimeDelta::hours(2);
 /// From so many samples on, what is usual for the provider does not count any more.
 const ENOUGH: usize = 5;
 
+/// Of fewer samples the ends are not those of what happens.
+const ENOUGH_FOR_ENDS: usize = 10;
+
 /// Durations of the three steps that conditions tell of, in seconds.
 #[derive(Clone, Debug, Default)]
 struct Seen {
@@ -157,7 +160,8 @@ impl Seen {
     }
 }
 
-/// The median and the ends of the middle eight tenths. Few samples are widened by what is usual, in proportion.
+/// The median and the ends of the middle eight tenths. With few samples they are at least two thirds and three halves of
+/// the median; very few are widened by what is usual, in proportion.
 fn span(samples: &[u32], usual: Span) -> Span {
     if samples.is_empty() {
         return usual;
@@ -166,7 +170,10 @@ fn span(samples: &[u32], usual: Span) -> Span {
     sorted.sort_unstable();
     let at = |tenths: usize| sorted[(sorted.len() - 1) * tenths / 10];
     let median = at(5);
-    let own = Span::new(at(1), median, sorted[((sorted.len() - 1) * 9).div_ceil(10)]);
+    let mut own = Span::new(at(1), median, sorted[((sorted.len() - 1) * 9).div_ceil(10)]);
+    if sorted.len() < ENOUGH_FOR_ENDS {
+        own = Span::new(own.short_s.min(median - median / 3), median, own.long_s.max(median + median / 2));
+    }
     if sorted.len() >= ENOUGH {
         return own;
     }
@@ -245,7 +252,7 @@ mod tests {
             node: vec![90; 4],
         };
         let pool = learn_with(&dump, &[kept("c"), kept("other")]).timings.pools["md"];
-        assert_eq!(pool.infrastructure, Span::new(60, 64, 68), "five of this cluster, none of the other");
+        assert_eq!(pool.infrastructure, Span::new(43, 64, 96), "five of this cluster, none of the other");
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod perform;
 mod rounds;
 mod scenario;
 mod score;
+mod settled;
 mod stages;
 mod timing;
 mod timings;

@@ -7,8 +7,9 @@ use chrono::TimeDelta;
 
 use super::agenda::Order;
 use super::change::ActorKind;
-use super::course::{Course, Ending, Until, is_settled};
+use super::course::{Course, Ending, Until};
 use super::passes::Actor;
+use super::settled::is_settled;
 use super::world::name_of;
 use crate::api::machine::Machine;
 

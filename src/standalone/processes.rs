@@ -14,7 +14,7 @@ use crate::leader_migration::rights::Grantee;
 use crate::provider::World;
 use crate::rng::Rng;
 use crate::time::Clock;
-use crate::workload_api::{Entrance, WorkloadApis};
+use crate::workload_api::{ApiAccess, WorkloadApis};
 
 /// Who ran which controller of the cloud, by cluster.
 #[derive(Clone, Default)]
@@ -35,11 +35,11 @@ pub async fn run(apis: Arc<WorkloadApis>, world: Arc<World>, ledgers: Ledgers, c
     loop {
         let there = open.borrow_and_update().clone();
         running.retain(|cluster, _| there.contains_key(cluster));
-        for (cluster, entrance) in there {
+        for (cluster, access) in there {
             let (clock, rng) = (clock.clone(), rng.stream(&cluster.to_string()));
             running.entry(cluster.clone()).or_insert_with(|| {
                 let ledger = ledgers.of(&cluster);
-                let site = Arc::new(SimulatedSite { world: Arc::clone(&world), cluster, entrance });
+                let site = Arc::new(SimulatedSite { world: Arc::clone(&world), cluster, access });
                 AbortOnDropHandle::new(tokio::spawn(follow(site, ledger, clock, rng)))
             });
         }
@@ -53,16 +53,16 @@ pub async fn run(apis: Arc<WorkloadApis>, world: Arc<World>, ledgers: Ledgers, c
 struct SimulatedSite {
     world: Arc<World>,
     cluster: ObjectKey,
-    entrance: Entrance,
+    access: ApiAccess,
 }
 
 impl Site for SimulatedSite {
     fn administrator(&self) -> Client {
-        self.entrance.administrator().client
+        self.access.administrator().client
     }
 
     fn client(&self, who: &Grantee) -> Client {
-        self.entrance.process(who.user(), who.groups())
+        self.access.process(who.user(), who.groups())
     }
 
     fn host_files(&self, node: &str, path: &str) -> HostFiles {

@@ -124,7 +124,7 @@ impl Runner {
             Effect::StopConfiguration => self.stop_configuration(),
             Effect::PreviewChange { ticket, cluster, order } => self.preview_change(ticket, cluster, order),
             Effect::CarryOutChange { ticket, cluster, preview } => {
-                self.carry_out_change(ticket, cluster, preview)
+                self.carry_out_change(ticket, cluster, preview);
             }
             Effect::Simulate { cluster, tried, remembered } => self.simulate(cluster, tried, remembered),
             Effect::Perform { ticket, source, preview } => self.perform(ticket, source, preview),

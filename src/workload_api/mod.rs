@@ -6,12 +6,12 @@
 //! what clients change of it goes back into the simulation (`mirror`). DaemonSets of clients have pods (`daemon_sets`).
 //! Everything else that clients write (Leases, ConfigMaps of their own, ...) stays in the store, and ends with the process.
 
+mod access;
 mod authorities;
 pub mod commands;
 mod daemon_fit;
 mod daemon_sets;
 mod door;
-mod entrance;
 mod gate;
 mod kubelets;
 mod mirror;
@@ -25,9 +25,9 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::access::ApiAccess;
 use self::authorities::Authorities;
 use self::daemon_sets::DaemonSets;
-pub use self::entrance::Entrance;
 use self::gate::{Front, Gate};
 use self::kubelets::SimKubelets;
 use self::mirror::Mirror;
@@ -51,7 +51,7 @@ pub struct WorkloadApis {
     management: Client,
     clock: Clock,
     rng: Rng,
-    open: watch::Sender<BTreeMap<ObjectKey, Entrance>>,
+    open: watch::Sender<BTreeMap<ObjectKey, ApiAccess>>,
 }
 
 /// Serves the APIs while the engine runs.
@@ -71,7 +71,7 @@ pub fn register(engine: &mut Engine, world: Arc<World>) -> Arc<WorkloadApis> {
 impl WorkloadApis {
     /// The clusters whose API is there, each with a way in for processes that are simulated in this process.
     #[must_use]
-    pub fn open(&self) -> watch::Receiver<BTreeMap<ObjectKey, Entrance>> {
+    pub fn open(&self) -> watch::Receiver<BTreeMap<ObjectKey, ApiAccess>> {
         self.open.subscribe()
     }
 
@@ -122,8 +122,8 @@ impl WorkloadApis {
         };
         let front = watch::Sender::<Front>::default();
         let gate = Gate { server: server.clone(), front: front.subscribe() };
-        let entrance = Entrance::new(gate, &cluster.name);
-        self.open.send_modify(|open| drop(open.insert(cluster.clone(), entrance)));
+        let access = ApiAccess::new(gate, &cluster.name);
+        self.open.send_modify(|open| drop(open.insert(cluster.clone(), access)));
         let kubelet = in_process(server.acting_as(Identity::ADMIN), &cluster.name, "default", false);
         let mirror = Mirror::new(Arc::clone(&self.world), cluster.clone(), kubelet.client.clone());
         let rng = self.rng.stream("daemon sets");

@@ -98,7 +98,7 @@ async fn every_machine_is_known_before_and_the_action_stops_when_one_would_go() 
     // A surge means that one Machine is made and an old one goes.
     let surge = person.preview(plane.clone(), "harbor-cp", "v1.34.2").await;
     assert_eq!(ways(updates(&surge)), [InPlace, InPlace, Replacement]);
-    assert!(refusal(&surge).starts_with("1 of 3 Machines are not updated in place: "), "{}", refusal(&surge));
+    assert!(refusal(&surge).starts_with("1 of 3 Machines is not updated in place: "), "{}", refusal(&surge));
     let allowed = person.preview(plane.clone(), "harbor-cp", "v1.34.2 allow-replace").await;
     assert!(allowed.is_allowed(), "{:?}", allowed.findings);
 

@@ -340,7 +340,7 @@ fn objects_without_their_cluster_say_so_and_hold_up_nothing() {
         plan_of(&found, "KubeadmControlPlane/lost").blockers[0].sentence,
         "it does not say which Cluster it belongs to"
     );
-    assert_eq!(found.remarks, ["1 OddControlPlane objects are not planned: there are no rules for the kind"]);
+    assert_eq!(found.remarks, ["1 OddControlPlane object is not planned: there are no rules for the kind"]);
     assert_eq!(plan_of(&found, "MachineSet/short").state, State::Acting, "the others are planned");
 }
 

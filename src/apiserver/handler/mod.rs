@@ -117,7 +117,7 @@ async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
 /// By what the user is, else by what is bound to it.
 async fn authorize(registry: &Registry, who: &Identity, verb: Verb, target: &Target) -> Result<(), Failure> {
     let Err(refusal) = who.authorize(verb, target) else { return Ok(()) };
-    let deed = rbac::Deed {
+    let attributes = rbac::ResourceAttributes {
         verb: verb.word(),
         group: &target.group,
         resource: &target.plural,
@@ -125,7 +125,7 @@ async fn authorize(registry: &Registry, who: &Identity, verb: Verb, target: &Tar
         namespace: &target.namespace,
         name: &target.name,
     };
-    if rbac::allows(registry, who, deed).await? { Ok(()) } else { Err(refusal) }
+    if rbac::allows(registry, who, attributes).await? { Ok(()) } else { Err(refusal) }
 }
 
 impl Call {

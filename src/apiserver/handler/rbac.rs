@@ -25,7 +25,7 @@ const BUILT_IN: [(&str, &str); 2] = [
 
 /// Something that somebody wants to do. Empty text: not in the request.
 #[derive(Clone, Copy, Debug)]
-pub struct Deed<'a> {
+pub struct ResourceAttributes<'a> {
     pub verb: &'a str,
     pub group: &'a str,
     pub resource: &'a str,
@@ -38,28 +38,35 @@ pub struct Deed<'a> {
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn allows(registry: &Registry, who: &Identity, deed: Deed<'_>) -> Result<bool, Failure> {
+pub async fn allows(
+    registry: &Registry,
+    who: &Identity,
+    attributes: ResourceAttributes<'_>,
+) -> Result<bool, Failure> {
     if registry.kubelets.is_none() {
         return Ok(false);
     }
-    if is_built_in(who, deed) {
+    if is_built_in(who, attributes) {
         return Ok(true);
     }
     for binding in read::<ClusterRoleBinding>(registry, "clusterrolebindings", "").await? {
         let subjects = binding.subjects.unwrap_or_default();
         if names(&subjects, who, "")
-            && rules(registry, &binding.role_ref, "").await?.iter().any(|rule| covers(rule, deed))
+            && rules(registry, &binding.role_ref, "").await?.iter().any(|rule| covers(rule, attributes))
         {
             return Ok(true);
         }
     }
-    if deed.namespace.is_empty() {
+    if attributes.namespace.is_empty() {
         return Ok(false);
     }
-    for binding in read::<RoleBinding>(registry, "rolebindings", deed.namespace).await? {
+    for binding in read::<RoleBinding>(registry, "rolebindings", attributes.namespace).await? {
         let subjects = binding.subjects.unwrap_or_default();
-        if names(&subjects, who, deed.namespace)
-            && rules(registry, &binding.role_ref, deed.namespace).await?.iter().any(|rule| covers(rule, deed))
+        if names(&subjects, who, attributes.namespace)
+            && rules(registry, &binding.role_ref, attributes.namespace)
+                .await?
+                .iter()
+                .any(|rule| covers(rule, attributes))
         {
             return Ok(true);
         }
@@ -67,11 +74,11 @@ pub async fn allows(registry: &Registry, who: &Identity, deed: Deed<'_>) -> Resu
     Ok(false)
 }
 
-fn is_built_in(who: &Identity, deed: Deed<'_>) -> bool {
+fn is_built_in(who: &Identity, attributes: ResourceAttributes<'_>) -> bool {
     let Some((_, lease)) = BUILT_IN.iter().find(|(user, _)| *user == who.user) else { return false };
-    let is_lease = (deed.group, deed.resource) == ("coordination.k8s.io", "leases");
-    let own = deed.name == *lease && matches!(deed.verb, "get" | "update");
-    is_lease && (deed.verb == "create" || own)
+    let is_lease = (attributes.group, attributes.resource) == ("coordination.k8s.io", "leases");
+    let own = attributes.name == *lease && matches!(attributes.verb, "get" | "update");
+    is_lease && (attributes.verb == "create" || own)
 }
 
 /// Objects of a namespace, or of the cluster. One that cannot be read allows nothing.
@@ -118,20 +125,20 @@ fn names(subjects: &[Subject], who: &Identity, namespace: &str) -> bool {
     })
 }
 
-fn covers(rule: &PolicyRule, deed: Deed<'_>) -> bool {
+fn covers(rule: &PolicyRule, attributes: ResourceAttributes<'_>) -> bool {
     let any_or = |words: &[String], word: &str| words.iter().any(|known| known == "*" || known == word);
     let groups = rule.api_groups.as_deref().unwrap_or_default();
     let resources = rule.resources.as_deref().unwrap_or_default();
-    let resource = match deed.subresource {
-        "" => deed.resource.to_owned(),
-        subresource => format!("{}/{subresource}", deed.resource),
+    let resource = match attributes.subresource {
+        "" => attributes.resource.to_owned(),
+        subresource => format!("{}/{subresource}", attributes.resource),
     };
     let allows_resource = any_or(resources, &resource)
-        || !deed.subresource.is_empty() && resources.contains(&format!("*/{}", deed.subresource));
+        || !attributes.subresource.is_empty() && resources.contains(&format!("*/{}", attributes.subresource));
     // A name that the request does not carry is in no list: a rule with names never allows to create.
     let only = rule.resource_names.as_deref().unwrap_or_default();
-    let allows_name = only.is_empty() || only.iter().any(|name| name == deed.name);
-    any_or(&rule.verbs, deed.verb) && any_or(groups, deed.group) && allows_resource && allows_name
+    let allows_name = only.is_empty() || only.iter().any(|name| name == attributes.name);
+    any_or(&rule.verbs, attributes.verb) && any_or(groups, attributes.group) && allows_resource && allows_name
 }
 
 #[cfg(test)]
@@ -140,9 +147,9 @@ mod tests {
 
     use super::*;
 
-    fn deed<'a>(verb: &'a str, subresource: &'a str, name: &'a str) -> Deed<'a> {
+    fn attributes<'a>(verb: &'a str, subresource: &'a str, name: &'a str) -> ResourceAttributes<'a> {
         let (group, resource, namespace) = ("coordination.k8s.io", "leases", "kube-system");
-        Deed { verb, group, resource, subresource, namespace, name }
+        ResourceAttributes { verb, group, resource, subresource, namespace, name }
     }
 
     #[test]
@@ -152,17 +159,17 @@ mod tests {
                 "verbs": ["create", "get"], "resourceNames": names});
             serde_json::from_value(rule).expect("a rule")
         };
-        for (names, deed, expected) in [
-            (json!([]), deed("get", "", "a"), true),
-            (json!([]), deed("create", "", ""), true),
-            (json!([]), deed("update", "", "a"), false),
-            (json!([]), deed("get", "status", "a"), false),
-            (json!([]), deed("get", "scale", "a"), true),
-            (json!(["a"]), deed("get", "", "a"), true),
-            (json!(["a"]), deed("get", "", "b"), false),
-            (json!(["a"]), deed("create", "", ""), false),
+        for (names, attributes, expected) in [
+            (json!([]), attributes("get", "", "a"), true),
+            (json!([]), attributes("create", "", ""), true),
+            (json!([]), attributes("update", "", "a"), false),
+            (json!([]), attributes("get", "status", "a"), false),
+            (json!([]), attributes("get", "scale", "a"), true),
+            (json!(["a"]), attributes("get", "", "a"), true),
+            (json!(["a"]), attributes("get", "", "b"), false),
+            (json!(["a"]), attributes("create", "", ""), false),
         ] {
-            assert_eq!(covers(&rule(names.clone()), deed), expected, "{names} {deed:?}");
+            assert_eq!(covers(&rule(names.clone()), attributes), expected, "{names} {attributes:?}");
         }
     }
 
@@ -188,13 +195,13 @@ mod tests {
     #[test]
     fn a_controller_manager_has_the_rights_that_every_server_gives() {
         let manager = Identity::of("system:kube-controller-manager".to_owned(), Vec::new());
-        for (deed, expected) in [
-            (deed("create", "", ""), true),
-            (deed("update", "", "kube-controller-manager"), true),
-            (deed("update", "", "cloud-provider-extraction-migration"), false),
-            (deed("delete", "", "kube-controller-manager"), false),
+        for (attributes, expected) in [
+            (attributes("create", "", ""), true),
+            (attributes("update", "", "kube-controller-manager"), true),
+            (attributes("update", "", "cloud-provider-extraction-migration"), false),
+            (attributes("delete", "", "kube-controller-manager"), false),
         ] {
-            assert_eq!(is_built_in(&manager, deed), expected, "{deed:?}");
+            assert_eq!(is_built_in(&manager, attributes), expected, "{attributes:?}");
         }
     }
 }

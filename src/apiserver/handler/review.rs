@@ -75,7 +75,7 @@ async fn allowed(spec: &Value, who: &Identity, registry: &Registry) -> Result<bo
                 resource: &plural,
                 subresource: &subresource,
             });
-            let deed = rbac::Deed {
+            let attributes = rbac::ResourceAttributes {
                 verb: &verb,
                 group: &group,
                 resource: &plural,
@@ -83,7 +83,7 @@ async fn allowed(spec: &Value, who: &Identity, registry: &Registry) -> Result<bo
                 namespace: &namespace,
                 name: &name,
             };
-            Ok(by_role || rbac::allows(registry, who, deed).await?)
+            Ok(by_role || rbac::allows(registry, who, attributes).await?)
         }
         (Value::Null, path) if !path.is_null() => {
             let (verb, path) = (text(path, "verb"), text(path, "path"));

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::Context;
 use super::listing::{self, Listener, Step, Trouble};
-use super::writers::{Writer, writers};
+use super::writers::{FieldManager, writers};
 use crate::api::key::Gvk;
 use crate::client::explain;
 use crate::client::watch::Backoff;
@@ -39,7 +39,7 @@ pub enum Subject {
     /// The object as it is now, without managed fields, secret data hidden.
     Object(Box<Value>),
     /// Who set its fields, the last one first; told after the object where it is other than before.
-    Writers(Vec<Writer>),
+    Writers(Vec<FieldManager>),
     /// All known events about it, oldest first; of what has other objects below it those of its namespace.
     Events(Vec<EventLine>),
     /// It does not exist (any more).
@@ -144,12 +144,12 @@ struct ObjectListener {
     gvk: Gvk,
     seen: bool,
     /// As they were told.
-    writers: Vec<Writer>,
+    writers: Vec<FieldManager>,
     news: mpsc::Sender<Subject>,
 }
 
 impl ObjectListener {
-    fn tell(&mut self, object: DynamicObject, news: &mut Vec<Subject>) {
+    fn report(&mut self, object: DynamicObject, news: &mut Vec<Subject>) {
         self.seen = true;
         let writers = writers(object.metadata.managed_fields.as_deref().unwrap_or_default());
         news.push(Subject::Object(Box::new(presentable(object, &self.gvk))));
@@ -165,12 +165,12 @@ impl Listener<DynamicObject> for ObjectListener {
         let mut news = Vec::new();
         match step {
             Step::Listing => self.seen = false,
-            Step::Page(objects) => objects.into_iter().for_each(|o| self.tell(o, &mut news)),
+            Step::Page(objects) => objects.into_iter().for_each(|o| self.report(o, &mut news)),
             Step::Listed if !self.seen => news.push(Subject::Gone),
             Step::Changes(changes) => {
                 for change in changes {
                     match change {
-                        WatchEvent::Added(o) | WatchEvent::Modified(o) => self.tell(o, &mut news),
+                        WatchEvent::Added(o) | WatchEvent::Modified(o) => self.report(o, &mut news),
                         WatchEvent::Deleted(_) => news.push(Subject::Gone),
                         WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
                     }

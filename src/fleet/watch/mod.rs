@@ -27,7 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use follow::{EventLine, Subject, redact};
 pub use recording::Recording;
-pub use writers::Writer;
+pub use writers::FieldManager;
 
 use super::decode::Decoder;
 use super::{Delta, FeedKey, FeedState, GroupKind, HEALTH_CHECK, Interner, SourceId, Target};

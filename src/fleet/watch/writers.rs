@@ -15,7 +15,7 @@ const STATUS: &str = "status";
 
 /// A field manager, and what it set last. Text is sanitised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Writer {
+pub struct FieldManager {
     pub manager: String,
     /// When it wrote last.
     pub at: Option<Timestamp>,
@@ -23,7 +23,7 @@ pub struct Writer {
     pub fields: Vec<String>,
 }
 
-impl Writer {
+impl FieldManager {
     /// Did it set this field, or what is in it?
     #[must_use]
     pub fn has_set(&self, field: &str) -> bool {
@@ -36,20 +36,20 @@ impl Writer {
 
 /// The writers of an object, the last one first.
 #[must_use]
-pub fn writers(entries: &[ManagedFieldsEntry]) -> Vec<Writer> {
-    let mut all: Vec<Writer> =
+pub fn writers(entries: &[ManagedFieldsEntry]) -> Vec<FieldManager> {
+    let mut all: Vec<FieldManager> =
         entries.iter().map(writer).filter(|writer| !writer.fields.is_empty()).collect();
     all.sort_by_key(|writer| std::cmp::Reverse(writer.at));
     all
 }
 
-fn writer(entry: &ManagedFieldsEntry) -> Writer {
+fn writer(entry: &ManagedFieldsEntry) -> FieldManager {
     let mut fields = Vec::new();
     if let Some(set) = &entry.fields_v1 {
         named(&set.0, &mut String::new(), DEPTH_MAX, &mut fields);
     }
     let manager = sanitize_line(entry.manager.as_deref().unwrap_or("(without a name)"));
-    Writer { manager, at: entry.time.as_ref().map(from_k8s), fields }
+    FieldManager { manager, at: entry.time.as_ref().map(from_k8s), fields }
 }
 
 /// The fields of a set in its order: `f:NAME` is a field, `k:` and `v:` are items of a list, whose list stands for them.

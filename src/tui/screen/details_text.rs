@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::related::{Related, Way};
 use super::{spec_text, timeline_text};
 use crate::api::columns::{Column, Type};
-use crate::fleet::watch::{EventLine, Subject, Writer};
+use crate::fleet::watch::{EventLine, FieldManager, Subject};
 use crate::fleet::{
     Cell, ConditionLine, Details, Fleet, Item, Reader, Row, RowId, Severity, Target, Tone, condition_lines,
 };
@@ -30,7 +30,7 @@ pub struct Full {
     object: Option<Box<Value>>,
     yaml: Option<Vec<String>>,
     events: Option<Vec<EventLine>>,
-    writers: Vec<Writer>,
+    writers: Vec<FieldManager>,
     /// Why what is shown may be old.
     trouble: Option<String>,
 }
@@ -328,7 +328,7 @@ fn relations(
 /// What else the row knows, as far as it knows it.
 fn facts(
     details: &Details<'_>,
-    writers: &[Writer],
+    writers: &[FieldManager],
     paint: &Paint<'_>,
     width: usize,
     lines: &mut Vec<Line<'static>>,
@@ -364,20 +364,20 @@ fn facts(
 const PAUSING: [&str; 2] = ["spec.paused", "metadata.annotations.cluster.x-k8s.io/paused"];
 
 /// `yes`, and by whom and since when, where the server keeps that.
-fn paused(writers: &[Writer], paint: &Paint<'_>) -> String {
+fn paused(writers: &[FieldManager], paint: &Paint<'_>) -> String {
     let by = writers.iter().find(|writer| PAUSING.iter().any(|field| writer.has_set(field)));
-    let Some(Writer { manager, at, .. }) = by else { return "yes".to_owned() };
+    let Some(FieldManager { manager, at, .. }) = by else { return "yes".to_owned() };
     let since = at.map(|at| format!(", written {} ago", paint.age(at))).unwrap_or_default();
     format!("yes, by {manager}{since}")
 }
 
 /// Who set which fields, and when last: a line for each writer, and its fields below.
-fn set_by(writers: &[Writer], paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
+fn set_by(writers: &[FieldManager], paint: &Paint<'_>, width: usize, lines: &mut Vec<Line<'static>>) {
     if writers.is_empty() {
         return;
     }
     heading("Set by", paint, lines);
-    for Writer { manager, at, fields } in writers {
+    for FieldManager { manager, at, fields } in writers {
         let age = at.map(|at| format!("  {} ago", paint.age(at))).unwrap_or_default();
         lines.push(Line::from(vec![
             paint.span(Scope::Text, paint.cut(manager, width.saturating_sub(text::width(&age)))),

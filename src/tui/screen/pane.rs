@@ -62,8 +62,14 @@ impl Page<'_, '_> {
         self.title(item, &line, &chain);
         if let Item::Row(id) = item {
             self.why(&chain);
-            self.advice(&chain);
-            self.plan(id);
+            // Of what goes as usual, what comes next says more than what it means.
+            if chain.last().is_some_and(|leaf| fleet.goes_as_usual(leaf.id)) {
+                self.plan(id);
+                self.advice(&chain);
+            } else {
+                self.advice(&chain);
+                self.plan(id);
+            }
             self.keys();
             self.last(id);
         } else if let Some(status) = line.status {

@@ -292,14 +292,14 @@ fn the_bell_rings_when_a_cluster_comes_to_be_at_fault() {
     for (typed, rings) in
         [("", false), ("\":bell on\" enter", true), ("\":bell on\" enter \":bell off\" enter", false)]
     {
-        let mut model = model(PLAIN, fixture::older());
+        let mut model = sample(PLAIN);
         keys(&mut model, typed);
-        assert!(!is_bell(&told(&mut model, Msg::Fleet(fixture::older()))), "nothing changed");
-        let mut effects = told(&mut model, Msg::Fleet(fixture::sample()));
+        assert!(!is_bell(&told(&mut model, Msg::Fleet(fixture::sample()))), "nothing changed");
+        let mut effects = told(&mut model, Msg::Fleet(fixture::node_lost("prod-eu-1")));
         model.now += chrono::Duration::minutes(2);
         effects.extend(told(&mut model, Msg::Tick));
         assert_eq!(is_bell(&effects), rings, "{typed}");
-        let said = "edge-7 is degraded now";
+        let said = "prod-eu-1 is degraded now";
         assert_eq!(text(&mut model).contains(said), rings, "{}", text(&mut model));
         assert!(!is_bell(&told(&mut model, Msg::Tick)), "once");
     }
@@ -472,7 +472,7 @@ fn hints_and_help_name_what_works_here() {
     assert!(!last(&mut model).contains("scale") && !last(&mut model).contains("pause"));
     keys(&mut model, "? / \"scale\" enter");
     let screen = text(&mut model);
-    assert!(screen.contains("(read-only: nothing can be changed") && !screen.contains("Move"), "{screen}");
+    assert!(screen.contains("(read-only: nothing can be") && !screen.contains("Move"), "{screen}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is told of a cluster besides its screens: reports, the bell, a person's own command, who set which field; and what is
 //! offered only where it works.
 
-use capstan::fleet::watch::Writer;
+use capstan::fleet::watch::FieldManager;
 use capstan::fleet::{Kind, Target};
 use capstan::tui::model::Hook;
 use capstan::tui::turns::Turns;
@@ -49,7 +49,7 @@ fn a_command_is_told_of_every_cluster_that_turns() {
     );
     let mut model = sample(PLAIN);
     model.hook = hook();
-    told(&mut model, Msg::Fleet(fixture::older()));
+    told(&mut model, Msg::Fleet(fixture::sample()));
     let mut effects = told(&mut model, Msg::Fleet(fixture::node_lost("prod-eu-1")));
     model.now += chrono::Duration::minutes(2);
     effects.extend(told(&mut model, Msg::Tick));
@@ -77,7 +77,7 @@ fn details_say_who_set_which_fields_and_who_paused() {
         let target =
             effects.iter().find_map(|e| if let Effect::Follow(Some(t)) = e { Some(t.clone()) } else { None });
         let target: Target = target.expect("it is followed");
-        let writer = |manager: &str, hours: i64, fields: &[&str]| Writer {
+        let writer = |manager: &str, hours: i64, fields: &[&str]| FieldManager {
             manager: manager.to_owned(),
             at: Some(now() - chrono::Duration::hours(hours)),
             fields: fields.iter().map(|field| (*field).to_owned()).collect(),
@@ -99,7 +99,7 @@ fn details_say_who_set_which_fields_and_who_paused() {
 /// A version that cannot be set from the list is not offered there, and `v` says where it is set.
 #[test]
 fn a_version_is_offered_where_it_can_be_set() {
-    let mut model = sample(PLAIN);
+    let mut model = sample(Eyes { width: 160, ..PLAIN });
     assert!(!text(&mut model).contains(" v version"), "{}", text(&mut model));
     keys(&mut model, "v");
     assert!(text(&mut model).contains("without a topology the version is set on its control plane"));

@@ -37,7 +37,10 @@ pub(super) fn lines(
         all.extend(chart(forecast, pool, height, &scale, paint));
     }
     if pools.len() > count && count > 0 {
-        let words = format!("and {} more pools change", pools.len() - count);
+        let words = match pools.len() - count {
+            1 => "and 1 more pool changes".to_owned(),
+            more => format!("and {more} more pools change"),
+        };
         all.push(Line::from(paint.span(Scope::Muted, words)));
     }
     all.push(slider(at_s, step, forecast.events.len(), &scale, paint));

@@ -14,12 +14,12 @@ use crate::client::{Client, Connection, in_process};
 
 /// See the module.
 #[derive(Clone)]
-pub struct Entrance {
+pub struct ApiAccess {
     gate: Gate,
     cluster: String,
 }
 
-impl Entrance {
+impl ApiAccess {
     pub(super) fn new(gate: Gate, cluster: &str) -> Self {
         Self { gate, cluster: cluster.to_owned() }
     }
