@@ -177,7 +177,7 @@ impl Chronicle {
 
 /// Machines that come and go, replicas that change, members of etcd: what a rollout is told by.
 fn is_followed(action: &str) -> bool {
-    const BEGINNINGS: [&str; 8] = [
+    const BEGINNINGS: [&str; 7] = [
         "create Machine",
         "delete Machine",
         "scale ",
@@ -185,7 +185,7 @@ fn is_followed(action: &str) -> bool {
         "move etcd leadership",
         "mark Machine",
         "let Machine",
-        "update Machine",
     ];
-    BEGINNINGS.iter().any(|beginning| action.starts_with(beginning))
+    let is_in_place = action.starts_with("update Machine") && action.ends_with(" in place");
+    is_in_place || BEGINNINGS.iter().any(|beginning| action.starts_with(beginning))
 }
