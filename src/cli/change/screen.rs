@@ -29,6 +29,7 @@ use crate::client::{Connection, Writer};
 use crate::reconfigure::apply::{Application, Applied, ApplyEvent, NODE_FILES, judge};
 use crate::reconfigure::drain::DrainTimes;
 use crate::reconfigure::{rights, write};
+use crate::text::counted;
 use crate::time::{Clock, rfc3339};
 
 /// How often is looked while something restarts, and for how long.
@@ -281,8 +282,7 @@ fn sentences(errors: Vec<crate::change::document::InputError>) -> String {
 }
 
 fn summary(judged: &Judged, order: &ChangeOrder) -> String {
-    let count = judged.plan.changes.len();
-    let fields = if count == 1 { "field".to_owned() } else { format!("{count} fields") };
+    let fields = counted(judged.plan.changes.len(), "field");
     match (order, &judged.open) {
         (ChangeOrder::GoOn, Some(open)) => {
             format!(

@@ -8,7 +8,7 @@ use crate::leader_migration::lock_view::{HolderChange, LockRow, LockState, LockV
 use crate::leader_migration::look::LockLook;
 use crate::leader_migration::matrix::{MatrixCell, matrix};
 use crate::leader_migration::process::Process;
-use crate::text::{truncate, wrap};
+use crate::text::{counted, truncate, wrap};
 use crate::time::{Timestamp, human_duration};
 use crate::tui::paint::Paint;
 use crate::tui::theme::Scope;
@@ -52,14 +52,15 @@ pub fn waiting(feed: &LockFeed, paint: &Paint<'_>, width: usize) -> Vec<Line<'st
 fn head(feed: &LockFeed, view: &LockView, paint: &Paint<'_>) -> Line<'static> {
     let count = |state: LockState| view.rows.iter().filter(|row| row.lease.state() == state).count();
     let states = [LockState::Held, LockState::Free, LockState::Stale, LockState::Unknown];
-    let counted = states.into_iter().filter(|state| count(*state) > 0);
-    let counted = counted.map(|state| format!("{} {}", count(state), state.word())).collect::<Vec<_>>();
+    let states = states.into_iter().filter(|state| count(*state) > 0);
+    let states = states.map(|state| format!("{} {}", count(state), state.word())).collect::<Vec<_>>();
     let words = match view.rows.len() {
         0 => "no Leases".to_owned(),
-        all => match only_namespace(view) {
-            Some(namespace) => format!("{all} locks in {namespace}: {}", counted.join(", ")),
-            None => format!("{all} locks: {}", counted.join(", ")),
-        },
+        all => {
+            let locks = counted(all, "lock");
+            let place = only_namespace(view).map(|namespace| format!(" in {namespace}")).unwrap_or_default();
+            format!("{locks}{place}: {}", states.join(", "))
+        }
     };
     let mut spans = vec![paint.span(Scope::Strong, words)];
     if !view.anomalies.is_empty() {
