@@ -434,7 +434,7 @@ async fn a_cloud_controller_manager_that_does_not_fit_acts_beside_the_old_one() 
     is_mended(&lagoon).await;
     lagoon.enable().await;
     for (code, right, wrong, is_twice) in [
-        // Nobody has rights on the other Lease.
+        // No role gives rights on the other Lease.
         ("F1", "leaderName: cloud-provider", "leaderName: another", false),
         ("F3", "      - name: node-route-controller\n        component: \"*\"\n", "", true),
         ("F4", "node-route-controller", "route", true),

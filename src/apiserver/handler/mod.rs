@@ -202,7 +202,7 @@ impl Call {
     async fn forward_port(&self) -> Result<Reply, Failure> {
         let Some(kubelets) = &self.registry.kubelets else { return Err(self.subject().not_found()) };
         // It is a GET, and acts.
-        self.who.authorize(Verb::Create, &self.target)?;
+        authorize(&self.registry, &self.who, Verb::Create, &self.target).await?;
         self.registry.entry(self.subject()).await?;
         let says = |name: HeaderName, word: &str| {
             self.header(name).split(',').any(|said| said.trim().eq_ignore_ascii_case(word))

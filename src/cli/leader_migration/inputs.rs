@@ -55,7 +55,7 @@ pub fn from_cluster(args: &ValidateArgs, objects: &[Value]) -> anyhow::Result<In
 struct Gathering<'a> {
     args: &'a ValidateArgs,
     inventory: Inventory,
-    /// In a running cluster what is not there does not run: a release that is given is no process.
+    /// The processes are those of a running cluster: a release that is given does not add one.
     is_running: bool,
 }
 
