@@ -7,17 +7,20 @@ use std::time::Duration;
 use capstan::api::dev::SERVED_ANNOTATION;
 use capstan::api::key::ObjectKey;
 use capstan::client::write::Part;
-use capstan::client::{Client, Mode, Object, Precondition, Writer, get};
+use capstan::client::{
+    Client, ConnectOptions, Impersonated, Mode, Object, Precondition, Writer, connect, get,
+};
 use capstan::provider::faults::Fault;
 use capstan::rng::Rng;
 use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::Clock;
 use capstan::workload::static_pods::{page, served_names};
-use capstan::workload::{Workload as _, connect_to};
+use capstan::workload::{Workload as _, WorkloadError, connect_to};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use serde_json::{Value, json};
 
 use super::simulation::{manifest, target_of};
@@ -84,6 +87,21 @@ impl Harbor {
         };
         let name = |node: Option<&Node>| node.and_then(|n| n.metadata.name.clone()).expect("a Node");
         (name(nodes.iter().find(|n| !is_control_plane(n))), name(nodes.iter().find(is_control_plane)))
+    }
+
+    /// As a user whose rights are only those that Roles give.
+    async fn acting_as(&self, user: &str) -> Client {
+        let management = self.stack.connection("test", false).client;
+        let key = ObjectKey::new("default", "harbor-kubeconfig");
+        let secret = get::<Secret>(&management, &key).await.expect("an answer").expect("the Secret");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), &secret.data.expect("data")["value"].0).expect("written");
+        let options = ConnectOptions {
+            kubeconfig: Some(file.path().to_owned()),
+            impersonated: Impersonated { user: Some(user.to_owned()), groups: Vec::new() },
+            ..ConnectOptions::default()
+        };
+        connect(&options).await.expect("a client").client
     }
 
     async fn patch<K: Object>(&self, namespace: &str, name: &str, patch: Value) {
@@ -217,5 +235,40 @@ async fn ports_of_static_pods_are_forwarded() {
     let error = served_names(api.client.clone(), &etcd, 1).await.expect_err("nothing listens");
     assert!(error.to_string().contains("connection refused"), "{error}");
     let error = served_names(api.client.clone(), "etcd-nowhere", 2379).await.expect_err("no pod");
-    assert!(matches!(error, capstan::workload::WorkloadError::Refused(_)), "{error}");
+    assert!(matches!(error, WorkloadError::Refused(_)), "{error}");
+}
+
+/// A port-forward by WebSocket is a GET, and acts: who may only read pods may not.
+#[tokio::test]
+async fn ports_are_forwarded_to_users_whose_roles_say_so() {
+    const WATCHER: &str = "watcher";
+    let api = Harbor::start().await;
+    let (_, node) = api.nodes().await;
+    let pod = format!("kube-apiserver-{node}");
+    until("the static pod", async || api.get::<Pod>("kube-system", &pod).await.is_some()).await;
+    let watcher = api.acting_as(WATCHER).await;
+    let meta = json!({"name": WATCHER, "namespace": "kube-system"});
+    let binding = json!({"metadata": meta, "subjects": [{"kind": "User", "name": WATCHER}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": WATCHER}});
+    let binding: RoleBinding = serde_json::from_value(binding).expect("a RoleBinding");
+    let rule = json!({"apiGroups": [""], "resources": ["pods", "pods/portforward"], "verbs": ["get"]});
+    let role: Role = serde_json::from_value(json!({"metadata": meta, "rules": [rule]})).expect("a Role");
+
+    let is_refused =
+        async || matches!(served_names(watcher.clone(), &pod, 6443).await, Err(WorkloadError::Refused(_)));
+    assert!(is_refused().await, "without a role");
+    api.writer.create(&binding, Mode::Real).await.expect("created");
+    assert!(is_refused().await, "the role is not there");
+    api.writer.create(&role, Mode::Real).await.expect("created");
+    assert!(is_refused().await, "the role is to read");
+    api.patch::<Role>(
+        "kube-system",
+        WATCHER,
+        json!({"rules": [
+            {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["get", "create"]}
+        ]}),
+    )
+    .await;
+    let names = served_names(watcher.clone(), &pod, 6443).await.expect("a certificate");
+    assert!(names.contains("kubernetes.default.svc"), "{names:?}");
 }

@@ -13,8 +13,8 @@ use crate::apiserver::failure::Failure;
 use crate::apiserver::object::Record;
 use crate::apiserver::registry::{Registry, present};
 use crate::apiserver::request::auth::Identity;
-use crate::apiserver::resource::RBAC_GROUP;
-use crate::store::Range;
+use crate::apiserver::resource::{RBAC_GROUP, Resource};
+use crate::store::{Entry, Range};
 
 const SERVICE_ACCOUNTS: &str = "system:serviceaccount:";
 /// Users with built-in rights, each with the Lease of its elections.
@@ -49,25 +49,22 @@ pub async fn allows(
     if is_built_in(who, attributes) {
         return Ok(true);
     }
-    for binding in read::<ClusterRoleBinding>(registry, "clusterrolebindings", "").await? {
-        let subjects = binding.subjects.unwrap_or_default();
-        if names(&subjects, who, "")
-            && rules(registry, &binding.role_ref, "").await?.iter().any(|rule| covers(rule, attributes))
-        {
-            return Ok(true);
-        }
+    if any_bound_role_covers(registry, who, attributes, "").await? {
+        return Ok(true);
     }
-    if attributes.namespace.is_empty() {
-        return Ok(false);
-    }
-    for binding in read::<RoleBinding>(registry, "rolebindings", attributes.namespace).await? {
-        let subjects = binding.subjects.unwrap_or_default();
-        if names(&subjects, who, attributes.namespace)
-            && rules(registry, &binding.role_ref, attributes.namespace)
-                .await?
-                .iter()
-                .any(|rule| covers(rule, attributes))
-        {
+    Ok(!attributes.namespace.is_empty()
+        && any_bound_role_covers(registry, who, attributes, attributes.namespace).await?)
+}
+
+/// By the bindings of a namespace, or of the cluster (empty).
+async fn any_bound_role_covers(
+    registry: &Registry,
+    who: &Identity,
+    attributes: ResourceAttributes<'_>,
+    namespace: &str,
+) -> Result<bool, Failure> {
+    for role in bound_roles(registry, who, namespace).await? {
+        if rules(registry, &role, namespace).await?.iter().any(|rule| covers(rule, attributes)) {
             return Ok(true);
         }
     }
@@ -82,7 +79,7 @@ fn is_built_in(who: &Identity, attributes: ResourceAttributes<'_>) -> bool {
 }
 
 /// Objects of a namespace, or of the cluster. One that cannot be read allows nothing.
-async fn read<K: DeserializeOwned>(
+async fn all<K: DeserializeOwned>(
     registry: &Registry,
     plural: &str,
     namespace: &str,
@@ -93,28 +90,56 @@ async fn read<K: DeserializeOwned>(
     let page = registry.store.range(Range { prefix: &prefix, ..Range::default() }).await?;
     let mut objects = Vec::new();
     for entry in &page.entries {
-        let object = present(resource, &Record::read(entry)?)?;
-        objects.extend(serde_json::from_value(object).ok());
+        objects.extend(decode(resource, entry)?);
     }
     Ok(objects)
 }
 
-/// The rules of the role that a binding in `namespace` names.
-async fn rules(registry: &Registry, role: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, Failure> {
-    let named = |name: &Option<String>| name.as_deref() == Some(role.name.as_str());
-    if role.kind == "ClusterRole" {
-        let roles = read::<ClusterRole>(registry, "clusterroles", "").await?;
-        let found = roles.into_iter().find(|found| named(&found.metadata.name));
-        return Ok(found.and_then(|found| found.rules).unwrap_or_default());
+/// The object of this name, if it is there and can be read.
+async fn named<K: DeserializeOwned>(
+    registry: &Registry,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<K>, Failure> {
+    let catalog = registry.catalog.load_full();
+    let Some(resource) = catalog.find(RBAC_GROUP, "v1", plural) else { return Ok(None) };
+    let Some(entry) = registry.store.get(&resource.key(namespace, name)).await? else { return Ok(None) };
+    decode(resource, &entry)
+}
+
+fn decode<K: DeserializeOwned>(resource: &Resource, entry: &Entry) -> Result<Option<K>, Failure> {
+    let object = present(resource, &Record::read(entry)?)?;
+    Ok(serde_json::from_value(object).ok())
+}
+
+/// What the bindings of a namespace, or of the cluster, give to the user.
+async fn bound_roles(registry: &Registry, who: &Identity, namespace: &str) -> Result<Vec<RoleRef>, Failure> {
+    if namespace.is_empty() {
+        let bindings = all::<ClusterRoleBinding>(registry, "clusterrolebindings", "").await?;
+        let mine = bindings.into_iter().filter(|one| names(one.subjects.as_deref(), who, ""));
+        return Ok(mine.map(|binding| binding.role_ref).collect());
     }
-    let roles = read::<Role>(registry, "roles", namespace).await?;
-    let found = roles.into_iter().find(|found| named(&found.metadata.name));
-    Ok(found.and_then(|found| found.rules).unwrap_or_default())
+    let bindings = all::<RoleBinding>(registry, "rolebindings", namespace).await?;
+    let mine = bindings.into_iter().filter(|one| names(one.subjects.as_deref(), who, namespace));
+    Ok(mine.map(|binding| binding.role_ref).collect())
+}
+
+/// The rules of the role that a binding in `namespace` names; of a role that is not there, none.
+async fn rules(registry: &Registry, role: &RoleRef, namespace: &str) -> Result<Vec<PolicyRule>, Failure> {
+    let rules = if role.kind == "ClusterRole" {
+        let found = named::<ClusterRole>(registry, "clusterroles", "", &role.name).await?;
+        found.and_then(|found| found.rules)
+    } else {
+        let found = named::<Role>(registry, "roles", namespace, &role.name).await?;
+        found.and_then(|found| found.rules)
+    };
+    Ok(rules.unwrap_or_default())
 }
 
 /// Is the user among them? A service account without a namespace is one of the binding's.
-fn names(subjects: &[Subject], who: &Identity, namespace: &str) -> bool {
-    subjects.iter().any(|subject| match subject.kind.as_str() {
+fn names(subjects: Option<&[Subject]>, who: &Identity, namespace: &str) -> bool {
+    subjects.unwrap_or_default().iter().any(|subject| match subject.kind.as_str() {
         "User" => subject.name == who.user,
         "Group" => who.groups().contains(&subject.name.as_str()),
         "ServiceAccount" => {
@@ -188,7 +213,7 @@ mod tests {
             (json!({"kind": "Group", "name": "other"}), false),
         ] {
             let subjects: Vec<Subject> = vec![serde_json::from_value(subject.clone()).expect("a subject")];
-            assert_eq!(names(&subjects, &account, "kube-system"), expected, "{subject}");
+            assert_eq!(names(Some(&subjects), &account, "kube-system"), expected, "{subject}");
         }
     }
 
