@@ -213,6 +213,10 @@ mod tests {
     use serde_json::json;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
+    use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::crypto::ring;
+    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
     use super::*;
     use crate::client::in_process;
@@ -246,11 +250,36 @@ mod tests {
         }
     }
 
-    /// A management cluster whose one Secret is the kubeconfig of `server`.
+    /// A server that speaks TLS with a certificate for `name`, and answers nothing.
+    async fn listen_tls(name: &str) -> (u16, String) {
+        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .expect("an identity");
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(acceptor.accept(stream));
+            }
+        });
+        (port, made.cert.pem())
+    }
+
     fn prober(server: &str) -> Prober {
+        prober_of(&json!({"server": server}))
+    }
+
+    /// A management cluster whose one Secret is the kubeconfig of a cluster.
+    fn prober_of(cluster: &Value) -> Prober {
         let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}],
-            "clusters": [{"name": "c", "cluster": {"server": server}}]});
+            "clusters": [{"name": "c", "cluster": cluster}]});
         let value = base64::engine::general_purpose::STANDARD.encode(kubeconfig.to_string());
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"value": value},
             "metadata": {"name": "harbor-kubeconfig", "namespace": "default"}});
@@ -306,5 +335,26 @@ mod tests {
             let connection = prober.slot.lock().connection.clone();
             assert_eq!((connection.connected, connection.consecutive_failures), (false, 1), "{reason}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_with_another_certificate_is_a_reason() {
+        let (port, own) = listen_tls("127.0.0.1").await;
+        let (elsewhere, other) = listen_tls("elsewhere.test").await;
+        for (port, authority, words) in [
+            (port, &other, "is not signed by the authority the kubeconfig expects"),
+            (elsewhere, &other, "is for another name or outside its dates"),
+        ] {
+            let authority = base64::engine::general_purpose::STANDARD.encode(authority);
+            let server = format!("https://127.0.0.1:{port}");
+            let prober = prober_of(&json!({"server": server, "certificate-authority-data": authority}));
+            let reason = prober.open().await.err().unwrap_or_default();
+            assert!(reason.contains(words), "{reason}");
+        }
+        let authority = base64::engine::general_purpose::STANDARD.encode(&own);
+        let server = format!("https://127.0.0.1:{port}");
+        let prober = prober_of(&json!({"server": server, "certificate-authority-data": authority}));
+        let reason = prober.open().await.err().unwrap_or_default();
+        assert!(!reason.contains("certificate"), "the right one, and then silence: {reason}");
     }
 }
