@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use capstan::actions::journal::Journal;
+use capstan::actions::{ChangeOrder, ConfigurationReader as _};
 use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::dev::PODS_ANNOTATION;
 use capstan::api::key::ObjectKey;
 use capstan::cli::args::{Cli, Command};
+use capstan::cli::change::screen::ClusterConfigurations;
 use capstan::cli::change::source::Reach;
 use capstan::cli::change::{ChangeAnswer, Session, run};
 use capstan::cli::output::Style;
@@ -83,6 +85,13 @@ impl Fleet {
         until("an API that answers", async || client.apiserver_version().await.is_ok()).await;
         until("all Nodes", async || list::<Node>(&client).await.len() == nodes).await;
         client
+    }
+
+    /// What its KubeadmControlPlane wants of the API server.
+    async fn api_server_flags(&self) -> Value {
+        let planes: Vec<KubeadmControlPlane> = list(&self.management.client).await;
+        let mut spec = serde_json::to_value(&planes[0].spec).expect("JSON");
+        spec["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"]["extraArgs"].take()
     }
 
     async fn says(&self, words: &[&str]) -> (String, u8) {
@@ -165,10 +174,7 @@ async fn a_control_plane_replaces_its_machines() {
         exit_code == 2 && text.contains("is patched: it replaces its Machines now"),
         "{exit_code} {text}"
     );
-    let planes: Vec<KubeadmControlPlane> = list(&harbor.management.client).await;
-    let spec = serde_json::to_value(&planes[0].spec).expect("JSON");
-    let flags = &spec["kubeadmConfigSpec"]["clusterConfiguration"]["apiServer"]["extraArgs"];
-    assert_eq!(flags, &json!([{"name": "event-ttl", "value": "2h"}]));
+    assert_eq!(harbor.api_server_flags().await, json!([{"name": "event-ttl", "value": "2h"}]));
     until("another Machine", async || {
         let nodes = list::<Node>(&client).await;
         let names: Vec<String> = nodes.into_iter().filter_map(|node| node.metadata.name).collect();
@@ -177,4 +183,39 @@ async fn a_control_plane_replaces_its_machines() {
     .await;
     let (text, _) = harbor.says(&["status"]).await;
     assert!(text.contains("Machines are up to date"), "{text}");
+}
+
+/// As the screen `:change` does it.
+#[tokio::test]
+async fn a_control_plane_is_patched_from_the_screen() {
+    let harbor = Fleet::of("harbor", served(1, 1), 1000.0).await;
+    harbor.client(2).await;
+    let journal = harbor.folder.path().join("screen.jsonl");
+    let screen = ClusterConfigurations {
+        connection: harbor.management.clone(),
+        journal: Journal::at(journal.clone()),
+        clock: Clock::system(),
+        user: "ann".to_owned(),
+    };
+    let order = ChangeOrder::Begin(vec!["apiServer.extraArgs[event-ttl]=2h".to_owned()]);
+    let preview = screen.preview(&harbor.cluster, &order).await.expect("a preview");
+    assert!(preview.is_allowed(), "{:?}", preview.findings);
+    assert!(
+        matches!(&preview.steps[..], [step] if step.starts_with("now: patch ") && step.contains("event-ttl")),
+        "{:?}",
+        preview.steps
+    );
+    assert_eq!(harbor.api_server_flags().await, Value::Null, "a preview writes nothing");
+
+    let said = screen.carry_out(&harbor.cluster, &preview).await.expect("patched");
+    assert!(said.contains("it replaces its Machines now"), "{said}");
+    assert_eq!(harbor.api_server_flags().await, json!([{"name": "event-ttl", "value": "2h"}]));
+    let journal = std::fs::read_to_string(journal).expect("a journal");
+    let outcomes: Vec<Value> =
+        journal.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let words: Vec<&str> = outcomes.iter().filter_map(|entry| entry["outcome"].as_str()).collect();
+    assert_eq!(words, ["asked", "done"], "{journal}");
+
+    let error = screen.carry_out(&harbor.cluster, &preview).await.expect_err("it is done");
+    assert!(error.contains("nothing") || error.contains("the cluster changed"), "{error}");
 }
