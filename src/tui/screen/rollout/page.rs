@@ -165,9 +165,7 @@ impl Page<'_, '_, '_> {
             None if rollout.moving().next().is_some() => {
                 vec![self.paint.span(Scope::Text, "nothing rolls now")]
             }
-            None => {
-                vec![self.paint.span(Scope::Text, "nothing rolls: every Machine is as its owner wants it")]
-            }
+            None => vec![self.paint.span(Scope::Text, words::resting(rollout))],
         };
         self.push(Section::Head, cluster, words);
     }

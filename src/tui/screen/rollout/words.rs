@@ -1,7 +1,10 @@
 //! The words of a rollout: phases, moments, durations. Must not know where they stand.
 
 use crate::api::condition::Status;
-use crate::fleet::{Arrival, Flip, Happened, Kind, MachinePhase, Step, TimelineEntry, moment};
+use crate::fleet::{
+    Arrival, Flip, Happened, Kind, MachinePhase, OwnerRollout, Rollout, Step, TimelineEntry, moment,
+};
+use crate::text::counted;
 use crate::time::{Timestamp, human_duration};
 
 /// What happens to a Machine, after its name.
@@ -23,6 +26,27 @@ pub(super) fn phase(phase: &MachinePhase, is_old: bool, is_control_plane: bool) 
             format!("goes{new}{what}{budget}")
         }
     }
+}
+
+/// Nothing rolls, and what its Machines do all the same.
+pub(super) fn resting(rollout: &Rollout) -> String {
+    if !rollout.unread.is_empty() {
+        return "nothing rolls, as far as it can be read".to_owned();
+    }
+    let phases = || rollout.owners.iter().flat_map(OwnerRollout::moving).map(|machine| &machine.phase);
+    let deleted = phases().filter(|phase| matches!(phase, MachinePhase::Deleting { .. })).count();
+    let others = phases().count() - deleted;
+    let mut parts = Vec::new();
+    for (count, doing) in [(deleted, "being deleted"), (others, "not available yet")] {
+        if count > 0 {
+            let is = if count == 1 { "is" } else { "are" };
+            parts.push(format!("{} {is} {doing}", counted(count, "Machine")));
+        }
+    }
+    if parts.is_empty() {
+        return "nothing rolls: every Machine is as its owner wants it".to_owned();
+    }
+    format!("nothing rolls; {}", parts.join(", "))
 }
 
 /// The step of a deletion, by the reason of the condition.
