@@ -53,7 +53,7 @@ struct Measured {
 }
 
 pub async fn measure(sizes: &Sizes, table: &mut Table) {
-    for (what, fleets) in [("workers of one cluster", sizes.pools), ("clusters", sizes.clusters)] {
+    for (what, fleets) in [("workers of one cluster", &sizes.pools), ("clusters", &sizes.clusters)] {
         let mut all = Vec::new();
         for fleet in fleets {
             all.push(measure_fleet(*fleet, sizes, table).await);
@@ -211,7 +211,7 @@ fn requests(audit: &Path) -> u64 {
     let Ok(file) = std::fs::File::open(audit) else { return 0 };
     let (mut reader, mut line, mut count) = (std::io::BufReader::new(file), Vec::new(), 0);
     while reader.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        count += u64::from(!line.windows(8).any(|part| part == b"/leases/"));
+        count += u64::from(!line.windows(7).any(|part| part == b"/leases"));
         line.clear();
     }
     count
