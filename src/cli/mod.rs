@@ -155,7 +155,7 @@ async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
 
 /// The dashboard over the server of the kubeconfig.
 async fn show(cli: &Cli) -> anyhow::Result<ExitCode> {
-    memory::give_back_at_once();
+    memory::give_back_soon();
     let connection = prepare(&options(&cli.connect)).await?;
     let (clock, rng) = (Clock::system(), Rng::from_entropy());
     Ok(after(
