@@ -192,7 +192,7 @@ fn node(machine: &Machine) -> NodeReading {
             "conditions": [quiet("MemoryPressure"), quiet("DiskPressure"), quiet("PIDPressure"), ready],
         },
     });
-    NodeReading::Found(Box::new(serde_json::from_value(node).expect("a Node")))
+    NodeReading::Found(Arc::new(serde_json::from_value(node).expect("a Node")))
 }
 
 fn without_conditions(machine: &Machine) -> Machine {

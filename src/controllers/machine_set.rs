@@ -99,14 +99,15 @@ impl Reconcile for MachineSets {
             workers::open(context, (object.as_ref(), &followed), cluster, &templates, machines).await?;
         let control_plane = [cluster.spec.control_plane_ref.as_ref()];
         caches.externals.prepare(Reader::MachineSetPreflight, control_plane).await;
-        let clones = machines.iter().flat_map(|machine| machine::references(machine));
-        caches.externals.prepare(Reader::MachineSetClones, clones).await;
+        let references = machines.iter().flat_map(|machine| machine::references(machine));
+        caches.externals.prepare(Reader::MachineSetClones, references).await;
         let count = planned::names_wanted(&set, machines.len());
         let taken: Vec<&str> = machines.iter().filter_map(|m| m.metadata.name.as_deref()).collect();
         let owner = ("MachineSet", &ObjectKey::of(&set));
         let suffixes = context.names.parts(owner, &taken, (count, RANDOM_BYTES));
+        let clones = observe::clones(caches, &machines);
         let observed = observe::machine_set(caches, &set, cluster, machines, &templates, suffixes);
-        Ok(Some(planned::Observed { updates_in_place: context.asking.is_on(), ..observed }))
+        Ok(Some(planned::Observed { clones, updates_in_place: context.asking.is_on(), ..observed }))
     }
 
     fn plan(&self, mut observed: planned::Observed, now: Timestamp) -> (planned::Observed, Plan) {

@@ -195,7 +195,9 @@ pub(super) fn set(
     parts.assume(dump, &mut plan);
     let names = planned_set::names_wanted(object, machines.len());
     let suffixes = (1..=names).map(course::placeholder).collect();
+    let clones = observe::clones(dump, &machines);
     let mut observed = observe::machine_set(dump, object, of, machines, &templates, suffixes);
+    observed.clones = clones;
     if dump.left_out(of.spec.control_plane_ref.as_ref()) {
         // The state of the control plane is not known, so the checks do not count.
         observed.preflight = planned_set::preflight::Preflight::default();

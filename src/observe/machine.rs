@@ -56,7 +56,7 @@ fn deployment_of(
 pub fn node_with(id: &str, mut nodes: Vec<Arc<Node>>) -> NodeReading {
     match (nodes.pop(), nodes.len()) {
         (None, _) => NodeReading::NotFound,
-        (Some(node), 0) => NodeReading::Found(Box::new(Arc::unwrap_or_clone(node))),
+        (Some(node), 0) => NodeReading::Found(node),
         (Some(_), more) => NodeReading::Failed(format!("{} Nodes have provider ID {id}", more + 1)),
     }
 }

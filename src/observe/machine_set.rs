@@ -16,8 +16,9 @@ use crate::status::contract::External;
 use crate::status::machine_set as judged;
 use crate::status::remediation::Limits;
 
-/// Everything that its plan looks at. `machines` are those that it controls, `suffixes` the random parts of
-/// names, one for each Machine that may be made.
+/// Everything that its plan looks at, but for what is behind its Machines ([`clones`]), which only a comparison with the
+/// template needs. `machines` are those that it controls, `suffixes` the random parts of names, one for each Machine that
+/// may be made.
 #[must_use]
 pub fn machine_set(
     source: &impl Source,
@@ -27,12 +28,11 @@ pub fn machine_set(
     templates: &Templates,
     suffixes: Vec<String>,
 ) -> Observed {
-    let clones = machines.iter().map(|machine| clones(source, machine)).collect();
     let deployment = deployment(source, set);
     Observed {
         set: set.clone(),
         machines,
-        clones,
+        clones: Vec::new(),
         infrastructure_template: templates.infrastructure.clone(),
         bootstrap_template: templates.bootstrap.clone(),
         missing_templates: templates.missing.clone(),
@@ -52,11 +52,15 @@ fn target(source: &impl Source, set: &MachineSet) -> Option<Arc<MachineSet>> {
     source.machine_sets().get(&ObjectKey::new(namespace(set), name))
 }
 
-/// The objects behind a Machine.
-fn clones(source: &impl Source, machine: &Machine) -> [External; 2] {
-    let spec = &machine.spec;
-    [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()]
-        .map(|reference| source.external(namespace(machine), reference))
+/// Infrastructure and bootstrap configuration of each Machine, in the same order.
+#[must_use]
+pub fn clones(source: &impl Source, machines: &[Arc<Machine>]) -> Vec<[External; 2]> {
+    let behind = |machine: &Arc<Machine>| {
+        let spec = &machine.spec;
+        [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()]
+            .map(|reference| source.external(namespace(machine.as_ref()), reference))
+    };
+    machines.iter().map(behind).collect()
 }
 
 /// What the checks before a new Machine look at.

@@ -27,7 +27,7 @@ pub use machine::{NamedNode, machine, named_node, node_with};
 pub use machine_deployment::{machine_deployment, machines_of_deployment};
 pub use machine_health_check::{follows_nodes, machine_health_check};
 pub use machine_pool::{is_of_pool, machine_pool};
-pub use machine_set::machine_set;
+pub use machine_set::{clones, machine_set};
 pub use ownership::{Member, machine_sets_of, machines_of_set};
 pub use source::{Objects, Source, key_of, namespace};
 pub use templates::Templates;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use serde_json::Value;
 
-use super::agenda::{Agenda, Order, Timer};
+use super::agenda::{Agenda, Timer};
 use super::begin::{Beginning, since};
 use super::change::{ActorKind, ObjectChange};
 use super::chronicle::Chronicle;
@@ -16,17 +16,16 @@ use super::hosts::{HostStage, Hosts, is_infrastructure_of, may_go_on, reference_
 use super::passes::{Actor, run};
 use super::perform::Effect;
 use super::settled::is_settled;
-use super::timing::{Span, Tempo, Timing};
+use super::timing::{Span, Timing};
 use super::timings::Timings;
 use super::updates::Updates;
+use super::way::{Actors, Until, Way};
 use super::world::{World, name_of};
 use crate::api::condition::{Conditioned as _, is_true};
 use crate::api::key::controller_of;
 use crate::api::machine::Machine;
 use crate::api::machine_set::MachineSet;
-use crate::forecast::in_place::InPlaceAnswers;
 use crate::plan::Blocker;
-use crate::rng::Rng;
 use crate::time::Timestamp;
 
 /// A look that changes nothing so many times in a row is not waited for again.
@@ -37,48 +36,6 @@ const CIRCLES: u32 = 6;
 /// More runs than any rollout needs.
 const RUNS_MAX: u64 = 20_000;
 const RUNS_PER_MACHINE_MAX: u64 = 500;
-
-/// How one world is gone through.
-#[derive(Clone, Debug)]
-pub struct Way {
-    pub order: Order,
-    pub actors: Actors,
-    pub tempo: Tempo,
-    pub until: Until,
-    /// How long after the last change a look still counts.
-    pub horizon: Duration,
-    pub faults: Faults,
-    /// What extensions said to updates in place; `None`: Machines are only replaced.
-    pub in_place: Option<Arc<InPlaceAnswers>>,
-}
-
-/// Who acts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Actors {
-    #[default]
-    All,
-    /// MachineDeployments and MachineSets take turns; Machines are up at once.
-    Planner,
-}
-
-/// When a run is over although something is left to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    Settled,
-    /// So many runs of controllers that did something.
-    Steps(usize),
-}
-
-/// What goes wrong.
-#[derive(Clone, Debug, Default)]
-pub struct Faults {
-    /// Machines, by name, whose Node fails at the beginning.
-    pub failing: Vec<String>,
-    /// Of the Machines that are made, those with these numbers never become Nodes; the first is 1.
-    pub stillborn: Vec<usize>,
-    /// One run of a controller in so many is cut after some of its writes. The seed draws which.
-    pub cut_one_in: Option<(u64, Rng)>,
-}
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +70,10 @@ pub(super) struct Course {
     waiting: Vec<String>,
     seen: BTreeMap<Vec<usize>, (u32, u64, Timestamp)>,
     made: usize,
+    /// Changes so far, those of statuses included.
+    turns: u64,
+    /// How many there were when a MachineSet began its last run, and when it wanted to look again.
+    looked: BTreeMap<Actor, (u64, Duration)>,
 }
 
 impl Course {
@@ -134,6 +95,8 @@ impl Course {
             waiting: Vec::new(),
             seen: BTreeMap::new(),
             made: 0,
+            turns: 0,
+            looked: BTreeMap::new(),
         };
         course.prepare();
         course
@@ -210,9 +173,8 @@ impl Course {
     /// Where a drain takes no time, there is nothing to drain.
     fn expect_pods(&mut self) {
         let machines: Vec<_> = self.world.machines.values().cloned().collect();
-        let takes_time = |machine: &std::sync::Arc<Machine>| {
-            self.span(machine, |t| t.drain).at(&self.way.tempo) > TimeDelta::zero()
-        };
+        let takes_time =
+            |machine: &Arc<Machine>| self.span(machine, |t| t.drain).at(&self.way.tempo) > TimeDelta::zero();
         self.world.workload.tenancy.is_empty = !machines.is_empty() && !machines.iter().any(takes_time);
     }
 
@@ -262,17 +224,19 @@ impl Course {
     pub(super) fn run(&mut self, actor: &Actor) -> bool {
         self.runs += 1;
         self.agenda.begun(actor);
+        self.looked.remove(actor);
+        let begun = self.turns;
         let cut = self.cut();
         let (replicas, turns) = (self.replicas(actor.kind), self.world.census.turns());
         let acts = run(&mut self.world, actor, cut);
         let now = self.world.now;
-        // A look at this very moment would see what this run saw.
-        let after = |delay: Duration| {
-            let delay = delay.max(Duration::from_secs(1));
-            now + TimeDelta::from_std(delay).unwrap_or(TimeDelta::days(36_500))
-        };
+        let after = |delay: Duration| later(now, delay);
         if let Some(delay) = acts.next {
             self.agenda.look(actor.clone(), after(delay));
+            // Of what MachineSets look at, time alone changes nothing: Machines turn by themselves.
+            if actor.kind == ActorKind::MachineSet && !acts.is_cut {
+                self.looked.insert(actor.clone(), (begun, delay));
+            }
         }
         match acts.hold {
             // In rounds nothing takes time: who waits looks at every change.
@@ -352,7 +316,7 @@ impl Course {
 
     fn drain_of(&self, node: &str) -> Span {
         let machine = self.world.get::<Machine>(node).or_else(|| {
-            let is_its = |m: &&std::sync::Arc<Machine>| {
+            let is_its = |m: &&Arc<Machine>| {
                 m.status.as_ref().and_then(|s| s.node_ref.as_ref()).is_some_and(|r| r.name == node)
             };
             self.world.all::<Machine>().find(is_its).cloned()
@@ -400,11 +364,12 @@ impl Course {
 
     fn happen(&mut self, timer: Timer) {
         if !matches!(timer, Timer::Look(_)) {
+            self.turns += 1;
             self.fruitless.clear();
             self.changed_at = self.world.now;
         }
         match timer {
-            Timer::Look(actor) => self.agenda.wake(actor, self.world.now),
+            Timer::Look(actor) => self.look(actor),
             Timer::HostState(name) => self.end_stage(&name),
             Timer::Removed(reference) => {
                 self.chronicle.removed(&self.world, &reference);
@@ -423,6 +388,18 @@ impl Course {
         }
     }
 
+    /// A MachineSet that would see what it saw last looks later.
+    fn look(&mut self, actor: Actor) {
+        let now = self.world.now;
+        match self.looked.get(&actor) {
+            Some((turns, delay)) if *turns == self.turns => {
+                *self.fruitless.entry(actor.clone()).or_default() += 1;
+                self.agenda.look(actor, later(now, *delay));
+            }
+            _ => self.agenda.wake(actor, now),
+        }
+    }
+
     fn end_stage(&mut self, name: &str) {
         let Some(machine) = self.world.get::<Machine>(name) else { return };
         let Some(host) = self.hosts.get(name).copied() else { return };
@@ -436,7 +413,7 @@ impl Course {
     }
 
     fn lose_pod(&mut self, node: &str, pod: &crate::api::key::ObjectKey) {
-        let can_run = |n: &&std::sync::Arc<k8s_openapi::api::core::v1::Node>| {
+        let can_run = |n: &&Arc<k8s_openapi::api::core::v1::Node>| {
             n.spec.as_ref().and_then(|s| s.unschedulable) != Some(true)
         };
         let mut others = self.world.workload.nodes.values().filter(can_run).map(|n| name_of(n.as_ref()));
@@ -447,6 +424,7 @@ impl Course {
     /// Who looks at what changed. `by`: whose run it was.
     fn route(&mut self, changes: Vec<ObjectChange>, by: Option<ActorKind>) {
         let now = self.world.now;
+        self.turns += changes.len() as u64;
         for change in changes {
             self.look_at(&change, by, now);
         }
@@ -567,6 +545,12 @@ impl Course {
         }
         None
     }
+}
+
+/// A look at this very moment would see what the run before saw.
+fn later(now: Timestamp, delay: Duration) -> Timestamp {
+    let delay = delay.max(Duration::from_secs(1));
+    now + TimeDelta::from_std(delay).unwrap_or(TimeDelta::days(36_500))
 }
 
 /// The MachineDeployment, control plane or MachineSet that a Machine belongs to, by name.

@@ -30,6 +30,7 @@ mod timing;
 mod timings;
 mod updates;
 mod upgrade;
+mod way;
 mod words;
 mod workload;
 mod world;
@@ -42,7 +43,7 @@ pub use announced::{Announced, AnnouncedCause, announced};
 pub use census::Counts;
 pub use change::ActorKind;
 pub use chronicle::{Detail, Event, Sample};
-pub use course::{Actors, Ending, Faults, Until, Way};
+pub use course::Ending;
 pub use hunt::{Hunt, RunFinding, hunt, replay};
 pub use learn::{Learnt, Remembered, learn, learn_with};
 pub use outcome::{API_VERSION, Duration, End, Forecast, Held, Pool, Simulation};
@@ -52,7 +53,10 @@ pub use stages::{Begin, PlannedStage, StageForecast, staged};
 pub use timing::{Span, Tempo, Timing};
 pub use timings::Timings;
 pub use upgrade::{ClusterUpgrade, Upgrade, UpgradePlan, Wave, Window, upgrade};
+pub use way::{Actors, Faults, Until, Way};
 pub use words::seconds;
+
+use std::thread;
 
 use crate::api::key::ObjectKey;
 use crate::observe::dump::Dump;
@@ -85,7 +89,7 @@ pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, no
     Simulation::new(now, forecasts, remarks)
 }
 
-/// One Cluster: as it usually goes, and how long that takes when every step is short or long.
+/// One Cluster: as it usually goes, and how long that takes when every step is short or long. The three run side by side.
 #[must_use]
 pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestamp) -> Option<Forecast> {
     let begun = begin::world_of(dump, key, now)?;
@@ -96,12 +100,18 @@ pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestam
         let ending = course.go();
         Forecast::of(course, &ending, now, begun.assumptions.clone())
     };
-    let mut usual = go(Tempo::Usual, scenario.detail);
+    let (mut usual, short, long) = thread::scope(|scope| {
+        let short = scope.spawn(|| go(Tempo::Short, Detail::Counters));
+        let long = scope.spawn(|| go(Tempo::Long, Detail::Counters));
+        (go(Tempo::Usual, scenario.detail), joined(short), joined(long))
+    });
     if usual.duration.usual_s > 0 && usual.rounds.is_none() {
-        usual.duration.short_s =
-            go(Tempo::Short, Detail::Counters).duration.usual_s.min(usual.duration.usual_s);
-        usual.duration.long_s =
-            go(Tempo::Long, Detail::Counters).duration.usual_s.max(usual.duration.usual_s);
+        usual.duration.short_s = short.duration.usual_s.min(usual.duration.usual_s);
+        usual.duration.long_s = long.duration.usual_s.max(usual.duration.usual_s);
     }
     Some(usual)
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::chronicle::{Event, Sample};
-use super::course::{Actors, Course, Ending};
+use super::course::{Course, Ending};
+use super::way::Actors;
 use super::world::World;
 use crate::plan::Wait;
 use crate::text::sanitize_line;

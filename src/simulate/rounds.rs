@@ -7,9 +7,10 @@ use chrono::TimeDelta;
 
 use super::agenda::Order;
 use super::change::ActorKind;
-use super::course::{Course, Ending, Until};
+use super::course::{Course, Ending};
 use super::passes::Actor;
 use super::settled::is_settled;
+use super::way::Until;
 use super::world::name_of;
 use crate::api::machine::Machine;
 

@@ -6,9 +6,9 @@ use std::time::Duration as Delay;
 use super::agenda::Order;
 use super::announced::{Announced, AnnouncedCause};
 use super::chronicle::Detail;
-use super::course::{Actors, Faults, Until, Way};
 use super::timing::Tempo;
 use super::timings::Timings;
+use super::way::{Actors, Faults, Until, Way};
 use crate::forecast::in_place::InPlaceAnswers;
 use crate::rng::Rng;
 use crate::time::Timestamp;
@@ -59,6 +59,9 @@ impl Scenario {
 
     /// How one run goes.
     pub(super) fn way(&self, tempo: Tempo) -> Way {
+        let mut faults = self.faults.clone();
+        // Runs that go side by side draw by themselves.
+        faults.cut_one_in = faults.cut_one_in.map(|(one_in, rng)| (one_in, rng.stream("way")));
         let order = self.seed.map_or(Order::Fixed, |seed| Order::Random(Rng::seeded(seed).stream("order")));
         Way {
             order,
@@ -66,7 +69,7 @@ impl Scenario {
             tempo,
             until: self.until,
             horizon: self.horizon,
-            faults: self.faults.clone(),
+            faults,
             in_place: self.in_place.clone(),
         }
     }

@@ -32,6 +32,7 @@ use crate::observe::{Objects, Source, namespace};
 use crate::status::contract::External;
 use crate::status::control_plane::Kubeconfig;
 use crate::status::control_plane::certificates::Certificates;
+use crate::status::machines::is_control_plane;
 use crate::time::Timestamp;
 
 /// The objects of one kind.
@@ -64,8 +65,10 @@ pub struct World {
     pub(super) workload: WorkloadState,
     /// Of each control plane, by name.
     pub(super) keys: BTreeMap<String, Keys>,
-    /// Names of the Machines that an owner controls, by kind and name of the owner.
-    members: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// The Machines that an owner controls, by kind and name of the owner.
+    members: BTreeMap<String, Table<Machine>>,
+    /// Machines of the control plane.
+    control_plane: BTreeSet<ObjectKey>,
     /// Machines that nothing controls.
     orphans: usize,
     pub(super) census: Census,
@@ -75,8 +78,11 @@ pub struct World {
     pub(super) made: u64,
     /// How many an owner made, by its name.
     made_by: BTreeMap<String, usize>,
-    /// The generation at which what belongs to a MachineSet or MachineDeployment was last compared with it, by its name.
+    /// The generation at which what belongs to a MachineDeployment was last compared with it, by its name.
     pub(super) in_step: BTreeMap<String, Option<i64>>,
+    /// The [`intent_mark`](crate::plan::machine_set::intent_mark) with which the Machines of a MachineSet were last
+    /// compared, by its name.
+    pub(super) sets_in_step: BTreeMap<String, u64>,
     pub(super) updates: Updates,
 }
 
@@ -102,12 +108,14 @@ impl World {
             workload: WorkloadState::default(),
             keys: BTreeMap::new(),
             members: BTreeMap::new(),
+            control_plane: BTreeSet::new(),
             orphans: 0,
             census: Census::default(),
             changes: Vec::new(),
             made: 0,
             made_by: BTreeMap::new(),
             in_step: BTreeMap::new(),
+            sets_in_step: BTreeMap::new(),
             updates: Updates::default(),
         }
     }
@@ -143,7 +151,7 @@ impl World {
         }
         let after = Arc::new(object);
         self.changes.push(between(&key.name, before.as_deref(), Some(after.as_ref())));
-        K::note(self, before.as_deref(), Some(after.as_ref()));
+        K::note(self, before.as_ref(), Some(&after));
         K::table_mut(self).insert(key, after);
         true
     }
@@ -153,7 +161,7 @@ impl World {
         let key = self.named(name);
         let Some(before) = K::table_mut(self).remove(&key) else { return };
         self.changes.push(between(name, Some(before.as_ref()), None));
-        K::note(self, Some(before.as_ref()), None);
+        K::note(self, Some(&before), None);
     }
 
     /// What changed since the last call, in order.
@@ -166,42 +174,51 @@ impl World {
         self.changes.push(change);
     }
 
-    pub(super) fn note_machine(&mut self, before: Option<&Machine>, after: Option<&Machine>) {
-        self.census.note(before, after);
+    fn note_machine(&mut self, before: Option<&Arc<Machine>>, after: Option<&Arc<Machine>>) {
+        self.census.note(before.map(AsRef::as_ref), after.map(AsRef::as_ref));
         if let (Some(gone), None) = (before, after)
             && !self.workload.is_reachable()
         {
             let node = gone.status.as_ref().and_then(|s| s.node_ref.as_ref()).map(|r| r.name.clone());
             self.workload.abandoned.extend(node.or_else(|| gone.metadata.name.clone()));
         }
-        let owner = |m: &Machine| controller_of(m).map(|o| owner_id(&o.kind, &o.name));
+        let Some(key) = before.or(after).map(|machine| self.named(name_of(machine.as_ref()))) else { return };
+        self.note_control_plane_machine(&key, after.is_some_and(|machine| is_control_plane(machine)));
+        self.note_member(key, before, after);
+    }
+
+    fn note_control_plane_machine(&mut self, key: &ObjectKey, is_one: bool) {
+        if !is_one {
+            self.control_plane.remove(key);
+        } else if !self.control_plane.contains(key) {
+            self.control_plane.insert(key.clone());
+        }
+    }
+
+    /// Who controls a Machine, and as it is now.
+    fn note_member(&mut self, key: ObjectKey, before: Option<&Arc<Machine>>, after: Option<&Arc<Machine>>) {
+        let owner = |m: &Arc<Machine>| controller_of(m.as_ref()).map(|o| owner_id(&o.kind, &o.name));
         let (old, new) = (before.map(owner), after.map(owner));
-        if old == new {
-            return;
-        }
-        let Some(name) = before.or(after).and_then(|m| m.metadata.name.clone()) else { return };
-        let key = self.named(&name);
-        if let Some(left) = before.filter(|_| after.is_some()).and_then(controller_of)
-            && left.kind == ActorKind::MachineSet.name()
-        {
-            // It counts one Machine less.
-            self.changes.push(ObjectChange::beside(ActorKind::MachineSet, &left.name));
-        }
-        match old {
-            Some(Some(owner)) => {
-                if let Some(mine) = self.members.get_mut(&owner) {
-                    mine.remove(&key);
+        if old != new {
+            if let Some(left) = before.filter(|_| after.is_some()).and_then(|m| controller_of(m.as_ref()))
+                && left.kind == ActorKind::MachineSet.name()
+            {
+                // It counts one Machine less.
+                self.changes.push(ObjectChange::beside(ActorKind::MachineSet, &left.name));
+            }
+            match old {
+                Some(Some(owner)) => {
+                    if let Some(mine) = self.members.get_mut(&owner) {
+                        mine.remove(&key);
+                    }
                 }
+                Some(None) => self.orphans = self.orphans.saturating_sub(1),
+                None => {}
             }
-            Some(None) => self.orphans = self.orphans.saturating_sub(1),
-            None => {}
+            self.orphans += usize::from(new == Some(None));
         }
-        match new {
-            Some(Some(owner)) => {
-                self.members.entry(owner).or_default().insert(key);
-            }
-            Some(None) => self.orphans += 1,
-            None => {}
+        if let (Some(Some(owner)), Some(machine)) = (new, after) {
+            self.members.entry(owner).or_default().insert(key, Arc::clone(machine));
         }
     }
 
@@ -223,8 +240,7 @@ impl World {
 
     /// The Machines that an owner controls, by name.
     pub(super) fn controlled(&self, kind: &str, name: &str) -> Vec<Arc<Machine>> {
-        let keys = self.members.get(&owner_id(kind, name));
-        keys.into_iter().flatten().filter_map(|key| self.machines.get(key)).cloned().collect()
+        self.members.get(&owner_id(kind, name)).into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
 }
 
@@ -262,6 +278,11 @@ impl Source for World {
         &self.configs
     }
 
+    /// There is one Cluster in a world.
+    fn control_plane_machines(&self, _: &ObjectKey) -> Vec<Arc<Machine>> {
+        self.control_plane.iter().filter_map(|key| self.machines.get(key)).cloned().collect()
+    }
+
     fn external(&self, _: &str, reference: Option<&ContractRef>) -> External {
         self.externals.referred(reference)
     }
@@ -291,7 +312,7 @@ pub trait Kept:
     fn has_same_spec(before: &Self, after: &Self) -> bool;
     /// Keeps what the world knows besides the objects.
     #[doc(hidden)]
-    fn note(_: &mut World, _: Option<&Self>, _: Option<&Self>) {}
+    fn note(_: &mut World, _: Option<&Arc<Self>>, _: Option<&Arc<Self>>) {}
 }
 
 macro_rules! kept {
@@ -311,8 +332,8 @@ macro_rules! kept {
                 before.spec == after.spec
             }
 
-            fn note(world: &mut World, before: Option<&Self>, after: Option<&Self>) {
-                let note: fn(&mut World, Option<&Self>, Option<&Self>) = $note;
+            fn note(world: &mut World, before: Option<&Arc<Self>>, after: Option<&Arc<Self>>) {
+                let note: fn(&mut World, Option<&Arc<Self>>, Option<&Arc<Self>>) = $note;
                 note(world, before, after);
             }
         }
@@ -330,21 +351,21 @@ impl World {
     /// Others see a control plane through its contract.
     fn note_control_plane(
         &mut self,
-        before: Option<&KubeadmControlPlane>,
-        after: Option<&KubeadmControlPlane>,
+        before: Option<&Arc<KubeadmControlPlane>>,
+        after: Option<&Arc<KubeadmControlPlane>>,
     ) {
         let group = KubeadmControlPlane::group(&());
-        match after.map(serde_json::to_value) {
+        match after.map(|after| serde_json::to_value(after.as_ref())) {
             Some(Ok(content)) => self.externals.put(&group, content),
             _ => {
-                let name = before.map(name_of).unwrap_or_default();
+                let name = before.map(|before| name_of(before.as_ref())).unwrap_or_default();
                 self.externals.remove(&group, ActorKind::KubeadmControlPlane.name(), name);
             }
         }
     }
 
     /// A MachineSet's Machines count for its MachineDeployment.
-    fn note_set(&mut self, before: Option<&MachineSet>, after: Option<&MachineSet>) {
+    fn note_set(&mut self, before: Option<&Arc<MachineSet>>, after: Option<&Arc<MachineSet>>) {
         if let Some(set) = after.or(before) {
             self.census.note_set(set);
         }

@@ -69,7 +69,7 @@ impl Machines {
                 _ => NodeReading::NotAsked,
             },
             NamedNode::Recorded { name } => match self.context.workload.node(cluster, &name).await {
-                Ok(Some(node)) => NodeReading::Found(Box::new(Arc::unwrap_or_clone(node))),
+                Ok(Some(node)) => NodeReading::Found(node),
                 Ok(None) => NodeReading::NotFound,
                 Err(error) => unread(&error),
             },

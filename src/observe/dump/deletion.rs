@@ -127,7 +127,7 @@ fn named_node_of(observed: &Observed, workload: &Workload) -> NodeReading {
             }
         }
         NamedNode::Recorded { name } => match workload.nodes.get(&name) {
-            Some(node) => NodeReading::Found(Box::new((**node).clone())),
+            Some(node) => NodeReading::Found(Arc::clone(node)),
             None => NodeReading::NotFound,
         },
     }

@@ -56,7 +56,7 @@ fn settled() -> Observed {
         ),
         probe: Probe { last_success: Some(now()), ..Probe::default() },
         control_plane_machines_left: 1,
-        node: NodeReading::Found(Box::new(object(json!({"metadata": {"name": "m", "annotations": {
+        node: NodeReading::Found(Arc::new(object(json!({"metadata": {"name": "m", "annotations": {
             "cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/cluster-namespace": "ns", "cluster.x-k8s.io/machine": "m",
             "cluster.x-k8s.io/labels-from-machine": "", "cluster.x-k8s.io/annotations-from-machine": ""}}})))),
         ..Observed::default()
@@ -115,7 +115,7 @@ fn the_node_gets_what_the_machine_says() {
         .labels
         .get_or_insert_default()
         .insert("node-role.kubernetes.io/worker".into(), String::new());
-    o.node = NodeReading::Found(Box::new(object(json!({
+    o.node = NodeReading::Found(Arc::new(object(json!({
         "metadata": {"name": "m", "labels": {"old.node.cluster.x-k8s.io/x": "1", "other": "1"},
             "annotations": {"cluster.x-k8s.io/labels-from-machine": "old.node.cluster.x-k8s.io/x"}},
         "spec": {"taints": [{"key": "node.cluster.x-k8s.io/uninitialized", "effect": "NoSchedule"},
@@ -167,7 +167,7 @@ fn the_node_gets_the_machines_taints_and_keeps_those_of_others() {
     let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
     let node = |note: Option<&str>, taints: Value| {
         let annotations = note.map_or(json!({}), |note| json!({NOTE: note}));
-        NodeReading::Found(Box::new(object(
+        NodeReading::Found(Arc::new(object(
             json!({"metadata": {"name": "m", "annotations": annotations}, "spec": {"taints": taints}}),
         )))
     };
@@ -283,7 +283,7 @@ fn an_unreachable_node_is_drained_without_patience() {
         })
     };
     assert_eq!(grace(&o), Some(None));
-    o.named_node = NodeReading::Found(Box::new(object(json!({"metadata": {"name": "other"},
+    o.named_node = NodeReading::Found(Arc::new(object(json!({"metadata": {"name": "other"},
         "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}))));
     assert_eq!(grace(&o), Some(Some(1)));
 }

@@ -5,10 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Observed;
-use crate::api::key::{ObjectKey, label};
-use crate::api::names::label::DEPLOYMENT_NAME;
+use crate::api::key::ObjectKey;
+use crate::api::machine_set::MachineSet;
 use crate::plan::{Plan, Write};
 use crate::status::contract::External;
+
+/// A mark of everything that Machines follow of their set. How many Machines it wants is not in it: a set that is
+/// scaled leaves those that it has as they are.
+#[must_use]
+pub fn intent_mark(set: &MachineSet) -> u64 {
+    let (metadata, spec) = (&set.metadata, &set.spec);
+    let followed = (&metadata.name, &metadata.uid, &metadata.labels, &spec.cluster_name, &spec.template);
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_vec(&followed).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
 
 /// Machines that needed nothing, by uid, each with a mark of all that it was compared by. While the mark is the
 /// same, so is the outcome.
@@ -22,14 +33,14 @@ impl InStep {
         let writes = plan.steps.iter().flat_map(|step| &step.writes);
         let touched: BTreeSet<&str> = writes.filter_map(written).map(|key| key.name.as_str()).collect();
         let is_touched = |name: Option<&str>| name.is_some_and(|name| touched.contains(name));
-        let mut known = BTreeMap::new();
+        let (mut known, intent) = (BTreeMap::new(), intent_mark(&observed.set));
         for (index, machine) in observed.machines.iter().enumerate() {
             let clones = observed.clones.get(index).into_iter().flatten().filter_map(External::found);
             let mut names = clones.map(|clone| Some(clone.name.as_str()));
             if is_touched(machine.metadata.name.as_deref()) || names.any(is_touched) {
                 continue;
             }
-            if let (Some(uid), Some(mark)) = (&machine.metadata.uid, mark(observed, index)) {
+            if let (Some(uid), Some(mark)) = (&machine.metadata.uid, mark(observed, index, intent)) {
                 known.insert(uid.clone(), mark);
             }
         }
@@ -41,11 +52,12 @@ impl InStep {
         self.0.is_empty()
     }
 
-    /// The Machine at `index` needed nothing, and nothing that it is compared by changed since.
-    pub(super) fn holds(&self, observed: &Observed, index: usize) -> bool {
+    /// The Machine at `index` needed nothing, and nothing that it is compared by changed since. `intent`: the present
+    /// [`intent_mark`] of its set.
+    pub(super) fn holds(&self, observed: &Observed, index: usize, intent: u64) -> bool {
         let uid = observed.machines.get(index).and_then(|machine| machine.metadata.uid.as_ref());
         let known = uid.and_then(|uid| self.0.get(uid));
-        known.is_some() && known.copied() == mark(observed, index)
+        known.is_some() && known.copied() == mark(observed, index, intent)
     }
 }
 
@@ -60,12 +72,11 @@ fn written(write: &Write) -> Option<&ObjectKey> {
 }
 
 /// `None`: a version is not known, as of objects that no server has stored.
-fn mark(observed: &Observed, index: usize) -> Option<u64> {
-    let (set, machine) = (&observed.set, observed.machines.get(index)?);
+fn mark(observed: &Observed, index: usize, intent: u64) -> Option<u64> {
+    let machine = observed.machines.get(index)?;
     let mut hasher = DefaultHasher::new();
-    set.metadata.uid.as_ref()?.hash(&mut hasher);
-    set.metadata.generation?.hash(&mut hasher);
-    label(set, DEPLOYMENT_NAME).hash(&mut hasher);
+    observed.set.metadata.uid.as_ref()?;
+    intent.hash(&mut hasher);
     machine.metadata.resource_version.as_ref()?.hash(&mut hasher);
     for clone in observed.clones.get(index).into_iter().flatten() {
         let version = clone.found().map(|found| found.content()["metadata"]["resourceVersion"].as_str());
@@ -97,7 +108,8 @@ mod tests {
 
     /// How many Machines are compared once more after a change.
     fn compared(known: &InStep, observed: &Observed) -> usize {
-        (0..observed.machines.len()).filter(|index| !known.holds(observed, *index)).count()
+        let intent = intent_mark(&observed.set);
+        (0..observed.machines.len()).filter(|index| !known.holds(observed, *index, intent)).count()
     }
 
     #[test]
@@ -111,8 +123,11 @@ mod tests {
         let mut one_changed = before.clone();
         Arc::make_mut(&mut one_changed.machines[0]).metadata.resource_version = Some("8".to_owned());
         assert_eq!(compared(&known, &one_changed), 1);
+        let mut scaled = before.clone();
+        (scaled.set.metadata.generation, scaled.set.spec.replicas) = (Some(2), Some(9));
+        assert_eq!(compared(&known, &scaled), 0);
         let mut set_changed = before.clone();
-        set_changed.set.metadata.generation = Some(2);
+        set_changed.set.spec.template.spec.min_ready_seconds = Some(9);
         assert_eq!(compared(&known, &set_changed), 2);
         let mut renamed = before.clone();
         renamed.set.metadata.labels = None;

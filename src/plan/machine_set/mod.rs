@@ -28,7 +28,7 @@ use crate::status::machine_set as judged;
 use crate::status::remediation::Limits;
 use crate::text::counted;
 use crate::time::Timestamp;
-pub use in_step::InStep;
+pub use in_step::{InStep, intent_mark};
 use preflight::Preflight;
 
 /// When a failed preflight is tried again.
@@ -312,8 +312,9 @@ fn is_creation_disabled(set: &MachineSet) -> bool {
 fn keep_in_step(observed: &Observed, known: &InStep, plan: &mut Plan) {
     let set = &observed.set;
     let (labels, annotations) = (desired::machine_labels(set), desired::machine_annotations(set));
+    let intent = intent_mark(set);
     for (index, machine) in observed.machines.iter().enumerate() {
-        if known.holds(observed, index) {
+        if known.holds(observed, index, intent) {
             continue;
         }
         if machine.metadata.deletion_timestamp.is_some() {
@@ -384,7 +385,6 @@ fn take(observed: &Observed, count: usize, because: &Why, now: Timestamp, plan: 
     }
 }
 
-/// Its Machines in the order in which they go.
 /// Its Machines in the order in which they go, or are handed over.
 #[must_use]
 pub fn in_order(set: &MachineSet, machines: &[Arc<Machine>], now: Timestamp) -> Vec<Arc<Machine>> {

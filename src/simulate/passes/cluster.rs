@@ -13,8 +13,8 @@ use crate::status::machine::Probe;
 impl Run<'_> {
     pub(super) fn cluster(&mut self, name: &str) -> Result<(), Cut> {
         let Some(object) = self.world.get::<Cluster>(name) else { return Ok(()) };
-        let before = Arc::unwrap_or_clone(object);
-        let Some(object) = self.begin(before.clone(), &before, Some(finalizer::CLUSTER))? else {
+        let before = Arc::clone(&object);
+        let Some(object) = self.begin(object, &before, Some(finalizer::CLUSTER))? else {
             return Ok(());
         };
         let is_reachable = self.world.workload.is_reachable();

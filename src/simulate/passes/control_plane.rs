@@ -19,7 +19,6 @@ impl Run<'_> {
         if !owners.into_iter().any(|owner| refers_to(owner, CORE_GROUP, "Cluster")) {
             return Ok(());
         }
-        let object = Arc::unwrap_or_clone(object);
         let guard = Some(finalizer::KUBEADM_CONTROL_PLANE);
         let Some(object) = self.begin(object, &cluster, guard)? else { return Ok(()) };
         let mut observed = observe::control_plane(self.world, &object, &cluster);

@@ -14,7 +14,7 @@ impl Run<'_> {
     pub(super) fn health_check(&mut self, name: &str) -> Result<(), Cut> {
         let found = self.world.get::<MachineHealthCheck>(name);
         let (Some(object), Some(cluster)) = (found, self.world.cluster()) else { return Ok(()) };
-        let Some(object) = self.begin(Arc::unwrap_or_clone(object), &cluster, None)? else { return Ok(()) };
+        let Some(object) = self.begin(object, &cluster, None)? else { return Ok(()) };
         let workload = &self.world.workload;
         let find = |name: &str| workload.nodes.get(name).cloned();
         let find: Option<&dyn Fn(&str) -> Option<Arc<Node>>> =

@@ -26,7 +26,6 @@ impl Run<'_> {
         let (Some(object), Some(cluster)) = (self.world.get::<Machine>(name), self.world.cluster()) else {
             return Ok(());
         };
-        let object = Arc::unwrap_or_clone(object);
         let Some(object) = self.begin(object, &cluster, Some(finalizer::MACHINE))? else { return Ok(()) };
         let mut observed = gather(self.world, &object, &cluster);
         self.go_on(&mut observed);
@@ -37,14 +36,17 @@ impl Run<'_> {
             self.world.updates.forget(name);
         }
         let Some(latest) = self.world.get::<Machine>(name) else { return Ok(()) };
-        observed.machine = Arc::unwrap_or_clone(latest);
+        if !Arc::ptr_eq(&latest, &object) {
+            observed.machine = Arc::unwrap_or_clone(latest);
+        }
         let mut release = None;
         if observed.is_deleting() {
             release = self.leave(&mut observed)?;
         }
         let status = judged::status(&observed, self.world.now);
-        let after = Machine { status: Some(status), ..observed.machine };
-        self.world.put(after);
+        if observed.machine.status.as_ref() != Some(&status) {
+            self.world.put(Machine { status: Some(status), ..observed.machine });
+        }
         if let Some(release) = release {
             self.carry_out(&[release])?;
         }
@@ -117,7 +119,7 @@ fn gather(world: &World, machine: &Machine, cluster: &Arc<Cluster>) -> Observed 
             _ => NodeReading::NotAsked,
         },
         NamedNode::Recorded { name } => match world.workload.nodes.get(&name) {
-            Some(node) => NodeReading::Found(Box::new(node.as_ref().clone())),
+            Some(node) => NodeReading::Found(Arc::clone(node)),
             None => NodeReading::NotFound,
         },
     };
@@ -135,7 +137,7 @@ fn node(world: &World, machine: &Machine, cluster: &Cluster) -> NodeReading {
 
 fn with_id(world: &World, id: &str) -> NodeReading {
     match world.workload.node_with(id) {
-        Some(node) => NodeReading::Found(Box::new(Arc::unwrap_or_clone(node))),
+        Some(node) => NodeReading::Found(node),
         None => NodeReading::NotFound,
     }
 }

@@ -17,17 +17,16 @@ impl Run<'_> {
     pub(super) fn machine_deployment(&mut self, name: &str) -> Result<(), Cut> {
         let found = self.world.get::<MachineDeployment>(name);
         let (Some(object), Some(cluster)) = (found, self.world.cluster()) else { return Ok(()) };
-        let object = Arc::unwrap_or_clone(object);
         let guard = Some(finalizer::MACHINE_DEPLOYMENT);
         let Some(object) = self.begin(object, &cluster, guard)? else { return Ok(()) };
         let templates = Templates::of_deployment(self.world, &object);
         let followed = followed_deployment(&object, &cluster);
         // What was compared at this generation is as it was.
-        let (id, generation) = (format!("MachineDeployment/{name}"), object.metadata.generation);
-        if self.world.in_step.get(&id) != Some(&generation) || object != followed {
+        let generation = object.metadata.generation;
+        if self.world.in_step.get(name) != Some(&generation) || *object != followed {
             let read = templates.bootstrap.iter().chain(&templates.infrastructure).collect::<Vec<_>>();
-            self.carry_out(&opening::steps((&object, &followed), &cluster, &read))?;
-            self.world.in_step.insert(id, generation);
+            self.carry_out(&opening::steps((object.as_ref(), &followed), &cluster, &read))?;
+            self.world.in_step.insert(name.to_owned(), generation);
         }
         let sets = self.sets_of(&followed)?;
         let Some(deployment) = self.world.get::<MachineDeployment>(name) else { return Ok(()) };
@@ -60,16 +59,18 @@ impl Run<'_> {
         self.carry_out(&plan.steps)?;
         let name = observed.deployment.metadata.name.as_deref().unwrap_or_default();
         let Some(before) = self.world.get::<MachineDeployment>(name) else { return Ok(()) };
-        let before = Arc::unwrap_or_clone(before);
         let machines = observed.sets.iter().flat_map(|set| self.machines_of_set(set)).collect();
         let sets = templates.unreadable.is_none().then_some(observed.sets);
         let missing_templates = templates.missing.clone();
-        let seen = judged::Observed { deployment: before.clone(), sets, machines, missing_templates };
+        let seen =
+            judged::Observed { deployment: before.as_ref().clone(), sets, machines, missing_templates };
         let mut status = judged::status(&seen, now);
         if plan.blockers.is_empty() && judged::is_complete(&seen) {
             status.observed_generation = before.metadata.generation;
         }
-        self.world.put(MachineDeployment { status: Some(status), ..before });
+        if before.status.as_ref() != Some(&status) {
+            self.world.put(MachineDeployment { status: Some(status), ..Arc::unwrap_or_clone(before) });
+        }
         self.carry_out(release.as_slice())?;
         Ok(())
     }

@@ -17,14 +17,14 @@ impl Run<'_> {
         let (Some(object), Some(cluster)) = (self.world.get::<MachineSet>(name), self.world.cluster()) else {
             return Ok(());
         };
-        let object = Arc::unwrap_or_clone(object);
         let Some(object) = self.begin(object, &cluster, Some(finalizer::MACHINE_SET))? else { return Ok(()) };
         let followed = followed_set(&object, &cluster);
-        let templates = Templates::of(self.world, namespace(&object), &object.spec.template.spec);
-        // What was compared at this generation is as it was.
-        if self.world.in_step.get(name) != Some(&object.metadata.generation) || object != followed {
+        let templates = Templates::of(self.world, namespace(object.as_ref()), &object.spec.template.spec);
+        // What was compared with the same template is as it was.
+        let intent = planned::intent_mark(&object);
+        if self.world.sets_in_step.get(name) != Some(&intent) || *object != followed {
             let read = templates.bootstrap.iter().chain(&templates.infrastructure).collect::<Vec<_>>();
-            self.carry_out(&opening::steps((&object, &followed), &cluster, &read))?;
+            self.carry_out(&opening::steps((object.as_ref(), &followed), &cluster, &read))?;
         }
         let machines = self.machines_of(&followed)?;
         let Some(set) = self.world.get::<MachineSet>(name) else { return Ok(()) };
@@ -37,26 +37,28 @@ impl Run<'_> {
     /// Plans and reports.
     fn settle_set(&mut self, mut observed: planned::Observed) -> Result<(), Cut> {
         let (name, now) = (observed.set.metadata.name.clone().unwrap_or_default(), self.world.now);
-        let generation = observed.set.metadata.generation;
-        let mut plan = if self.world.in_step.get(&name) == Some(&generation) {
-            planned::plan_followed(&observed, now)
-        } else {
-            planned::plan(&observed, now)
-        };
+        let intent = planned::intent_mark(&observed.set);
+        let is_in_step = self.world.sets_in_step.get(&name) == Some(&intent);
+        if !is_in_step || observed.updates_in_place {
+            observed.clones = observe::clones(self.world, &observed.machines);
+        }
+        let mut plan =
+            if is_in_step { planned::plan_followed(&observed, now) } else { planned::plan(&observed, now) };
         let release = plan.take_release();
         self.note(&plan);
         self.carry_out(&plan.steps)?;
-        self.world.in_step.insert(name.clone(), generation);
+        self.world.sets_in_step.insert(name.clone(), intent);
         observed.machines = planned::remediate::marked(&observed, now);
         let is_complete = planned::is_complete(&observed);
         let Some(before) = self.world.get::<MachineSet>(&name) else { return Ok(()) };
-        let before = Arc::unwrap_or_clone(before);
         let mut status = judged::status(&planned::judged(observed), now);
         if is_complete {
             status.observed_generation = before.metadata.generation;
         }
         self.again_within(planned::recheck(&before, &status));
-        self.world.put(MachineSet { status: Some(status), ..before });
+        if before.status.as_ref() != Some(&status) {
+            self.world.put(MachineSet { status: Some(status), ..Arc::unwrap_or_clone(before) });
+        }
         self.carry_out(release.as_slice())?;
         Ok(())
     }
@@ -70,6 +72,9 @@ impl Run<'_> {
         let members = observe::machines_of_set(self.world, set);
         let orphans: Vec<Step> =
             members.iter().filter_map(Member::orphan).map(|o| opening::adoption(set, o.as_ref())).collect();
+        if !orphans.is_empty() {
+            self.world.sets_in_step.remove(name);
+        }
         self.carry_out(&orphans)?;
         let latest = |member: Member<Machine>| {
             let object = member.into_object();

@@ -8,11 +8,12 @@ mod machine;
 mod machine_deployment;
 mod machine_set;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::change::ActorKind;
 use super::perform::{Effect, Performed};
-use super::world::{Kept, World};
+use super::world::{Kept, World, name_of};
 use crate::api::cluster::Cluster;
 use crate::plan::begin::{Begin, begin};
 use crate::plan::{Blocker, Plan, Step};
@@ -85,11 +86,11 @@ impl Run<'_> {
     /// The object as its run begins with it; `None` when the run ends here.
     fn begin<K: Kept>(
         &mut self,
-        object: K,
+        object: Arc<K>,
         cluster: &Cluster,
         finalizer: Option<&str>,
-    ) -> Result<Option<K>, Cut> {
-        match begin(&object, cluster, finalizer) {
+    ) -> Result<Option<Arc<K>>, Cut> {
+        match begin(object.as_ref(), cluster, finalizer) {
             Begin::Run => Ok(Some(object)),
             Begin::Stop => Ok(None),
             Begin::Finalizer(step) => {
@@ -98,11 +99,12 @@ impl Run<'_> {
             }
             Begin::Paused(condition) => {
                 let is_paused = condition.status == "True";
-                let (mut after, generation, now) = (object, None, self.world.now);
-                let generation = after.meta().generation.or(generation);
-                setter::set(after.conditions_mut(), *condition, generation, now);
-                self.world.put(after.clone());
-                Ok((!is_paused).then_some(after))
+                let mut after = Arc::unwrap_or_clone(object);
+                let generation = after.meta().generation;
+                setter::set(after.conditions_mut(), *condition, generation, self.world.now);
+                let name = name_of(&after).to_owned();
+                self.world.put(after);
+                Ok(self.world.get(&name).filter(|_| !is_paused))
             }
         }
     }

@@ -126,7 +126,7 @@ pub enum NodeReading {
     /// Nothing was asked: the Machine has no provider ID, or the cluster has no control plane yet.
     #[default]
     NotAsked,
-    Found(Box<Node>),
+    Found(Arc<Node>),
     NotFound,
     /// There is no connection: what was known before should be kept.
     NotConnected,

@@ -127,7 +127,7 @@ fn the_wait_for_volumes_ends_on_time() {
     let mut held = node(&[("Ready", "True", "")]);
     held.status.get_or_insert_default().volumes_attached =
         Some(object(json!([{"name": "v", "devicePath": ""}])));
-    o.node = NodeReading::Found(Box::new(held));
+    o.node = NodeReading::Found(Arc::new(held));
     (o.tenants, o.storage) = (tenants(Vec::new()), no_storage());
     let reason = |o: &Observed, later: i64| said(&status(o, now() + seconds(later)), "Deleting").1.to_owned();
     for (limit, later, expected) in [

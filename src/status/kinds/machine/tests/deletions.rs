@@ -13,7 +13,7 @@ fn some_node() -> impl Strategy<Value = NodeReading> {
             let list = json!([{"name": "v", "devicePath": ""}]);
             found.status.get_or_insert_default().volumes_attached = Some(object(list));
         }
-        NodeReading::Found(Box::new(found))
+        NodeReading::Found(Arc::new(found))
     };
     prop_oneof![
         Just(NodeReading::NotAsked),

@@ -63,7 +63,7 @@ fn a_node_without_system_information_empties_what_was_known() {
     let mut o = running();
     o.machine.status = Some(status(&o, now()));
     if let NodeReading::Found(node) = &mut o.node {
-        node.status.as_mut().expect("a status").node_info = None;
+        Arc::make_mut(node).status.as_mut().expect("a status").node_info = None;
     }
     assert_eq!(status(&o, now()).node_info, Some(NodeInfo::default()));
 }

@@ -60,7 +60,7 @@ fn running() -> Observed {
         ),
         probe: Probe { last_success: Some(now()), ..Probe::default() },
         control_plane_machines_left: 1,
-        node: NodeReading::Found(Box::new(node(&[
+        node: NodeReading::Found(Arc::new(node(&[
             ("Ready", "True", ""),
             ("MemoryPressure", "False", ""),
             ("DiskPressure", "False", ""),
@@ -219,7 +219,7 @@ fn node_troubles_are_told_apart_and_collapsed() {
     ];
     for (conditions, expected) in cases {
         let mut o = running();
-        o.node = NodeReading::Found(Box::new(node(conditions)));
+        o.node = NodeReading::Found(Arc::new(node(conditions)));
         assert_eq!(said(&status(&o, now()), "NodeHealthy"), expected);
     }
 }

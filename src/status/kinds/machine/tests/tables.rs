@@ -145,7 +145,7 @@ fn infrastructure_ready() {
 fn node_ready() {
     const TYPE: &str = "NodeReady";
     let with = |conditions: &'static [(&'static str, &'static str, &'static str)]| {
-        move |o: &mut Observed| o.node = NodeReading::Found(Box::new(node(conditions)))
+        move |o: &mut Observed| o.node = NodeReading::Found(Arc::new(node(conditions)))
     };
     check(with(&[("Ready", "True", "words")]), TYPE, ("True", "NodeReady", ""));
     check(with(&[("Ready", "False", "words")]), TYPE, ("False", "NodeNotReady", "* Node.Ready: words"));
@@ -397,7 +397,7 @@ fn deleting_at_every_step() {
             let mut node = node(&[("Ready", "True", "")]);
             let attached = json!([{"name": "v2", "devicePath": ""}, {"name": "v1", "devicePath": ""}]);
             node.status.get_or_insert_default().volumes_attached = Some(object(attached));
-            o.node = NodeReading::Found(Box::new(node));
+            o.node = NodeReading::Found(Arc::new(node));
         },
         "WaitingForVolumeDetach",
         "Waiting for Node volumes to be detached (started at 2026-01-01T12:00:00Z)\n\
