@@ -64,7 +64,7 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
     };
     let (ready, server) = Pending::new();
     let (time_scale, clock_of_stack, args) = (args.time_scale, clock.clone(), args.clone());
-    let starting = tokio::spawn(async move {
+    let mut starting = AbortOnDropHandle::new(tokio::spawn(async move {
         let store = Arc::new(MemoryStore::new());
         let in_place = options.in_place.on;
         let before = StackOptions { in_place: Settings::default(), ..options.clone() };
@@ -79,16 +79,18 @@ pub async fn demo(cli: &Cli, args: &DemoArgs) -> anyhow::Result<Exit> {
         let hosts = simulated_ssh::offer(args.simulated_ssh.as_deref(), &stack).await?;
         let served = listen::listen(&args.listening, stack.server(), &identity, false).await?;
         anyhow::Ok((stack, (later, extended, hosts, served)))
-    });
+    }));
     let connection = in_process(server, DEMO, "default", cli.connect.read_only);
-    let exit =
-        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, dashboard::Behind::Memory).await;
-    // The user may quit before the past is over.
-    if !starting.is_finished() {
-        starting.abort();
-        return exit;
-    }
-    let (stack, later) = starting.await.context("the demo's server ended with a panic")??;
+    let shown =
+        dashboard::show(&connection, &cli.connect, &cli.screen, clock, &rng, dashboard::Behind::Memory);
+    tokio::pin!(shown);
+    let (stack, later) = tokio::select! {
+        // The user may quit before the past is over.
+        exit = &mut shown => return exit,
+        // What was asked for and cannot be had ends the dashboard with the reason.
+        started = &mut starting => started.context("the demo's server ended with a panic")??,
+    };
+    let exit = shown.await;
     drop(later);
     stack.stop().await;
     exit

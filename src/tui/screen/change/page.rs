@@ -46,6 +46,10 @@ impl ChangeScreen {
         paint.rule(layout.rule, buffer);
         let body = layout.body;
         self.view_head(paint, body, buffer);
+        if self.reading.is_none() {
+            foot::view(self.selected(fleet), false, None, fleet, paint, layout, buffer);
+            return;
+        }
         let height = self.list_height(body.height);
         let list = Rect { y: body.y + ABOVE, height, ..body };
         let at = self.selected[self.page];
@@ -82,8 +86,13 @@ impl ChangeScreen {
         let area = Rect { x: body.x + 2, width: body.width.saturating_sub(4), height: 1, ..body };
         put_ends(buffer, area, &Line::from(tabs), &Line::from(self.readings.age(paint)));
         let (scope, words) = self.state_words();
-        let words = paint.cut(&words, usize::from(area.width));
-        put(buffer, area.x, body.y + 1, &Line::from(paint.span(scope, words)), area.width);
+        let room = usize::from(area.width);
+        // With nothing below, there is room for all of it.
+        let lines =
+            if self.reading.is_none() { wrap(&words, room.max(1)) } else { vec![paint.cut(&words, room)] };
+        for (y, words) in (body.y + 1..body.bottom()).zip(lines) {
+            put(buffer, area.x, y, &Line::from(paint.span(scope, words)), area.width);
+        }
     }
 
     /// What there is to know and to do, in a sentence.
