@@ -27,6 +27,7 @@ pub enum ManagedBy {
 pub struct ClusterFacts {
     /// Kubernetes' minor version.
     pub minor: Option<u64>,
+    /// By their pods; of files without pods, by the label of their Nodes.
     pub control_plane: Vec<LiveNode>,
     /// Names of Nodes without an API server, in order.
     pub workers: Vec<String>,
@@ -42,8 +43,11 @@ impl ClusterFacts {
     /// Reads them from what was found beside the documents.
     #[must_use]
     pub fn read(inputs: &Inputs) -> Self {
-        let control_plane = live::control_plane(&inputs.objects);
         let nodes: Vec<&Value> = inputs.objects.iter().filter(|object| object["kind"] == "Node").collect();
+        let mut control_plane = live::control_plane(&inputs.objects);
+        if control_plane.is_empty() {
+            control_plane = nodes.iter().filter_map(|node| live::labelled(node)).collect();
+        }
         let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut workers: Vec<String> = nodes.iter().map(|node| name(node)).collect();
         // Names stand in commands and file names.
@@ -67,7 +71,7 @@ impl ClusterFacts {
         }
     }
 
-    /// How many control plane nodes there are; `None` when no pod was read.
+    /// How many control plane nodes there are; `None` when neither pods nor Nodes show one.
     #[must_use]
     pub fn control_planes(&self) -> Option<usize> {
         Some(self.control_plane.len()).filter(|count| *count > 0)
@@ -129,5 +133,24 @@ mod tests {
         );
         inputs.objects.push(json!({"kind": "Node", "metadata": {"name": "c1", "annotations": {"cluster.x-k8s.io/owner-kind": "KubeadmControlPlane"}}}));
         assert_eq!(ClusterFacts::read(&inputs).managed_by, ManagedBy::ControlPlane);
+    }
+
+    #[test]
+    fn without_pods_nodes_are_of_the_control_plane_by_their_label() {
+        let text =
+            "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.34.2\n";
+        let mut inputs = read_inputs(&[("f".to_owned(), text.to_owned())]).expect("documents");
+        let address = json!({"addresses": [{"type": "Hostname", "address": "c1"}, {"type": "InternalIP", "address": "10.0.0.1"}]});
+        let label = json!({"node-role.kubernetes.io/control-plane": ""});
+        inputs
+            .objects
+            .push(json!({"kind": "Node", "metadata": {"name": "c1", "labels": label}, "status": address}));
+        inputs.objects.push(json!({"kind": "Node", "metadata": {"name": "w1"}, "status": address}));
+        let facts = ClusterFacts::read(&inputs);
+        assert_eq!(facts.control_planes(), Some(1));
+        assert_eq!(
+            (facts.control_plane[0].host.address.as_str(), facts.workers),
+            ("10.0.0.1", vec!["w1".to_owned()])
+        );
     }
 }

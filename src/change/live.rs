@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::network::is_dns_name;
 use super::render::{API_SERVER, CONTROLLER_MANAGER, ETCD, HostFacts, Mount, SCHEDULER, StaticPod, Volume};
+use crate::api::names::label::NODE_ROLE_CONTROL_PLANE;
 
 const ADVERTISE: &str = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint";
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -38,6 +39,17 @@ pub fn control_plane(objects: &[Value]) -> Vec<LiveNode> {
         }
     }
     pods.into_iter().filter_map(|(node, pods)| live_node(node, &pods)).collect()
+}
+
+/// A control plane node whose pods were not read, by the label that kubeadm gives it; its API server has the usual port.
+#[must_use]
+pub fn labelled(node: &Value) -> Option<LiveNode> {
+    let name = node["metadata"]["name"].as_str().filter(|name| is_dns_name(name))?;
+    node["metadata"]["labels"].get(NODE_ROLE_CONTROL_PLANE)?;
+    let mut addresses = node["status"]["addresses"].as_array()?.iter();
+    let internal = addresses.find(|address| address["type"] == "InternalIP")?;
+    let host = HostFacts::new(name, internal["address"].as_str()?);
+    Some(LiveNode { host, static_pods: BTreeMap::new() })
 }
 
 fn live_node(name: &str, pods: &BTreeMap<&'static str, &Value>) -> Option<LiveNode> {
