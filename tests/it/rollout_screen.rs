@@ -387,20 +387,6 @@ fn nothing_is_asked_where_nothing_rolls() {
     assert!(text(&mut model).contains("nothing rolls: every Machine is as its owner wants it"));
 }
 
-#[test]
-fn a_machine_that_comes_without_a_rollout_is_counted() {
-    let mut c = RollingCluster::new("rolling", OwnerState::settled("v1.35.1", 0));
-    let sets = c.deployment("md-0", OwnerState::settled("v1.35.1", 2), &["only"], "");
-    let up = MachineState::New { made_s: 90_000, up_s: 60 };
-    for (suffix, state) in [("aaaaa", &up), ("bbbbb", &MachineState::Starting { made_s: 15 })] {
-        c.worker(&sets[0], suffix, "v1.35.1", state);
-    }
-    let mut model = model(MIDDLE, c.deltas());
-    open(&mut model, Ok(plans()));
-    let screen = text(&mut model);
-    assert!(screen.contains("nothing rolls; 1 Machine is not available yet"), "{screen}");
-}
-
 /// How long the picture stays as it is while nothing happens, seconds.
 fn rests_for(deltas: Vec<Delta>, opened: &str) -> Option<i64> {
     let mut model = model(SMALL, deltas);
