@@ -89,7 +89,8 @@ pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, no
     Simulation::new(now, forecasts, remarks)
 }
 
-/// One Cluster: as it usually goes, and how long that takes when every step is short or long. The three run side by side.
+/// One Cluster: as it usually goes, and how long that takes when every step is short or long. The last two run side by
+/// side, and only where something takes time.
 #[must_use]
 pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestamp) -> Option<Forecast> {
     let begun = begin::world_of(dump, key, now)?;
@@ -100,12 +101,13 @@ pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestam
         let ending = course.go();
         Forecast::of(course, &ending, now, begun.assumptions.clone())
     };
-    let (mut usual, short, long) = thread::scope(|scope| {
-        let short = scope.spawn(|| go(Tempo::Short, Detail::Counters));
-        let long = scope.spawn(|| go(Tempo::Long, Detail::Counters));
-        (go(Tempo::Usual, scenario.detail), joined(short), joined(long))
-    });
+    let mut usual = go(Tempo::Usual, scenario.detail);
     if usual.duration.usual_s > 0 && usual.rounds.is_none() {
+        let (short, long) = thread::scope(|scope| {
+            let short = scope.spawn(|| go(Tempo::Short, Detail::Counters));
+            let long = go(Tempo::Long, Detail::Counters);
+            (joined(short), long)
+        });
         usual.duration.short_s = short.duration.usual_s.min(usual.duration.usual_s);
         usual.duration.long_s = long.duration.usual_s.max(usual.duration.usual_s);
     }
