@@ -11,11 +11,12 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
 /// Gives freed pages back soon after they are free. For a dashboard, which allocates most in its first
 /// second and then hardly at all: it would otherwise keep several times what it needs for as long as
-/// it is idle. A server frees all the time and keeps the default.
+/// it is idle. News come ten times a second at most: what one batch frees the next one takes, and is kept for it. A server
+/// frees all the time and keeps the default.
 #[allow(unsafe_code, reason = "sets one number inside the allocator; it reads it with atomics")]
 pub fn give_back_soon() {
     // SAFETY: the option is valid for the linked version, and setting it at any time is allowed.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 100) }
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 1_000) }
 }
 
 /// Called when a thread of the runtime has nothing to do: gives back, now and then, what

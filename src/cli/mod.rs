@@ -52,6 +52,7 @@ use crate::actions::{Executor, Request};
 use crate::api::key::ObjectKey;
 use crate::client::connect::prepare;
 use crate::client::{ConnectOptions, Connection, connect};
+use crate::fleet::watch::nap_while_watches_rest;
 use crate::rng::Rng;
 use crate::time::{Clock, parse_moment};
 use crate::tui::{Exit, Tier};
@@ -72,9 +73,14 @@ use wait::Waited;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.enable_all().on_thread_park(memory::give_back_when_idle);
+    builder.enable_all();
     if is_only_a_reader(cli.command.as_ref()) {
-        builder.worker_threads(READERS);
+        builder.worker_threads(READERS).on_thread_park(|| {
+            memory::give_back_when_idle();
+            nap_while_watches_rest();
+        });
+    } else {
+        builder.on_thread_park(memory::give_back_when_idle);
     }
     let runtime = match builder.build() {
         Ok(runtime) => runtime,

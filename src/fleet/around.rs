@@ -214,20 +214,25 @@ impl Index {
 
     /// Does a person hold back the rollout that the row belongs to?
     pub(super) fn is_held(&self, row: &Row) -> bool {
-        let owner = |row: &Row| row.owner.as_ref().and_then(|o| self.find(row.source, o.uid));
-        let above = |row: &Row| owner(row).and_then(|id| self.row(id)).cloned();
         match row.kind {
             Kind::Cluster => {
                 let all = self.members(row, Kind::MachineDeployment).iter().filter_map(|id| self.row(*id));
                 all.into_iter().any(|deployment| self.holds(deployment))
             }
             Kind::MachineDeployment => self.holds(row),
-            Kind::MachineSet => above(row).is_some_and(|deployment| self.holds(&deployment)),
+            Kind::MachineSet => self.above(row).is_some_and(|deployment| self.holds(deployment)),
             Kind::Machine => {
-                above(row).and_then(|set| above(&set)).is_some_and(|deployment| self.holds(&deployment))
+                let deployment = self.above(row).and_then(|set| self.above(set));
+                deployment.is_some_and(|deployment| self.holds(deployment))
             }
             _ => false,
         }
+    }
+
+    /// Its owner.
+    fn above(&self, row: &Row) -> Option<&Row> {
+        let owner = self.find(row.source, row.owner.as_ref()?.uid)?;
+        self.row(owner).map(Arc::as_ref)
     }
 
     fn holds(&self, deployment: &Row) -> bool {

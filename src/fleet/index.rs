@@ -84,8 +84,9 @@ pub(super) struct Members {
     pub(super) samples: [Option<Box<StepSamples>>; 2],
 }
 
-/// Which clusters an upsert touched: the one it belongs to, and the one it belonged to before.
+/// The row that was put, and which clusters that touched: the one it belongs to, and the one it belonged to before.
 pub(super) struct Upserted {
+    pub(super) id: RowId,
     pub(super) clusters: [Option<RowId>; 2],
 }
 
@@ -156,7 +157,7 @@ impl Index {
         if turns_all && is_around {
             self.mark_members(&row);
         }
-        Upserted { clusters: [self.cluster_of(&row), cluster] }
+        Upserted { id, clusters: [self.cluster_of(&row), cluster] }
     }
 
     /// Puts a row where its name, owner and cluster say. Most changes leave all three as they are: the row is then

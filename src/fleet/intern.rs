@@ -1,14 +1,17 @@
 //! One copy of each repeated text or value. Owns the tables that decoding looks things up in; rows
 //! hold plain `Arc`s and need no lock to be read. Must not know what the texts mean.
 
-use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use hashbrown::{Equivalent, HashSet};
 use parking_lot::Mutex;
 use rustc_hash::FxBuildHasher;
 
-use super::row::{ConditionText, GroupKind, Labels, Owner, Reference};
+use super::row::{
+    ConditionText, ConditionWords, GroupKind, GroupKindWords, LabelWords, Labels, Owner, OwnerWords,
+    Reference,
+};
 use crate::api::key::Gvk;
 
 /// Below this many entries a table is never swept.
@@ -48,10 +51,30 @@ impl Interner {
 
 impl Tables {
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
-        if let Some(found) = self.texts.set.get(text) {
-            return found.clone();
+        if let Some(found) = self.texts.known(text) {
+            return found;
         }
         self.texts.add(Arc::from(text))
+    }
+
+    /// A condition that is there already.
+    pub(super) fn known_condition(&self, words: &ConditionWords<'_>) -> Option<Arc<ConditionText>> {
+        self.conditions.known(words)
+    }
+
+    /// Labels that are there already.
+    pub(super) fn known_labels<T: AsRef<str>>(&self, words: &LabelWords<'_, T>) -> Option<Arc<Labels>> {
+        self.labels.known(words)
+    }
+
+    /// An owner that is there already.
+    pub(super) fn known_owner(&self, words: &OwnerWords<'_>) -> Option<Arc<Owner>> {
+        self.owners.known(words)
+    }
+
+    /// A group and kind that are there already.
+    pub(super) fn known_kind(&self, words: &GroupKindWords<'_>) -> Option<Arc<GroupKind>> {
+        self.kinds.known(words)
     }
 
     pub(super) fn condition(&mut self, value: ConditionText) -> Arc<ConditionText> {
@@ -91,6 +114,10 @@ impl<T: ?Sized> Default for Table<T> {
 }
 
 impl<T: ?Sized + Hash + Eq> Table<T> {
+    fn known<Q: Hash + Equivalent<Arc<T>> + ?Sized>(&self, words: &Q) -> Option<Arc<T>> {
+        self.set.get(words).cloned()
+    }
+
     fn add(&mut self, value: Arc<T>) -> Arc<T> {
         if self.set.len() >= self.sweep_at {
             self.set.retain(|held| Arc::strong_count(held) > 1);
@@ -113,6 +140,8 @@ impl<T: Hash + Eq> Table<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::condition::Status;
+    use crate::fleet::row::{Severity, Uid};
 
     #[test]
     fn equal_texts_share_one_copy() {
@@ -120,6 +149,51 @@ mod tests {
         let (a, b) = interner.with(|t| (t.text("Ready"), t.text("Ready")));
         assert!(Arc::ptr_eq(&a, &b));
         assert_eq!(interner.entries(), 1);
+    }
+
+    /// By words that are not shared yet, hashed as the values are.
+    #[test]
+    fn what_is_there_is_found_by_its_words() {
+        let interner = Interner::default();
+        interner.with(|t| {
+            let [a, b, c] = ["a", "b", "c"].map(|text| t.text(text));
+            let words = ConditionWords {
+                type_: "a",
+                status: Status::True,
+                severity: Severity::Info,
+                reason: "b",
+                message: "c",
+            };
+            assert_eq!(t.known_condition(&words), None);
+            let made = t.condition(ConditionText {
+                type_: a.clone(),
+                status: Status::True,
+                severity: Severity::Info,
+                reason: b.clone(),
+                message: c.clone(),
+            });
+            assert_eq!(t.known_condition(&words), Some(made));
+            assert_eq!(t.known_condition(&ConditionWords { message: "", ..words }), None);
+
+            let made = t.labels(Labels([(a.clone(), b.clone()), (b.clone(), c.clone())].into()));
+            assert_eq!(t.known_labels(&LabelWords(&[("a", "b"), ("b", "c")])), Some(made));
+            assert_eq!(t.known_labels(&LabelWords(&[("a", "b")])), None);
+
+            let words =
+                OwnerWords { uid: Uid::parse("1"), group: "a", kind: "b", name: "c", controller: true };
+            let made = t.owner(Owner {
+                uid: words.uid,
+                group: a.clone(),
+                kind: b.clone(),
+                name: c,
+                controller: true,
+            });
+            assert_eq!(t.known_owner(&words), Some(made));
+            assert_eq!(t.known_owner(&OwnerWords { controller: false, ..words }), None);
+
+            let made = t.kind(GroupKind { group: a, kind: b });
+            assert_eq!(t.known_kind(&GroupKindWords { group: "a", kind: "b" }), Some(made));
+        });
     }
 
     #[test]

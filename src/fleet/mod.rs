@@ -105,6 +105,9 @@ pub struct SourceInfo {
 pub struct Changes {
     /// Clusters in which something changed; ids of removed clusters are not in it.
     pub clusters: Vec<RowId>,
+    /// Of them those whose line in a list of clusters may be another one. It is not when a Machine that is well stays well,
+    /// and nothing of it is told in the timeline.
+    pub lines: Vec<RowId>,
     /// A Cluster came or went, or a feed's state, a name or a notice changed.
     pub overview: bool,
     /// A Cluster itself changed, not only what is below one.
@@ -148,7 +151,11 @@ impl Fleet {
         }
         let turned = self.index.settle();
         touched.verdicts |= !turned.is_empty();
-        touched.clusters.extend(turned);
+        touched.clusters.extend(&turned);
+        touched.lines.extend(turned);
+        let still_well = std::mem::take(&mut touched.well);
+        let no_longer = still_well.into_iter().filter(|(machine, _)| !self.is_well(*machine));
+        touched.lines.extend(no_longer.map(|(_, cluster)| cluster));
         touched.overview |= self.settle_contact();
         self.index.is_live =
             !self.feeds.is_empty() && self.feeds.values().all(|f| f.listed || f.is_refused());
@@ -157,6 +164,7 @@ impl Fleet {
         }
         let changes = Changes {
             clusters: touched.clusters.into_iter().filter(|id| self.row(*id).is_some()).collect(),
+            lines: touched.lines.into_iter().filter(|id| self.row(*id).is_some()).collect(),
             overview: touched.overview,
             cluster_rows: touched.cluster_rows,
             verdicts: touched.verdicts,
@@ -201,7 +209,9 @@ impl Fleet {
             return;
         }
         let (now_s, is_live) = (self.index.now_s(), self.index.is_live);
-        self.timeline.record(known.map(Arc::as_ref), &row, now_s, is_live);
+        let is_told = self.timeline.record(known.map(Arc::as_ref), &row, now_s, is_live);
+        let was_well = self.index.find(row.source, row.uid).is_some_and(|id| self.is_well(id));
+        let may_stay_well = was_well && row.kind == Kind::Machine && !is_told;
         let is_cluster = row.kind == Kind::Cluster;
         touched.cluster_rows |= is_cluster;
         touched.overview |= is_cluster && known.is_none();
@@ -211,7 +221,18 @@ impl Fleet {
         }
         touched.rows += 1;
         let upserted = self.index.upsert(row);
-        touched.clusters.extend(upserted.clusters.into_iter().flatten());
+        let clusters = upserted.clusters.into_iter().flatten();
+        touched.clusters.extend(clusters.clone());
+        if may_stay_well {
+            touched.well.extend(clusters.map(|cluster| (upserted.id, cluster)));
+        } else {
+            touched.lines.extend(clusters);
+        }
+    }
+
+    /// As it was judged last, nothing is the matter with it.
+    fn is_well(&self, id: RowId) -> bool {
+        self.index.judgement(id) == Some(Judgement::WELL)
     }
 
     fn remove(&mut self, id: RowId, touched: &mut Touched) {
@@ -220,6 +241,7 @@ impl Fleet {
         touched.verdicts |= self.own_verdict(id) != Verdict::Ok;
         touched.rows += 1;
         touched.clusters.extend(self.index.cluster_of(&row));
+        touched.lines.extend(self.index.cluster_of(&row));
         self.timeline.record_gone(&row, self.index.now_s());
         self.index.remove(id);
     }
@@ -269,7 +291,8 @@ impl Fleet {
             overview |= self.settle_marks();
         }
         let (rows, verdicts) = (touched.len(), !touched.is_empty());
-        let changes = Changes { rows, clusters: touched, verdicts, overview, ..Changes::default() };
+        let lines = touched.clone();
+        let changes = Changes { rows, clusters: touched, lines, verdicts, overview, ..Changes::default() };
         if !changes.is_empty() {
             self.revision += 1;
         }
@@ -458,6 +481,9 @@ fn seconds(at: crate::time::Timestamp) -> u32 {
 #[derive(Default)]
 struct Touched {
     clusters: std::collections::BTreeSet<RowId>,
+    lines: std::collections::BTreeSet<RowId>,
+    /// Machines that were well, and the clusters in which they are.
+    well: Vec<(RowId, RowId)>,
     overview: bool,
     cluster_rows: bool,
     verdicts: bool,

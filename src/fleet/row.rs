@@ -2,8 +2,10 @@
 //! Must not know how it is drawn, how it was fetched, nor how it is judged.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use hashbrown::Equivalent;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::api::condition::Status;
@@ -77,6 +79,19 @@ pub struct GroupKind {
     pub kind: Arc<str>,
 }
 
+/// What a [`GroupKind`] is looked up by. Hashed alike.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct GroupKindWords<'a> {
+    pub group: &'a str,
+    pub kind: &'a str,
+}
+
+impl Equivalent<Arc<GroupKind>> for GroupKindWords<'_> {
+    fn equivalent(&self, other: &Arc<GroupKind>) -> bool {
+        *self.group == *other.group && *self.kind == *other.kind
+    }
+}
+
 /// A reference by contract: same namespace, no version. Shared where it is the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
@@ -95,6 +110,26 @@ pub struct Owner {
     pub controller: bool,
 }
 
+/// What an [`Owner`] is looked up by. Hashed alike.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct OwnerWords<'a> {
+    pub uid: Uid,
+    pub group: &'a str,
+    pub kind: &'a str,
+    pub name: &'a str,
+    pub controller: bool,
+}
+
+impl Equivalent<Arc<Owner>> for OwnerWords<'_> {
+    fn equivalent(&self, owner: &Arc<Owner>) -> bool {
+        self.uid == owner.uid
+            && *self.group == *owner.group
+            && *self.kind == *owner.kind
+            && *self.name == *owner.name
+            && self.controller == owner.controller
+    }
+}
+
 /// Labels in key order; one value shared by all objects that carry the same ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Labels(pub Box<[(Arc<str>, Arc<str>)]>);
@@ -103,6 +138,29 @@ impl Labels {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok().map(|at| self.0[at].1.as_ref())
+    }
+}
+
+/// What [`Labels`] are looked up by: pairs in key order. Hashed alike.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelWords<'a, T>(pub &'a [(T, T)]);
+
+impl<T: AsRef<str>> Hash for LabelWords<'_, T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // As a slice is hashed.
+        state.write_usize(self.0.len());
+        for (key, value) in self.0 {
+            (key.as_ref(), value.as_ref()).hash(state);
+        }
+    }
+}
+
+impl<T: AsRef<str>> Equivalent<Arc<Labels>> for LabelWords<'_, T> {
+    fn equivalent(&self, labels: &Arc<Labels>) -> bool {
+        let is = |((key, value), (k, v)): (&(T, T), &(Arc<str>, Arc<str>))| {
+            key.as_ref() == &**k && value.as_ref() == &**v
+        };
+        self.0.len() == labels.0.len() && self.0.iter().zip(&labels.0).all(is)
     }
 }
 
@@ -140,6 +198,26 @@ pub struct ConditionText {
     pub reason: Arc<str>,
     /// Several lines at most; empty when there is nothing to say.
     pub message: Arc<str>,
+}
+
+/// What a [`ConditionText`] is looked up by: the same words, not shared yet. Hashed alike.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct ConditionWords<'a> {
+    pub type_: &'a str,
+    pub status: Status,
+    pub severity: Severity,
+    pub reason: &'a str,
+    pub message: &'a str,
+}
+
+impl Equivalent<Arc<ConditionText>> for ConditionWords<'_> {
+    fn equivalent(&self, text: &Arc<ConditionText>) -> bool {
+        *self.type_ == *text.type_
+            && self.status == text.status
+            && self.severity == text.severity
+            && *self.reason == *text.reason
+            && *self.message == *text.message
+    }
 }
 
 /// One condition of an object.

@@ -105,6 +105,8 @@ pub struct PastEntry {
 pub(super) struct Timeline {
     of: FxHashMap<ClusterKey, VecDeque<TimelineEntry>>,
     len: usize,
+    /// Entries so far, those that were cut included.
+    noted: u64,
     /// Of an earlier run, by the uid of the Cluster, until that is seen: another one may have its name meanwhile.
     earlier: FxHashMap<Uid, Vec<TimelineEntry>>,
     /// Something happened since the next run was given anything.
@@ -113,14 +115,18 @@ pub(super) struct Timeline {
 
 impl Timeline {
     /// Notes what differs between two states of one object. Without `is_live` a new object is not news: what it
-    /// says is read from its conditions.
-    pub(super) fn record(&mut self, before: Option<&Row>, after: &Row, now_s: u32, is_live: bool) {
-        let Some(before) = before else {
-            if is_live {
-                self.push(after, after.created_s, Happened::Made);
-            }
-            return;
-        };
+    /// says is read from its conditions. Answers whether there was something to note.
+    pub(super) fn record(&mut self, before: Option<&Row>, after: &Row, now_s: u32, is_live: bool) -> bool {
+        let noted = self.noted;
+        match before {
+            Some(before) => self.record_change(before, after, now_s),
+            None if is_live => self.push(after, after.created_s, Happened::Made),
+            None => {}
+        }
+        self.noted != noted
+    }
+
+    fn record_change(&mut self, before: &Row, after: &Row, now_s: u32) {
         if after.is_deleting() && !before.is_deleting() {
             self.push(after, after.deleting_since_s, Happened::Deleted);
         }
@@ -177,6 +183,7 @@ impl Timeline {
 
     fn push(&mut self, row: &Row, at_s: u32, happened: Happened) {
         self.is_changed = true;
+        self.noted += 1;
         let entries = self.of.entry(cluster_key(row)).or_default();
         if entries.len() == CLUSTER_MAX {
             entries.pop_front();

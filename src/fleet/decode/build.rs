@@ -1,6 +1,7 @@
 //! Slim object → row: which field means what for which kind, texts made safe and shared. Must not
 //! know how objects are fetched.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
@@ -13,7 +14,7 @@ use crate::api::names::{CORE_GROUP, VERSION, annotation, label};
 use crate::fleet::conditions::{ConditionMarks, Places, is_older_version};
 use crate::fleet::intern::{Interner, Tables};
 use crate::fleet::row::{self, Facts, HEALTH_CHECK, Kind, Row, SourceId, Uid};
-use crate::text::{sanitize_block, sanitize_line};
+use crate::text::{MESSAGE_CHARS_MAX, sanitize_block, sanitize_line};
 use crate::time::parse_rfc3339;
 
 /// Upstream's default, which its admission writes as well.
@@ -122,7 +123,7 @@ impl Builder<'_> {
             uid: uid_of(self.decoder, self.o),
             gvk: self.decoder.gvk.clone(),
             namespace: self.line(&m.namespace),
-            name: sanitize_line(&m.name).into(),
+            name: own_line(&m.name),
             cluster: self.line(cluster),
             resource_version: m.resource_version.parse().unwrap_or(0),
             created_s: seconds(&m.creation_timestamp),
@@ -140,15 +141,7 @@ impl Builder<'_> {
 
     /// One line, safe, shared.
     fn line(&mut self, text: &str) -> Arc<str> {
-        if text.bytes().all(is_plain) { self.t.text(text) } else { self.t.text(&sanitize_line(text)) }
-    }
-
-    fn block(&mut self, text: &str) -> Arc<str> {
-        if text.bytes().any(|b| b != b'\n' && !is_plain(b)) || text.len() > crate::text::MESSAGE_CHARS_MAX {
-            self.t.text(&sanitize_block(text))
-        } else {
-            self.t.text(text)
-        }
+        self.t.text(&safe_line(text))
     }
 
     /// `MachineDeployment.spec.paused` is a pause of the rollout: for the screen a pause all the same.
@@ -159,18 +152,24 @@ impl Builder<'_> {
     fn owner(&mut self) -> Option<Arc<row::Owner>> {
         let owners = &self.o.metadata.owner_references.0;
         let owner = owners.iter().find(|o| o.controller.0).or_else(|| owners.first())?;
-        let value = row::Owner {
-            uid: Uid::parse(&owner.uid),
-            group: self.line(group_of(&owner.api_version)),
-            kind: self.line(&owner.kind),
-            name: self.line(&owner.name),
-            controller: owner.controller.0,
-        };
-        Some(self.t.owner(value))
+        let (uid, controller) = (Uid::parse(&owner.uid), owner.controller.0);
+        let (group, kind) = (safe_line(group_of(&owner.api_version)), safe_line(&owner.kind));
+        let name = safe_line(&owner.name);
+        let words = row::OwnerWords { uid, group: &group, kind: &kind, name: &name, controller };
+        if let Some(known) = self.t.known_owner(&words) {
+            return Some(known);
+        }
+        let [group, kind, name] = [group, kind, name].map(|word| self.t.text(&word));
+        Some(self.t.owner(row::Owner { uid, group, kind, name, controller }))
     }
 
     fn labels(&mut self) -> Arc<row::Labels> {
         let Texts(labels) = &self.o.metadata.labels.0;
+        let is_safe = labels.iter().all(|(k, v)| is_plain_text(k) && is_plain_text(v));
+        // What is not safe is looked up by what it becomes.
+        if is_safe && let Some(known) = self.t.known_labels(&row::LabelWords(labels)) {
+            return known;
+        }
         let shared = labels.iter().map(|(k, v)| (self.line(k), self.line(v))).collect();
         self.t.labels(row::Labels(shared))
     }
@@ -199,14 +198,17 @@ impl Builder<'_> {
 
     fn condition(&mut self, c: &Condition) -> row::Condition {
         let reason = if c.reason.is_empty() { "NoReasonReported" } else { c.reason.as_str() };
-        let text = row::ConditionText {
-            type_: self.line(&c.r#type),
-            status: Status::parse(&c.status).unwrap_or(Status::Unknown),
-            severity: row::Severity::parse(&c.severity),
-            reason: self.line(reason),
-            message: self.block(&c.message),
-        };
-        row::Condition { text: self.t.condition(text), since_s: seconds(&c.last_transition_time) }
+        let status = Status::parse(&c.status).unwrap_or(Status::Unknown);
+        let severity = row::Severity::parse(&c.severity);
+        let (type_, reason) = (safe_line(&c.r#type), safe_line(reason));
+        let message = safe_block(&c.message);
+        let words =
+            row::ConditionWords { type_: &type_, status, severity, reason: &reason, message: &message };
+        let text = self.t.known_condition(&words).unwrap_or_else(|| {
+            let [type_, reason, message] = [type_, reason, message].map(|word| self.t.text(&word));
+            self.t.condition(row::ConditionText { type_, status, severity, reason, message })
+        });
+        row::Condition { text, since_s: seconds(&c.last_transition_time) }
     }
 
     fn facts(&mut self) -> Facts {
@@ -290,7 +292,7 @@ impl Builder<'_> {
             && is_older_version(&self.decoder.gvk.group, &self.decoder.gvk.version);
         let domain = if older { &spec.failure_domain } else { &status.failure_domain };
         row::MachineFacts {
-            node: (!node.is_empty()).then(|| sanitize_line(node).into()),
+            node: (!node.is_empty()).then(|| own_line(node)),
             failure_domain: if domain.is_empty() { None } else { Some(self.line(domain)) },
             host: self.host(),
             infrastructure_ref: self.reference(&spec.infrastructure_ref),
@@ -303,10 +305,13 @@ impl Builder<'_> {
     /// Through an older version its times have another form and are not read.
     fn health_check(&mut self) -> row::HealthCheckFacts {
         let (selector, checks) = (&self.o.spec.selector, &self.o.spec.checks);
-        let requirement = |r: &Requirement| LabelSelectorRequirement {
-            key: r.key.0.clone(),
-            operator: r.operator.0.clone(),
-            values: Some(r.values.0.clone()).filter(|values| !values.is_empty()),
+        let requirement = |r: &Requirement| {
+            let values: Vec<String> = r.values.iter().map(ToString::to_string).collect();
+            LabelSelectorRequirement {
+                key: r.key.to_string(),
+                operator: r.operator.to_string(),
+                values: Some(values).filter(|values| !values.is_empty()),
+            }
         };
         let expressions = selector.match_expressions.iter().take(CHECKS_MAX).map(requirement).collect();
         let startup_s = checks.node_startup_timeout_seconds.unwrap_or(NODE_STARTUP_S);
@@ -316,7 +321,9 @@ impl Builder<'_> {
         let unhealthy = of_machines.chain(of_nodes.map(|u| (u, "NodeReady"))).take(CHECKS_MAX);
         row::HealthCheckFacts {
             selector: LabelSelector {
-                match_labels: Some(selector.match_labels.0.0.iter().cloned().collect()),
+                match_labels: Some(
+                    selector.match_labels.0.0.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+                ),
                 match_expressions: Some(expressions),
             },
             startup_timeout_s: if self.decoder.gvk.version == VERSION { startup_s } else { 0 },
@@ -338,6 +345,15 @@ impl Builder<'_> {
         }
     }
 
+    fn group_kind(&mut self, group: &str, kind: &str) -> Arc<row::GroupKind> {
+        let (group, kind) = (safe_line(group), safe_line(kind));
+        let words = row::GroupKindWords { group: &group, kind: &kind };
+        self.t.known_kind(&words).unwrap_or_else(|| {
+            let [group, kind] = [group, kind].map(|word| self.t.text(&word));
+            self.t.kind(row::GroupKind { group, kind })
+        })
+    }
+
     fn deletion(&self) -> Option<Box<row::DeletionFacts>> {
         let (wanted, stages) = (&self.o.spec.deletion, &self.o.status.deletion);
         let facts = row::DeletionFacts {
@@ -353,7 +369,7 @@ impl Builder<'_> {
 
     fn host(&mut self) -> Option<Box<row::Host>> {
         let (spec, status) = (&self.o.spec, &self.o.status);
-        let own = |text: &str| (!text.is_empty()).then(|| sanitize_line(text).into());
+        let own = |text: &str| (!text.is_empty()).then(|| own_line(text));
         let address = |type_: &str| {
             own(status.addresses.iter().find(|a| a.r#type.0 == type_).map_or("", |a| a.address.as_str()))
         };
@@ -378,12 +394,31 @@ impl Builder<'_> {
             return None;
         }
         let group = if r.api_group.is_empty() { group_of(&r.api_version) } else { &r.api_group };
-        let kind = row::GroupKind { group: self.line(group), kind: self.line(&r.kind) };
-        let kind = self.t.kind(kind);
-        let name = (r.name.0 != self.o.metadata.name.0).then(|| sanitize_line(&r.name).into());
+        let kind = self.group_kind(group, &r.kind);
+        let name = (r.name.0 != self.o.metadata.name.0).then(|| own_line(&r.name));
         let is_alone = name.is_some();
         let reference = row::Reference { kind, name };
         Some(if is_alone { Arc::new(reference) } else { self.t.reference(reference) })
+    }
+}
+
+/// One line, safe to be shown.
+fn safe_line(text: &str) -> Cow<'_, str> {
+    if is_plain_text(text) { Cow::Borrowed(text) } else { Cow::Owned(sanitize_line(text)) }
+}
+
+/// The same for text of which no copy is shared.
+fn own_line(text: &str) -> Box<str> {
+    safe_line(text).into()
+}
+
+/// Several lines, safe to be shown.
+fn safe_block(text: &str) -> Cow<'_, str> {
+    let is_safe = text.bytes().all(|b| b == b'\n' || is_plain(b));
+    if is_safe && text.len() <= MESSAGE_CHARS_MAX {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(sanitize_block(text))
     }
 }
 
@@ -426,6 +461,10 @@ fn seconds(text: &str) -> u32 {
 /// A deletion time that cannot be read still means that the object is being deleted.
 fn deletion(text: &str) -> u32 {
     if text.is_empty() { 0 } else { seconds(text).max(1) }
+}
+
+fn is_plain_text(text: &str) -> bool {
+    text.len() <= MESSAGE_CHARS_MAX && text.bytes().all(is_plain)
 }
 
 /// Text of such bytes alone needs no sanitising; most text is.

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use compact_str::CompactString;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -163,9 +164,18 @@ impl<'de, T: Shape> Visitor<'de> for OnlyMap<T> {
     }
 }
 
-impl Shape for String {
+/// Text that is decoded, looked at and dropped: most of it is short, and short text takes no memory of its own.
+pub type Text = CompactString;
+
+impl Shape for Text {
     fn of_text(text: &str) -> Option<Self> {
-        Some(text.to_owned())
+        Some(Self::new(text))
+    }
+}
+
+impl<T: Shape> Shape for Box<T> {
+    fn of_map<'de, A: MapAccess<'de>>(map: A) -> Result<Option<Self>, A::Error> {
+        Ok(T::of_map(map)?.map(Self::new))
     }
 }
 
@@ -187,11 +197,18 @@ impl Shape for Option<bool> {
     }
 }
 
+/// A list of more than so many is one of conditions, as a rule: with room for them they are moved once.
+const LIST_SHORT: usize = 2;
+const LIST_ROOM: usize = 14;
+
 /// A list of `T`; items of another shape are their default.
 impl<T: Shape> Shape for Vec<T> {
     fn of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
         let mut items = Self::new();
         while let Some(Lax(item)) = list.next_element::<Lax<T>>()? {
+            if items.len() == LIST_SHORT {
+                items.reserve(LIST_ROOM);
+            }
             items.push(item);
         }
         Ok(Some(items))
@@ -200,12 +217,12 @@ impl<T: Shape> Shape for Vec<T> {
 
 /// Text by key, in key order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Texts(pub Vec<(String, String)>);
+pub struct Texts(pub Vec<(Text, Text)>);
 
 impl Shape for Texts {
     fn of_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<Option<Self>, A::Error> {
         let mut texts = Vec::new();
-        while let Some((key, Lax(value))) = map.next_entry::<String, Lax<String>>()? {
+        while let Some((key, Lax(value))) = map.next_entry::<Text, Lax<Text>>()? {
             texts.push((key, value));
         }
         texts.sort();

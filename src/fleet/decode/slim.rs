@@ -7,17 +7,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicResourceScope};
 use serde::de::{Deserialize, Deserializer, MapAccess};
 
-use super::lax::{Lax, OptionalMap, Shape, Texts, fields};
+use super::lax::{Lax, OptionalMap, Shape, Text, Texts, fields};
 use crate::fleet::row::Misshapen;
 
-/// One object as it is decoded; turned into a row and dropped.
+/// One object as it is decoded; turned into a row and dropped. Its parts are boxed: they are large, and move several
+/// times on their way.
 #[derive(Clone, Debug, Default)]
 pub struct Slim {
     /// Name, namespace, uid and resourceVersion only: what a watch needs.
     pub(super) meta: ObjectMeta,
-    pub(super) metadata: Metadata,
-    pub(super) spec: Spec,
-    pub(super) status: Status,
+    pub(super) metadata: Box<Metadata>,
+    pub(super) spec: Box<Spec>,
+    pub(super) status: Box<Status>,
     pub(super) misshapen: Misshapen,
 }
 
@@ -39,44 +40,44 @@ macro_rules! lenient {
 
 lenient! {
     Metadata {
-        name: String, namespace: String, uid: String, resource_version: String, generation: Option<u32>,
-        creation_timestamp: String, deletion_timestamp: String, labels: Texts, annotations: Texts,
+        name: Text, namespace: Text, uid: Text, resource_version: Text, generation: Option<u32>,
+        creation_timestamp: Text, deletion_timestamp: Text, labels: Texts, annotations: Texts,
         owner_references: Vec<OwnerReference>,
     }
-    OwnerReference { api_version: String, kind: String, name: String, uid: String, controller: bool }
+    OwnerReference { api_version: Text, kind: Text, name: Text, uid: Text, controller: bool }
     Spec {
-        cluster_name: String, paused: bool, replicas: Option<u32>, version: String, failure_domain: String,
+        cluster_name: Text, paused: bool, replicas: Option<u32>, version: Text, failure_domain: Text,
         control_plane_ref: Ref, infrastructure_ref: Ref, bootstrap: Bootstrap, topology: Topology,
-        template: Template, machine_template: Template, rollout: Rollout, rollout_after: String,
+        template: Template, machine_template: Template, rollout: Rollout, rollout_after: Text,
         strategy: Strategy, deletion: Deletion, selector: Selector, checks: Checks,
-        #[serde(rename = "providerID")] provider_id: String,
+        #[serde(rename = "providerID")] provider_id: Text,
     }
     /// Both forms: `apiGroup` of v1beta2, `apiVersion` of v1beta1.
-    Ref { api_group: String, api_version: String, kind: String, name: String }
+    Ref { api_group: Text, api_version: Text, kind: Text, name: Text }
     Bootstrap { config_ref: Ref }
-    Topology { class_ref: Ref, class: String, version: String }
+    Topology { class_ref: Ref, class: Text, version: Text }
     /// `infrastructureRef` stands beside `spec` in control planes read through v1beta1.
     Template { spec: TemplateSpec, infrastructure_ref: Ref }
-    TemplateSpec { version: String, infrastructure_ref: Ref, bootstrap: Bootstrap }
-    Rollout { after: String, strategy: Strategy }
-    Strategy { r#type: String }
+    TemplateSpec { version: Text, infrastructure_ref: Ref, bootstrap: Bootstrap }
+    Rollout { after: Text, strategy: Strategy }
+    Strategy { r#type: Text }
     Deletion { node_drain_timeout_seconds: Option<u32>, node_volume_detach_timeout_seconds: Option<u32> }
     Selector { match_labels: Texts, match_expressions: Vec<Requirement> }
-    Requirement { key: String, operator: String, values: Vec<String> }
+    Requirement { key: Text, operator: Text, values: Vec<Text> }
     /// Of a MachineHealthCheck.
     Checks {
         node_startup_timeout_seconds: Option<u32>, unhealthy_machine_conditions: Vec<Unhealthy>,
         unhealthy_node_conditions: Vec<Unhealthy>,
     }
-    Unhealthy { r#type: String, status: String, timeout_seconds: Option<u32> }
+    Unhealthy { r#type: Text, status: Text, timeout_seconds: Option<u32> }
     /// `status.deletion` of a Machine.
     Stages {
-        node_drain_start_time: String, wait_for_node_volume_detach_start_time: String,
-        wait_for_pre_drain_hook_start_time: String, wait_for_pre_terminate_hook_start_time: String,
+        node_drain_start_time: Text, wait_for_node_volume_detach_start_time: Text,
+        wait_for_pre_drain_hook_start_time: Text, wait_for_pre_terminate_hook_start_time: Text,
     }
     Status {
         expected_machines: Option<u32>, current_healthy: Option<u32>, remediations_allowed: Option<u32>,
-        observed_generation: Option<u32>, phase: String, version: String, failure_domain: String, node_ref: Ref,
+        observed_generation: Option<u32>, phase: Text, version: Text, failure_domain: Text, node_ref: Ref,
         addresses: Vec<Address>, node_info: NodeInfo,
         replicas: Option<u32>, ready_replicas: Option<u32>, available_replicas: Option<u32>,
         up_to_date_replicas: Option<u32>, updated_replicas: Option<u32>,
@@ -84,18 +85,18 @@ lenient! {
         initialization: Initialization, initialized: bool, infrastructure_ready: bool, control_plane_ready: bool,
         conditions: Vec<Condition>, v1beta2: Newer, deprecated: Deprecated, deletion: Stages,
     }
-    Address { r#type: String, address: String }
-    NodeInfo { os_image: String }
+    Address { r#type: Text, address: Text }
+    NodeInfo { os_image: Text }
     Counts {
         desired_replicas: Option<u32>, replicas: Option<u32>, ready_replicas: Option<u32>,
         available_replicas: Option<u32>, up_to_date_replicas: Option<u32>, versions: Vec<VersionCount>,
     }
-    VersionCount { version: String, replicas: Option<u32> }
+    VersionCount { version: Text, replicas: Option<u32> }
     Initialization { infrastructure_provisioned: bool, control_plane_initialized: Option<bool>, provisioned: bool }
     /// Only conditions of the older kind have a severity.
     Condition {
-        r#type: String, status: String, reason: String, message: String, severity: String,
-        last_transition_time: String,
+        r#type: Text, status: Text, reason: Text, message: Text, severity: Text,
+        last_transition_time: Text,
     }
     Deprecated { v1beta1: Older }
     Older { conditions: Vec<Condition> }
@@ -109,11 +110,11 @@ lenient! {
 #[derive(serde::Deserialize)]
 struct Whole {
     #[serde(default)]
-    metadata: Lax<Metadata>,
+    metadata: Lax<Box<Metadata>>,
     #[serde(default)]
-    spec: OptionalMap<Spec>,
+    spec: OptionalMap<Box<Spec>>,
     #[serde(default)]
-    status: OptionalMap<Status>,
+    status: OptionalMap<Box<Status>>,
 }
 
 impl<'de> Deserialize<'de> for Slim {

@@ -23,6 +23,32 @@ fn what_a_new_list_does_not_name_has_vanished() {
     assert!(fleet.clusters().is_empty());
 }
 
+#[test]
+fn a_machine_that_stays_well_changes_no_line_of_a_list_of_clusters() {
+    let mut fleet = fleet_of(&small_cluster("a"));
+    let cluster = fleet.clusters().to_vec();
+    let well = || machine("a", ("MachineSet", "a-md-1"), "a-md-1-0");
+    let elsewhere = well().set("/status/failureDomain", json!("zone-b"));
+    let ill = || {
+        well().condition("Ready", "Unknown", "Unknown", "").condition("NodeHealthy", "Unknown", "Lost", "")
+    };
+    for (case, machine, is_shown) in [
+        ("what no list shows", elsewhere, false),
+        ("it turns", ill(), true),
+        ("it stays ill and says why", ill().condition("Ready", "Unknown", "Unknown", "no answer"), true),
+        ("it is well again", well(), true),
+        ("a condition comes", well().condition("Updating", "False", "NotUpdating", ""), true),
+        ("an older generation is observed", well().set("/metadata/generation", json!(2)), true),
+    ] {
+        let changes = fleet.apply(vec![Delta::Upsert(row_of(&machine.0))]);
+        assert_eq!(changes.clusters, cluster, "{case}");
+        assert_eq!(changes.lines, if is_shown { cluster.clone() } else { Vec::new() }, "{case}");
+    }
+    let removed =
+        fleet.apply(vec![Delta::Remove { source: SourceId(0), uid: Uid::parse("Machine/a-md-1-0") }]);
+    assert_eq!(removed.lines, cluster);
+}
+
 fn last_good(fleet: &Fleet) -> Option<Timestamp> {
     fleet.feed(SourceId(0), "Machine").expect("a feed").last_good
 }

@@ -21,6 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Context;
 use super::history::Epoch;
 use super::page::{self, Body, Page, Piece};
+use super::rest::{ListUnderWay, rest};
 use crate::client::pulse::Outage;
 use crate::client::watch::{Backoff, parse_version};
 
@@ -158,6 +159,7 @@ where
         if listener.step(Step::Listing).await.is_none() {
             return End::Closed;
         }
+        let _under_way = ListUnderWay::begin();
         match self.pages(listener).await {
             Ok(Some(version)) => End::Continue(self.listed(version, began_in)),
             Ok(None) => End::Closed,
@@ -280,7 +282,7 @@ where
             match end {
                 Some(Sifted::Error(error)) => return failed(Trouble::Request(error), version),
                 Some(Sifted::WentBack) => return End::Continue(None),
-                None if rests => tokio::time::sleep(REST).await,
+                None if rests => rest(REST).await,
                 None => {}
             }
         }

@@ -12,6 +12,7 @@ mod history;
 mod listing;
 mod page;
 mod recording;
+mod rest;
 #[cfg(test)]
 mod tests;
 mod writers;
@@ -27,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use follow::{EventLine, Subject, redact};
 pub use recording::Recording;
+pub use rest::nap_while_watches_rest;
 pub use writers::FieldManager;
 
 use super::decode::Decoder;

@@ -138,7 +138,7 @@ impl FleetScreen {
     #[must_use]
     pub fn shows(&self, changes: &Changes, area: Rect) -> bool {
         let on_screen = self.order.iter().skip(self.cursor.offset).take(self.page(area));
-        let mut touched = on_screen.filter(|id| changes.clusters.binary_search(id).is_ok());
+        let mut touched = on_screen.filter(|id| changes.lines.binary_search(id).is_ok());
         changes.overview || changes.verdicts || self.order.is_due() || touched.next().is_some()
     }
 
