@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use kube::Resource;
+use kube::core::object::HasSpec;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -44,12 +45,37 @@ pub fn create_clone(
 /// What makes `manager` own exactly the fields of `intent` in `live`; nothing when it does. A status is not part
 /// of an intent.
 #[must_use]
-pub fn keep<K: Resource<DynamicType = ()> + Serialize>(
-    live: &K,
-    intent: &K,
-    manager: &'static str,
-) -> Vec<Write> {
-    keep_as(ObjectRef::of(live), &to_value(live), to_value(intent), manager)
+pub fn keep<K>(live: &K, intent: &K, manager: &'static str) -> Vec<Write>
+where
+    K: Resource<DynamicType = ()> + HasSpec<Spec: PartialEq + Serialize> + Serialize,
+{
+    if is_as_wanted_unowned(live, intent) {
+        return Vec::new();
+    }
+    keep_as(ObjectRef::of(live), &without_status(live), to_value(intent), manager)
+}
+
+/// All of a typed object that an intent can be compared with.
+fn without_status<K>(object: &K) -> Value
+where
+    K: Resource<DynamicType = ()> + HasSpec<Spec: Serialize>,
+{
+    let mut value = metadata_of(object);
+    value["spec"] = to_value(object.spec());
+    value
+}
+
+/// Where nobody owns fields, an object that has all of its intent is settled, as [`standing`] finds: seen here without
+/// writing both as JSON, which is most of what a forecast would do. Owners and finalizers are shared.
+fn is_as_wanted_unowned<K>(live: &K, intent: &K) -> bool
+where
+    K: Resource<DynamicType = ()> + HasSpec<Spec: PartialEq>,
+{
+    let (found, wanted) = (live.meta(), intent.meta());
+    found.managed_fields.is_none()
+        && found.labels == wanted.labels
+        && found.annotations == wanted.annotations
+        && live.spec() == intent.spec()
 }
 
 /// The same for an object without a type.

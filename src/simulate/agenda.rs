@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashMap;
+
 use super::passes::Actor;
 use crate::api::key::ObjectKey;
 use crate::api::reference::ContractRef;
@@ -43,9 +45,9 @@ pub(super) struct Agenda {
     due: BTreeSet<Actor>,
     timers: BTreeMap<(Timestamp, u64), Timer>,
     /// The next look of each controller; a look at another moment does not count any more.
-    looks: BTreeMap<Actor, Timestamp>,
+    looks: FxHashMap<Actor, Timestamp>,
     /// No run before this moment.
-    held: BTreeMap<Actor, Timestamp>,
+    held: FxHashMap<Actor, Timestamp>,
     /// Timers that are not looks.
     events: usize,
     set: u64,
@@ -146,7 +148,7 @@ impl Agenda {
         self.events > 0
     }
 
-    /// Those who will look again.
+    /// Those who will look again, in no particular order.
     pub(super) fn looking(&self) -> impl Iterator<Item = (&Actor, Timestamp)> {
         self.looks.iter().map(|(actor, at)| (actor, *at))
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::agenda::{Agenda, Timer};
@@ -63,7 +64,7 @@ pub(super) struct Course {
     pub(super) way: Way,
     timing: Timings,
     /// Looks in a row that changed nothing.
-    fruitless: BTreeMap<Actor, u32>,
+    fruitless: FxHashMap<Actor, u32>,
     /// When something last changed.
     changed_at: Timestamp,
     /// Machines that wait for their Cluster.
@@ -73,7 +74,7 @@ pub(super) struct Course {
     /// Changes so far, those of statuses included.
     turns: u64,
     /// How many there were when a MachineSet began its last run, and when it wanted to look again.
-    looked: BTreeMap<Actor, (u64, Duration)>,
+    looked: FxHashMap<Actor, (u64, Duration)>,
 }
 
 impl Course {
@@ -90,13 +91,13 @@ impl Course {
             agenda: Agenda::default(),
             way,
             timing,
-            fruitless: BTreeMap::new(),
+            fruitless: FxHashMap::default(),
             changed_at: now,
             waiting: Vec::new(),
             seen: BTreeMap::new(),
             made: 0,
             turns: 0,
-            looked: BTreeMap::new(),
+            looked: FxHashMap::default(),
         };
         course.prepare();
         course
@@ -227,7 +228,7 @@ impl Course {
         self.looked.remove(actor);
         let begun = self.turns;
         let cut = self.cut();
-        let (replicas, turns) = (self.replicas(actor.kind), self.world.census.turns());
+        let (replicas, turns) = (self.replicas(actor), self.world.census.turns());
         let acts = run(&mut self.world, actor, cut);
         let now = self.world.now;
         let after = |delay: Duration| later(now, delay);
@@ -263,9 +264,14 @@ impl Course {
         told
     }
 
-    /// What MachineSets have before somebody scales them, by name.
-    fn replicas(&self, kind: ActorKind) -> BTreeMap<String, i32> {
-        let sets = self.world.machine_sets.values().filter(|_| kind == ActorKind::MachineDeployment);
+    /// What the MachineSets of a MachineDeployment have before it scales them, by name.
+    fn replicas(&self, actor: &Actor) -> BTreeMap<String, i32> {
+        if actor.kind != ActorKind::MachineDeployment {
+            return BTreeMap::new();
+        }
+        let is_its =
+            |set: &&Arc<MachineSet>| controller_of(set.as_ref()).is_none_or(|o| o.name == *actor.name);
+        let sets = self.world.machine_sets.values().filter(is_its);
         sets.filter_map(|set| Some((name_of(set.as_ref()).to_owned(), set.spec.replicas?))).collect()
     }
 
@@ -455,7 +461,9 @@ impl Course {
                 }
                 if change.is_gone {
                     self.hosts.remove(&change.name);
-                    self.wake_all(|kind| kind == ActorKind::KubeadmControlPlane && is_deleting, now);
+                }
+                if change.is_gone && is_deleting {
+                    self.wake_all(|kind| kind == ActorKind::KubeadmControlPlane, now);
                 }
             }
             ActorKind::MachineDeployment if change.is_spec => self.wake_machines_of(&change.name, now),

@@ -56,6 +56,8 @@ pub use upgrade::{ClusterUpgrade, Upgrade, UpgradePlan, Wave, Window, upgrade};
 pub use way::{Actors, Faults, Until, Way};
 pub use words::seconds;
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::api::key::ObjectKey;
@@ -84,15 +86,45 @@ pub fn replayed(
 pub fn simulate(dump: &Dump, wanted: Option<&ObjectKey>, scenario: &Scenario, now: Timestamp) -> Simulation {
     let (clusters, mut remarks) = begin::clusters_of(dump);
     remarks.extend(dump.remarks.iter().cloned());
-    let mine = clusters.iter().filter(|key| wanted.is_none_or(|wanted| wanted == *key));
-    let forecasts = mine.filter_map(|key| forecast(dump, key, scenario, now)).collect();
-    Simulation::new(now, forecasts, remarks)
+    let mine: Vec<&ObjectKey> =
+        clusters.iter().filter(|key| wanted.is_none_or(|wanted| wanted == *key)).collect();
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let is_apart = mine.len() >= cores;
+    let forecasts = in_threads(&mine, cores, |key| forecast_apart(dump, key, scenario, now, is_apart));
+    Simulation::new(now, forecasts.into_iter().flatten().collect(), remarks)
+}
+
+/// `work` of each item, in their order, by as many threads as there are cores.
+fn in_threads<T: Sync, O: Send>(items: &[T], cores: usize, work: impl Fn(&T) -> O + Sync) -> Vec<O> {
+    let (next, work) = (AtomicUsize::new(0), &work);
+    let done_next = || {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        Some((at, work(items.get(at)?)))
+    };
+    let run = || std::iter::from_fn(done_next).collect::<Vec<_>>();
+    let mut done: Vec<(usize, O)> = thread::scope(|scope| {
+        let others: Vec<_> = (1..cores.min(items.len())).map(|_| scope.spawn(run)).collect();
+        run().into_iter().chain(others.into_iter().flat_map(joined)).collect()
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// One Cluster: as it usually goes, and how long that takes when every step is short or long. The last two run side by
 /// side, and only where something takes time.
 #[must_use]
 pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestamp) -> Option<Forecast> {
+    forecast_apart(dump, key, scenario, now, false)
+}
+
+/// `is_apart`: other threads are busy with other Clusters, so that this one has none to spare.
+fn forecast_apart(
+    dump: &Dump,
+    key: &ObjectKey,
+    scenario: &Scenario,
+    now: Timestamp,
+    is_apart: bool,
+) -> Option<Forecast> {
     let begun = begin::world_of(dump, key, now)?;
     let now = begun.world.now;
     let go = |tempo: Tempo, detail: Detail| {
@@ -103,11 +135,11 @@ pub fn forecast(dump: &Dump, key: &ObjectKey, scenario: &Scenario, now: Timestam
     };
     let mut usual = go(Tempo::Usual, scenario.detail);
     if usual.duration.usual_s > 0 && usual.rounds.is_none() {
-        let (short, long) = thread::scope(|scope| {
-            let short = scope.spawn(|| go(Tempo::Short, Detail::Counters));
-            let long = go(Tempo::Long, Detail::Counters);
-            (joined(short), long)
+        let tempos = [Tempo::Short, Tempo::Long];
+        let runs = in_threads(&tempos, if is_apart { 1 } else { tempos.len() }, |tempo| {
+            go(tempo.clone(), Detail::Counters)
         });
+        let [short, long] = runs.as_slice() else { return Some(usual) };
         usual.duration.short_s = short.duration.usual_s.min(usual.duration.usual_s);
         usual.duration.long_s = long.duration.usual_s.max(usual.duration.usual_s);
     }

@@ -1,7 +1,13 @@
 //! The writes of plans, carried out in a world at once. Owns what a write comes to; must not decide any, nor know how long
 //! what follows from it takes: that is an [`Effect`].
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::change::{ActorKind, ObjectChange};
@@ -136,7 +142,7 @@ impl World {
         let name = &object.key.name;
         match kind_of(object) {
             Some(ActorKind::Machine) => self.patch_machine(name, body),
-            Some(ActorKind::MachineSet) => self.merge::<MachineSet>(name, body),
+            Some(ActorKind::MachineSet) => self.patch_set(name, body),
             Some(ActorKind::MachineDeployment) => self.merge::<MachineDeployment>(name, body),
             Some(ActorKind::KubeadmControlPlane) => self.merge::<KubeadmControlPlane>(name, body),
             Some(ActorKind::MachineHealthCheck) => self.merge::<MachineHealthCheck>(name, body),
@@ -170,12 +176,9 @@ impl World {
     /// A merge patch as a server applies it.
     pub(super) fn merge<K: Kept>(&mut self, name: &str, body: &Value) {
         let Some(found) = self.get::<K>(name) else { return };
-        let Ok(mut value) = serde_json::to_value(found.as_ref()) else { return };
-        merge::apply(&mut value, body);
-        let Ok(mut after) = serde_json::from_value::<K>(value) else { return };
+        let Some(mut after) = merged(found.as_ref(), body) else { return };
         if !K::has_same_spec(&found, &after) {
-            let meta = after.meta_mut();
-            meta.generation = Some(meta.generation.unwrap_or(1) + 1);
+            raise_generation(after.meta_mut());
         }
         self.store(after);
     }
@@ -183,9 +186,18 @@ impl World {
     /// The patches that every Machine gets, without going through JSON.
     fn patch_machine(&mut self, name: &str, body: &Value) {
         let Some(found) = self.get::<Machine>(name) else { return };
-        match patched(&found, body) {
+        match patched_machine(&found, body) {
             Some(after) => self.store(after),
             None => self.merge::<Machine>(name, body),
+        }
+    }
+
+    /// The same for MachineSets.
+    fn patch_set(&mut self, name: &str, body: &Value) {
+        let Some(found) = self.get::<MachineSet>(name) else { return };
+        match patched_set(&found, body) {
+            Some(after) => self.store(after),
+            None => self.merge::<MachineSet>(name, body),
         }
     }
 
@@ -274,9 +286,7 @@ impl World {
 
     pub(super) fn patch_node(&mut self, name: &str, body: &Value) {
         let Some(node) = self.workload.nodes.get(name) else { return };
-        let Ok(mut value) = serde_json::to_value(node.as_ref()) else { return };
-        merge::apply(&mut value, body);
-        if let Ok(node) = serde_json::from_value(value) {
+        if let Some(node) = patched_node(node, body).or_else(|| merged(node.as_ref(), body)) {
             self.workload.put_node(node);
         }
     }
@@ -295,31 +305,107 @@ impl World {
 }
 
 /// `None` when `body` touches more than what every Machine gets.
-fn patched(machine: &Machine, body: &Value) -> Option<Machine> {
+fn patched_machine(machine: &Machine, body: &Value) -> Option<Machine> {
     let mut after = machine.clone();
-    for (part, change) in body.as_object()? {
-        let (field, value) = single(change)?;
-        match (part.as_str(), field) {
+    for (part, field, value) in fields(body)? {
+        match (part, field) {
+            ("metadata", _) => patch_metadata(&mut after.metadata, field, value)?,
             ("spec", "providerID") => after.spec.provider_id = Some(value.as_str()?.to_owned()),
             ("spec", "bootstrap") => {
                 let ("dataSecretName", name) = single(value)? else { return None };
                 after.spec.bootstrap.data_secret_name = Some(name.as_str()?.to_owned());
             }
-            ("metadata", "finalizers") => {
-                after.metadata.finalizers = serde_json::from_value(value.clone()).ok()?;
-            }
             ("status", "deletion") => {
                 let ("nodeDrainStartTime", at) = single(value)? else { return None };
                 let progress = after.status.get_or_insert_default().deletion.get_or_insert_default();
-                progress.node_drain_start_time = serde_json::from_value(at.clone()).ok()?;
+                progress.node_drain_start_time = Deserialize::deserialize(at).ok()?;
             }
             _ => return None,
         }
     }
     if after.spec != machine.spec {
-        after.metadata.generation = Some(after.metadata.generation.unwrap_or(1) + 1);
+        raise_generation(&mut after.metadata);
     }
     Some(after)
+}
+
+/// `None` when `body` touches more than metadata and replicas.
+fn patched_set(set: &MachineSet, body: &Value) -> Option<MachineSet> {
+    let mut after = set.clone();
+    for (part, field, value) in fields(body)? {
+        match (part, field) {
+            ("metadata", _) => patch_metadata(&mut after.metadata, field, value)?,
+            ("spec", "replicas") => after.spec.replicas = Some(i32::try_from(value.as_i64()?).ok()?),
+            _ => return None,
+        }
+    }
+    if after.spec.replicas != set.spec.replicas {
+        raise_generation(&mut after.metadata);
+    }
+    Some(after)
+}
+
+/// What Machines write on their Nodes; `None` when `body` touches more.
+fn patched_node(node: &Node, body: &Value) -> Option<Node> {
+    let mut after = node.clone();
+    for (part, field, value) in fields(body)? {
+        match (part, field) {
+            ("metadata", _) => patch_metadata(&mut after.metadata, field, value)?,
+            ("spec", "taints") => {
+                after.spec.get_or_insert_default().taints = Deserialize::deserialize(value).ok()?;
+            }
+            ("spec", "unschedulable") => {
+                after.spec.get_or_insert_default().unschedulable = Some(value.as_bool()?);
+            }
+            _ => return None,
+        }
+    }
+    Some(after)
+}
+
+/// The fields of a patch with the part of the object that each is in; `None` when a part is not an object.
+fn fields(body: &Value) -> Option<Vec<(&str, &str, &Value)>> {
+    let mut all = Vec::new();
+    for (part, change) in body.as_object()? {
+        all.extend(change.as_object()?.iter().map(|(field, value)| (part.as_str(), field.as_str(), value)));
+    }
+    Some(all)
+}
+
+/// `None` for a field that is not patched here.
+fn patch_metadata(metadata: &mut ObjectMeta, field: &str, value: &Value) -> Option<()> {
+    match field {
+        "labels" => merge_texts(metadata.labels.get_or_insert_default(), value)?,
+        "annotations" => merge_texts(metadata.annotations.get_or_insert_default(), value)?,
+        "finalizers" => metadata.finalizers = Deserialize::deserialize(value).ok()?,
+        // The version that was read: here nothing is written in between.
+        "resourceVersion" => {}
+        _ => return None,
+    }
+    Some(())
+}
+
+fn raise_generation(metadata: &mut ObjectMeta) {
+    metadata.generation = Some(metadata.generation.unwrap_or(1) + 1);
+}
+
+/// A merge patch of an object of any type; `None` when the outcome is not one.
+fn merged<K: Serialize + DeserializeOwned>(object: &K, body: &Value) -> Option<K> {
+    let mut value = serde_json::to_value(object).ok()?;
+    merge::apply(&mut value, body);
+    serde_json::from_value(value).ok()
+}
+
+/// `null` takes a text away.
+fn merge_texts(texts: &mut BTreeMap<String, String>, change: &Value) -> Option<()> {
+    for (key, value) in change.as_object()? {
+        match value {
+            Value::Null => drop(texts.remove(key)),
+            Value::String(text) => drop(texts.insert(key.clone(), text.clone())),
+            _ => return None,
+        }
+    }
+    Some(())
 }
 
 /// The only field of an object.

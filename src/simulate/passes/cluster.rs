@@ -27,7 +27,7 @@ impl Run<'_> {
         let mut plan = planned::plan(&observed);
         let release = plan.take_release();
         self.note(&plan);
-        self.carry_out(&plan.steps)?;
+        self.carry_out(plan.steps)?;
         let Some(latest) = self.world.get::<Cluster>(name) else { return Ok(()) };
         observed.cluster = Arc::unwrap_or_clone(latest);
         let mut status = judged::status(&observed, self.world.now);
@@ -35,7 +35,7 @@ impl Run<'_> {
             status.observed_generation = observed.cluster.metadata.generation;
         }
         self.world.put(Cluster { status: Some(status), ..observed.cluster });
-        self.carry_out(release.as_slice())?;
+        self.carry_out(release)?;
         Ok(())
     }
 }

@@ -49,12 +49,12 @@ impl Run<'_> {
                 self.world.put(inspected_machine(&before, conditions));
             }
         }
-        self.carry_out(&plan.steps)?;
+        self.carry_out(plan.steps)?;
         let name = decision.observed.control_plane.metadata.name.as_deref().unwrap_or_default();
         let Some(before) = self.world.get::<KubeadmControlPlane>(name) else { return Ok(()) };
         let status = judged::status(&decision.observed, &decision.pass, self.world.now);
         self.world.put(KubeadmControlPlane { status: Some(status), ..Arc::unwrap_or_clone(before) });
-        self.carry_out(release.as_slice())?;
+        self.carry_out(release)?;
         Ok(())
     }
 }

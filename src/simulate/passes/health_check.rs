@@ -23,7 +23,7 @@ impl Run<'_> {
         let observed = Observed::new(seen, self.remediator(&object));
         let (outcome, plan) = planned::plan(&observed, self.world.now);
         self.note(&plan);
-        self.carry_out(&plan.steps)?;
+        self.carry_out(plan.steps)?;
         let Some(before) = self.world.get::<MachineHealthCheck>(name) else { return Ok(()) };
         let mut status = outcome.status;
         if outcome.complete {

@@ -31,7 +31,7 @@ impl Run<'_> {
         self.go_on(&mut observed);
         let plan = planned::plan(&observed, self.world.now);
         self.note(&plan);
-        self.carry_out(&plan.steps)?;
+        self.carry_out(plan.steps)?;
         if observed.update == Some(Update::Done) {
             self.world.updates.forget(name);
         }
@@ -48,7 +48,7 @@ impl Run<'_> {
             self.world.put(Machine { status: Some(status), ..observed.machine });
         }
         if let Some(release) = release {
-            self.carry_out(&[release])?;
+            self.carry_out([release])?;
         }
         Ok(())
     }
@@ -83,7 +83,7 @@ impl Run<'_> {
             // Only the last turn waits: those before it went on.
             (self.acts.next, self.acts.hold) = (next, hold);
             self.note(&plan);
-            let evictions = self.carry_out(&plan.steps)?;
+            let evictions = self.carry_out(plan.steps)?;
             observed.evictions.extend(evictions);
             let name = observed.machine.metadata.name.clone().unwrap_or_default();
             if let Some(latest) = self.world.get::<Machine>(&name) {

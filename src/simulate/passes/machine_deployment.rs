@@ -25,7 +25,7 @@ impl Run<'_> {
         let generation = object.metadata.generation;
         if self.world.in_step.get(name) != Some(&generation) || *object != followed {
             let read = templates.bootstrap.iter().chain(&templates.infrastructure).collect::<Vec<_>>();
-            self.carry_out(&opening::steps((object.as_ref(), &followed), &cluster, &read))?;
+            self.carry_out(opening::steps((object.as_ref(), &followed), &cluster, &read))?;
             self.world.in_step.insert(name.to_owned(), generation);
         }
         let sets = self.sets_of(&followed)?;
@@ -56,7 +56,7 @@ impl Run<'_> {
         let mut plan = planned::plan(&observed, now);
         let release = plan.take_release();
         self.note(&plan);
-        self.carry_out(&plan.steps)?;
+        self.carry_out(plan.steps)?;
         let name = observed.deployment.metadata.name.as_deref().unwrap_or_default();
         let Some(before) = self.world.get::<MachineDeployment>(name) else { return Ok(()) };
         let machines = observed.sets.iter().flat_map(|set| self.machines_of_set(set)).collect();
@@ -71,7 +71,7 @@ impl Run<'_> {
         if before.status.as_ref() != Some(&status) {
             self.world.put(MachineDeployment { status: Some(status), ..Arc::unwrap_or_clone(before) });
         }
-        self.carry_out(release.as_slice())?;
+        self.carry_out(release)?;
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Run<'_> {
             .filter_map(Member::orphan)
             .map(|o| opening::adoption(deployment, o.as_ref()))
             .collect();
-        self.carry_out(&orphans)?;
+        self.carry_out(orphans)?;
         let latest = |member: Member<MachineSet>| {
             let object = member.into_object();
             let name = ObjectRef::of(object.as_ref()).key.name;

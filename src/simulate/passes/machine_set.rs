@@ -24,7 +24,7 @@ impl Run<'_> {
         let intent = planned::intent_mark(&object);
         if self.world.sets_in_step.get(name) != Some(&intent) || *object != followed {
             let read = templates.bootstrap.iter().chain(&templates.infrastructure).collect::<Vec<_>>();
-            self.carry_out(&opening::steps((object.as_ref(), &followed), &cluster, &read))?;
+            self.carry_out(opening::steps((object.as_ref(), &followed), &cluster, &read))?;
         }
         let machines = self.machines_of(&followed)?;
         let Some(set) = self.world.get::<MachineSet>(name) else { return Ok(()) };
@@ -46,7 +46,7 @@ impl Run<'_> {
             if is_in_step { planned::plan_followed(&observed, now) } else { planned::plan(&observed, now) };
         let release = plan.take_release();
         self.note(&plan);
-        self.carry_out(&plan.steps)?;
+        self.carry_out(plan.steps)?;
         self.world.sets_in_step.insert(name.clone(), intent);
         observed.machines = planned::remediate::marked(&observed, now);
         let is_complete = planned::is_complete(&observed);
@@ -59,7 +59,7 @@ impl Run<'_> {
         if before.status.as_ref() != Some(&status) {
             self.world.put(MachineSet { status: Some(status), ..Arc::unwrap_or_clone(before) });
         }
-        self.carry_out(release.as_slice())?;
+        self.carry_out(release)?;
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl Run<'_> {
         if !orphans.is_empty() {
             self.world.sets_in_step.remove(name);
         }
-        self.carry_out(&orphans)?;
+        self.carry_out(orphans)?;
         let latest = |member: Member<Machine>| {
             let object = member.into_object();
             let name = ObjectRef::of(object.as_ref()).key.name;

@@ -20,16 +20,16 @@ use crate::plan::{Blocker, Plan, Step};
 use crate::status::conditions::setter;
 use crate::status::drain::Evictions;
 
-/// A controller and one of its objects.
+/// A controller and one of its objects. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Actor {
     pub kind: ActorKind,
-    pub name: String,
+    pub name: Arc<str>,
 }
 
 impl Actor {
     pub(super) fn new(kind: ActorKind, name: &str) -> Self {
-        Self { kind, name: name.to_owned() }
+        Self { kind, name: name.into() }
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Run<'a> {
 /// Runs the controller of `actor` once. `writes_max`: the run is cut after so many writes.
 pub(super) fn run(world: &mut World, actor: &Actor, writes_max: Option<usize>) -> Acts {
     let mut run = Run { world, acts: Acts::default(), writes_left: writes_max };
-    let name = actor.name.as_str();
+    let name = actor.name.as_ref();
     let ended = match actor.kind {
         ActorKind::Machine => run.machine(name),
         ActorKind::MachineSet => run.machine_set(name),
@@ -94,7 +94,7 @@ impl Run<'_> {
             Begin::Run => Ok(Some(object)),
             Begin::Stop => Ok(None),
             Begin::Finalizer(step) => {
-                self.carry_out(&[*step])?;
+                self.carry_out([*step])?;
                 Ok(None)
             }
             Begin::Paused(condition) => {
@@ -110,7 +110,7 @@ impl Run<'_> {
     }
 
     /// Carries out steps in order.
-    fn carry_out(&mut self, steps: &[Step]) -> Result<Evictions, Cut> {
+    fn carry_out(&mut self, steps: impl IntoIterator<Item = Step>) -> Result<Evictions, Cut> {
         let mut outcome = Performed::default();
         let mut ended = Ok(());
         for step in steps {
@@ -125,7 +125,7 @@ impl Run<'_> {
             if ended.is_err() {
                 break;
             }
-            self.acts.steps.push(step.clone());
+            self.acts.steps.push(step);
         }
         self.acts.effects.append(&mut outcome.effects);
         ended.map(|()| outcome.evictions)

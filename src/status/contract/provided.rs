@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::api::cluster::FailureDomain;
@@ -172,8 +173,7 @@ impl Provided {
     /// Its owners; malformed entries count as none.
     #[must_use]
     pub fn owners(&self) -> Vec<OwnerReference> {
-        let list = &self.content["metadata"]["ownerReferences"];
-        serde_json::from_value(list.clone()).unwrap_or_default()
+        Vec::deserialize(&self.content["metadata"]["ownerReferences"]).unwrap_or_default()
     }
 
     #[must_use]
