@@ -175,7 +175,11 @@ async fn set_objects(context: &Context, set: &MachineSet) -> Result<MachineSetOb
     if let Some(error) = &templates.unreadable {
         return Err(format!("failed to get a template from MachineSet {name}: {error}"));
     }
-    Ok(planned_deployment::in_place::sent(set, templates.infrastructure, templates.bootstrap))
+    Ok(planned_deployment::in_place::sent(
+        set,
+        templates.infrastructure.as_deref(),
+        templates.bootstrap.as_deref(),
+    ))
 }
 
 /// Goes on with the update of a Machine, when that is due; what came of it stands in `observed`.

@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::by_cluster::ByCluster;
 use super::external::{Reader, Referrers};
 use super::{Caches, Context, apply};
@@ -136,7 +134,7 @@ pub async fn open<K: Workers, O: Object>(
     found: &Templates,
     members: Vec<Member<O>>,
 ) -> Result<(K, Vec<Arc<O>>), ReconcileError> {
-    let templates: Vec<&Value> = found.bootstrap.iter().chain(&found.infrastructure).collect();
+    let templates = found.all();
     let steps = opening::steps((before, after), cluster, &templates);
     let about = ObjectRef::of(before);
     let applied = apply::apply(context, &about, &steps).await;

@@ -118,7 +118,11 @@ pub(super) fn questions(
     let question = |pair: planned_deployment::in_place::Question| {
         let sides = [&pair.old, &pair.new].map(|set| {
             let templates = Templates::of(dump, &key.namespace, &set.spec.template.spec);
-            planned_deployment::in_place::sent(set, templates.infrastructure, templates.bootstrap)
+            planned_deployment::in_place::sent(
+                set,
+                templates.infrastructure.as_deref(),
+                templates.bootstrap.as_deref(),
+            )
         });
         InPlaceQuestion {
             whom: Whom {

@@ -20,7 +20,6 @@ use crate::status::machines::is_control_plane;
 #[must_use]
 pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster: &Cluster) -> Observed {
     let key = key_of(cluster);
-    let pools = source.machine_pools().of_cluster(&key);
     let mut observed = Observed {
         cluster: cluster.clone(),
         control_plane: object.clone(),
@@ -29,7 +28,7 @@ pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster
         secrets: Vec::new(),
         foreign: Vec::new(),
         worker_machines: Vec::new(),
-        machine_pools: pools.iter().filter_map(|p| p.metadata.name.clone()).collect(),
+        machine_pools: Vec::new(),
         template: template(source, object),
         certificates: Certificates::Found(Vec::new()),
         kubeconfig: Kubeconfig::Missing,
@@ -37,20 +36,24 @@ pub fn control_plane(source: &impl Source, object: &KubeadmControlPlane, cluster
         name_suffix: String::new(),
         in_place: InPlace::Off,
     };
-    for machine in source.machines().of_cluster(&key) {
+    for machine in source.control_plane_machines(&key) {
         sort(source, &machine, &mut observed);
+    }
+    if object.metadata.deletion_timestamp.is_some() {
+        let workers = source.machines().of_cluster(&key).into_iter().filter(|m| !is_control_plane(m));
+        observed.worker_machines = workers.filter_map(|m| m.metadata.name.clone()).collect();
+        let pools = source.machine_pools().of_cluster(&key);
+        observed.machine_pools = pools.iter().filter_map(|p| p.metadata.name.clone()).collect();
     }
     observed.machines.sort_by_key(|m| (m.created_at(), m.name().to_owned()));
     observed
 }
 
-/// Puts a Machine of the cluster where it belongs.
+/// Puts a control plane Machine of the cluster where it belongs.
 fn sort(source: &impl Source, machine: &Machine, observed: &mut Observed) {
     let name = machine.metadata.name.clone().unwrap_or_default();
     let controller = controller_of(machine);
-    if !is_control_plane(machine) {
-        observed.worker_machines.push(name);
-    } else if controller.is_none() {
+    if controller.is_none() {
         observed.orphans.push(owned_machine(source, machine));
     } else if is_controlled(controller, &observed.control_plane) {
         observed.machines.push(owned_machine(source, machine));

@@ -3,6 +3,8 @@
 //! Source: cluster-api `core/reconcilers/{machinedeployment,machineset}` (`reconcileExternalTemplateReference`),
 //! v1.14.0.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::source::{Source, namespace};
@@ -15,8 +17,8 @@ use crate::status::contract::External;
 #[derive(Clone, Debug, Default)]
 pub struct Templates {
     /// The whole objects. `None`: missing, unreadable, or not referred to.
-    pub infrastructure: Option<Value>,
-    pub bootstrap: Option<Value>,
+    pub infrastructure: Option<Arc<Value>>,
+    pub bootstrap: Option<Arc<Value>>,
     /// Kinds that are referred to and do not exist, bootstrap first.
     pub missing: Vec<String>,
     /// Why one of them could not be read.
@@ -42,15 +44,21 @@ impl Templates {
         templates
     }
 
+    /// Those that were read, bootstrap first.
+    #[must_use]
+    pub fn all(&self) -> Vec<&Value> {
+        self.bootstrap.iter().chain(&self.infrastructure).map(Arc::as_ref).collect()
+    }
+
     fn read(
         &mut self,
         source: &impl Source,
         namespace: &str,
         reference: Option<&ContractRef>,
-    ) -> Option<Value> {
+    ) -> Option<Arc<Value>> {
         let reference = reference.filter(|r| r.kind.ends_with("Template"))?;
         match source.template(namespace, Some(reference)) {
-            External::Found(provided) => return Some(provided.into_content()),
+            External::Found(provided) => return Some(provided.shared_content()),
             External::NotFound { kind } => self.missing.push(kind),
             External::Unreadable { error, .. } => self.unreadable = Some(error),
             External::NotSet => {}

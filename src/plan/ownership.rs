@@ -60,6 +60,10 @@ pub fn adopt(
     cluster: &str,
     dropped: impl Fn(&OwnerReference) -> bool,
 ) -> Result<Option<Write>, OwnerReference> {
+    if object.is_owned_only_by(&new) && !dropped(&new) && object.label(label::CLUSTER_NAME) == Some(cluster) {
+        // Nearly always, and seen without reading the list.
+        return Ok(None);
+    }
     let before = object.owners();
     let mut kept = before.clone();
     kept.retain(|r| !dropped(r));

@@ -183,7 +183,7 @@ impl Stage {
             machines: self.machines_of(index),
             clones: Vec::new(),
             infrastructure_template: Some(json!({ "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
-                "kind": "DevMachineTemplate", "metadata": { "name": "t" }, "spec": { "template": { "spec": {} } } })),
+                "kind": "DevMachineTemplate", "metadata": { "name": "t" }, "spec": { "template": { "spec": {} } } }).into()),
             bootstrap_template: None,
             missing_templates: Vec::new(),
             has_unreadable_template: false,

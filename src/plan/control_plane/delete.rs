@@ -19,7 +19,7 @@ pub fn control_plane(p: &mut Pending) -> Flow {
     }
     // A failed inspection does not stop a deletion.
     let inspection = inspect(&p.observed, p.now);
-    p.observed = p.observed.clone().inspected(&inspection);
+    p.observed.take_in(&inspection);
     p.inspection = Some(inspection);
     if stage == Deletion::Workers {
         let o = &p.observed;

@@ -199,7 +199,7 @@ impl Pending {
 /// Computes all conditions. While the workload cluster cannot be inspected, nothing is changed.
 fn inspection(p: &mut Pending) -> Flow {
     let inspection = inspect(&p.observed, p.now);
-    p.observed = p.observed.clone().inspected(&inspection);
+    p.observed.take_in(&inspection);
     let failure = inspection.failure.clone();
     p.inspection = Some(inspection);
     match failure {

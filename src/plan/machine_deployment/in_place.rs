@@ -34,8 +34,12 @@ pub struct Question {
 
 /// A MachineSet with its templates as a request carries them. Null: it refers to none.
 #[must_use]
-pub fn sent(set: &MachineSet, infrastructure: Option<Value>, bootstrap: Option<Value>) -> MachineSetObjects {
-    let sent = |template: Option<Value>| template.map_or(Value::Null, |template| subject(&template));
+pub fn sent(
+    set: &MachineSet,
+    infrastructure: Option<&Value>,
+    bootstrap: Option<&Value>,
+) -> MachineSetObjects {
+    let sent = |template: Option<&Value>| template.map_or(Value::Null, subject);
     MachineSetObjects {
         machine_set: subject(&serde_json::to_value(set).unwrap_or_default()),
         infrastructure_machine_template: sent(infrastructure),

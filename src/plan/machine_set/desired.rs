@@ -60,7 +60,7 @@ pub(super) fn new_machine(
         )
     };
     let infrastructure = clone(infrastructure);
-    let bootstrap = observed.bootstrap_template.as_ref().map(clone);
+    let bootstrap = observed.bootstrap_template.as_deref().map(clone);
     machine.spec.infrastructure_ref = reference_to(&machine.spec.infrastructure_ref, &name);
     if bootstrap.is_some()
         && let Some(config) = &machine.spec.bootstrap.config_ref

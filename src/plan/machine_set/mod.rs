@@ -47,8 +47,8 @@ pub struct Observed {
     /// Infrastructure and bootstrap configuration of each Machine, in the same order.
     pub clones: Vec<[External; 2]>,
     /// The whole template objects. `None`: missing, or (bootstrap) not referred to.
-    pub infrastructure_template: Option<Value>,
-    pub bootstrap_template: Option<Value>,
+    pub infrastructure_template: Option<Arc<Value>>,
+    pub bootstrap_template: Option<Arc<Value>>,
     /// Kinds of templates that it refers to and that do not exist.
     pub missing_templates: Vec<String>,
     /// One of the templates is there and cannot be read.

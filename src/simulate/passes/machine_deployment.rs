@@ -24,8 +24,7 @@ impl Run<'_> {
         // What was compared at this generation is as it was.
         let generation = object.metadata.generation;
         if self.world.in_step.get(name) != Some(&generation) || *object != followed {
-            let read = templates.bootstrap.iter().chain(&templates.infrastructure).collect::<Vec<_>>();
-            self.carry_out(opening::steps((object.as_ref(), &followed), &cluster, &read))?;
+            self.carry_out(opening::steps((object.as_ref(), &followed), &cluster, &templates.all()))?;
             self.world.in_step.insert(name.to_owned(), generation);
         }
         let sets = self.sets_of(&followed)?;

@@ -23,8 +23,7 @@ impl Run<'_> {
         // What was compared with the same template is as it was.
         let intent = planned::intent_mark(&object);
         if self.world.sets_in_step.get(name) != Some(&intent) || *object != followed {
-            let read = templates.bootstrap.iter().chain(&templates.infrastructure).collect::<Vec<_>>();
-            self.carry_out(opening::steps((object.as_ref(), &followed), &cluster, &read))?;
+            self.carry_out(opening::steps((object.as_ref(), &followed), &cluster, &templates.all()))?;
         }
         let machines = self.machines_of(&followed)?;
         let Some(set) = self.world.get::<MachineSet>(name) else { return Ok(()) };

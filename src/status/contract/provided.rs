@@ -142,6 +142,11 @@ impl Provided {
     }
 
     #[must_use]
+    pub fn shared_content(self) -> Arc<Value> {
+        self.content
+    }
+
+    #[must_use]
     pub fn into_content(self) -> Value {
         Arc::unwrap_or_clone(self.content)
     }
@@ -174,6 +179,20 @@ impl Provided {
     #[must_use]
     pub fn owners(&self) -> Vec<OwnerReference> {
         Vec::deserialize(&self.content["metadata"]["ownerReferences"]).unwrap_or_default()
+    }
+
+    /// Its list of owners is `owner`, as it is, and nobody else.
+    #[must_use]
+    pub fn is_owned_only_by(&self, owner: &OwnerReference) -> bool {
+        let Some([only]) = self.content["metadata"]["ownerReferences"].as_array().map(Vec::as_slice) else {
+            return false;
+        };
+        only["uid"] == owner.uid.as_str()
+            && only["name"] == owner.name.as_str()
+            && only["kind"] == owner.kind.as_str()
+            && only["apiVersion"] == owner.api_version.as_str()
+            && only["controller"].as_bool() == owner.controller
+            && only["blockOwnerDeletion"].as_bool() == owner.block_owner_deletion
     }
 
     #[must_use]

@@ -102,7 +102,8 @@ impl Page<'_, '_> {
         }
         let separator = format!(" {} ", paint.glyphs().separator);
         let room = self.width.saturating_sub(2 + verdict.len());
-        let more = paint.cut(&format!("{separator}{}", more.join(&separator)), room);
+        let more: String = more.iter().flat_map(|word| [separator.as_str(), word]).collect();
+        let more = paint.cut(&more, room);
         let verdict = vec![Span::raw("  "), paint.span(scope, verdict), paint.span(Scope::Muted, more)];
         self.lines.push(Line::from(verdict));
     }

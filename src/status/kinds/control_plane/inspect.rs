@@ -45,15 +45,13 @@ pub struct Inspection {
 }
 
 impl Observed {
-    /// The same facts with the Machines' new conditions, as later rules must see them.
-    #[must_use]
-    pub fn inspected(mut self, inspection: &Inspection) -> Self {
+    /// Takes the Machines' new conditions in, as later rules must see them.
+    pub fn take_in(&mut self, inspection: &Inspection) {
         for machine in &mut self.machines {
             if let Some(list) = inspection.machines.get(machine.name()) {
                 machine.set_conditions(list.clone());
             }
         }
-        self
     }
 }
 

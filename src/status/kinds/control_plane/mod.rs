@@ -89,7 +89,8 @@ pub struct Observed {
     pub secrets: Vec<ObjectMeta>,
     /// Names of control plane Machines that another object controls.
     pub foreign: Vec<String>,
-    /// Names of the cluster's other Machines and MachinePools: they go before the control plane does.
+    /// Names of the cluster's other Machines and MachinePools, which go before the control plane does: gathered only while
+    /// it is being deleted.
     pub worker_machines: Vec<String>,
     pub machine_pools: Vec<String>,
     pub template: Template,

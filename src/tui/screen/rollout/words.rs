@@ -35,9 +35,13 @@ pub(super) fn resting(rollout: &Rollout) -> String {
     }
     let phases = || rollout.owners.iter().flat_map(OwnerRollout::moving).map(|machine| &machine.phase);
     let deleted = phases().filter(|phase| matches!(phase, MachinePhase::Deleting { .. })).count();
-    let others = phases().count() - deleted;
+    resting_beside(deleted, phases().count() - deleted)
+}
+
+/// `deleted`, `coming`: Machines that go and come without a rollout.
+fn resting_beside(deleted: usize, coming: usize) -> String {
     let mut parts = Vec::new();
-    for (count, doing) in [(deleted, "being deleted"), (others, "not available yet")] {
+    for (count, doing) in [(deleted, "being deleted"), (coming, "not available yet")] {
         if count > 0 {
             let is = if count == 1 { "is" } else { "are" };
             parts.push(format!("{} {is} {doing}", counted(count, "Machine")));
@@ -165,4 +169,21 @@ pub(super) fn is_for_log(entry: &TimelineEntry) -> bool {
 pub(super) fn is_loss(entry: &TimelineEntry) -> bool {
     let Happened::Flip(flip) = &entry.happened else { return false };
     flip.type_.as_ref() == "Ready" && flip.to != Some(Status::True)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_that_come_and_go_without_a_rollout_are_counted() {
+        for (deleted, coming, expected) in [
+            (0, 0, "nothing rolls: every Machine is as its owner wants it"),
+            (1, 0, "nothing rolls; 1 Machine is being deleted"),
+            (0, 2, "nothing rolls; 2 Machines are not available yet"),
+            (3, 1, "nothing rolls; 3 Machines are being deleted, 1 Machine is not available yet"),
+        ] {
+            assert_eq!(resting_beside(deleted, coming), expected);
+        }
+    }
 }

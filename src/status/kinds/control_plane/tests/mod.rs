@@ -53,7 +53,7 @@ fn report(change: impl FnOnce(&mut Observed)) -> Vec<Condition> {
     let mut observed = fixtures::three();
     change(&mut observed);
     let inspection = inspect(&observed, fixtures::now());
-    let observed = observed.inspected(&inspection);
+    observed.take_in(&inspection);
     let certificates = observed.certificates.condition(!observed.etcd_is_managed(), true);
     let pass = Pass {
         inspection: Some(inspection),
