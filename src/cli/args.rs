@@ -373,7 +373,7 @@ pub enum OutputArg {
 
 #[derive(Clone, Debug, Args)]
 pub struct GetArgs {
-    /// clusters, kcp, md, ms, machines, …; `kubeconfig`: that of a workload cluster, by the name of its Cluster
+    /// clusters, kcp, md, ms, machines, …, several with commas between; `kubeconfig`: that of a workload cluster, by the name of its Cluster
     pub resource: String,
     /// Only these
     pub names: Vec<String>,

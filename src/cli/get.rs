@@ -47,29 +47,68 @@ pub async fn get(
     if resource == KUBECONFIG {
         return kubeconfig(connection, &names, namespace).await;
     }
-    let gvk = served(connection, kind_named(resource)?.gvk).await?;
-    if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
-        bail!("objects are named within a namespace: leave out --all-namespaces, or leave out the names");
-    }
     if !names.is_empty() && args.selector.is_some() {
         bail!("a selector and names exclude each other: use one of them");
     }
     let selector = args.selector.as_deref().unwrap_or_default();
     let owners = args.show_managed_fields;
-    let query = Query { connection, gvk, namespace, names, selector, owners };
-    match args.output {
-        OutputArg::Table | OutputArg::Wide => {
-            query.table(args.output == OutputArg::Wide, args.no_headers, style).await
+    let mut queries = Vec::new();
+    for resource in resource.split(',') {
+        let gvk = served(connection, kind_named(resource)?.gvk).await?;
+        if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
+            bail!("objects are named within a namespace: leave out --all-namespaces, or leave out the names");
         }
-        OutputArg::Json => {
-            Ok(Answer { document: style.block(output::json(&query.document().await?)?), remark: None })
-        }
+        queries.push(Query { connection, gvk, namespace, names: &names, selector, owners });
+    }
+    let document = match args.output {
+        OutputArg::Table | OutputArg::Wide => tables(&queries, args).await?,
+        OutputArg::Json => output::json(&document(&queries).await?)?,
         OutputArg::Yaml => {
-            let yaml =
-                serde_saphyr::to_string(&query.document().await?).context("cannot be printed as YAML")?;
-            Ok(Answer { document: style.block(yaml), remark: None })
+            serde_saphyr::to_string(&document(&queries).await?).context("cannot be printed as YAML")?
         }
-        OutputArg::Name => query.list_of_names(style).await,
+        OutputArg::Name => list_of_names(&queries).await?,
+    };
+    let is_empty = document.is_empty() && matches!(args.output, OutputArg::Table | OutputArg::Wide);
+    Ok(Answer { document: style.block(document), remark: is_empty.then(|| nothing(namespace)) })
+}
+
+/// One table after the other. Of several kinds a name says which it is of, and a kind without objects has no table.
+async fn tables(queries: &[Query<'_>], args: &GetArgs) -> anyhow::Result<String> {
+    let mut tables = Vec::new();
+    for query in queries {
+        tables.extend(query.table(args, queries.len() > 1).await?);
+    }
+    Ok(tables.join("\n"))
+}
+
+/// One object as itself, several or a list as a `List`.
+async fn document(queries: &[Query<'_>]) -> anyhow::Result<Value> {
+    let mut objects = Vec::new();
+    for query in queries {
+        objects.extend(query.objects().await?);
+    }
+    let is_one = matches!(queries, [query] if query.names.len() == 1);
+    if let Some(object) = objects.pop_if(|_| is_one) {
+        return Ok(object);
+    }
+    Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": objects}))
+}
+
+async fn list_of_names(queries: &[Query<'_>]) -> anyhow::Result<String> {
+    let mut names = String::new();
+    for query in queries {
+        for object in query.objects().await? {
+            let _ = writeln!(names, "{}", query.named(&text_of(&object["metadata"]["name"])));
+        }
+    }
+    Ok(names)
+}
+
+fn nothing(namespace: &str) -> String {
+    if namespace.is_empty() {
+        "No resources found".to_owned()
+    } else {
+        format!("No resources found in {namespace} namespace.")
     }
 }
 
@@ -108,7 +147,7 @@ struct Query<'a> {
     connection: &'a Connection,
     gvk: Gvk,
     namespace: &'a str,
-    names: Vec<String>,
+    names: &'a [String],
     selector: &'a str,
     /// Print managed fields.
     owners: bool,
@@ -119,7 +158,18 @@ impl Query<'_> {
         anyhow!("cannot read {}: {}", self.gvk.plural, explain(error, &self.connection.server))
     }
 
-    async fn table(&self, wide: bool, no_headers: bool, style: Style) -> anyhow::Result<Answer> {
+    /// A name with its kind, such as `machine.cluster.x-k8s.io/a`.
+    fn named(&self, name: &str) -> String {
+        let kind = self.gvk.kind.to_lowercase();
+        if self.gvk.group.is_empty() {
+            format!("{kind}/{name}")
+        } else {
+            format!("{kind}.{}/{name}", self.gvk.group)
+        }
+    }
+
+    /// `None` without objects. `is_among_others`: names say of which kind they are.
+    async fn table(&self, args: &GetArgs, is_among_others: bool) -> anyhow::Result<Option<String>> {
         let mut tables = Vec::new();
         for name in self.each() {
             let table = read_table(
@@ -133,7 +183,7 @@ impl Query<'_> {
             .map_err(|e| self.explain(&e))?;
             tables.push(table);
         }
-        let shown = columns(&tables, wide);
+        let shown = columns(&tables, args.output == OutputArg::Wide);
         let with_namespace = self.namespace.is_empty() && self.gvk.namespaced;
         let mut lines: Vec<Vec<String>> = Vec::new();
         for row in tables.iter().flat_map(|t| t["rows"].as_array().into_iter().flatten()) {
@@ -141,32 +191,27 @@ impl Query<'_> {
             if with_namespace {
                 cells.push(text_of(&row["object"]["metadata"]["namespace"]));
             }
-            cells.extend(shown.iter().map(|(at, _)| text_of(&row["cells"][*at])));
+            cells.extend(shown.iter().map(|(at, column)| match text_of(&row["cells"][*at]) {
+                name if is_among_others && column == "Name" => self.named(&name),
+                cell => cell,
+            }));
             lines.push(cells);
         }
         if lines.is_empty() {
-            return Ok(Answer { document: String::new(), remark: Some(self.nothing()) });
+            return Ok(None);
         }
-        if !no_headers {
+        if !args.no_headers {
             let namespace = with_namespace.then(|| "NAMESPACE".to_owned());
             let heads =
                 namespace.into_iter().chain(shown.iter().map(|(_, name)| name.to_uppercase())).collect();
             lines.insert(0, heads);
         }
-        Ok(Answer { document: style.block(lay_out(&lines)), remark: None })
+        Ok(Some(lay_out(&lines)))
     }
 
     /// `None` once for a list, or every name.
     fn each(&self) -> Vec<Option<String>> {
         if self.names.is_empty() { vec![None] } else { self.names.iter().cloned().map(Some).collect() }
-    }
-
-    fn nothing(&self) -> String {
-        if self.namespace.is_empty() {
-            "No resources found".to_owned()
-        } else {
-            format!("No resources found in {} namespace.", self.namespace)
-        }
     }
 
     async fn objects(&self) -> anyhow::Result<Vec<Value>> {
@@ -180,7 +225,7 @@ impl Query<'_> {
                 .collect());
         }
         let mut objects = Vec::new();
-        for name in &self.names {
+        for name in self.names {
             let key = ObjectKey::new(self.namespace, name.as_str());
             let target = ObjectRef { gvk: self.gvk.clone(), key, uid: String::new() };
             match get_value(client, &target).await.map_err(|e| self.explain(&e))? {
@@ -202,27 +247,6 @@ impl Query<'_> {
             redact(&mut object);
         }
         object
-    }
-
-    /// One object as itself, several or a list as a `List`.
-    async fn document(&self) -> anyhow::Result<Value> {
-        let mut objects = self.objects().await?;
-        if self.names.len() == 1
-            && let Some(object) = objects.pop()
-        {
-            return Ok(object);
-        }
-        Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": objects}))
-    }
-
-    async fn list_of_names(&self, style: Style) -> anyhow::Result<Answer> {
-        let kind = self.gvk.kind.to_lowercase();
-        let kind = if self.gvk.group.is_empty() { kind } else { format!("{kind}.{}", self.gvk.group) };
-        let mut document = String::new();
-        for object in self.objects().await? {
-            let _ = writeln!(document, "{kind}/{}", text_of(&object["metadata"]["name"]));
-        }
-        Ok(Answer { document: style.block(document), remark: None })
     }
 }
 

@@ -125,6 +125,24 @@ fn a_fleet_comes_up_scales_rolls_and_survives_kill_9() {
     server.says(&["scale", "md/aurora-web", "--replicas", "4", "--yes"]);
     server.says(&["wait", "cluster/aurora", "--for=verdict=ok", "--timeout=120s"]);
     assert!(server.says(&["get", "md", "aurora-web", "-o", "yaml"]).contains("availableReplicas: 4"));
+    let several = server.says(&["get", "kcp,mhc,md"]);
+    let tables: Vec<&str> = several.split("\n\n").collect();
+    let [planes, pools] = tables.as_slice() else {
+        panic!("two tables, and none of what there is none of: {several}")
+    };
+    assert!(
+        planes.contains("\nkubeadmcontrolplane.controlplane.cluster.x-k8s.io/aurora-control-plane "),
+        "{several}"
+    );
+    assert!(
+        pools.starts_with("NAME") && pools.contains("\nmachinedeployment.cluster.x-k8s.io/aurora-web "),
+        "{several}"
+    );
+    let list = server.says(&["get", "kcp,md", "-o", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
+    let kinds: Vec<&str> =
+        list["items"].as_array().expect("items").iter().filter_map(|o| o["kind"].as_str()).collect();
+    assert_eq!(kinds, ["KubeadmControlPlane", "MachineDeployment", "MachineDeployment"]);
 
     // Mid-rollout, without a word.
     server.says(&["set-version", "kcp/aurora-control-plane", "--to", "v1.36.0", "--yes"]);

@@ -39,11 +39,11 @@ fn harbor() -> ObjectKey {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Ended {
     Settled,
-    /// It waits, and its conditions say for what.
-    Blocked,
+    /// It waits for what its conditions say.
+    Blocked(String),
 }
 
 /// One run in a runtime of its own. `Err`: what did not hold.
@@ -219,7 +219,7 @@ async fn settle(sim: &mut Sim, wanted: &Wanted, planes: i32) -> Result<Ended, St
     while !is_as_wanted(sim, wanted, planes).await {
         if sim.elapsed_s() >= limit_s {
             return match blocked_by(sim).await {
-                Some(_) => Ok(Ended::Blocked),
+                Some(why) => Ok(Ended::Blocked(why)),
                 None => Err(format!(
                     "not settled after {SETTLE_S} s, and nothing shows why\n{}",
                     state(sim).await
@@ -321,7 +321,10 @@ fn no_fault_breaks_what_must_hold() {
         let schedule = Schedule::drawn(seed);
         match run(&schedule) {
             Ok(Ended::Settled) => settled += 1,
-            Ok(Ended::Blocked) => blocked += 1,
+            Ok(Ended::Blocked(why)) => {
+                blocked += 1;
+                println!("seed {seed} waits: {}", why.replace('\n', " "));
+            }
             Err(why) => {
                 let (least, why) = shrunk(schedule, why);
                 panic!("{why}\n{least}again: tests/simulate engine --seed {seed}");
