@@ -160,7 +160,7 @@ impl Fleet {
         };
         // What is shown still, or not yet, is explained by anything else first.
         let rank = if judgement.verdict == verdict { judgement.rank } else { Rank::Queued };
-        let since_s = since_s(row, judgement);
+        let since_s = evidence_since_s(row, judgement);
         let kind = (row.kind, row.gvk.kind.as_str());
         let slow = usize::from(judgement.slow.is_some());
         Some(Group {
@@ -229,7 +229,7 @@ impl Fleet {
             verdict: self.verdict(id),
             condition: condition.map(|c| c.type_.as_ref().into()),
             words: self.words_of(id),
-            since: moment(since_s(row, judgement)),
+            since: moment(evidence_since_s(row, judgement)),
         })
     }
 
@@ -307,7 +307,7 @@ fn earliest(since_s: u32) -> u32 {
 }
 
 /// Since when the evidence holds: what is overdue counts from its beginning, not from its limit.
-fn since_s(row: &Row, judgement: Judgement) -> u32 {
+pub(super) fn evidence_since_s(row: &Row, judgement: Judgement) -> u32 {
     match judgement.why {
         Basis::Condition(at) => row.conditions.get(at).map_or(0, |c| c.since_s),
         Basis::Deleting => row.deleting_since_s,

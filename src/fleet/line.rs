@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::cause::evidence_since_s;
 use super::cell::by_version;
 use super::evidence::words;
 use super::judge::Basis;
@@ -172,13 +173,10 @@ impl Fleet {
     pub fn own_since(&self, id: RowId) -> Option<Timestamp> {
         let (row, judgement) = (self.row(id)?, self.judgement(id)?);
         let since_s = match judgement.why {
-            _ if judgement.since_s != 0 => judgement.since_s,
-            Basis::Nothing => {
+            Basis::Nothing if judgement.since_s == 0 => {
                 status_of(row).filter(|c| c.status == Status::True).map_or(0, |condition| condition.since_s)
             }
-            Basis::NotReported => row.created_s,
-            Basis::Deleting => row.deleting_since_s,
-            _ => 0,
+            _ => evidence_since_s(row, judgement),
         };
         moment(since_s)
     }

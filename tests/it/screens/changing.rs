@@ -21,9 +21,9 @@ pub(super) fn touched(deltas: &[Delta], version: u64) -> Delta {
 #[test]
 fn news_of_what_is_not_on_the_screen_draws_nothing() {
     let fleet = fixture::large(100, 2);
-    let news = |cluster: &str, at: u64| {
+    let news = |kind: Kind, cluster: &str, at: u64| {
         let of_cluster = |delta: &Delta| match delta {
-            Delta::Upsert(row) if row.cluster.as_ref() == cluster && row.kind == Kind::Machine => {
+            Delta::Upsert(row) if row.cluster.as_ref() == cluster && row.kind == kind => {
                 let mut row = (**row).clone();
                 row.resource_version += at;
                 Some(Delta::Upsert(Arc::new(row)))
@@ -36,15 +36,17 @@ fn news_of_what_is_not_on_the_screen_draws_nothing() {
     text(&mut model);
     model.was_drawn();
     for at in 1..50 {
-        update(&mut model, news("bulk-0099", at));
+        update(&mut model, news(Kind::Machine, "bulk-0099", at));
         assert!(!model.needs_frame, "change {at}");
     }
-    update(&mut model, news("bulk-0001", 1));
+    update(&mut model, news(Kind::Machine, "bulk-0001", 1));
+    assert!(!model.needs_frame, "its line says nothing of Machines that stay well");
+    update(&mut model, news(Kind::Cluster, "bulk-0001", 1));
     assert!(model.needs_frame, "this one is on the screen");
     keys(&mut model, "end");
     text(&mut model);
     model.was_drawn();
-    update(&mut model, news("bulk-0099", 50));
+    update(&mut model, news(Kind::Cluster, "bulk-0099", 50));
     assert!(model.needs_frame, "and so is that one now");
 }
 
