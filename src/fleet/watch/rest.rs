@@ -43,8 +43,32 @@ pub(super) async fn rest(time: Duration) {
 
 /// For a thread that only reads watches, whenever it has nothing to do: naps while one of them rests.
 pub fn nap_while_watches_rest() {
-    let left = RESTS_UNTIL.get().map(|until| until.saturating_duration_since(Instant::now()));
-    if let Some(left) = left.filter(|left| !left.is_zero() && LISTS.load(Ordering::Relaxed) == 0) {
-        std::thread::sleep(left.min(NAP));
+    let nap = nap(RESTS_UNTIL.get(), Instant::now(), LISTS.load(Ordering::Relaxed));
+    if !nap.is_zero() {
+        std::thread::sleep(nap);
+    }
+}
+
+/// How long a thread may nap that has nothing to do. `lists`: how many are being read.
+fn nap(rests_until: Option<Instant>, now: Instant, lists: usize) -> Duration {
+    let left = rests_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+    if lists == 0 { left.min(NAP) } else { Duration::ZERO }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_naps_only_while_a_watch_rests_and_no_list_is_read() {
+        let now = Instant::now();
+        let after = |ms| Some(now + Duration::from_millis(ms));
+        for (rests_until, lists, expected_ms) in
+            [(None, 0, 0), (after(0), 0, 0), (after(3), 0, 3), (after(100), 0, 10), (after(100), 1, 0)]
+        {
+            let expected = Duration::from_millis(expected_ms);
+            assert_eq!(nap(rests_until, now, lists), expected, "{rests_until:?}, {lists} lists");
+        }
+        assert_eq!(nap(Some(now), now + Duration::from_secs(1), 0), Duration::ZERO, "it rests no more");
     }
 }
