@@ -52,9 +52,10 @@ pub async fn get(
     }
     let selector = args.selector.as_deref().unwrap_or_default();
     let owners = args.show_managed_fields;
+    let catalog = Catalog::new(connection.client.clone());
     let mut queries = Vec::new();
     for resource in resource.split(',') {
-        let gvk = served(connection, kind_named(resource)?.gvk).await?;
+        let gvk = served(connection, &catalog, kind_named(resource)?.gvk).await?;
         if namespace.is_empty() && !names.is_empty() && gvk.namespaced {
             bail!("objects are named within a namespace: leave out --all-namespaces, or leave out the names");
         }
@@ -133,8 +134,8 @@ async fn kubeconfig(connection: &Connection, names: &[String], namespace: &str) 
 }
 
 /// The kind in the version that the server has.
-async fn served(connection: &Connection, wanted: Gvk) -> anyhow::Result<Gvk> {
-    let found = Catalog::new(connection.client.clone()).resolve(&wanted.group, &wanted.kind).await;
+async fn served(connection: &Connection, catalog: &Catalog, wanted: Gvk) -> anyhow::Result<Gvk> {
+    let found = catalog.resolve(&wanted.group, &wanted.kind).await;
     found.map_err(|missing| match missing {
         Missing::NotServed(text) => anyhow!("{text}"),
         Missing::Unreachable(error) => {

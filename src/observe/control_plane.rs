@@ -103,3 +103,38 @@ pub fn assumed_members(observed: &Observed) -> Membership {
     let list = hosted.zip(1..).filter_map(member).collect();
     Membership::Assumed(Members { list, leader: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::api::names::label;
+    use crate::observe::dump::Dump;
+    use crate::time::{parse_rfc3339, to_k8s};
+
+    /// Nothing else of a control plane looks at them.
+    #[test]
+    fn workers_are_looked_at_only_while_a_control_plane_goes() {
+        let mut worker = Machine::default();
+        (worker.metadata.namespace, worker.metadata.name) = (Some("ns".to_owned()), Some("w".to_owned()));
+        let mut labels = BTreeMap::from([(label::CLUSTER_NAME.to_owned(), "c".to_owned())]);
+        worker.metadata.labels = Some(labels.clone());
+        labels.insert(label::CONTROL_PLANE.to_owned(), String::new());
+        let mut plane_machine = worker.clone();
+        (plane_machine.metadata.name, plane_machine.metadata.labels) = (Some("p".to_owned()), Some(labels));
+        let mut dump = Dump::new(Vec::new());
+        for machine in [worker, plane_machine] {
+            dump.machines.insert(ObjectKey::of(&machine), Arc::new(machine));
+        }
+        let (mut cluster, mut object) = (Cluster::default(), KubeadmControlPlane::default());
+        (cluster.metadata.namespace, cluster.metadata.name) = (Some("ns".to_owned()), Some("c".to_owned()));
+        object.metadata.namespace = Some("ns".to_owned());
+        let stays = control_plane(&dump, &object, &cluster);
+        assert_eq!((stays.worker_machines.len(), stays.orphans.len()), (0, 1));
+        object.metadata.deletion_timestamp = parse_rfc3339("2026-11-20T10:00:00Z").map(to_k8s);
+        let goes = control_plane(&dump, &object, &cluster);
+        assert_eq!((goes.worker_machines.as_slice(), goes.orphans.len()), (&["w".to_owned()][..], 1));
+    }
+}

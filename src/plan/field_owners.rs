@@ -184,6 +184,45 @@ mod tests {
         assert_eq!(*body, json!({"metadata": {"labels": {"b": "c", "team": null}}}));
     }
 
+    /// The way without JSON finds what the other does.
+    #[test]
+    fn where_nobody_owns_fields_only_what_differs_is_applied() {
+        use crate::api::machine_set::MachineSet;
+        let mut live = MachineSet::default();
+        (live.metadata.name, live.metadata.labels) = (Some("s".to_owned()), Some(pairs(&[("team", "a")])));
+        live.metadata.finalizers = Some(vec!["theirs".to_owned()]);
+        live.spec.replicas = Some(2);
+        let changed = |change: fn(&mut MachineSet)| {
+            let mut intent = live.clone();
+            intent.metadata.finalizers = None;
+            change(&mut intent);
+            intent
+        };
+        for (intent, is_due) in [
+            (changed(|_| {}), false),
+            (changed(|set| set.spec.replicas = Some(3)), true),
+            (
+                changed(|set| {
+                    set.metadata.labels.get_or_insert_default().insert("b".into(), "c".into());
+                }),
+                true,
+            ),
+            (
+                changed(|set| {
+                    set.metadata.annotations.get_or_insert_default().insert("b".into(), "c".into());
+                }),
+                true,
+            ),
+        ] {
+            let writes = keep(&live, &intent, MACHINE_SET);
+            assert_eq!(
+                writes,
+                keep_as(ObjectRef::of(&live), &to_value(&live), to_value(&intent), MACHINE_SET)
+            );
+            assert_eq!(!writes.is_empty(), is_due);
+        }
+    }
+
     /// As upstream's MachineSet controller leaves a clone: its manager owns the map of annotations, nobody what is in it.
     #[test]
     fn annotations_that_nobody_owns_stay_with_what_upstream_made() {

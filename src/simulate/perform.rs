@@ -435,3 +435,59 @@ fn kind_of(object: &ObjectRef) -> Option<ActorKind> {
     .find(|(kind, group)| is(*kind, group))
     .map(|(kind, _)| kind)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_merged<K: Serialize + DeserializeOwned>(object: &K, body: &Value, typed: Option<K>) {
+        let [typed, merged] = [typed, merged(object, body)].map(|after| json!(after));
+        assert_eq!(typed, merged, "{body}");
+        assert!(!typed.is_null(), "{body}");
+    }
+
+    /// But for the generation, which a merge patch does not know.
+    #[test]
+    fn patches_without_json_come_to_what_a_merge_does() {
+        let metadata = json!({"name": "a", "generation": 4, "finalizers": ["f", "g"], "labels": {"keep": "1", "drop": "2"}});
+        let of_metadata = [
+            json!({"metadata": {"labels": {"drop": null, "new": "3"}, "annotations": {"by": "x"}}}),
+            json!({"metadata": {"finalizers": ["g"]}}),
+            json!({"metadata": {"finalizers": null}}),
+        ];
+        let node: Node = serde_json::from_value(json!({"metadata": metadata, "spec": {"taints": [
+            {"key": "k", "effect": "NoSchedule"}]}, "status": {"nodeInfo": null}}))
+        .expect("a Node");
+        let of_nodes = [json!({"spec": {"unschedulable": true}}), json!({"spec": {"taints": []}})];
+        for body in of_metadata.iter().chain(&of_nodes) {
+            is_merged(&node, body, patched_node(&node, body));
+        }
+        let metadata: ObjectMeta = serde_json::from_value(metadata).expect("metadata");
+        let machine = Machine { metadata: metadata.clone(), ..Machine::default() };
+        let mut set = MachineSet { metadata, ..MachineSet::default() };
+        set.spec.replicas = Some(2);
+        for body in &of_metadata {
+            is_merged(&set, body, patched_set(&set, body));
+        }
+        let body = json!({"spec": {"replicas": 5}});
+        let scaled = patched_set(&set, &body).expect("typed");
+        assert_eq!((scaled.spec.replicas, scaled.metadata.generation), (Some(5), Some(5)));
+        for body in &of_metadata {
+            is_merged(&machine, body, patched_machine(&machine, body));
+        }
+    }
+
+    #[test]
+    fn what_has_no_typed_patch_is_merged() {
+        let set = MachineSet::default();
+        for body in [
+            json!({"spec": {"template": {}}}),
+            json!({"spec": null}),
+            json!({"metadata": {"labels": {"a": 1}}}),
+            json!({"metadata": {"ownerReferences": []}}),
+            json!({"spec": {"replicas": null}}),
+        ] {
+            assert_eq!(patched_set(&set, &body), None, "{body}");
+        }
+    }
+}
