@@ -40,6 +40,7 @@ mod etcd_status;
 mod etcd_workload;
 mod extensions;
 mod external_etcd;
+mod fences;
 mod field_owners;
 mod files;
 mod fleet_fixture;

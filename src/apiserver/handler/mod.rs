@@ -1,7 +1,6 @@
 //! One request to one answer. Owns verbs, subresources and headers; what a verb does is in `registry`, how
 //! `response` writes its outcome.
 
-mod fence;
 mod rbac;
 mod review;
 
@@ -26,6 +25,7 @@ use crate::apiserver::registry::offload::{LIGHT_BYTES_MAX, LIGHT_OBJECTS_MAX, La
 use crate::apiserver::registry::{Draft, Part, Registry, Subject, Written, present};
 use crate::apiserver::request::auth::Identity;
 use crate::apiserver::request::content;
+use crate::apiserver::request::fence::{self, Held};
 use crate::apiserver::request::negotiate::{self, Form};
 use crate::apiserver::request::options::{ListOptions, Query, WriteKind, WriteOptions, resource_version};
 use crate::apiserver::request::routes::{Route, Target, Verb, route};
@@ -64,6 +64,8 @@ struct Call {
     query: Query,
     parts: Arc<Parts>,
     body: Bytes,
+    /// Leases that it rests on, if it writes.
+    held: Vec<Held>,
     in_process: bool,
 }
 
@@ -104,7 +106,8 @@ async fn try_handle(asked: Asked) -> Result<Reply, Failure> {
         return Ok(documents::not_found());
     }
     let warnings: Vec<String> = resource.deprecation.iter().cloned().collect();
-    let call = Call { registry, lines, who, resource, target, query, parts, body: body?, in_process };
+    let (body, held) = (body?, Vec::new());
+    let call = Call { registry, lines, who, resource, target, query, parts, body, held, in_process };
     let reply = if call.is_long(verb) {
         let (registry, lane) = (call.registry.clone(), call.lane(Lane::Writing));
         registry.offload.drive(lane, call.run(verb)).await?
@@ -140,8 +143,8 @@ impl Call {
         if self.in_process { Lane::InProcess } else { lane }
     }
 
-    async fn run(self, verb: Verb) -> Result<Reply, Failure> {
-        let resource = &self.resource;
+    async fn run(mut self, verb: Verb) -> Result<Reply, Failure> {
+        let resource = self.resource.clone();
         if !resource.verbs().contains(&verb.word()) && !(resource.terminating && is_write(verb)) {
             return Err(Failure::method_not_allowed(&resource.group, &resource.plural, verb.word()));
         }
@@ -151,7 +154,8 @@ impl Call {
             return Ok(Reply::json(reviewed.to_string()).created(true));
         }
         if is_write(verb) || matches!(verb, Verb::Delete | Verb::DeleteCollection) {
-            fence::check(&self).await?;
+            let fences = fence::named(&self.parts.headers)?;
+            self.held = self.registry.hold(self.subject(), fences).await?;
         }
         match (self.target.subresource.as_str(), verb) {
             ("", Verb::List) => self.list().await,
@@ -359,7 +363,8 @@ impl Call {
     }
 
     fn write_options(&self, kind: WriteKind) -> Result<WriteOptions<'_>, Failure> {
-        WriteOptions::parse(&self.query, kind, self.header(header::USER_AGENT))
+        let options = WriteOptions::parse(&self.query, kind, self.header(header::USER_AGENT))?;
+        Ok(WriteOptions { held: &self.held, ..options })
     }
 
     async fn delete(&self) -> Result<Reply, Failure> {
@@ -375,11 +380,12 @@ impl Call {
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, Failure> {
-        if self.body.is_empty() {
-            return DeleteOptions::parse(&self.query, None);
-        }
-        let (body, _) = content::decode(self.header(header::CONTENT_TYPE), &self.body)?;
-        DeleteOptions::parse(&self.query, Some(body))
+        let body = match self.body.is_empty() {
+            true => None,
+            false => Some(content::decode(self.header(header::CONTENT_TYPE), &self.body)?.0),
+        };
+        let options = DeleteOptions::parse(&self.query, body)?;
+        Ok(DeleteOptions { held: self.held.clone(), ..options })
     }
 
     async fn delete_collection(&self) -> Result<Reply, Failure> {

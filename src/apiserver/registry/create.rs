@@ -132,7 +132,7 @@ impl Registry {
                 };
             }
             let writes = vec![Write::Put(key.clone(), encoded.clone())];
-            match self.store.txn(Txn { expect, writes }).await? {
+            match self.commit_held(subject, Txn { expect, writes }, options.held).await? {
                 Outcome::Committed(revision) => return Ok(Inserted::At(Some(revision))),
                 Outcome::Conflict { key: lost, current: Some(taken) } if lost == key => {
                     return Ok(Inserted::Taken(already_exists(subject, &taken)?));

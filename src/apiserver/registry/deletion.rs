@@ -16,6 +16,7 @@ use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::{self, Failure, Reason};
 use crate::apiserver::object::metadata::{FOREGROUND, ORPHAN};
 use crate::apiserver::object::{self, Metadata, Record};
+use crate::apiserver::request::fence::Held;
 use crate::apiserver::request::options::{ListOptions, Query, WriteOptions, dry_run};
 use crate::apiserver::resource::Resource;
 use crate::apiserver::resource::crds;
@@ -46,6 +47,8 @@ pub struct DeleteOptions {
     pub resource_version: Option<String>,
     /// Dependents were asked to go in the words of old: what has to wait is answered with 202.
     pub says_accepted: bool,
+    /// Leases that the deletion rests on.
+    pub held: Vec<Held>,
 }
 
 /// The options as a client writes them, in a body or in the query.
@@ -144,6 +147,7 @@ impl DeleteOptions {
             uid: wire.preconditions.uid,
             resource_version: wire.preconditions.resource_version,
             says_accepted: wire.orphan_dependents == Some(false),
+            held: Vec::new(),
         })
     }
 }
@@ -178,7 +182,7 @@ impl Registry {
             check_preconditions(subject, &metadata.uid, record.revision, options)?;
             self.admit_delete(subject, &record).await?;
             if holds_nothing(subject, &metadata, options) {
-                if self.remove(&entry, options).await? {
+                if self.remove(subject, &entry, options).await? {
                     return Ok(removed(subject, &metadata.uid));
                 }
                 continue;
@@ -186,7 +190,7 @@ impl Registry {
             let old = record.value()?;
             let object = self.mark(subject, &old, options);
             if is_due(&object) {
-                if self.remove(&entry, options).await? {
+                if self.remove(subject, &entry, options).await? {
                     if !options.dry_run {
                         self.after_delete(subject.resource, &old);
                     }
@@ -194,7 +198,8 @@ impl Registry {
                 }
                 continue;
             }
-            let write = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
+            let (dry_run, held) = (options.dry_run, options.held.as_slice());
+            let write = WriteOptions { dry_run, held, ..WriteOptions::default() };
             let revised = Revised { object, managed: record.managed.clone() };
             if let Some(mut written) = self.commit(subject, &entry, &record, revised, write).await? {
                 if let Some(managed) = record.managed_fields()? {
@@ -253,7 +258,7 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<bool, Failure> {
         check_preconditions(subject, "", entry.modified, options)?;
-        let removed = self.remove(entry, options).await?;
+        let removed = self.remove(subject, entry, options).await?;
         if removed && !options.dry_run {
             tracing::warn!("{} was deleted; its value was not an object", entry.key);
         }
@@ -261,11 +266,17 @@ impl Registry {
     }
 
     /// Removes the object; false when it changed meanwhile.
-    async fn remove(&self, entry: &Entry, options: &DeleteOptions) -> Result<bool, Failure> {
+    async fn remove(
+        &self,
+        subject: Subject<'_>,
+        entry: &Entry,
+        options: &DeleteOptions,
+    ) -> Result<bool, Failure> {
         if options.dry_run {
             return Ok(true);
         }
-        let outcome = self.store.txn(Txn::delete(entry.key.clone(), entry.modified)).await?;
+        let txn = Txn::delete(entry.key.clone(), entry.modified);
+        let outcome = self.commit_held(subject, txn, &options.held).await?;
         Ok(matches!(outcome, Outcome::Committed(_)))
     }
 

@@ -8,6 +8,7 @@ pub mod apply;
 mod create;
 pub mod definitions;
 pub mod deletion;
+mod fence;
 pub mod gc;
 pub mod housekeeping;
 pub mod identity;

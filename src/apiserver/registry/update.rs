@@ -153,7 +153,7 @@ impl Registry {
         if !options.dry_run && (done || !same) {
             let key = entry.key.clone();
             let txn = if done { Txn::delete(key, revision) } else { Txn::update(key, revision, encoded) };
-            match self.store.txn(txn).await? {
+            match self.commit_held(subject, txn, options.held).await? {
                 // A removed object is shown as it was asked for, at its last revision.
                 Outcome::Committed(_) if done => self.after_delete(resource, &object),
                 Outcome::Committed(now) => {

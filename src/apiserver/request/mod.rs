@@ -3,6 +3,7 @@
 
 pub mod auth;
 pub mod content;
+pub mod fence;
 pub mod negotiate;
 pub mod options;
 pub mod routes;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use http::Uri;
 use percent_encoding::percent_decode_str;
 
+use super::fence::Held;
 use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
 
@@ -92,6 +93,8 @@ pub struct WriteOptions<'a> {
     pub force: bool,
     /// The change is made to the object with its managed fields.
     pub sees_managed_fields: bool,
+    /// Leases that the write rests on.
+    pub held: &'a [Held],
 }
 
 impl<'a> WriteOptions<'a> {

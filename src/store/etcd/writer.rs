@@ -234,11 +234,14 @@ impl Writer {
         let deletes =
             txn.writes.iter().any(|write| matches!(write, Write::Delete(deleted) if *deleted == key));
         let expected = txn.expect.iter().find(|(guarded, _)| *guarded == key).map_or(0, |(_, at)| *at);
-        // Without a revision to go by, somebody else's deletion looks like this one.
-        if !deletes || expected == 0 {
-            return Err(self.layout.unknown(&lost));
+        match (expected, deletes) {
+            // Without a revision to go by, somebody else's deletion looks like this one.
+            (0, _) => Err(self.layout.unknown(&lost)),
+            (_, true) => Ok(Written::Gone { key, expected, now: answer.revision, current }),
+            // What was expected before it holds, so no attempt was made; that revision never comes back, so none will be.
+            (_, false) if is_behind_deletions(txn, &key) => Ok(Written::Conflict { key, current }),
+            (_, false) => Err(self.layout.unknown(&lost)),
         }
-        Ok(Written::Gone { key, expected, now: answer.revision, current })
     }
 
     /// The transaction in etcd's words.
@@ -324,4 +327,11 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// Whatever `txn` deletes is expected before `key`.
+fn is_behind_deletions(txn: &Txn, key: &str) -> bool {
+    let before = txn.expect.iter().take_while(|(guarded, _)| &**guarded != key);
+    let before: Vec<&Key> = before.filter(|(_, at)| *at > 0).map(|(guarded, _)| guarded).collect();
+    txn.writes.iter().all(|write| matches!(write, Write::Delete(deleted) if before.contains(&deleted)))
 }

@@ -9,7 +9,7 @@ use super::model::{Condition, Fault, Model, Room};
 use super::put;
 use crate::rng::Rng;
 use crate::store::history::Bounds;
-use crate::store::{Error, Outcome, Store, Txn};
+use crate::store::{Error, Outcome, Store, Txn, Write};
 
 async fn store(model: &Model) -> EtcdStore {
     let members = model.members();
@@ -115,6 +115,28 @@ async fn a_deletion_that_was_made_is_not_called_refused_when_its_history_is_late
     let error = store.txn(Txn::delete("/r/n".into(), at)).await.unwrap_err().to_string();
     assert!(error.contains("may have been made"), "{error}");
     assert_eq!(model.past("/r/n").len(), 2);
+}
+
+/// The lost one is not made later either: what it depends on never comes back.
+#[tokio::test(start_paused = true)]
+async fn a_lost_deletion_that_depends_on_a_key_that_was_changed_is_refused() {
+    let model = Model::new();
+    let (one, two) = (store(&model).await, store(&model).await);
+    let at = put(&one, "/r/n", "1").await;
+    for fault in [Fault::Vanishes, Fault::DoneLater(5_000)] {
+        let lease = put(&two, "/r/lease", "a").await;
+        model.inject(vec![fault]);
+        let expect = vec![("/r/n".into(), at), ("/r/lease".into(), lease)];
+        let (deleted, taken) =
+            tokio::join!(one.txn(Txn { expect, writes: vec![Write::Delete("/r/n".into())] }), async {
+                sleep(Duration::from_millis(10)).await;
+                put(&two, "/r/lease", "b").await
+            });
+        let Outcome::Conflict { key, current } = deleted.unwrap() else { panic!("deleted, {fault:?}") };
+        assert_eq!((&*key, current.unwrap().modified), ("/r/lease", taken), "{fault:?}");
+        sleep(Duration::from_secs(10)).await;
+        assert_eq!(one.get("/r/n").await.unwrap().unwrap().modified, at, "{fault:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
