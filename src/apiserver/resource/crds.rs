@@ -340,7 +340,7 @@ fn compile(kind: &str, version: &str, schema: &str) -> Result<Schema, Vec<Cause>
     const AT: &str = "spec.validation.openAPIV3Schema";
     let schema: Value =
         serde_json::from_str(schema).map_err(|e| vec![Cause::invalid(AT, &Value::Null, &e.to_string())])?;
-    Schema::custom(kind, version, &schema, AT)
+    Schema::stored(kind, version, &schema, AT)
 }
 
 /// Never 0, which is the tag of built-in kinds.

@@ -10,12 +10,27 @@ use serde_json::{Map, Value};
 use super::pattern::Pattern;
 use super::{Cause, Checks, ListType, Node, Type, format, keywords, structural, validate};
 
-/// Compiles the schema of a custom resource. Defaults are only judged in schemas that are structural,
-/// and rules only in schemas without any other fault.
+/// Compiles the schema of a custom resource, for a definition that is written. Defaults are only judged in schemas that
+/// are structural, and rules only in schemas without any other fault.
 ///
 /// # Errors
 /// One cause per violation, under `at`.
 pub fn structural(schema: &Value, at: &str) -> Result<Node, Vec<Cause>> {
+    let (root, causes) = with_rules(schema, at)?;
+    if causes.is_empty() { Ok(root) } else { Err(causes) }
+}
+
+/// The same for a definition that is stored: one wrong rule, which another server or an earlier version took, does not
+/// make its objects unreadable. As upstream, values that it is about are refused.
+///
+/// # Errors
+/// As above, but for rules.
+pub fn stored(schema: &Value, at: &str) -> Result<Node, Vec<Cause>> {
+    Ok(with_rules(schema, at)?.0)
+}
+
+/// Causes beside the schema are those of its rules.
+fn with_rules(schema: &Value, at: &str) -> Result<(Node, Vec<Cause>), Vec<Cause>> {
     let mut causes = structural::check(schema, at);
     let fine = causes.is_empty();
     let mut compiler = Compiler { strict: true, ..Compiler::default() };
@@ -27,10 +42,11 @@ pub fn structural(schema: &Value, at: &str) -> Result<Node, Vec<Cause>> {
         default_fits(&root, at, false, &mut causes);
     }
     causes.extend(keywords::check(schema, at));
-    if causes.is_empty() {
-        super::rules::install(&mut root, schema, at, &mut causes);
+    if !causes.is_empty() {
+        return Err(causes);
     }
-    if causes.is_empty() { Ok(root) } else { Err(causes) }
+    super::rules::install(&mut root, schema, at, &mut causes);
+    Ok((root, causes))
 }
 
 /// Compiles a schema we generated ourselves; `$ref`s are looked up in `definitions`. Only what

@@ -180,8 +180,19 @@ impl Schema {
     /// # Errors
     /// Every way in which the schema is not structural.
     pub fn custom(kind: &str, version: &str, schema: &Value, at: &str) -> Result<Self, Vec<Cause>> {
-        let root = compile::structural(schema, at)?;
-        Ok(Self { kind: kind.to_owned(), version: version.to_owned(), root, native: false })
+        Ok(Self::of(kind, version, compile::structural(schema, at)?))
+    }
+
+    /// The same from a definition that is stored, whose rules were judged by whoever stored it.
+    ///
+    /// # Errors
+    /// Every way in which the schema is not structural; wrong rules refuse values instead.
+    pub fn stored(kind: &str, version: &str, schema: &Value, at: &str) -> Result<Self, Vec<Cause>> {
+        Ok(Self::of(kind, version, compile::stored(schema, at)?))
+    }
+
+    fn of(kind: &str, version: &str, root: Node) -> Self {
+        Self { kind: kind.to_owned(), version: version.to_owned(), root, native: false }
     }
 
     /// Makes an object that was read from a request or from storage fit the schema: unknown fields go,

@@ -1,9 +1,11 @@
 //! What a definition makes of values: pruning, defaults, keywords, rules, ratcheting (statements 134 to 139).
 
+use capstan::apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::definitions::{DEFINITION, GADGET, GADGETS, edit, gadget, object, serving, with_spec};
 use super::{DEFINITIONS, Site};
+use crate::apiserver::options;
 
 #[tokio::test]
 async fn s134_unknown_fields_go_and_those_that_may_stay_do() {
@@ -353,6 +355,33 @@ async fn s137_rules_are_judged_when_the_definition_is_written() {
         "Invalid value: null: some validation rules were not checked because the object was \
         invalid; correct the existing errors to complete validation"
     );
+}
+
+/// Another server on the store, or an earlier version, took the definition: what is there can be read, and only values
+/// that the rule is about are refused.
+#[tokio::test]
+async fn s137_a_stored_rule_that_cannot_be_compiled_ended_the_process() {
+    let fields = json!({ "n": { "type": "integer" }, "m": { "type": "integer" } });
+    let site = serving(&gadget(with_spec(fields))).await;
+    site.made(GADGETS, &object(json!({ "n": 1 }))).await;
+    let mut stored = site.get(DEFINITION).await.expect(200).json();
+    let schema = &mut stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let rule = format!("self{} > 0", " + self".repeat(1_600));
+    schema["properties"]["spec"]["properties"]["n"]["x-kubernetes-validations"] = json!([{ "rule": rule }]);
+    site.server.import(std::iter::once(stored)).await.expect("stored");
+    let server = ApiServer::open(site.store.clone(), options(Vec::new())).await.expect("it starts");
+    let site = Site { server, ..site };
+    assert_eq!(site.get(GADGET).await.expect(200).json()["spec"]["n"], 1);
+    assert_eq!(site.get(GADGETS).await.expect(200).json()["items"][0]["spec"]["n"], 1);
+    let refused = site.merge(GADGET, &json!({ "spec": { "n": 2 } })).await.refused(422, "Invalid");
+    assert_eq!(refused.causes(), [("FieldValueInvalid", "spec.n")]);
+    let said = "rule compile error: compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: 250";
+    assert!(refused.cause_messages()[0].ends_with(said), "{:?}", refused.cause_messages());
+    site.merge(GADGET, &json!({ "spec": { "m": 2 } })).await.expect(200);
+    let mut other = object(json!({ "m": 1 }));
+    other["metadata"]["name"] = "other".into();
+    site.made(GADGETS, &other).await;
+    site.delete(GADGET).await.expect(200);
 }
 
 #[tokio::test]

@@ -9,11 +9,13 @@
 
 mod check;
 mod cost;
+mod depth;
 mod eval;
 mod functions;
 mod kinds;
 mod macros;
 mod operations;
+mod tokens;
 mod values;
 
 #[cfg(test)]
@@ -36,6 +38,8 @@ use crate::api::validation::cause::CauseReason;
 
 const RULES: &str = "x-kubernetes-validations";
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+/// Of the thread on which an expression is compiled.
+const STACK_BYTES: usize = 32 << 20;
 /// Rules named when a schema as a whole costs too much.
 const EXPENSIVE_NAMED_MAX: usize = 4;
 
@@ -43,7 +47,8 @@ const EXPENSIVE_NAMED_MAX: usize = 4;
 pub(super) struct Rules(Vec<Rule>);
 
 struct Rule {
-    expression: IdedExpr,
+    /// Or why it cannot be evaluated: of a definition that was stored by somebody else.
+    expression: Result<IdedExpr, String>,
     /// As the author wrote it, and the message when it does not hold.
     source: String,
     message: String,
@@ -55,13 +60,30 @@ struct Rule {
     optional_old: bool,
 }
 
+impl Rule {
+    /// One that no value can be held against.
+    fn broken(rule: &Json, problem: String) -> Self {
+        Self {
+            expression: Err(problem),
+            source: word(rule, "rule").trim().to_owned(),
+            message: String::new(),
+            message_expression: None,
+            reason: CauseReason::FieldValueInvalid,
+            field: String::new(),
+            uses_old: false,
+            optional_old: false,
+        }
+    }
+}
+
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} rules", self.0.len())
     }
 }
 
-/// Compiles the rules of `root` and everything below it; complaints go to `causes`.
+/// Compiles the rules of `root` and everything below it; complaints go to `causes`. What cannot be compiled is kept, and
+/// refuses every value.
 pub(super) fn install(root: &mut Node, schema: &Json, at: &str, causes: &mut Vec<Cause>) {
     let position = Position { at: at.to_owned(), repeats: Some(1), uncorrelated: None };
     let mut compiler = Compiler { causes, total: Cost(0), expensive: Vec::new() };
@@ -124,7 +146,7 @@ impl Compiler<'_> {
         let compiled: Vec<Rule> = rules
             .iter()
             .enumerate()
-            .filter_map(|(index, rule)| {
+            .map(|(index, rule)| {
                 self.rule(node, schema, rule, &format!("{}.{RULES}[{index}]", position.at), position)
             })
             .collect();
@@ -153,31 +175,25 @@ impl Compiler<'_> {
         }
     }
 
-    fn rule(
-        &mut self,
-        node: &Node,
-        schema: &Json,
-        rule: &Json,
-        at: &str,
-        position: &Position,
-    ) -> Option<Rule> {
+    fn rule(&mut self, node: &Node, schema: &Json, rule: &Json, at: &str, position: &Position) -> Rule {
         let field = format!("{at}.rule");
         let source = word(rule, "rule");
         let optional_old = flag(rule, "optionalOldSelf");
         let (expression, checked) = match compile(source, node, optional_old) {
             Ok(compiled) => compiled,
             Err(problem) => {
-                let detail = format!("compilation failed: {problem}");
-                self.causes.push(wrong_rule(field, rule, &detail));
-                return None;
+                let problem = format!("compilation failed: {problem}");
+                self.causes.push(wrong_rule(field, rule, &problem));
+                return Rule::broken(rule, problem);
             }
         };
         let often =
             position.repeats.unwrap_or_else(|| cost::REQUEST_BYTES_MAX / (kinds::serialized_min(node) + 1));
         self.observe("estimated rule cost", checked.cost * often, &field);
         if !matches!(checked.kind, Kind::Bool | Kind::Dyn) {
-            self.causes.push(wrong_rule(field, rule, "cel expression must evaluate to a bool"));
-            return None;
+            let problem = "cel expression must evaluate to a bool";
+            self.causes.push(wrong_rule(field, rule, problem));
+            return Rule::broken(rule, problem.to_owned());
         }
         let message_expression = self.message(node, rule, at, optional_old);
         if checked.uses_old {
@@ -196,20 +212,16 @@ impl Compiler<'_> {
             ));
         }
         let path = field_path::resolve(word(rule, "fieldPath"), schema, true);
-        let message = match word(rule, "message").trim() {
-            "" => String::new(),
-            said => said.to_owned(),
-        };
-        Some(Rule {
-            expression,
+        Rule {
+            expression: Ok(expression),
             source: source.trim().to_owned(),
-            message,
+            message: word(rule, "message").trim().to_owned(),
             message_expression,
             reason: reason(word(rule, "reason")),
             field: path.map(|found| found.path).unwrap_or_default(),
             uses_old: checked.uses_old,
             optional_old,
-        })
+        }
     }
 
     fn message(&mut self, node: &Node, rule: &Json, at: &str, optional_old: bool) -> Option<IdedExpr> {
@@ -263,12 +275,23 @@ fn compile<'n>(
     node: &'n Node,
     optional_old: bool,
 ) -> Result<(IdedExpr, check::Checked<'n>), String> {
-    let expression = Parser::new()
-        .enable_optional_syntax(true)
-        .parse(source)
-        .map_err(|errors| errors.to_string().replace("\n| ", "\n | "))?;
-    let checked = check::check(&expression, source, node, node.embedded, optional_old)?;
-    Ok((expression, checked))
+    let text = depth::bounded(source)?;
+    on_a_large_stack(|| {
+        let parser = Parser::new().enable_optional_syntax(true);
+        let parsed = parser.parse(&text).map_err(|errors| errors.to_string().replace("\n| ", "\n | "))?;
+        let checked = check::check(&parsed, source, node, node.embedded, optional_old)?;
+        Ok((parsed, checked))
+    })
+}
+
+/// The parser takes 1 MiB for the deepest brackets that it allows, and 15 MiB in a build without optimisation: more than
+/// the threads have that serve requests.
+fn on_a_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("rules".to_owned()).stack_size(STACK_BYTES);
+        let running = thread.spawn_scoped(scope, work).map_err(|error| format!("no thread: {error}"))?;
+        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// A complaint that shows the rule as upstream's internal type prints it.
@@ -387,7 +410,15 @@ impl Run {
         scope: &Scope<'_>,
     ) -> Result<(), Stopped> {
         let type_ = Json::from(if node.type_ == Type::IntOrString { "" } else { node.type_.word() });
-        let (result, spent) = eval::run(&rule.expression, scope);
+        let expression = match &rule.expression {
+            Ok(expression) => expression,
+            Err(problem) => {
+                let detail = format!("rule compile error: {problem}");
+                self.causes.push(Cause::invalid(path.or_nil(), &type_, &detail));
+                return Ok(());
+            }
+        };
+        let (result, spent) = eval::run(expression, scope);
         if spent > self.left {
             let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
             self.causes.push(Cause::invalid(path.or_nil(), &type_, detail));

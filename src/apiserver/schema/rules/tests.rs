@@ -355,3 +355,125 @@ proptest! {
         }
     }
 }
+
+/// What a worker thread of the server has.
+const STACK_BYTES: usize = 2 << 20;
+
+/// Compiles a rule, and evaluates it if that can be done, on such a stack; a stack that ends ends the tests. Answers with
+/// the first complaint about the rule.
+fn on_a_small_stack(name: &str, rule: String) -> Result<(), String> {
+    let work = move || {
+        let rules = json!([{"rule": rule}]);
+        let schema = schema(&everything(&rules)).map_err(|causes| {
+            let message = &causes[0].message;
+            message.split("compilation failed: ").nth(1).unwrap_or(message).to_owned()
+        })?;
+        told(&schema, &json!({"n": 1, "s": "a", "b": true, "list": [1], "free": {"a": 1}}), None);
+        Ok(())
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
+    thread.spawn(work).expect("a thread").join().expect("no panic")
+}
+
+/// Parts that repeat: what stands before, in the middle and behind.
+const REPEATED: [(&str, &str, &str, &str); 22] = [
+    ("", "self.n", " + self.n", " > 0"),
+    ("", "self.n", " - 1", " > 0"),
+    ("", "self.n", " * 1", " > 0"),
+    ("", "self.n", " * 1 + 1", " > 0"),
+    ("", "self.n == 1", " == true", ""),
+    ("", "self.s", ".trim()", " == ''"),
+    ("", "self.free", ".a", " == 1"),
+    ("", "self.free", ".?a", ".hasValue()"),
+    ("", "self.free", "['a']", " == 1"),
+    ("", "self.free", "[?'a']", ".hasValue()"),
+    ("", "self.list", ".map(x, x)", " == []"),
+    ("!(", "self.b", ")", ""),
+    ("(", "self.b", ")", ""),
+    ("-(", "self.n", ")", " < 0"),
+    ("[", "self.n", "]", " == []"),
+    ("{'a': ", "self.n", "}", " == {}"),
+    ("dyn(", "self.b", ")", ""),
+    ("self.b ? self.b : ", "self.b", "", ""),
+    ("[1].all(x, ", "self.b", ")", ""),
+    ("[1].map(x, x > 0, ", "self.b", ")", " == []"),
+    ("size([1].filter(x, ", "self.b", ")) > 0", ""),
+    ("cel.bind(x, self.n, ", "self.b", ")", ""),
+];
+
+fn repeated((before, middle, after, rest): (&str, &str, &str, &str), times: usize) -> String {
+    format!("{}{middle}{}{rest}", before.repeat(times), after.repeat(times))
+}
+
+#[test]
+fn one_rule_of_100_000_terms_ended_the_process() {
+    for parts in REPEATED {
+        let (before, middle, after, rest) = parts;
+        let times = (99_990 - middle.len() - rest.len()) / (before.len() + after.len());
+        let said = on_a_small_stack(middle, repeated(parts, times)).expect_err(after);
+        assert!(said.contains("recursion limit exceeded: 250"), "{before} {after}: {said}");
+        let said = on_a_small_stack(middle, repeated(parts, 100_000)).expect_err(after);
+        assert!(
+            said.contains("expression code point size exceeds limit: size: "),
+            "{before} {after}: {said}"
+        );
+        // Not closed.
+        let open = before.repeat(times) + middle;
+        on_a_small_stack(middle, open + rest).err();
+    }
+}
+
+#[test]
+fn the_deepest_rules_that_are_taken_fit_the_stack() {
+    for parts in REPEATED {
+        let fits = |times: &usize| depth::bounded(&repeated(parts, *times)).is_ok();
+        let deepest = (1..=250).rev().find(fits).expect("some depth");
+        // Brackets are bounded by the parser as well.
+        let tried: Vec<_> = [deepest, 94, 46].into_iter().filter(|times| *times <= deepest).collect();
+        let taken = |times: usize| on_a_small_stack(parts.2, repeated(parts, times));
+        let last = tried.iter().map(|times| taken(*times)).find(Result::is_ok);
+        assert!(last.is_some(), "{parts:?} {tried:?}: {:?}", taken(46));
+    }
+}
+
+#[test]
+fn what_stands_side_by_side_is_not_deep() {
+    for (link, times) in [(" && self.b", 500), (" || self.b", 500)] {
+        assert_eq!(on_a_small_stack(link, repeated(("", "self.b", link, ""), times)), Ok(()), "{link}");
+    }
+    let list = format!("self.n in [1{}]", ", 1".repeat(2_000));
+    assert_eq!(on_a_small_stack("list", list), Ok(()));
+}
+
+/// The parser goes over an operand twice for each pair of signs before it, and took two for one.
+#[test]
+fn pairs_of_signs_doubled_the_work_for_each_pair() {
+    let nested = |sign: &str, middle: &str, times: usize| {
+        format!("{}{middle}{}", format!("{sign}(").repeat(times), ")".repeat(times))
+    };
+    assert_eq!(holds(&nested("!!", "self.b", 60), &json!({"b": true})), Ok(true));
+    assert_eq!(holds(&format!("{} == 3", nested("--", "self.n", 60)), &json!({"n": 3})), Ok(true));
+    assert_eq!(holds("!!!self.b", &json!({"b": true})), Ok(false));
+    assert_eq!(holds("5 - - -self.n == 2", &json!({"n": 3})), Ok(true));
+}
+
+/// As upstream: a definition that was stored with it is served.
+#[test]
+fn a_stored_rule_that_cannot_be_compiled_refuses_values() {
+    let root = json!({"type": "object", "properties": {"f": {"type": "object", "properties": {
+        "n": {"type": "integer", "x-kubernetes-validations": [{"rule": format!("self{} > 0", " + self".repeat(1_600))}]},
+        "m": {"type": "integer", "x-kubernetes-validations": [{"rule": "self + 1"}, {"rule": "self > 0"}]}}}}});
+    let schema = Schema::stored("Thing", "v1", &root, "s").expect("served");
+    assert_eq!(
+        told(&schema, &json!({"n": 1, "m": 0}), None),
+        [
+            "f.m: Invalid value: \"integer\": rule compile error: cel expression must evaluate to a bool",
+            "f.m: Invalid value: 0: failed rule: self > 0",
+            "f.n: Invalid value: \"integer\": rule compile error: compilation failed: \
+             ERROR: <input>:-1:0: expression recursion limit exceeded: 250",
+        ]
+    );
+    assert!(told(&schema, &json!({}), None).is_empty());
+    let old = json!({"n": 1});
+    assert!(told(&schema, &old, Some(&old)).is_empty(), "what did not change is not judged");
+}
