@@ -84,14 +84,10 @@ fn finding(rule: &'static str, grade: Grade, text: impl Into<String>) -> Finding
     Finding { rule, grade, text: text.into() }
 }
 
-fn is_voter(row: &&MemberRow) -> bool {
-    matches!(row.role, Role::Leader | Role::Voter)
-}
-
 /// Leader and quorum.
 fn leadership(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
     let mut found = Vec::new();
-    let voters = rows.iter().filter(is_voter).count();
+    let voters = rows.iter().filter(|row| row.role.is_voter()).count();
     let healthy = rows.iter().filter(|row| row.is_healthy).count();
     let needed = quorum(voters);
     if view.leader.is_none() {
@@ -154,7 +150,15 @@ fn identity(view: &View<'_>, rows: &[MemberRow]) -> Vec<Finding> {
     for row in rows {
         match row.role {
             Role::Unstarted => {
-                let text = format!("member {} was added and has not started", row.id);
+                let text = format!(
+                    "member {} was added as a voter and has not started: it counts for the quorum without a vote \
+                     to give; start it, or remove it",
+                    row.id
+                );
+                found.push(finding("member-unstarted", Grade::High, text));
+            }
+            Role::UnstartedLearner => {
+                let text = format!("member {} was added as a learner and has not started", row.id);
                 found.push(finding("member-unstarted", Grade::High, text));
             }
             Role::Learner => {
@@ -262,7 +266,7 @@ fn unreachable(rows: &[MemberRow]) -> Vec<Finding> {
         Some(finding("unreachable", Grade::High, text))
     };
     let unasked = |row: &MemberRow| {
-        (row.asked.is_none() && row.role != Role::Unstarted)
+        (row.asked.is_none() && row.role.is_started())
             .then(|| finding("not-asked", Grade::High, format!("{}: nothing leads to it", row.shown_name())))
     };
     rows.iter().filter_map(|row| trouble(row).or_else(|| unasked(row))).collect()

@@ -17,8 +17,10 @@ pub enum Role {
     Leader,
     Voter,
     Learner,
-    /// Added, and not started yet.
+    /// Added as a voter, and not started yet: it counts for the quorum, and has no vote to give.
     Unstarted,
+    /// Added as a learner, and not started yet.
+    UnstartedLearner,
     /// It answers, but the others do not list it: it was removed.
     NotListed,
     /// It does not answer, and no list leads to it.
@@ -26,13 +28,31 @@ pub enum Role {
 }
 
 impl Role {
+    /// Does it count for the quorum? etcd counts every member that is not a learner from the moment it is added.
+    /// Source: etcd `server/etcdserver/api/membership/cluster.go` (`VotingMembers`), v3.5.
+    #[must_use]
+    pub fn is_voter(self) -> bool {
+        matches!(self, Self::Leader | Self::Voter | Self::Unstarted)
+    }
+
+    #[must_use]
+    pub fn is_learner(self) -> bool {
+        matches!(self, Self::Learner | Self::UnstartedLearner)
+    }
+
+    #[must_use]
+    pub fn is_started(self) -> bool {
+        !matches!(self, Self::Unstarted | Self::UnstartedLearner)
+    }
+
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Leader => "leader",
             Self::Voter => "voter",
             Self::Learner => "learner",
-            Self::Unstarted => "not started",
+            Self::Unstarted => "voter, not started",
+            Self::UnstartedLearner => "learner, not started",
             Self::NotListed => "not listed",
             Self::Unknown => "unknown",
         }
@@ -222,6 +242,7 @@ impl<'a> View<'a> {
     fn row(&self, member: &Listed, leading: Option<&Raft>) -> MemberRow {
         let asked = self.asked(member);
         let role = match () {
+            () if member.name.is_empty() && member.is_learner => Role::UnstartedLearner,
             () if member.name.is_empty() => Role::Unstarted,
             () if member.is_learner => Role::Learner,
             () if self.leader == Some(member.id) => Role::Leader,
@@ -234,9 +255,9 @@ impl<'a> View<'a> {
         row.machine = self.host(&member.name).map(|host| host.machine.clone());
         row.alarms = alarms.map(|alarm| alarm.kind.clone()).collect();
         if let Some(status) = asked.and_then(|asked| asked.outcome.as_ref().ok()) {
-            let is_voter = matches!(role, Role::Leader | Role::Voter);
+            let has_vote = role.is_voter() && role.is_started();
             let is_same = self.cluster_id() == Some(status.cluster_id);
-            row.is_healthy = is_voter && is_same && status.leader.is_some() && row.alarms.is_empty();
+            row.is_healthy = has_vote && is_same && status.leader.is_some() && row.alarms.is_empty();
             row.behind =
                 leading.zip(status.raft).map(|(leading, own)| leading.index.saturating_sub(own.index));
             row.list_agrees = status.list.as_ref().ok().map(|list| sorted(list) == self.list);

@@ -102,7 +102,8 @@ impl Projection {
     /// The members after `change`. `healthy` judges a member by name: `Some` when a Machine hosts it,
     /// `None` when none does (then only an alarm makes it unhealthy).
     ///
-    /// A nameless member counts as a learner and as unhealthy: it was added and has not started. A
+    /// A nameless member counts as a learner and as unhealthy: it was added and has not started. This is Cluster
+    /// API's caution about its own changes, and not what etcd counts: `report` has that. A
     /// member to be added counts as unhealthy once there is more than one, or else 0 → 1 → 2 could
     /// never happen.
     #[must_use]

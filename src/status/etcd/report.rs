@@ -50,13 +50,15 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removal {
+    /// As the member's row shows it.
     pub name: String,
     pub voters: usize,
     pub quorum: usize,
     pub healthy: usize,
     /// `None`: quorum would be lost.
     pub can_lose: Option<usize>,
-    /// The rule by which the control plane's controller allows it.
+    /// The rest keeps its quorum, also by the rule by which the control plane's controller allows it, which takes a
+    /// member that has not started for a learner.
     pub is_safe: bool,
 }
 
@@ -83,11 +85,9 @@ impl Report {
     pub fn of(facts: &Facts, previous: Option<&Facts>) -> Self {
         let view = View::of(facts);
         let members = view.rows();
-        let is_voter = |row: &&MemberRow| matches!(row.role, Role::Leader | Role::Voter);
-        let voters = members.iter().filter(is_voter).count();
+        let voters = members.iter().filter(|row| row.role.is_voter()).count();
         let healthy = members.iter().filter(|row| row.is_healthy).count();
-        let learners =
-            members.iter().filter(|row| matches!(row.role, Role::Learner | Role::Unstarted)).count();
+        let learners = members.iter().filter(|row| row.role.is_learner()).count();
         let findings = findings::findings(&view, &members, previous.map(View::of).as_ref());
         let state = state(&view, &findings);
         let holds = state != EtcdState::Unknown && !findings.iter().any(|f| f.rule == findings::QUORUM_LOST);
@@ -161,20 +161,22 @@ fn summary(
 }
 
 fn removals(view: &View<'_>, rows: &[MemberRow]) -> Vec<Removal> {
-    let members: Vec<Member> = view.list.iter().map(|listed| view.member(listed)).collect();
     let is_healthy = |name: &str| rows.iter().find(|row| row.name == name).map(|row| row.is_healthy);
-    let voters = rows.iter().filter(|row| matches!(row.role, Role::Leader | Role::Voter));
-    let without = |row: &MemberRow| {
-        let after = Projection::after(&members, Change::Remove(&row.name), is_healthy);
-        let healthy = rows.iter().filter(|other| other.is_healthy && other.name != row.name).count();
+    let voters: Vec<&MemberRow> = rows.iter().filter(|row| row.role.is_voter()).collect();
+    let without = |row: &&MemberRow| {
+        let left = voters.len() - 1;
+        let healthy = voters.iter().filter(|other| other.is_healthy && other.id != row.id).count();
+        let can_lose = healthy.checked_sub(quorum(left));
+        let others = view.list.iter().filter(|listed| format!("{:x}", listed.id) != row.id);
+        let others: Vec<Member> = others.map(|listed| view.member(listed)).collect();
         Removal {
-            name: row.name.clone(),
-            voters: after.voters,
-            quorum: quorum(after.voters),
+            name: row.shown_name().to_owned(),
+            voters: left,
+            quorum: quorum(left),
             healthy,
-            can_lose: healthy.checked_sub(quorum(after.voters)),
-            is_safe: after.is_safe(),
+            can_lose,
+            is_safe: can_lose.is_some() && Projection::after(&others, Change::None, is_healthy).is_safe(),
         }
     };
-    voters.map(without).collect()
+    voters.iter().map(without).collect()
 }

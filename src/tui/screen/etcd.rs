@@ -165,8 +165,8 @@ impl EtcdScreen {
 /// Findings, and what is left without the selected member.
 fn below_members(report: &Report, selected: usize, paint: &Paint<'_>, cells: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    let name = report.members.get(selected).map(|row| row.name.as_str()).unwrap_or_default();
-    if let Some(removal) = report.without(name) {
+    let shown = report.members.get(selected).map(MemberRow::shown_name);
+    if let Some(removal) = shown.and_then(|name| report.without(name)) {
         let scope = if removal.is_safe { Scope::Text } else { Scope::Degraded };
         let safe = if removal.is_safe { "" } else { "; not safe" };
         let words = sanitize_line(&format!("{}{safe}", removal.words()));

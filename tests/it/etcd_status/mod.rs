@@ -198,12 +198,10 @@ async fn learners_removals_and_a_full_database_of_a_real_etcd() {
 
     let id = member(&cluster, at).await.status().await.expect("an answer").member_id;
     let through = member(&cluster, 0).await;
-    let begun = Instant::now();
-    while let Err(trouble) = through.remove(id).await {
-        assert!(trouble.text.contains("unhealthy") && begun.elapsed() < PATIENCE, "{trouble:?}");
-    }
+    remove(&through, id).await;
     through.remove(id).await.expect("gone is fine");
     until("removed", || status(&cluster, 0), |report| summary(report) == FINE);
+    a_voter_that_never_starts(&mut cluster, &mut client).await;
 
     let value = vec![b'x'; 1_000_000];
     let mut full = None;
@@ -217,4 +215,40 @@ async fn learners_removals_and_a_full_database_of_a_real_etcd() {
     let has_alarm = |report: &Value| rules(report).contains(&"alarm-nospace");
     let (code, report) = until("an alarm", || status(&cluster, 0), has_alarm);
     assert_eq!((code, report["state"].as_str()), (12, Some("critical")), "{report:#}");
+}
+
+/// As soon as etcd lets it: it refuses while it takes a member for unhealthy.
+async fn remove(through: &MemberClient, id: u64) {
+    let begun = Instant::now();
+    while let Err(trouble) = through.remove(id).await {
+        assert!(trouble.text.contains("unhealthy") && begun.elapsed() < PATIENCE, "{trouble:?}");
+    }
+}
+
+/// Four voters need three: it was shown as a learner, and "can lose 1 more" was then the end of the quorum.
+async fn a_voter_that_never_starts(cluster: &mut TlsCluster, client: &mut etcd_client::Client) {
+    let peer = cluster.prepare_next();
+    let begun = Instant::now();
+    let id = loop {
+        match client.member_add([peer.clone()], None).await {
+            Ok(added) => break added.member().expect("a member").id(),
+            Err(error) => {
+                assert!(
+                    error.to_string().contains("unhealthy cluster") && begun.elapsed() < PATIENCE,
+                    "{error}"
+                );
+            }
+        }
+    };
+    let is_added = |report: &Value| rules(report).contains(&"member-unstarted");
+    let (code, report) = until("a voter is added", || status(cluster, 0), is_added);
+    assert_eq!((code, summary(&report)), (11, "4 voters, healthy 3, can lose 0 more"));
+    cluster.pause(2);
+    let is_lost = |report: &Value| rules(report).contains(&"quorum-lost");
+    let (code, report) = until("one more is lost", || status(cluster, 0), is_lost);
+    assert_eq!((code, summary(&report)), (12, "4 voters, healthy 0, quorum of 3 is lost"));
+    cluster.resume(2);
+    until("it is back", || status(cluster, 0), |report| !is_lost(report));
+    remove(&member(cluster, 0).await, id).await;
+    until("three again", || status(cluster, 0), |report| summary(report) == FINE);
 }

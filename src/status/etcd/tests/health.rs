@@ -146,8 +146,40 @@ const CASES: &[Case] = &[
             lists(f).for_each(|list| list.push(Listed { id: 9, ..Listed::default() }));
         },
         EtcdState::Degraded,
+        "4 voters, healthy 3, can lose 0 more",
+        &["no-tolerance", "member-unstarted", "even-voters"],
+    ),
+    (
+        "a learner that has not started",
+        |f| {
+            let learner = Listed { id: 9, is_learner: true, ..Listed::default() };
+            lists(f).for_each(|list| list.push(learner.clone()));
+        },
+        EtcdState::Degraded,
         "3 voters, 1 learner, healthy 3, can lose 1 more",
         &["member-unstarted"],
+    ),
+    (
+        "a member that has not started, and one is dead",
+        |f| {
+            lists(f).for_each(|list| list.push(Listed { id: 9, ..Listed::default() }));
+            fail(f, 3, Class::Refused);
+            f.alarms = Some(Err(trouble(Class::NoQuorum)));
+        },
+        EtcdState::Critical,
+        "4 voters, healthy 2, quorum of 3 is lost",
+        &["quorum-lost", "member-unstarted", "unreachable", "even-voters"],
+    ),
+    (
+        "two members that have not started",
+        |f| {
+            lists(f).for_each(|list| {
+                list.extend([8, 9].map(|id| Listed { id, ..Listed::default() }));
+            });
+        },
+        EtcdState::Degraded,
+        "5 voters, healthy 3, can lose 0 more",
+        &["no-tolerance", "member-unstarted", "member-unstarted"],
     ),
     (
         "one is removed and still answers",
@@ -362,6 +394,20 @@ fn what_the_removal_of_a_member_leaves() {
     assert_eq!(of("n4"), None);
     let five = Report::of(&healthy(5), None);
     assert_eq!(five.without("n1").map(|r| (r.voters, r.can_lose)), Some((4, Some(1))));
+}
+
+/// A member without a name was taken for a learner: "without n2" kept its quorum, and the member itself had no line.
+#[test]
+fn what_a_removal_leaves_beside_a_voter_that_has_not_started() {
+    let mut facts = healthy(3);
+    lists(&mut facts).for_each(|list| list.push(Listed { id: 9, ..Listed::default() }));
+    let report = Report::of(&facts, None);
+    let of = |name: &str| report.without(name).map(|r| (r.voters, r.healthy, r.can_lose, r.is_safe));
+    assert_eq!(of("n2"), Some((3, 2, Some(0), false)), "the controller changes nothing beside it");
+    assert_eq!(of("9"), Some((3, 3, Some(1), true)), "its own removal is the remedy");
+    fail(&mut facts, 3, Class::Refused);
+    let report = Report::of(&facts, None);
+    assert_eq!(report.without("n2").map(|r| (r.can_lose, r.is_safe)), Some((None, false)));
 }
 
 #[test]
