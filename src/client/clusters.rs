@@ -2,7 +2,7 @@
 //! one list per kind, however many Machines there are. Owns which kinds are listed, and how many at most; must not know what the objects
 //! mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -80,7 +80,7 @@ pub async fn list_clusters(
     let clusters = if cluster.is_some() { 1 } else { clusters.1.len().max(1) };
     reader.list_extensions().await;
     let lists_max = LISTS_MAX * clusters;
-    for (at, ((group, kind), labelled)) in reader.referred().into_iter().enumerate() {
+    for (at, ((group, kind), labelled)) in referred(&reader.lists).into_iter().enumerate() {
         // One is that of the ExtensionConfigs.
         if ALWAYS.len() + 1 + at < lists_max {
             reader.list(&group, &kind, labelled).await;
@@ -197,31 +197,70 @@ impl Reader<'_> {
     fn failed(&mut self, kind: &str, why: &str) {
         self.lists.gaps.push(format!("{kind} objects were not read: {why}"));
     }
+}
 
-    /// Provider kinds that the objects read so far refer to; those of templates and Clusters carry no label that
-    /// can be relied on.
-    fn referred(&self) -> BTreeMap<(String, String), bool> {
-        const REFERENCES: [(&str, bool); 6] = [
-            ("/spec/infrastructureRef", true),
-            ("/spec/bootstrap/configRef", true),
-            ("/spec/controlPlaneRef", false),
-            ("/spec/machineTemplate/spec/infrastructureRef", false),
-            ("/spec/template/spec/infrastructureRef", false),
-            ("/spec/template/spec/bootstrap/configRef", false),
-        ];
-        let mut found = BTreeMap::new();
-        for object in self.lists.kinds.iter().flat_map(|(_, objects)| objects) {
-            for (path, labelled) in REFERENCES {
-                let Some(reference) = object.pointer(path) else { continue };
-                let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
-                let (group, kind) = (text("apiGroup"), text("kind"));
-                let known = ALWAYS.iter().any(|(g, k, _)| *g == group && *k == kind);
-                if !known && !kind.is_empty() {
-                    let labelled = labelled && object["kind"] == "Machine";
-                    found.entry((group, kind)).and_modify(|all| *all &= labelled).or_insert(labelled);
+/// Provider kinds that the objects read so far refer to, control planes first: the limit leaves out the last ones. Those
+/// of templates and Clusters carry no label that can be relied on.
+fn referred(lists: &Lists) -> Vec<((String, String), bool)> {
+    const CONTROL_PLANE: &str = "/spec/controlPlaneRef";
+    const REFERENCES: [(&str, bool); 6] = [
+        ("/spec/infrastructureRef", true),
+        ("/spec/bootstrap/configRef", true),
+        (CONTROL_PLANE, false),
+        ("/spec/machineTemplate/spec/infrastructureRef", false),
+        ("/spec/template/spec/infrastructureRef", false),
+        ("/spec/template/spec/bootstrap/configRef", false),
+    ];
+    let (mut found, mut control_planes) = (BTreeMap::new(), BTreeSet::new());
+    for object in lists.kinds.iter().flat_map(|(_, objects)| objects) {
+        for (path, labelled) in REFERENCES {
+            let Some(reference) = object.pointer(path) else { continue };
+            let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
+            let (group, kind) = (text("apiGroup"), text("kind"));
+            let known = ALWAYS.iter().any(|(g, k, _)| *g == group && *k == kind);
+            if !known && !kind.is_empty() {
+                if path == CONTROL_PLANE {
+                    control_planes.insert((group.clone(), kind.clone()));
                 }
+                let labelled = labelled && object["kind"] == "Machine";
+                found.entry((group, kind)).and_modify(|all| *all &= labelled).or_insert(labelled);
             }
         }
-        found
+    }
+    let mut found: Vec<_> = found.into_iter().collect();
+    found.sort_by_key(|(kind, _)| !control_planes.contains(kind));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Kinds were read in the order of their names: a control plane behind fourteen others was left out, and nothing was
+    /// known of it.
+    #[test]
+    fn control_planes_are_read_before_other_kinds() {
+        let reference = |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": "x"});
+        let machine =
+            |kind: &str| json!({"kind": "Machine", "spec": {"infrastructureRef": reference("a.io", kind)}});
+        let cluster =
+            json!({"kind": "Cluster", "spec": {"controlPlaneRef": reference("z.io", "ZControlPlane")}});
+        let gvk = |kind: &str| Gvk {
+            group: CORE_GROUP.to_owned(),
+            version: VERSION.to_owned(),
+            kind: kind.to_owned(),
+            plural: String::new(),
+            namespaced: true,
+        };
+        let lists = Lists {
+            kinds: vec![(gvk("Machine"), vec![machine("A"), machine("B")]), (gvk("Cluster"), vec![cluster])],
+            gaps: Vec::new(),
+        };
+        let found: Vec<_> =
+            referred(&lists).into_iter().map(|((_, kind), labelled)| (kind, labelled)).collect();
+        let expected = [("ZControlPlane", false), ("A", true), ("B", true)];
+        assert_eq!(found, expected.map(|(kind, labelled)| (kind.to_owned(), labelled)));
     }
 }

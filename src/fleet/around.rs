@@ -170,6 +170,7 @@ impl Index {
             below,
             below_s,
             control_plane: self.control_plane(row),
+            lacks_control_plane: self.lacks_control_plane(row),
             is_held: self.is_held(row),
             undated_s: slot.undated_s,
             written_s: self.written_s(row.source, row.kind),
@@ -210,6 +211,16 @@ impl Index {
             || plane.replica_facts().is_some_and(|f| f.versions.iter().any(|v| v.version != plane.version));
         let own = if moves { Verdict::Progressing } else { Verdict::Ok };
         own.max(self.last_own_verdict(id)).max(self.below(id, plane).0)
+    }
+
+    /// Does a Cluster name a control plane that is not among its rows?
+    fn lacks_control_plane(&self, row: &Row) -> bool {
+        let named = row.cluster_facts().and_then(|facts| facts.control_plane_ref.as_ref());
+        let Some(named) = named else { return false };
+        let name = named.name.as_deref().unwrap_or(&row.name);
+        let is_it =
+            |plane: &Arc<Row>| *plane.name == *name && plane.is_of(&named.kind.group, &named.kind.kind);
+        !self.members(row, Kind::ControlPlane).iter().filter_map(|id| self.row(*id)).any(is_it)
     }
 
     /// Does a person hold back the rollout that the row belongs to?

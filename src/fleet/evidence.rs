@@ -23,6 +23,7 @@ fn evidence(row: &Row, judgement: Judgement) -> String {
         Basis::Nothing => String::new(),
         Basis::Condition(at) => row.conditions.get(at).map(of_condition).unwrap_or_default(),
         Basis::NotReported => "no status reported yet".to_owned(),
+        Basis::ControlPlaneNotRead => control_plane_not_read(row),
         Basis::Deleting => "deleting".to_owned(),
         Basis::Behind => {
             format!("status is behind spec (generation {} of {})", row.observed_generation, row.generation)
@@ -43,6 +44,7 @@ pub(super) fn type_and_reason(row: &Row, why: Basis) -> (&str, &str) {
         Basis::Nothing => ("", ""),
         Basis::Condition(at) => row.conditions.get(at).map_or(("", ""), |c| (&c.type_, &c.reason)),
         Basis::NotReported => ("Status", "NotReported"),
+        Basis::ControlPlaneNotRead => ("Status", "ControlPlaneNotRead"),
         Basis::Deleting => ("Deleting", "Deleting"),
         Basis::Behind => ("Status", "Behind"),
         Basis::Counters => ("Status", "CountersDiffer"),
@@ -50,6 +52,13 @@ pub(super) fn type_and_reason(row: &Row, why: Basis) -> (&str, &str) {
         Basis::Pending => ("Status", "Pending"),
         Basis::Misshapen => ("Status", "Misshapen"),
     }
+}
+
+fn control_plane_not_read(row: &Row) -> String {
+    let named = row.cluster_facts().and_then(|facts| facts.control_plane_ref.as_ref());
+    let words =
+        named.map(|named| format!("{} {}", named.kind.kind, named.name.as_deref().unwrap_or(&row.name)));
+    format!("{} was not read", words.unwrap_or_else(|| "the control plane".to_owned()))
 }
 
 fn of_condition(c: &Condition) -> String {

@@ -225,6 +225,8 @@ impl Fleet {
             return Verdict::Ok;
         }
         match row.condition(type_).map(|c| c.status) {
+            // A control plane is looked at itself: what its Cluster repeats of it proves nothing.
+            Some(Status::True) if which == Relative::ControlPlane => Verdict::Unknown,
             Some(Status::True) => Verdict::Ok,
             Some(Status::False) => self.own_verdict(of).max(Verdict::Progressing).min(Verdict::Degraded),
             _ => Verdict::Unknown,

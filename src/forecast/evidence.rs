@@ -9,7 +9,7 @@ use crate::api::condition::Status;
 use crate::api::condition_types::{Polarity, polarity};
 use crate::api::key::ObjectKey;
 use crate::api::machine::Machine;
-use crate::api::names::{CONTROL_PLANE_GROUP, CORE_GROUP};
+use crate::api::names::CORE_GROUP;
 use crate::observe::dump::Dump;
 use crate::plan::evidence::{Evidence, Sign, Subject};
 
@@ -58,18 +58,19 @@ impl About<'_> {
 
     fn subject(&self, subject: &Subject) -> Option<(&str, &Value)> {
         let near = |name: &str| ObjectKey::new(&self.key.namespace, name);
-        let of = |group: &str, kind: &'static str, name: &str| {
-            self.dump.raw(group, kind, &near(name)).map(|value| (kind, value))
+        let of = |kind: &'static str, name: &str| {
+            self.dump.raw(CORE_GROUP, kind, &near(name)).map(|value| (kind, value))
         };
         match subject {
             Subject::Own => self.dump.raw(self.group, self.kind, self.key).map(|value| (self.kind, value)),
-            Subject::Cluster => of(CORE_GROUP, "Cluster", self.cluster),
+            Subject::Cluster => of("Cluster", self.cluster),
             Subject::ControlPlane => {
                 let cluster = self.dump.clusters.get(&near(self.cluster))?;
                 let named = cluster.spec.control_plane_ref.as_ref()?;
-                of(CONTROL_PLANE_GROUP, "KubeadmControlPlane", &named.name)
+                let value = self.dump.raw(&named.api_group, &named.kind, &near(&named.name))?;
+                Some((named.kind.as_str(), value))
             }
-            Subject::Machine(name) => of(CORE_GROUP, "Machine", name),
+            Subject::Machine(name) => of("Machine", name),
         }
     }
 }

@@ -235,10 +235,16 @@ pub fn forecast_knowing(dump: &Dump, known: &Known, now: Timestamp) -> Forecast 
     Forecast { api_version: API_VERSION, kind: "Plan", at: rfc3339(now), objects, remarks }
 }
 
-/// Kinds that stand for Machines and that have no planner here, with their number.
+/// Kinds that stand for Machines and that have no planner here, with their number. A control plane of another group is one
+/// that a Cluster names.
 fn not_planned(dump: &Dump) -> impl Iterator<Item = String> {
-    let others = dump.kinds().filter(|(group, kind, count)| {
-        let control_plane = *group == CONTROL_PLANE_GROUP && !kind.starts_with("KubeadmControlPlane");
+    let is_named = |group: &str, kind: &str| {
+        let mut named = dump.clusters.values().filter_map(|cluster| cluster.spec.control_plane_ref.as_ref());
+        named.any(|reference| reference.api_group == group && reference.kind == kind)
+    };
+    let others = dump.kinds().filter(move |(group, kind, count)| {
+        let control_plane = (*group == CONTROL_PLANE_GROUP || is_named(group, kind))
+            && !kind.starts_with("KubeadmControlPlane");
         *count > 0 && (control_plane || (*group == CORE_GROUP && *kind == "MachinePool"))
     });
     others.map(|(_, kind, count)| {

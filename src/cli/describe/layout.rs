@@ -88,12 +88,37 @@ impl Builder<'_> {
             let found = infrastructure.and_then(|r| self.find(&r.kind.kind, name_of(r, row)));
             children.extend(found.map(|row| self.leaf(row)));
         }
-        for plane in self.fleet.members(id, Kind::ControlPlane) {
-            let machines = self.machines_of(&[*plane]);
-            children.extend(self.fleet.row(*plane).map(|row| self.entry(row, self.grouped(&machines))));
-        }
+        children.extend(self.control_planes());
         children.extend(self.workers());
         self.fleet.row(id).map_or_else(Entry::default, |row| self.entry(row, children))
+    }
+
+    /// With their Machines: those that they own, and, as upstream has it, those that are only labelled so, which some
+    /// providers do not own by their control plane.
+    fn control_planes(&self) -> Vec<Entry> {
+        let planes = self.fleet.members(self.snapshot.cluster, Kind::ControlPlane);
+        let mut labelled = self.alone_machines(true);
+        let mut entries = Vec::new();
+        for plane in planes {
+            let mut machines = self.machines_of(&[*plane]);
+            machines.append(&mut labelled);
+            entries.extend(self.fleet.row(*plane).map(|row| self.entry(row, self.grouped(&machines))));
+        }
+        if !labelled.is_empty() {
+            entries.push(Entry::heading("ControlPlane", self.grouped(&labelled)));
+        }
+        entries
+    }
+
+    /// Machines of the control plane, or of workers, whose owner is not here.
+    fn alone_machines(&self, of_control_plane: bool) -> Vec<RowId> {
+        let is_one = |id: &&RowId| {
+            let machine = self.fleet.row(**id).and_then(|row| row.machine());
+            let owner = self.fleet.owner_of(**id).and_then(|owner| self.fleet.row(owner));
+            owner.is_none_or(|owner| owner.kind == Kind::Cluster)
+                && machine.is_some_and(|machine| machine.control_plane == of_control_plane)
+        };
+        self.fleet.members(self.snapshot.cluster, Kind::Machine).iter().filter(is_one).copied().collect()
     }
 
     /// Shown as soon as it has a child, even a deployment without Machines.
@@ -123,8 +148,7 @@ impl Builder<'_> {
                 .filter(alone)
                 .filter_map(|set| self.with_machines(*set)),
         );
-        let orphans: Vec<RowId> =
-            self.fleet.members(cluster, Kind::Machine).iter().filter(alone).copied().collect();
+        let orphans = self.alone_machines(false);
         if !orphans.is_empty() {
             children
                 .push(Entry::heading("Other", orphans.iter().filter_map(|id| self.machine(*id)).collect()));

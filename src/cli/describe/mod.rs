@@ -23,7 +23,7 @@ use crate::api::names::{CORE_GROUP, label};
 use crate::client::catalog::{Catalog, Missing};
 use crate::client::read::{get_value, list_values};
 use crate::client::{Connection, explain};
-use crate::fleet::decode::{Decoder, Slim};
+use crate::fleet::decode::{ControlPlaneKinds, Slim};
 use crate::fleet::{Cause, Delta, Fleet, Reference, Relative, Row, RowId, SourceId, TreeOptions, Verdict};
 use crate::time::{Timestamp, rfc3339};
 use crate::tui::report::report;
@@ -154,9 +154,10 @@ impl<'a> Reader<'a> {
 
 fn rows_of(objects: &[(Gvk, Value)], now: Timestamp) -> Fleet {
     let interner = std::sync::Arc::default();
+    let control_planes = ControlPlaneKinds::named_by(objects.iter().map(|(_, object)| object));
     let row = |(gvk, object): &(Gvk, Value)| {
         let slim: Slim = serde_json::from_value(object.clone()).ok()?;
-        let decoder = Decoder::for_kind(SourceId(0), gvk.clone(), std::sync::Arc::clone(&interner));
+        let decoder = control_planes.decoder(SourceId(0), gvk.clone(), std::sync::Arc::clone(&interner));
         Some(Delta::Upsert(std::sync::Arc::new(decoder.row(&slim))))
     };
     let mut fleet = Fleet::new();

@@ -205,3 +205,33 @@ fn scripts_get_verdict_cause_and_tree() {
     assert!(cause["check"].as_str().is_some_and(|words| words.contains("kubelet")), "{cause}");
     assert_eq!(value["tree"]["children"][0]["children"][0]["children"][0]["name"], "m");
 }
+
+/// A control plane of another group was left out, its Machines stood under Workers, and the exit code was that of a cluster
+/// that is well.
+#[test]
+fn a_control_plane_of_another_group_is_shown_with_its_machines() {
+    let group = "infrastructure.cluster.x-k8s.io";
+    let reference = json!({"apiGroup": group, "kind": "CloudControlPlane", "name": "p"});
+    let well = json!([{"type": "Available", "status": "True", "reason": "Available"}]);
+    let failed =
+        json!([{"type": "Ready", "status": "False", "severity": "Error", "reason": "Quota", "message": "m"}]);
+    let cluster =
+        object("Cluster", "a", &json!({"spec.controlPlaneRef": reference, "status.conditions": well}));
+    let mut plane = object("CloudControlPlane", "p", &json!({"status.conditions": failed}));
+    plane["apiVersion"] = json!(format!("{group}/v1beta1"));
+    let mut machine = object("Machine", "m", &json!({}));
+    machine["metadata"]["labels"]["cluster.x-k8s.io/control-plane"] = json!("");
+    let shown = |values: Vec<Value>| {
+        let snapshot = snapshot_of(values, "a");
+        let tree = draw::table(&layout::tree(&snapshot, Options::default()), false);
+        let names: Vec<String> =
+            tree.lines().skip(1).map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect();
+        (snapshot.fleet.verdict(snapshot.cluster), names)
+    };
+    let (verdict, lines) = shown(vec![cluster.clone(), plane, machine.clone()]);
+    assert_eq!(verdict, Verdict::Degraded);
+    assert_eq!(lines[1..3], ["└─CloudControlPlane ns/p *", ""], "{lines:#?}");
+    let (verdict, lines) = shown(vec![cluster, machine]);
+    assert_eq!(verdict, Verdict::Unknown, "{lines:#?}");
+    assert!(lines.iter().any(|line| line == "└─ControlPlane"), "{lines:#?}");
+}

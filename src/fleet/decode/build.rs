@@ -38,10 +38,21 @@ impl Decoder {
         Self { source, kind, gvk, interner }
     }
 
-    /// A decoder whose kind is told by group and kind: control planes by their group.
+    /// A decoder whose kind is told by group and kind: control planes by the group that most of them share.
     #[must_use]
     pub fn for_kind(source: SourceId, gvk: Gvk, interner: Arc<Interner>) -> Self {
         Self::new(source, kind_of(&gvk.group, &gvk.kind), gvk, interner)
+    }
+
+    /// A decoder of a kind that a Cluster names as its control plane, whatever its group. What has a place of its own
+    /// keeps it.
+    #[must_use]
+    pub fn for_control_plane(source: SourceId, gvk: Gvk, interner: Arc<Interner>) -> Self {
+        let kind = match kind_of(&gvk.group, &gvk.kind) {
+            Kind::Other if !is_health_check(&gvk) => Kind::ControlPlane,
+            known => known,
+        };
+        Self::new(source, kind, gvk, interner)
     }
 
     #[must_use]
@@ -70,7 +81,7 @@ impl Decoder {
     }
 }
 
-/// What a group and kind is to the model. Anything in a control plane group, or named so, is one.
+/// What a group and kind is to the model as far as its name says. What else is a control plane only Clusters say.
 #[must_use]
 pub fn kind_of(group: &str, kind: &str) -> Kind {
     use crate::api::names::CONTROL_PLANE_GROUP;
@@ -111,6 +122,11 @@ impl Builder<'_> {
         let kind = self.decoder.kind;
         let cluster = match kind {
             Kind::Cluster => m.name.as_str(),
+            // What a managed control plane calls `clusterName` is the provider's name of it.
+            Kind::ControlPlane => {
+                let known = m.labels.get(label::CLUSTER_NAME).unwrap_or_else(|| owning_cluster(self.o));
+                if known.is_empty() { spec.cluster_name.as_str() } else { known }
+            }
             _ if !spec.cluster_name.is_empty() => spec.cluster_name.as_str(),
             _ => m.labels.get(label::CLUSTER_NAME).unwrap_or_else(|| owning_cluster(self.o)),
         };
@@ -176,10 +192,10 @@ impl Builder<'_> {
 
     fn version(&mut self) -> Arc<str> {
         let spec = &self.o.spec;
-        let text = [&spec.topology.version, &spec.version, &spec.template.spec.version]
-            .into_iter()
-            .find(|v| !v.is_empty())
-            .map_or("", |v| v.as_str());
+        let asked_for = [&spec.topology.version, &spec.version, &spec.template.spec.version];
+        // A provider may choose the version of a managed control plane by itself.
+        let runs = Some(&self.o.status.version).filter(|_| self.decoder.kind == Kind::ControlPlane);
+        let text = asked_for.into_iter().chain(runs).find(|v| !v.is_empty()).map_or("", |v| v.as_str());
         self.line(text)
     }
 

@@ -8,8 +8,10 @@
 //! conditions and counters under `status.v1beta2`.
 
 mod build;
+mod control_planes;
 mod lax;
 mod slim;
 
 pub use build::Decoder;
+pub use control_planes::ControlPlaneKinds;
 pub use slim::Slim;

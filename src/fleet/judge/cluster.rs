@@ -1,6 +1,6 @@
 //! Rules for a Cluster. Most of what it reports repeats what its parts say; contact and topology are its own.
 
-use super::{Basis, ECHO_S, HARD_S, IDLE_S, Judgement, RETRIED_S, Rank, Rules, SOFT_S};
+use super::{APPLY_S, Basis, ECHO_S, HARD_S, IDLE_S, Judgement, RETRIED_S, Rank, Rules, SOFT_S};
 use crate::api::condition::Status;
 use crate::api::condition_types::{Role, with_role};
 use crate::fleet::row::Facts;
@@ -43,6 +43,19 @@ impl Rules<'_> {
         for at in moves.chain(waits).filter_map(|t| self.find(t).map(|(at, _)| at)).collect::<Vec<_>>() {
             self.echo(at, IDLE_S);
         }
+    }
+
+    /// What nobody looked at is not well, whatever its Cluster repeats of it: the kind is not served, may not be read or
+    /// is not listed yet, or there is no such object.
+    pub(super) fn control_plane_not_read(&mut self) {
+        self.claim(Judgement {
+            verdict: Verdict::Unknown,
+            why: Basis::ControlPlaneNotRead,
+            rank: Rank::Broken,
+            since_s: self.row.created_s,
+            delay_s: APPLY_S,
+            ..Judgement::WELL
+        });
     }
 
     /// Everything else that the controllers say about a workload without contact echoes that.

@@ -16,11 +16,14 @@ impl Rules<'_> {
         if row.conditions.is_empty() {
             return self.not_reported();
         }
+        // By contract `Ready` sums the others up: what is only information beside it explains, and asks for nothing.
+        let is_ready = row.condition("Ready").is_some_and(|c| c.status == Status::True);
         let settled = matches!(row.phase.as_ref(), "" | "Provisioned" | "Running" | "Failed");
         for (at, c) in row.conditions.iter().enumerate() {
             let moving = LEGACY_MOVES.contains(&c.reason.as_ref());
             let verdict = match (c.status, c.severity) {
                 (Status::True, _) => continue,
+                (Status::False, Severity::Info) if is_ready => continue,
                 (Status::Unknown, _) => Verdict::Unknown,
                 (Status::False, Severity::Error) => Verdict::Degraded,
                 (Status::False, Severity::Info) => Verdict::Progressing,

@@ -44,6 +44,9 @@ const HARD_S: u32 = 5;
 const SOFT_S: u32 = 15;
 const RETRIED_S: u32 = 60;
 
+/// What is missing may only be late: manifests are applied one by one.
+const APPLY_S: u32 = 30;
+
 /// What controllers report of a workload cluster that does not answer, before they call it `ConnectionDown`.
 const ECHOES_OF_PROBE: [&str; 2] = ["InternalError", "InspectionFailed"];
 
@@ -55,6 +58,8 @@ pub enum Basis {
     Condition(usize),
     /// The controllers have not said anything yet.
     NotReported,
+    /// The control plane that a Cluster names was not read.
+    ControlPlaneNotRead,
     Deleting,
     /// `observedGeneration` is behind.
     Behind,
@@ -141,6 +146,8 @@ pub struct Context {
     pub below_s: u32,
     /// The control plane of the cluster, with its Machines; unknown when it is not seen.
     pub control_plane: Verdict,
+    /// Of a Cluster: it names a control plane that is not among what was read.
+    pub lacks_control_plane: bool,
     /// A person holds the rollout back: on delete, later, or paused.
     pub is_held: bool,
     /// Since when the object gives no date for what it waits for; 0 when it does.
@@ -165,6 +172,7 @@ impl Default for Context {
             below: Verdict::Ok,
             below_s: 0,
             control_plane: Verdict::Unknown,
+            lacks_control_plane: false,
             is_held: false,
             undated_s: 0,
             written_s: 0,
@@ -202,6 +210,9 @@ impl<'a> Rules<'a> {
         }
         if row.is_deleting() {
             return self.deleting();
+        }
+        if self.context.lacks_control_plane {
+            self.control_plane_not_read();
         }
         if row.legacy {
             return self.legacy();

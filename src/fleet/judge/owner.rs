@@ -2,7 +2,7 @@
 //! where no Machine can explain it: a missing template, a version that nobody asked for, certificates,
 //! standing still.
 
-use super::{Basis, ECHO_S, HARD_S, IDLE_S, Judgement, RETRIED_S, Rank, Rules};
+use super::{APPLY_S, Basis, ECHO_S, HARD_S, IDLE_S, Judgement, RETRIED_S, Rank, Rules};
 use crate::api::condition::Status;
 use crate::api::condition_types::{Role, with_role};
 use crate::fleet::row::{Condition, Kind};
@@ -11,9 +11,6 @@ use crate::status::conditions::wording::{
     KUBEADM_VERSION_SKEW, KUBERNETES_VERSION_SKEW,
 };
 use crate::status::verdict::Verdict;
-
-/// A template that is missing may only be late: manifests are applied one by one.
-const APPLY_S: u32 = 30;
 
 /// What a blocked move waits for.
 enum Wait {
@@ -35,7 +32,12 @@ impl Rules<'_> {
         {
             self.fault(Verdict::Blocked, at, HARD_S);
         }
-        let parts = ["EtcdClusterHealthy", "ControlPlaneComponentsHealthy", "Available", "Initialized"];
+        // Control planes of other providers have the older summary, or both.
+        let parts =
+            ["EtcdClusterHealthy", "ControlPlaneComponentsHealthy", "Available", "Ready", "Initialized"];
+        if ["Available", "Ready"].iter().all(|summary| self.find(summary).is_none()) {
+            self.not_reported();
+        }
         for type_ in parts {
             if let Some((at, _)) = self.missing(type_) {
                 self.echo(at, if is_up { ECHO_S } else { IDLE_S });

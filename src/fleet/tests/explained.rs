@@ -9,7 +9,8 @@ use crate::fleet::explanation::ANY;
 use crate::status::tests::reasons::reported;
 
 /// Evidence that is not a condition, as `evidence` names it.
-const STATUS: [&str; 6] = ["NotReported", "Misshapen", "Behind", "CountersDiffer", "Phase", "Pending"];
+const STATUS: [&str; 7] =
+    ["NotReported", "ControlPlaneNotRead", "Misshapen", "Behind", "CountersDiffer", "Phase", "Pending"];
 
 #[test]
 fn every_entry_is_complete_and_can_be_reached() {

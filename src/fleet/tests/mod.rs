@@ -3,6 +3,7 @@
 mod calm;
 mod causes;
 mod chaos;
+mod control_planes;
 mod explained;
 mod feeds;
 mod health_checks;

@@ -49,8 +49,8 @@ fn what_has_no_owner_in_sight_is_shown_all_the_same() {
         &objects,
         &TreeOptions::default(),
         "
-ok Cluster a Provisioned
-  ok KubeadmControlPlane a-cp
+unknown Cluster a Provisioned
+  unknown KubeadmControlPlane a-cp
     ok Machine a-cp-0 v1.36.2 Running
     ok Machine a-cp-1 v1.36.2 Running
     ok Machine a-cp-2 v1.36.2 Running
@@ -58,7 +58,8 @@ ok Cluster a Provisioned
     ok MachineDeployment a-md v1.36.2 2/2/2/2/2
     ok Other
       ok Machine a-md-1-0 v1.36.2 Running
-      ok Machine a-md-1-1 v1.36.2 Running",
+      ok Machine a-md-1-1 v1.36.2 Running
+! KubeadmControlPlane a-cp was not read",
     );
 }
 
@@ -69,14 +70,15 @@ fn references_on_demand() {
         &objects,
         &TreeOptions { references: true, ..TreeOptions::default() },
         "
-ok Cluster a Provisioned
+unknown Cluster a Provisioned
   ok DevCluster a
-  ok KubeadmControlPlane a-cp
+  unknown KubeadmControlPlane a-cp
   ok Workers
     ok Other
       ok Machine a-0 v1.36.2 Running
         ok DevMachine a-0
-        ok KubeadmConfig a-0-config",
+        ok KubeadmConfig a-0-config
+! KubeadmControlPlane a-cp was not read",
     );
 }
 

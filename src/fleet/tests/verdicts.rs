@@ -230,7 +230,7 @@ fn a_machine_that_was_up_is_not_coming_up() {
 
 #[test]
 fn what_takes_too_long_turns_by_itself() {
-    let mut fleet = fleet_of(&[cluster("a").0, provisioning("a-md-1-0").0]);
+    let mut fleet = fleet_of(&[cluster("a").0, control_plane("a", 0).0, provisioning("a-md-1-0").0]);
     let cluster = fleet.clusters()[0];
     assert_eq!(fleet.verdict(cluster), Verdict::Progressing);
     let due_s = fleet.next_due_s().expect("a limit");

@@ -48,6 +48,8 @@ const BATCHES_MAX: usize = 64;
 /// Kinds of control planes that may wait for their feed to be started. A full channel holds back the feed
 /// of Clusters, which asks for each kind once; no other request waits for that answer.
 const WANTED_MAX: usize = 16;
+/// Kinds of control planes that are watched beside Cluster API's own. Whoever may make Clusters names them.
+const NAMED_KINDS_MAX: usize = 32;
 /// How often a kind that is refused or not served is asked for again.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 
@@ -187,8 +189,8 @@ impl Context {
     }
 }
 
-/// Starts a feed per kind: the known ones, and the control planes that clusters refer to as they are seen.
-/// Says when the server's history was replaced.
+/// Starts a feed per kind: the known ones, and the control planes that clusters refer to as they are seen, of whatever
+/// group. Says when the server's history was replaced.
 async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Vec<Delta>>) {
     if batches.send(vec![Delta::Source { source: context.id, name: name.into() }]).await.is_err() {
         return;
@@ -197,26 +199,46 @@ async fn supervise(context: Arc<Context>, name: String, batches: mpsc::Sender<Ve
     let (mut running, mut feeds) = (BTreeSet::new(), JoinSet::new());
     let reader = context.clone();
     feeds.spawn(async move { reader.history.verify(&reader.client).await });
-    let mut start = |group: &str, kind: &str| {
+    let mut start = |group: &str, kind: &str, role: FeedRole| {
         let key = context.key(group, kind);
-        if running.insert(key.clone()) {
-            feeds.spawn(run_feed(context.clone(), key, wanted.clone(), batches.clone()));
+        let has_room = running.len() < CORE_KINDS.len() + 2 + NAMED_KINDS_MAX;
+        if has_room && running.insert(key.clone()) {
+            feeds.spawn(run_feed(context.clone(), (key, role), wanted.clone(), batches.clone()));
         }
     };
     for kind in CORE_KINDS {
-        start(CORE_GROUP, kind);
+        start(CORE_GROUP, kind, FeedRole::Known);
     }
-    start(CORE_GROUP, HEALTH_CHECK);
-    start(CONTROL_PLANE_GROUP, "KubeadmControlPlane");
+    start(CORE_GROUP, HEALTH_CHECK, FeedRole::Known);
+    start(CONTROL_PLANE_GROUP, "KubeadmControlPlane", FeedRole::Known);
     let mut epochs = context.history.subscribe();
     loop {
         tokio::select! {
-            Some(kind) = wants.recv() => start(&kind.group, &kind.kind),
+            Some(kind) = wants.recv() => {
+                if may_be_control_plane(&kind.group) {
+                    start(&kind.group, &kind.kind, FeedRole::ControlPlane);
+                }
+            }
             Ok(()) = epochs.changed() => {
                 let _ = batches.send(vec![Delta::Replaced { source: context.id }]).await;
             }
         }
     }
+}
+
+/// Why a kind is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FeedRole {
+    /// What it is to the model follows from its name.
+    Known,
+    /// A Cluster names it as its control plane.
+    ControlPlane,
+}
+
+/// Groups of the server's own kinds have no dot, or end so: no control plane is of one, and a Cluster that names one,
+/// such as Secrets, does not have them listed.
+fn may_be_control_plane(group: &str) -> bool {
+    group.contains('.') && !group.ends_with(".k8s.io")
 }
 
 /// The hint for a server that is too old for the new status.
@@ -231,7 +253,7 @@ fn old_version_notice(version: &str) -> String {
 /// One kind until the end: finds how it is served, then lists and watches it.
 async fn run_feed(
     context: Arc<Context>,
-    key: FeedKey,
+    (key, role): (FeedKey, FeedRole),
     wanted: mpsc::Sender<Arc<GroupKind>>,
     batches: mpsc::Sender<Vec<Delta>>,
 ) {
@@ -254,6 +276,9 @@ async fn run_feed(
         let notice = old_version_notice(&gvk.version);
         let _ = batches.send(vec![Delta::Notice { source: context.id, text: Some(notice.into()) }]).await;
     }
-    let decoder = Decoder::for_kind(context.id, gvk, context.interner.clone());
+    let decoder = match role {
+        FeedRole::Known => Decoder::for_kind(context.id, gvk, context.interner.clone()),
+        FeedRole::ControlPlane => Decoder::for_control_plane(context.id, gvk, context.interner.clone()),
+    };
     feed::Feed::new(context, key, decoder, wanted, batches).run().await;
 }

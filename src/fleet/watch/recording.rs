@@ -13,7 +13,7 @@ use super::follow::{EventLine, Subject, has_below, line, presentable};
 use super::writers::writers;
 use crate::api::key::{Gvk, group_of};
 use crate::api::names::CORE_GROUP;
-use crate::fleet::decode::{Decoder, Slim};
+use crate::fleet::decode::{ControlPlaneKinds, Slim};
 use crate::fleet::{Delta, FeedKey, FeedState, Interner, Kind, SourceId, Target};
 use crate::time::{Timestamp, parse_rfc3339};
 
@@ -80,8 +80,9 @@ impl Recording {
         for kind in CORE_KINDS {
             feeds.entry(FeedKey { source, group: CORE_GROUP.into(), kind: kind.into() }).or_default();
         }
+        let control_planes = ControlPlaneKinds::named_by(self.objects.values().flatten());
         for object in self.objects.values().flatten() {
-            let decoder = Decoder::for_kind(source, gvk_of(object), interner.clone());
+            let decoder = control_planes.decoder(source, gvk_of(object), interner.clone());
             let Ok(slim) = serde_json::from_value::<Slim>(object.clone()) else { continue };
             let row = decoder.row(&slim);
             if row.kind != Kind::Other || row.health_check().is_some() {

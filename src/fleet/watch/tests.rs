@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::client::in_process;
 use crate::fleet::tests::{cluster, control_plane, machine, small_cluster};
-use crate::fleet::{Fleet, Kind, TreeOptions};
+use crate::fleet::{Fleet, Kind, TreeOptions, Verdict};
 use crate::time::Timestamp;
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
@@ -50,13 +50,14 @@ struct State {
     watches: Vec<(String, UnboundedSender<Result<Frame<Bytes>, Infallible>>)>,
 }
 
-const KINDS: [(&str, &str, &str); 9] = [
+const KINDS: [(&str, &str, &str); 10] = [
     ("cluster.x-k8s.io", "Cluster", "clusters"),
     ("cluster.x-k8s.io", "MachineDeployment", "machinedeployments"),
     ("cluster.x-k8s.io", "MachineSet", "machinesets"),
     ("cluster.x-k8s.io", "Machine", "machines"),
     ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane", "kubeadmcontrolplanes"),
     ("controlplane.cluster.x-k8s.io", "OtherControlPlane", "othercontrolplanes"),
+    ("infrastructure.cluster.x-k8s.io", "CloudControlPlane", "cloudcontrolplanes"),
     ("", "Secret", "secrets"),
     ("", "Event", "events"),
     ("", "Pod", "pods"),
@@ -204,7 +205,8 @@ fn groups(version: &str) -> Value {
         json!({"name": name, "versions": [version], "preferredVersion": version})
     };
     json!({"kind": "APIGroupList", "apiVersion": "v1",
-        "groups": [group("cluster.x-k8s.io"), group("controlplane.cluster.x-k8s.io")]})
+        "groups": [group("cluster.x-k8s.io"), group("controlplane.cluster.x-k8s.io"),
+                   group("infrastructure.cluster.x-k8s.io")]})
 }
 
 fn resources(group: &str, version: &str) -> Value {
@@ -343,6 +345,46 @@ async fn control_planes_of_other_providers_are_found_by_reference() {
     let (mut batches, _source) = script.spawn();
     let mut fleet = Fleet::new();
     settle(&mut fleet, &mut batches).await;
+    assert_eq!(fleet.members(fleet.clusters()[0], Kind::ControlPlane).len(), 1);
+}
+
+/// A control plane of another group was never listed, and its Cluster was well.
+#[tokio::test(start_paused = true)]
+async fn control_planes_are_watched_whatever_their_group() {
+    const GROUP: &str = "infrastructure.cluster.x-k8s.io";
+    let named = |cluster: &str, group: &str, kind: &str| {
+        let reference = json!({"apiGroup": group, "kind": kind, "name": format!("{cluster}-cp")});
+        crate::fleet::tests::cluster(cluster).set("/spec/controlPlaneRef", reference).0
+    };
+    let plane = crate::fleet::tests::object("CloudControlPlane", "a-cp").of("a");
+    let plane = plane.set("/apiVersion", json!(format!("{GROUP}/v1beta2")));
+    let script = Script::with(&[
+        named("a", GROUP, "CloudControlPlane"),
+        named("b", GROUP, "MissingControlPlane"),
+        named("c", "", "Secret"),
+        plane.condition("Ready", "True", "Ready", "").0,
+    ]);
+    script.0.lock().forbidden.insert("cloudcontrolplanes".to_owned());
+    let (mut batches, _source) = script.spawn();
+    let mut fleet = Fleet::new();
+    settle(&mut fleet, &mut batches).await;
+    let seen = |fleet: &Fleet| -> Vec<_> {
+        fleet.clusters().iter().map(|id| (fleet.verdict(*id), fleet.what_is_wrong(*id))).collect()
+    };
+    let unread = |kind: &str, of: &str| (Verdict::Unknown, format!("{kind} {of}-cp was not read"));
+    let others = [unread("MissingControlPlane", "b"), unread("Secret", "c")];
+    let mut expected = vec![unread("CloudControlPlane", "a")];
+    expected.extend(others.clone());
+    assert_eq!(seen(&fleet), expected, "refused, not served, and not asked for");
+    assert!(matches!(state(&fleet, "CloudControlPlane"), FeedState::NoAccess { .. }));
+    assert!(!script.0.lock().requests.iter().any(|path| path.ends_with("/secrets")));
+
+    script.0.lock().forbidden.clear();
+    sleep(ASK_AGAIN).await;
+    settle(&mut fleet, &mut batches).await;
+    fleet.advance(crate::fleet::tests::now() + Duration::from_secs(60));
+    expected[0] = (Verdict::Ok, String::new());
+    assert_eq!(seen(&fleet), expected);
     assert_eq!(fleet.members(fleet.clusters()[0], Kind::ControlPlane).len(), 1);
 }
 
