@@ -231,7 +231,7 @@ pub fn summary(action: &Action, object: &Value) -> String {
             object["spec"]["rollout"]["after"].as_str().unwrap_or("a later moment")
         ),
         Action::SetVersion { version } => format!(
-            "Move {kind} {name} from {} to {version}; its Machines are replaced one by one.",
+            "Move {kind} {name} from {} to {version}; its Machines follow one by one.",
             version_of(object).unwrap_or("an unstated version")
         ),
         Action::UpdateInPlace(change) => {

@@ -74,6 +74,10 @@ impl Tag {
     }
 }
 
+/// Of the condition `UpToDate`: the Machine has its new spec, and its host follows.
+/// Source: cluster-api `api/core/v1beta2/machine_types.go` (`MachineUpToDateUpdatingReason`), v1.14.0.
+const UPDATING: &str = "Updating";
+
 /// The cells of one item. Empty text and `None` mean: nothing to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line<'a> {
@@ -227,10 +231,12 @@ impl Fleet {
         }
     }
 
-    /// Machines of one set are alike: the first one speaks for all.
+    /// Machines of one set are alike: the first one speaks for all, but for those that are changed in place to become so.
     fn is_old_set(&self, id: RowId) -> bool {
-        let first = self.owned_by(id).first().and_then(|id| self.row(*id));
-        first.and_then(|row| row.condition("UpToDate")).is_some_and(|c| c.status == Status::False)
+        let machines = self.owned_by(id).iter().filter_map(|id| self.row(*id));
+        let said = machines.filter_map(|row| row.condition("UpToDate"));
+        let mut settled = said.filter(|c| c.status != Status::False || c.reason.as_ref() != UPDATING);
+        settled.next().is_some_and(|c| c.status == Status::False)
     }
 
     /// The version that a cluster's topology or its control plane asks for.

@@ -11,6 +11,9 @@ const PARTS_MAX: usize = 5;
 const NAMES_MAX: usize = 4;
 const BLOCKERS_MAX: usize = 2;
 
+/// The shape of a step of which it is not known what becomes of the Machine.
+const OPEN: &str = "update or replace Machine";
+
 /// Steps of the same shape after each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
@@ -88,6 +91,9 @@ fn gathered<'a>(steps: impl Iterator<Item = &'a NextStep>) -> Vec<Part> {
 
 fn part_of(step: &NextStep) -> Part {
     let action = step.action.as_str();
+    if let Some(name) = NextStep::open_machine(action) {
+        return Part { shape: OPEN.to_owned(), names: vec![name.to_owned()], count: step.count };
+    }
     let (shape, names) =
         match (action.strip_prefix("create Machine "), action.strip_prefix("delete Machine ")) {
             (Some(_), _) => ("create Machine".to_owned(), Vec::new()),
@@ -142,6 +148,11 @@ fn in_order(parts: &[Part]) -> String {
 impl Part {
     fn words(&self) -> String {
         let Self { shape, names, count } = self;
+        if shape == OPEN {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let (kind, it) = if names.len() == 1 { ("Machine", "it") } else { ("Machines", "them") };
+            return format!("update {kind} {} in place, or replace {it}", listed(&names));
+        }
         match (shape.split_once(' '), names.is_empty()) {
             (Some(("create", kind)), true) if kind == "Machine" => match count {
                 1 => "create 1 Machine".to_owned(),
@@ -214,6 +225,17 @@ mod tests {
             brief(&["delete Machine a", "delete Machine b"], &[], Vec::new()),
             "next: delete Machines a and b"
         );
+    }
+
+    #[test]
+    fn machines_whose_way_is_not_known_stand_together() {
+        let open = |name: &str| NextStep::either(name, "").action;
+        let (a, b) = (open("a"), open("b"));
+        assert_eq!(
+            brief(&[], &[&a, &b], vec![held("c is updated", true)]),
+            "waits: c is updated; then: update Machines a and b in place, or replace them"
+        );
+        assert_eq!(brief(&[&a], &[], Vec::new()), "next: update Machine a in place, or replace it");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::in_place::{
 };
 use super::paused::paused;
 use super::step::steps;
-use super::{Held, Look, ObjectPlan, State, course};
+use super::{Held, Look, NextStep, ObjectPlan, State, course};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::hook::Hook;
@@ -102,7 +102,9 @@ impl Outlook<'_> {
     fn fill(&self, plan: &mut ObjectPlan, decision: &Decision, now: Timestamp) {
         let handlers = offered(self.dump, Hook::CanUpdateMachine);
         let names = updates::candidates(&self.before, now);
-        if handlers.is_empty() || names.is_empty() || self.before.is_deleting() {
+        // Machines that are updated already show that updates in place are on.
+        let is_off = handlers.is_empty() && !self.before.machines.iter().any(|m| m.is_updating_in_place());
+        if is_off || names.is_empty() || self.before.is_deleting() {
             return;
         }
         let is_asked = self.before.in_place.is_on();
@@ -140,13 +142,40 @@ impl Outlook<'_> {
             asked: is_asked,
         };
         plan.assumptions.extend(self.known.assumptions(&updates));
+        if !is_asked {
+            self.leave_open(plan, &updates, now);
+        }
         plan.updates = Some(updates);
+    }
+
+    /// Nobody was asked: what happens either way stays in the plan, and of each Machine after that it says both.
+    fn leave_open(&self, plan: &mut ObjectPlan, updates: &Updates, now: Timestamp) {
+        let names: Vec<String> = updates.machines.iter().map(|update| update.machine.clone()).collect();
+        let decision = decide(Observed { in_place: all_covered(&names), ..self.before.clone() }, now);
+        let mut in_place = steps(&decision.plan.steps, &|_| None);
+        in_place.extend(course::of_control_plane(&decision, now).steps);
+        let mut in_place = in_place.into_iter();
+        let mut is_common =
+            |step: &NextStep| in_place.next().is_some_and(|other| other.action == step.action);
+        let next = plan.next.iter().take_while(|step| is_common(step)).count();
+        let is_all = next == plan.next.len();
+        let then = if is_all { plan.then.iter().take_while(|step| is_common(step)).count() } else { 0 };
+        if is_all && then == plan.then.len() {
+            return;
+        }
+        let open = updates.machines.iter().filter(|update| update.way == Way::Unknown);
+        let either = open.map(|update| NextStep::either(&update.machine, &update.reason));
+        plan.then.truncate(then);
+        if is_all {
+            plan.then.extend(either);
+        } else {
+            plan.next.truncate(next);
+            plan.next.extend(either);
+        }
     }
 
     /// Of what is expected, beside what it would be otherwise.
     fn cost(&self, course: &Course, names: &[String], is_known: bool, now: Timestamp) -> String {
-        let can = |name: &String| (name.clone(), Ok(Verdict::InPlace { covered: Vec::new() }));
-        let all_in_place = InPlace::On(names.iter().map(can).collect());
         let cost = |course: &Course| Cost {
             wanted: self.before.desired(),
             lowest: course.lowest,
@@ -156,8 +185,14 @@ impl Outlook<'_> {
             let decision = decide(Observed { in_place, ..self.before.clone() }, now);
             cost(&course::of_control_plane(&decision, now))
         };
-        cost(course).sentence(other(all_in_place), other(InPlace::Off), is_known)
+        cost(course).sentence(other(all_covered(names)), other(InPlace::Off), is_known)
     }
+}
+
+/// As if extensions covered the change of every one of these Machines.
+fn all_covered(names: &[String]) -> InPlace {
+    let can = |name: &String| (name.clone(), Ok(Verdict::InPlace { covered: Vec::new() }));
+    InPlace::On(names.iter().map(can).collect())
 }
 
 fn stated_cluster(object: &KubeadmControlPlane) -> Option<&str> {

@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::hook::{Hook, MachineSetObjects};
-use crate::api::key::ObjectKey;
-use crate::api::names::RUNTIME_GROUP;
+use crate::api::key::{ObjectKey, annotation};
+use crate::api::machine_set::MachineSet;
+use crate::api::names::{RUNTIME_GROUP, annotation as keys};
 use crate::observe::dump::Dump;
 use crate::plan::control_plane::in_place as control_plane_updates;
 use crate::status::etcd::quorum;
@@ -92,6 +93,19 @@ pub struct Updates {
     pub availability: String,
 }
 
+/// Where a MachineSet hands its Machines over to. Its controllers asked about that before, and extensions covered the
+/// change.
+#[must_use]
+pub fn agreed_move(set: &MachineSet) -> Option<&str> {
+    annotation(set, keys::MOVE_MACHINES_TO).filter(|target| !target.is_empty())
+}
+
+/// Does a MachineSet give or take Machines that are updated in place?
+pub(super) fn is_moving(set: &MachineSet) -> bool {
+    let takes = annotation(set, keys::RECEIVE_MACHINES_FROM).is_some_and(|from| !from.is_empty());
+    agreed_move(set).is_some() || takes
+}
+
 /// What is expected of one Machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -130,6 +144,12 @@ impl Way {
 const NAMED_MAX: usize = 3;
 
 impl Updates {
+    /// Of some Machines it is not known whether they are updated in place.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.machines.iter().any(|update| update.way == Way::Unknown)
+    }
+
     /// Has every Machine that changes a known way, and is that in place?
     #[must_use]
     pub fn is_in_place_throughout(&self) -> bool {
@@ -178,6 +198,10 @@ impl MachineUpdate {
     }
 }
 
+/// Nobody asked, and Machines show what was said to their owners.
+const UNDER_WAY: &str =
+    "Machines are updated in place already: their controllers asked the extensions before";
+
 /// Of a Machine that could be updated in place.
 pub(super) const SURGE: &str = "a Machine is made for the surge, and takes its place";
 
@@ -211,17 +235,24 @@ impl Known {
 
     /// What stands behind what is said of updates.
     pub(super) fn assumptions(&self, updates: &Updates) -> Vec<String> {
+        if !updates.asked && !updates.is_open() {
+            return vec![UNDER_WAY.to_owned()];
+        }
         let mut all = vec![GATE.to_owned()];
-        let handlers = updates.handlers.join(", ");
+        let whom = if updates.handlers.is_empty() { "an extension" } else { &updates.handlers.join(", ") };
+        let what = "whether the change can be made in place";
         match self {
-            Self::Nothing | Self::Asked(_) if !updates.asked => all.push(format!(
-                "{handlers} was not asked whether the change can be made in place: the plan shows replacements"
-            )),
-            Self::Failed(why) => all.push(format!(
-                "{handlers} could not be asked whether the change can be made in place ({why}): the plan shows replacements"
-            )),
+            Self::Nothing | Self::Asked(_) if !updates.asked => {
+                all.push(format!("{whom} was not asked {what}: numbers are those of replacements"));
+            }
+            Self::Failed(why) => {
+                all.push(format!(
+                    "{whom} could not be asked {what} ({why}): numbers are those of replacements"
+                ));
+            }
             Self::Asked(asked) if asked.without_dry_runs => all.push(
-                "the extensions were asked about objects that the server did not complete (--read-only)".to_owned(),
+                "the extensions were asked about objects that the server did not complete (--read-only)"
+                    .to_owned(),
             ),
             Self::Nothing | Self::Asked(_) => {}
         }

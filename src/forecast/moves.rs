@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::course::{self, Course, Leaving};
-use super::in_place::{Cost, Known, MachineUpdate, SURGE, Updates, Way, offered};
+use super::in_place::{Cost, Known, MachineUpdate, SURGE, Updates, Way, agreed_move, offered};
 use super::{ObjectPlan, State};
 use crate::api::hook::Hook;
 use crate::observe::dump::Dump;
@@ -20,7 +20,7 @@ pub(super) fn fill(plan: &mut ObjectPlan, dump: &Dump, known: &Known, observed: 
     let handlers = offered(dump, Hook::CanUpdateMachineSet);
     let is_held = observed.deployment.metadata.deletion_timestamp.is_some()
         || observed.deployment.spec.paused == Some(true);
-    if handlers.is_empty() || is_held {
+    if (handlers.is_empty() && !observed.in_place.is_on()) || is_held {
         return;
     }
     let on = Observed { in_place: InPlace::On(BTreeMap::new()), ..observed.clone() };
@@ -41,13 +41,19 @@ pub(super) fn fill(plan: &mut ObjectPlan, dump: &Dump, known: &Known, observed: 
     let in_place = go(InPlace::On(candidates.iter().map(can).collect()));
     let replaced = go(InPlace::Off);
     let expected = go(observed.in_place.clone());
-    let is_asked = observed.in_place.is_on();
-    let is_known = is_asked && plan.state != State::Blocked;
-    let machines = if is_known {
-        let known = expected.ways.iter().map(|way| update(way, observed, &leaving));
-        let is_left = |update: &MachineUpdate| expected.ways.iter().all(|(name, ..)| *name != update.machine);
-        let left = unknown(&candidates, observed, &leaving).into_iter().filter(is_left);
-        known.chain(left).collect()
+    let is_asked = known.is_asked() && observed.in_place.is_on();
+    let is_decided = |set: &String| is_asked || is_agreed(observed, set);
+    let is_known = plan.state != State::Blocked && candidates.iter().all(is_decided);
+    let machines = if plan.state != State::Blocked {
+        let undecided = candidates.iter().filter(|set| !is_decided(set));
+        let open: Vec<&String> = undecided.filter_map(|set| leaving.get(set)).flatten().collect();
+        let decided = expected.ways.iter().filter(|(name, ..)| !open.contains(&name));
+        let mut all: Vec<MachineUpdate> = decided.map(|way| update(way, observed, &leaving)).collect();
+        let left = unknown(&candidates, observed, &leaving);
+        let is_left = |update: &MachineUpdate| all.iter().all(|known| known.machine != update.machine);
+        let left: Vec<MachineUpdate> = left.into_iter().filter(is_left).collect();
+        all.extend(left);
+        all
     } else {
         unknown(&candidates, observed, &leaving)
     };
@@ -60,6 +66,13 @@ pub(super) fn fill(plan: &mut ObjectPlan, dump: &Dump, known: &Known, observed: 
     let updates = Updates { machines, handlers, asked: is_asked, availability };
     plan.assumptions.extend(known.assumptions(&updates));
     plan.updates = Some(updates);
+}
+
+/// Its controllers know already that it hands its Machines over.
+fn is_agreed(observed: &Observed, set: &str) -> bool {
+    let live = observed.sets.iter().find(|live| live.metadata.name.as_deref() == Some(set));
+    let covers = matches!(observed.in_place.of(set), Some(Ok(Verdict::InPlace { .. })));
+    covers && live.is_some_and(|live| agreed_move(live).is_some())
 }
 
 fn update(way_of: &(String, Way, String), observed: &Observed, leaving: &Leaving) -> MachineUpdate {

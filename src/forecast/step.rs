@@ -27,7 +27,23 @@ impl NextStep {
         let (rule, reason) = (reason.rule.to_owned(), reason.sentence.clone());
         Self { action, count: 1, rule, reason, is_bookkeeping: false }
     }
+
+    /// Whether extensions can update the Machine is not known.
+    pub(super) fn either(machine: &str, reason: &str) -> Self {
+        let action = format!("{UPDATE}{machine}{OR_REPLACE}");
+        let (rule, reason) = ("in-place-or-replaced".to_owned(), reason.to_owned());
+        Self { action, count: 1, rule, reason, is_bookkeeping: false }
+    }
+
+    /// The Machine of such a step.
+    #[must_use]
+    pub fn open_machine(action: &str) -> Option<&str> {
+        action.strip_prefix(UPDATE)?.strip_suffix(OR_REPLACE)
+    }
 }
+
+const UPDATE: &str = "update Machine ";
+const OR_REPLACE: &str = " in place, or replace it";
 
 /// The steps of a plan. Events are left out, and what is made for a new Machine goes with it.
 /// `replicas`: how many a MachineSet has now, by name.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::course::Leaving;
 use super::evidence::About;
 use super::half_read::Parts;
-use super::in_place::{InPlaceQuestion, Known, Sides, Whom};
+use super::in_place::{InPlaceQuestion, Known, Sides, Whom, agreed_move, is_moving};
 use super::paused::paused;
 use super::step::steps;
 use super::{Held, Look, ObjectPlan, State, course, moves};
@@ -19,7 +19,7 @@ use crate::api::reference::ContractRef;
 use crate::observe::dump::Dump;
 use crate::observe::{self, Member, Templates};
 use crate::plan::{Plan, Write, machine_deployment as planned_deployment, machine_set as planned_set};
-use crate::status::in_place::InPlace;
+use crate::status::in_place::{InPlace, Replace, Verdict};
 use crate::status::machines::is_updating_in_place;
 use crate::time::Timestamp;
 
@@ -80,7 +80,7 @@ fn observed(
         in_place: InPlace::Off,
     };
     if !known.is_asked() {
-        return closed;
+        return under_way(dump, &closed, now).unwrap_or(closed);
     }
     let open = with_gate(dump, &closed);
     let names = planned_deployment::in_place::questions(&open, now).into_iter();
@@ -89,6 +89,31 @@ fn observed(
         InPlace::Off => closed,
         in_place @ InPlace::On(_) => planned_deployment::Observed { in_place, ..open },
     }
+}
+
+/// Machines that move already show that updates in place are on, and their MachineSets what extensions said to them. Of a
+/// MachineSet about which that is not known the numbers are those of a replacement. `None`: nothing moves.
+fn under_way(
+    dump: &Dump,
+    closed: &planned_deployment::Observed,
+    now: Timestamp,
+) -> Option<planned_deployment::Observed> {
+    let open = with_gate(dump, closed);
+    let moves = open.sets.iter().any(|set| is_moving(set))
+        || open.machines.iter().any(|machine| is_updating_in_place(machine));
+    let asked = if moves { planned_deployment::in_place::questions(&open, now) } else { return None };
+    let answer = |question: planned_deployment::in_place::Question| {
+        let name = question.old.metadata.name?;
+        let live = open.sets.iter().find(|set| set.metadata.name.as_ref() == Some(&name))?;
+        let is_agreed = agreed_move(live) == question.new.metadata.name.as_deref();
+        let verdict = match is_agreed && agreed_move(live).is_some() {
+            true => Verdict::InPlace { covered: Vec::new() },
+            false => Verdict::Replace(Replace::NoExtension),
+        };
+        Some((name, Ok(verdict)))
+    };
+    let in_place = InPlace::On(asked.into_iter().filter_map(answer).collect());
+    Some(planned_deployment::Observed { in_place, ..open })
 }
 
 /// As controllers see it that may update in place, before anybody is asked.
@@ -208,7 +233,7 @@ pub(super) fn set(
         plan.assumptions.push("the control plane was not read: it lets new Machines join".to_owned());
     }
     // Where Machines move already, the gate is open.
-    let moves = observed.machines.iter().any(|machine| is_updating_in_place(machine));
+    let moves = is_moving(object) || observed.machines.iter().any(|machine| is_updating_in_place(machine));
     observed.updates_in_place = known.is_asked() || moves;
     let decided = planned_set::plan(&observed, now);
     plan.next = steps(&decided.steps, &|_| None);

@@ -44,6 +44,12 @@ impl Externals {
         self.of(group, kind)?.objects.get(name)
     }
 
+    /// Everything that is there.
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.kinds.iter().flat_map(|of| of.objects.values()).map(Provided::content)
+    }
+
     fn of(&self, group: &str, kind: &str) -> Option<&OfKind> {
         self.kinds.iter().find(|of| of.kind == kind && of.group == group)
     }

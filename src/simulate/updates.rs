@@ -1,12 +1,16 @@
 //! Updates in place in a world: what extensions said before it began, and how far the update of each Machine is. Owns that
 //! knowledge; must not ask anybody, nor decide which Machines are updated: the planners do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::api::key::ObjectKey;
-use crate::forecast::in_place::{InPlaceAnswers, Whom};
+use super::world::{World, name_of};
+use crate::api::key::{ObjectKey, controller_of};
+use crate::api::machine::Machine;
+use crate::api::machine_set::MachineSet;
+use crate::forecast::in_place::{InPlaceAnswers, Whom, agreed_move};
 use crate::status::in_place::{InPlace, Replace, Verdict};
+use crate::status::machines::is_updating_in_place;
 
 /// How far an extension is with a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,22 +22,56 @@ pub(super) enum Turn {
     Done,
 }
 
+/// What extensions must have said before a world began, by what is under way in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Agreed {
+    /// MachineSets that hand their Machines over.
+    sets: BTreeSet<String>,
+    /// Machines of control planes that update others of theirs: the same is expected to be said to them.
+    machines: BTreeSet<String>,
+}
+
+impl Agreed {
+    /// `None`: no Machine is being updated in place.
+    pub(super) fn of(world: &World) -> Option<Self> {
+        let updating: Vec<&Arc<Machine>> = world.all().filter(|m| is_updating_in_place(m)).collect();
+        let handing_over = world.all::<MachineSet>().filter(|set| agreed_move(set).is_some());
+        let sets: BTreeSet<String> = handing_over.map(|set| name_of(set.as_ref()).to_owned()).collect();
+        if updating.is_empty() && sets.is_empty() {
+            return None;
+        }
+        let plane = |machine: &Machine| {
+            controller_of(machine).filter(|owner| owner.kind == "KubeadmControlPlane").map(|o| o.name.clone())
+        };
+        let planes: BTreeSet<String> = updating.iter().filter_map(|machine| plane(machine)).collect();
+        let is_beside = |machine: &&Arc<Machine>| plane(machine).is_some_and(|name| planes.contains(&name));
+        let machines = world.all::<Machine>().filter(is_beside).map(|m| name_of(m.as_ref()).to_owned());
+        Some(Self { sets, machines: machines.collect() })
+    }
+
+    fn has(&self, kind: &str, name: &str) -> bool {
+        if kind == "MachineSet" { self.sets.contains(name) } else { self.machines.contains(name) }
+    }
+}
+
 /// Answers, and Machines that are being updated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Updates {
     /// `None`: Machines are only replaced.
     answers: Option<Arc<InPlaceAnswers>>,
+    /// What is under way at the beginning; `None`: nothing.
+    agreed: Option<Agreed>,
     /// By the name of the Machine.
     turns: BTreeMap<String, Turn>,
 }
 
 impl Updates {
-    pub(super) fn new(answers: Option<Arc<InPlaceAnswers>>) -> Self {
-        Self { answers, turns: BTreeMap::new() }
+    pub(super) fn new(answers: Option<Arc<InPlaceAnswers>>, agreed: Option<Agreed>) -> Self {
+        Self { answers, agreed, turns: BTreeMap::new() }
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.answers.is_some()
+        self.answers.is_some() || self.agreed.is_some()
     }
 
     /// Before any question.
@@ -44,11 +82,19 @@ impl Updates {
     /// What is known of these. Of one that nobody asked about, such as a MachineSet that was made since, nothing is
     /// promised: its Machines are replaced.
     pub(super) fn answers(&self, kind: &'static str, keys: impl IntoIterator<Item = ObjectKey>) -> InPlace {
-        let Some(asked) = &self.answers else { return InPlace::Off };
+        if !self.is_on() {
+            return InPlace::Off;
+        }
+        let is_agreed = |name: &str| self.agreed.as_ref().is_some_and(|agreed| agreed.has(kind, name));
         let answer = |key: ObjectKey| {
             let name = key.name.clone();
-            let known = asked.answers.get(&Whom { kind, key }).cloned();
-            (name, known.unwrap_or(Ok(Verdict::Replace(Replace::NoExtension))))
+            let asked =
+                self.answers.as_ref().and_then(|asked| asked.answers.get(&Whom { kind, key }).cloned());
+            let unasked = match is_agreed(&name) {
+                true => Verdict::InPlace { covered: Vec::new() },
+                false => Verdict::Replace(Replace::NoExtension),
+            };
+            (name, asked.unwrap_or(Ok(unasked)))
         };
         InPlace::On(keys.into_iter().map(answer).collect())
     }

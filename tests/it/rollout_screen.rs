@@ -2,7 +2,9 @@
 
 use capstan::actions::Author;
 use capstan::fleet::{Delta, FeedState, OwnerStage};
+use capstan::forecast::in_place::{MachineUpdate, Updates, Way};
 use capstan::forecast::{Forecast, Held, NextStep, ObjectPlan, State};
+use capstan::simulate::{self, End, Event};
 use capstan::tui::Tier;
 use capstan::tui::command;
 use capstan::tui::effect::{Effect, EffectOutcome};
@@ -112,15 +114,17 @@ fn open(model: &mut Model, plans: Result<Forecast, String>) {
 }
 
 fn open_by(model: &mut Model, plans: Result<Forecast, String>, authors: Vec<Author>) {
+    open_with(model, Reading { plans, ahead: None, authors, took_ms: 90 });
+}
+
+fn open_with(model: &mut Model, reading: Reading) {
     let mut effects = keys(model, "2");
     effects.extend(update(model, Msg::Tick));
     let asked = effects
         .into_iter()
         .find_map(|e| if let Effect::Plan { cluster, .. } = e { Some(cluster) } else { None });
     if let Some(cluster) = asked {
-        let outcome =
-            EffectOutcome::Planned { cluster, reading: Reading { plans, ahead: None, authors, took_ms: 90 } };
-        update(model, Msg::Done(outcome));
+        update(model, Msg::Done(EffectOutcome::Planned { cluster, reading }));
     }
 }
 
@@ -200,6 +204,76 @@ fn a_step_that_happened_is_not_next() {
     open(&mut model, Ok(plans));
     let screen = text(&mut model);
     assert!(screen.contains("1 lnwmv is up") && screen.contains("2 8gtlh leaves"), "{screen}");
+}
+
+/// The cluster of the fixture run ahead: its old control plane Machines are replaced.
+fn replaced() -> simulate::Forecast {
+    let event = |at_s: i64, who: &str, what: &str| Event {
+        at_s,
+        who: who.to_owned(),
+        what: what.to_owned(),
+        rule: String::new(),
+        why: String::new(),
+    };
+    let plane = "KubeadmControlPlane/rolling-cp";
+    simulate::Forecast {
+        namespace: "prod".to_owned(),
+        cluster: "rolling".to_owned(),
+        ending: End::Settled,
+        duration: simulate::Duration { short_s: 300, usual_s: 400, long_s: 500 },
+        pools: Vec::new(),
+        etcd_margin_min: Some(1),
+        held: Vec::new(),
+        runs: 1,
+        rounds: None,
+        events: vec![
+            event(20, plane, "delete Machine rolling-cp-8gtlh"),
+            event(80, plane, "create Machine rolling-cp-new1"),
+            event(140, "Machine/rolling-cp-new1", "its Node is ready"),
+            event(150, plane, "delete Machine rolling-cp-lkcfv"),
+            event(300, "MachineDeployment/rolling-md-0", "scale MachineSet rolling-md-0-a 0 → 1"),
+        ],
+        samples: Vec::new(),
+        assumptions: Vec::new(),
+    }
+}
+
+/// Nobody asked the extensions: what was run ahead is one of two ways, and the screen announced a deletion that did not come.
+#[test]
+fn where_no_extension_was_asked_the_screen_says_both_ways() {
+    let open = ["rolling-cp-8gtlh", "rolling-cp-lkcfv"];
+    let mut plans = plans();
+    let plane = &mut plans.objects[0];
+    plane.then =
+        open.iter().map(|name| step(&format!("update Machine {name} in place, or replace it"))).collect();
+    let update = |name: &&str| MachineUpdate {
+        machine: (*name).to_owned(),
+        way: Way::Unknown,
+        reason: String::new(),
+        covered: Vec::new(),
+    };
+    plane.updates = Some(Updates {
+        machines: open.iter().map(update).collect(),
+        handlers: vec!["can.x".to_owned()],
+        asked: false,
+        availability: String::new(),
+    });
+    for (ahead, expected) in [
+        (None, ["8gtlh is updated in place, or replaced", "lkcfv is updated in place, or replaced"]),
+        (
+            Some(replaced()),
+            ["in 20s: 8gtlh and lkcfv are updated in place, or replaced", "in 5m00s: md-0: scale"],
+        ),
+    ] {
+        let mut model = model(LARGE, fixture::rolling_cluster());
+        let reading = Reading { plans: Ok(plans.clone()), ahead, authors: Vec::new(), took_ms: 90 };
+        open_with(&mut model, reading);
+        let screen = text(&mut model);
+        assert!(expected.iter().all(|words| screen.contains(words)), "{screen}");
+        for word in ["deletes", "leaves", "creates", "a new Machine joins"] {
+            assert!(!screen.contains(word), "{word}: {screen}");
+        }
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use super::next::{members, quorum};
 use super::sources::Sources;
 use crate::fleet::{Arrival, MachinePhase, OwnerRollout, Row, short_name};
+use crate::forecast::in_place::Way;
 use crate::simulate::{self, End, Event, Forecast, Sample};
 use crate::text::counted;
 use crate::time::{Timestamp, parse_rfc3339};
@@ -14,6 +15,11 @@ const NEXT_MAX: usize = 5;
 const NAMES_MAX: usize = 3;
 /// So long a step that was foreseen and did not happen is still due, seconds.
 const LATE_S: i64 = 60;
+
+/// How what is done to a Machine begins.
+const CREATE: &str = "create Machine ";
+const DELETE: &str = "delete Machine ";
+const UPDATE: &str = "update Machine ";
 
 /// What was run ahead, and from when on.
 #[derive(Clone, Copy)]
@@ -68,12 +74,16 @@ impl AheadCourse<'_> {
             !is_gone && event.at_s + LATE_S >= since_s
         };
         let ahead: Vec<&Event> = self.forecast.events.iter().filter(is_ahead).collect();
-        let lines = gathered(&ahead);
+        let (open, certain) = apart(&ahead, sources);
         let plane = sources.rollout.owners.iter().find(|owner| owner.is_control_plane);
         let mut etcd = self.forecast.etcd_margin_min.and(plane).map(members);
-        let told = lines.iter().take(NEXT_MAX).map(|line| words(line, sources, since_s, &mut etcd));
-        let mut all: Vec<String> = told.collect();
-        let more = lines.len().saturating_sub(NEXT_MAX);
+        let lines = gathered(&certain);
+        let told = lines.iter().map(|line| (line.first.at_s, words(line, sources, since_s, &mut etcd)));
+        let mut told: Vec<(i64, String)> = told.collect();
+        told.extend(open.iter().map(|open| (open.at_s, open.words(sources, since_s))));
+        told.sort_by_key(|(at_s, _)| *at_s);
+        let more = told.len().saturating_sub(NEXT_MAX);
+        let mut all: Vec<String> = told.into_iter().take(NEXT_MAX).map(|(_, words)| words).collect();
         if more > 0 {
             all.push(format!("and {}: :simulate has all of them", counted(more, "more step")));
         }
@@ -81,11 +91,64 @@ impl AheadCourse<'_> {
     }
 }
 
+/// An owner of whose Machines nobody knows whether they are updated in place: what was run ahead is one of two ways.
+struct Open<'a> {
+    /// When the first of them is due.
+    at_s: i64,
+    owner: &'a OwnerRollout,
+    names: Vec<&'a str>,
+}
+
+impl Open<'_> {
+    fn words(&self, sources: Sources<'_>, since_s: i64) -> String {
+        let full = sources.name(self.owner.id);
+        let names: Vec<&str> = self.names.iter().map(|name| short_name(name, full)).collect();
+        let verb = if names.len() == 1 { "is" } else { "are" };
+        format!("{}: {} {verb} updated in place, or replaced", when(self.at_s - since_s), listed(&names))
+    }
+}
+
+/// What is not known apart from what is.
+fn apart<'a>(events: &[&'a Event], sources: Sources<'a>) -> (Vec<Open<'a>>, Vec<&'a Event>) {
+    let (mut open, mut certain): (Vec<Open<'_>>, Vec<&Event>) = (Vec::new(), Vec::new());
+    for event in events {
+        let (kind, name) = event.who.split_once('/').unwrap_or(("", event.who.as_str()));
+        let found =
+            owner_of(sources, kind, name).and_then(|owner| Some((owner, open_machines(sources, owner)?)));
+        let (verb, machine) = verb_and_name(event);
+        let is_open = |names: &[&str]| {
+            let is_of_another = !names.contains(&machine) && matches!(verb, DELETE | UPDATE);
+            !is_of_another
+        };
+        match found.filter(|(_, names)| is_open(names)) {
+            Some((owner, _)) if open.iter().any(|known| known.owner.id == owner.id) => {}
+            Some((owner, names)) => open.push(Open { at_s: event.at_s, owner, names }),
+            None => certain.push(event),
+        }
+    }
+    (open, certain)
+}
+
+/// Old Machines of an owner of which it is not known; `None` without any.
+fn open_machines<'a>(sources: Sources<'a>, owner: &OwnerRollout) -> Option<Vec<&'a str>> {
+    let updates = sources.plan(owner.id)?.updates.as_ref()?;
+    let open = updates.machines.iter().filter(|update| update.way == Way::Unknown);
+    let is_left = |name: &&str| {
+        let mut waiting = owner.old().filter(|machine| !machine.phase.is_moving());
+        waiting.any(|machine| sources.name(machine.id) == *name)
+    };
+    let names: Vec<&str> = open.map(|update| update.machine.as_str()).filter(is_left).collect();
+    (!names.is_empty()).then_some(names)
+}
+
+fn when(left_s: i64) -> String {
+    if left_s <= 0 { "now".to_owned() } else { format!("in {}", simulate::seconds(left_s)) }
+}
+
 /// `in 1m10s: md-0 creates 2 Machines`. `etcd`: its members before that; what happens to them is told with it.
 fn words(line: &NextLine<'_>, sources: Sources<'_>, since_s: i64, etcd: &mut Option<usize>) -> String {
     let first = line.first;
-    let left_s = first.at_s - since_s;
-    let when = if left_s <= 0 { "now".to_owned() } else { format!("in {}", simulate::seconds(left_s)) };
+    let when = when(first.at_s - since_s);
     let (kind, name) = first.who.split_once('/').unwrap_or(("", first.who.as_str()));
     let owner = owner_of(sources, kind, name);
     let owner_name = owner.map_or(name, |owner| sources.owner_name(owner));
@@ -93,7 +156,7 @@ fn words(line: &NextLine<'_>, sources: Sources<'_>, since_s: i64, etcd: &mut Opt
     let names: Vec<&str> = line.names.iter().map(|name| short_name(name, full)).collect();
     let is_joining = kind == "Machine" && first.what.ends_with("Node is ready");
     let change = match line.verb {
-        "delete Machine " => -1,
+        DELETE => -1,
         _ if is_joining => 1,
         _ => 0,
     };
@@ -103,9 +166,10 @@ fn words(line: &NextLine<'_>, sources: Sources<'_>, since_s: i64, etcd: &mut Opt
         quorum(*members)
     });
     let what = match (line.verb, names.len()) {
-        ("create Machine ", 1) => format!("{owner_name} creates a Machine"),
-        ("create Machine ", count) => format!("{owner_name} creates {count} Machines"),
-        ("delete Machine ", _) => format!("{owner_name} deletes {}", listed(&names)),
+        (CREATE, 1) => format!("{owner_name} creates a Machine"),
+        (CREATE, count) => format!("{owner_name} creates {count} Machines"),
+        (DELETE, _) => format!("{owner_name} deletes {}", listed(&names)),
+        (UPDATE, _) => format!("{owner_name} updates {} in place", listed(&names)),
         _ if is_joining => format!("{} is up", listed(&names)),
         _ if kind == "Machine" => format!("{}: {}", listed(&names), first.what),
         _ => format!("{owner_name}: {}", first.what),
@@ -137,7 +201,7 @@ fn gathered<'a>(events: &[&'a Event]) -> Vec<NextLine<'a>> {
 }
 
 fn verb_and_name(event: &Event) -> (&str, &str) {
-    for verb in ["create Machine ", "delete Machine "] {
+    for verb in [CREATE, DELETE, UPDATE] {
         if let Some(rest) = event.what.strip_prefix(verb) {
             return (verb, rest.split(' ').next().unwrap_or(rest));
         }

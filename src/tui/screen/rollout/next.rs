@@ -3,7 +3,6 @@
 
 use super::sources::Sources;
 use crate::fleet::{MachinePhase, OwnerRollout, OwnerStage, short_name};
-use crate::forecast::in_place::Way;
 use crate::forecast::{NextStep, ObjectPlan};
 use crate::text::counted;
 use crate::time::parse_rfc3339;
@@ -17,6 +16,8 @@ const NAMES_MAX: usize = 6;
 enum Coming<'a> {
     Create,
     Delete(&'a str),
+    /// Updated in place, or replaced: nobody asked.
+    Open(&'a str),
     /// A MachineSet, from and to.
     Scale(&'a str, u32, u32),
     Other(&'a str),
@@ -29,6 +30,9 @@ impl<'a> Coming<'a> {
         }
         if let Some(name) = action.strip_prefix("delete Machine ") {
             return Self::Delete(name);
+        }
+        if let Some(name) = NextStep::open_machine(action) {
+            return Self::Open(name);
         }
         let scaled = action.strip_prefix("scale MachineSet ").and_then(|rest| {
             let mut words = rest.split(' ');
@@ -72,7 +76,10 @@ fn of_owner(sources: Sources<'_>, owner: &OwnerRollout) -> Vec<String> {
     let rest = steps.get(STEPS_MAX..).unwrap_or_default();
     let names: Vec<String> = rest
         .iter()
-        .filter_map(|step| if let Coming::Delete(name) = step { Some(words.short(name)) } else { None })
+        .filter_map(|step| match step {
+            Coming::Delete(name) | Coming::Open(name) => Some(words.short(name)),
+            _ => None,
+        })
         .collect();
     match (rest.len(), names.is_empty()) {
         (0, _) => {}
@@ -107,7 +114,7 @@ fn coming<'a>(sources: Sources<'a>, owner: &OwnerRollout, plan: &'a ObjectPlan) 
             made -= 1;
             false
         }
-        Coming::Delete(name) => is_there(name),
+        Coming::Delete(name) | Coming::Open(name) => is_there(name),
         Coming::Scale(name, from, to) => {
             replicas(name).is_none_or(|now| if to > from { now < *to } else { now > *to })
         }
@@ -154,9 +161,7 @@ impl Words<'_, '_> {
                 self.members += 1;
                 format!("a new Machine joins{}", self.quorum())
             }
-            Coming::Delete(name) if self.may_stay(name) => {
-                format!("{} is updated in place, or replaced", self.short(name))
-            }
+            Coming::Open(name) => format!("{} is updated in place, or replaced", self.short(name)),
             Coming::Delete(name) => {
                 self.members = self.members.saturating_sub(1);
                 let leaves = if self.has_etcd { " leaves" } else { " goes" };
@@ -169,13 +174,6 @@ impl Words<'_, '_> {
             }
             Coming::Other(action) => (*action).to_owned(),
         }
-    }
-
-    /// Whether an extension can update it in place is not known.
-    fn may_stay(&self, name: &str) -> bool {
-        let updates = self.sources.plan(self.owner.id).and_then(|plan| plan.updates.as_ref());
-        let mut machines = updates.into_iter().flat_map(|updates| &updates.machines);
-        machines.any(|update| update.machine == name && update.way == Way::Unknown)
     }
 
     /// What etcd is then.

@@ -435,9 +435,11 @@ impl Page<'_, '_, '_> {
         let mut used = text::width(&head) + 8;
         let mut spans = vec![self.paint.span(Scope::Column, head)];
         let mut left = machines.len();
+        let finished_s = owner.finished.as_ref().and_then(|finished| finished.began_s).unwrap_or(0);
+        let began_s = owner.began_s.max(finished_s);
         for machine in &machines {
             let name = short_name(self.sources.name(machine.id), self.sources.name(owner.id));
-            let words = self.machine_words(machine);
+            let words = self.machine_words(machine, began_s);
             used += text::width(name) + text::width(&words) + 3;
             if used > self.width && left < machines.len() {
                 break;
@@ -453,10 +455,13 @@ impl Page<'_, '_, '_> {
         self.push(Section::Machines, first, spans);
     }
 
-    fn machine_words(&self, machine: &RollingMachine) -> String {
+    /// One that is older than its rollout was changed where it stands: how long it took to come up once is no news.
+    fn machine_words(&self, machine: &RollingMachine, began_s: u32) -> String {
         let word = words::phase_word(&machine.phase);
         match &machine.phase {
-            MachinePhase::Ok if machine.ready_s > machine.created_s => {
+            MachinePhase::Ok
+                if machine.ready_s > machine.created_s && machine.created_s.saturating_add(2) >= began_s =>
+            {
                 format!("{word} in {}", words::duration(machine.ready_s - machine.created_s))
             }
             MachinePhase::Waiting | MachinePhase::Ok => word.to_owned(),
