@@ -47,6 +47,10 @@ pub enum Blocked {
     StrayMemberKeepsQuorum { member: String },
     #[error("etcd member {member} has no Machine, but a Machine without Node may be its own")]
     StrayMemberMayBelongToProvisioning { member: String },
+    #[error(
+        "etcd member {member} has no name and no Machine, but it may be starting on Node {node}, which was registered less than 20 s ago"
+    )]
+    StrayMemberMayBeStarting { member: String, node: String },
     #[error("Machine {machine} is being deleted")]
     MachineDeleting { machine: String },
     #[error("Machine {machine} has pre-terminate hooks of others, which go first")]
@@ -112,6 +116,7 @@ impl Rule for Blocked {
             Self::MembersUnknown => "etcd-members-unknown",
             Self::StrayMemberKeepsQuorum { .. } => "stray-member-quorum",
             Self::StrayMemberMayBelongToProvisioning { .. } => "stray-member-provisioning",
+            Self::StrayMemberMayBeStarting { .. } => "stray-member-starting",
             Self::MachineDeleting { .. } => "machine-deleting",
             Self::OtherHooks { .. } => "other-pre-terminate-hooks",
             Self::Draining { .. } => "machine-draining",
@@ -139,6 +144,7 @@ impl Rule for Blocked {
         match self {
             Self::InfrastructureNotProvisioned
             | Self::EndpointMissing
+            | Self::StrayMemberMayBeStarting { .. }
             | Self::MachineDeleting { .. }
             | Self::Draining { .. }
             | Self::UpdatingInPlace { .. }
@@ -183,6 +189,7 @@ impl Rule for Blocked {
             Self::MembersUnknown
             | Self::StrayMemberKeepsQuorum { .. }
             | Self::StrayMemberMayBelongToProvisioning { .. }
+            | Self::StrayMemberMayBeStarting { .. }
             | Self::WouldLoseQuorum { .. }
             | Self::LeaderUnknown
             | Self::NoLeaderCandidate => Evidence::own("EtcdClusterHealthy"),

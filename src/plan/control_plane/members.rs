@@ -1,9 +1,11 @@
 //! Etcd members that must go: those without a Machine, and those of Machines on their way out, which
 //! the control plane's own pre-terminate hook holds until the member is gone. Must not delete Machines.
-//! Source: KCP-7, KCP-8; `kubeadmcontrolplane_controller.go` (`reconcileEtcdMembers`,
-//! `reconcilePreTerminateHook`), v1.14.0.
+//! Source: KCP-7, KCP-8; `kubeadmcontrolplane_controller.go` (`reconcileEtcdMembers` v1.14.2,
+//! `reconcilePreTerminateHook` v1.14.0).
 
 use std::time::Duration;
+
+use chrono::TimeDelta;
 
 use super::preflight::{components_survive, quorum_survives};
 use super::{Act, Blocked, Flow, Pending, SLOW_RETRY, Why, Workload, leader};
@@ -11,8 +13,14 @@ use crate::api::names::annotation;
 use crate::plan::{WorkloadCall, version};
 use crate::status::control_plane::OwnedMachine;
 use crate::status::etcd::{Change, Member};
+use crate::time::from_k8s;
 
-/// One stray member per pass, by name; only when no Machine can claim it and quorum survives.
+/// After the kubelet registered the Node of a Machine, its etcd member may still have no name for so long: kubeadm adds
+/// the member first, then the Node comes, then etcd starts.
+/// Source: `etcdMemberStartupGracePeriod`, v1.14.2.
+const STARTUP_GRACE: TimeDelta = TimeDelta::seconds(20);
+
+/// One stray member per pass, by name; only when no Machine can claim it now or soon, and quorum survives.
 pub fn remove_strays(p: &mut Pending) -> Flow {
     let Workload::Reached(_) = &p.observed.workload else { return Flow::Continue(()) };
     let healthy = p.inspection.iter().flat_map(|i| &i.control_plane);
@@ -34,12 +42,35 @@ pub fn remove_strays(p: &mut Pending) -> Flow {
         p.plan.block(Blocked::StrayMemberMayBelongToProvisioning { member });
         return Flow::Continue(());
     }
+    // One without a name comes first in the order of names.
+    if stray.name.is_empty()
+        && let Some((node, left)) = youngest_node(p)
+    {
+        p.plan.block(Blocked::StrayMemberMayBeStarting { member, node });
+        p.plan.recheck_within(left);
+        return Flow::Continue(());
+    }
     if !stray.name.is_empty() && !quorum_survives(&p.observed, Change::Remove(&stray.name)) {
         return p.fail(Blocked::StrayMemberKeepsQuorum { member });
     }
     p.step(Act::Workload(WorkloadCall::RemoveEtcdMember(stray)), Why::NoMachineForMember);
     p.plan.recheck_within(Duration::from_secs(1));
     Flow::Break(())
+}
+
+/// The last Node that was registered within the grace period for a Machine that stays, and what is left of that period.
+fn youngest_node(p: &Pending) -> Option<(String, Duration)> {
+    let Workload::Reached(facts) = &p.observed.workload else { return None };
+    let nodes = facts.nodes.as_deref().unwrap_or_default();
+    let staying = p.observed.machines.iter().filter(|machine| !machine.is_deleting());
+    let young = staying.filter_map(|machine| {
+        let name = machine.node_name()?;
+        let node = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name))?;
+        let registered = node.metadata.creation_timestamp.as_ref().map(from_k8s)?;
+        let left = STARTUP_GRACE - (p.now - registered);
+        (left > TimeDelta::zero()).then(|| (name.to_owned(), left.to_std().unwrap_or_default()))
+    });
+    young.max_by_key(|(_, left)| *left)
 }
 
 /// While a Machine is being deleted nothing after this rule runs.

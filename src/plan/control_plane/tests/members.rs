@@ -1,10 +1,15 @@
 //! Etcd members without a Machine, and Machines on their way out: what goes when.
 
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{Workload, plan};
+use super::super::{Observed, Workload, plan};
 use super::rules::{break_pods, check, condition};
 use crate::api::names::annotation;
+use crate::plan::{WorkloadCall, Write};
 use crate::status::control_plane::certificates::{Certificates, Purpose};
 use crate::status::control_plane::fixtures::{self, of};
 use crate::status::etcd::Membership;
@@ -44,6 +49,75 @@ fn stray_members_go_one_at_a_time_when_quorum_allows() {
         members.list[1].alarms.push("NOSPACE".into());
     }
     check(&o, &[], &["stray-member-quorum"]);
+}
+
+/// Three Machines, a member without a name, and the Node of `joined` registered `age_ms` before now.
+fn joining(joined: usize, age_ms: i64, leaves: bool) -> Observed {
+    let mut o = fixtures::three();
+    if leaves {
+        let machine = &mut o.machines[joined].machine;
+        machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(fixtures::now()));
+    }
+    if let Workload::Reached(facts) = &mut o.workload {
+        let registered = fixtures::now() - TimeDelta::milliseconds(age_ms);
+        let nodes = facts.nodes.as_mut().unwrap();
+        nodes[joined].metadata.creation_timestamp = Some(crate::time::to_k8s(registered));
+        if let Membership::Known(members) = &mut facts.etcd {
+            members.list.push(fixtures::member(10, ""));
+        }
+    }
+    o
+}
+
+fn removes_a_member(o: &Observed) -> bool {
+    let removes =
+        |write: &Write| matches!(write, Write::Workload { call: WorkloadCall::RemoveEtcdMember(_), .. });
+    plan(o, fixtures::now()).steps.iter().flat_map(|step| &step.writes).any(removes)
+}
+
+proptest! {
+    /// kubeadm adds the member, the kubelet registers the Node, and only then etcd gives its name.
+    #[test]
+    fn a_member_without_a_name_stays_until_its_node_is_20_s_old(
+        joined in 0_usize..3, age_ms in -60_000_i64..60_000, leaves in any::<bool>(),
+        named in proptest::option::of("[a-z]{1,8}"),
+    ) {
+        let mut o = joining(joined, age_ms, leaves);
+        if let (Some(name), Workload::Reached(facts)) = (&named, &mut o.workload)
+            && let Membership::Known(members) = &mut facts.etcd
+        {
+            members.list.push(fixtures::member(11, name));
+        }
+        let may_start = age_ms < 20_000 && !leaves;
+        prop_assert_eq!(removes_a_member(&o), !may_start);
+        let plan = plan(&o, fixtures::now());
+        let waits = plan.blockers.iter().any(|b| b.reason.rule == "stray-member-starting");
+        prop_assert_eq!(waits, may_start);
+        if may_start {
+            let again = plan.recheck.expect("it looks again");
+            let later = fixtures::now() + TimeDelta::from_std(again).unwrap();
+            let created = fixtures::now() - TimeDelta::milliseconds(age_ms);
+            prop_assert!(later <= created + TimeDelta::seconds(20), "{again:?}");
+        }
+    }
+}
+
+#[test]
+fn a_member_without_a_name_goes_when_the_grace_of_every_node_is_over() {
+    let mut o = joining(1, 19_000, false);
+    let stays = plan(&o, fixtures::now());
+    assert_eq!(stays.recheck, Some(Duration::from_secs(1)), "{:?}", stays.blockers);
+    assert!(!removes_a_member(&o));
+    let later = fixtures::now() + TimeDelta::seconds(1);
+    let titles: Vec<_> = plan(&o, later).steps.iter().filter_map(|s| s.title.clone()).collect();
+    assert_eq!(titles, ["remove etcd member 10 (no name yet)"]);
+    // A member with a name never waits for a Node.
+    if let Workload::Reached(facts) = &mut o.workload
+        && let Membership::Known(members) = &mut facts.etcd
+    {
+        members.list[3].name = "a".to_owned();
+    }
+    check(&o, &["remove etcd member a"], &[]);
 }
 
 #[test]
