@@ -20,7 +20,7 @@ use crate::api::reference::ContractRef;
 use crate::client::{Cache, Object};
 use crate::engine::{ReconcileError, Trigger};
 use crate::observe::{Member, Templates};
-use crate::plan::opening;
+use crate::plan::{Step, opening};
 use crate::status::machine::{cluster_provisioned, control_plane_initialized_since};
 
 /// A kind whose objects stand for the worker Machines of one Cluster.
@@ -126,7 +126,8 @@ pub async fn prepare<K: Workers>(context: &Context, object: &K) {
 /// Performs what comes before the plan (see [`opening`]). Answers with the object and its members as they then are.
 ///
 /// # Errors
-/// When a write fails, also because its object went away.
+/// When a write fails, also because its object went away. An orphan that could not be adopted may be a member all the same:
+/// a plan without it would make another one in its place.
 pub async fn open<K: Workers, O: Object>(
     context: &Context,
     (before, after): (&K, &K),
@@ -143,25 +144,15 @@ pub async fn open<K: Workers, O: Object>(
     }
     let object: K = applied.latest(&about).unwrap_or_else(|| before.clone());
     applied.into_result()?;
-    let mut mine = Vec::new();
-    for member in members {
-        match member {
-            Member::Controlled(member) => mine.push(member),
-            Member::Orphan(orphan) => mine.extend(adopt(context, &object, orphan.as_ref()).await),
-        }
-    }
+    let orphans = members.iter().filter_map(Member::orphan);
+    let adoptions: Vec<Step> = orphans.map(|orphan| opening::adoption(&object, orphan.as_ref())).collect();
+    let adopted = apply::apply(context, &about, &adoptions).await;
+    let mine = members.into_iter().filter_map(|member| match member {
+        Member::Controlled(member) => Some(member),
+        // One that went away meanwhile is no longer a member.
+        Member::Orphan(orphan) => adopted.latest(&ObjectRef::of(orphan.as_ref())).map(Arc::new),
+    });
+    let mine = mine.collect();
+    adopted.into_result()?;
     Ok((object, mine))
-}
-
-/// The orphan as it then is; `None` when it could not be adopted, which an event reports.
-async fn adopt<K: Workers, O: Object>(context: &Context, owner: &K, orphan: &O) -> Option<Arc<O>> {
-    let step = opening::adoption(owner, orphan);
-    let applied = apply::apply(context, &ObjectRef::of(owner), &[step]).await;
-    match &applied.failure {
-        Some(failure) => {
-            tracing::warn!("{}: {}", ObjectRef::of(orphan), failure.error);
-            None
-        }
-        None => applied.latest(&ObjectRef::of(orphan)).map(Arc::new),
-    }
 }

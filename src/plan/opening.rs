@@ -97,7 +97,7 @@ where
     steps
 }
 
-/// Makes `owner` the controller of `orphan`. One that cannot be adopted holds up nothing else.
+/// Makes `owner` the controller of `orphan`. One that cannot be adopted does not hold up the other adoptions.
 #[must_use]
 pub fn adoption<K, O>(owner: &K, orphan: &O) -> Step
 where
@@ -112,6 +112,7 @@ where
     let event = Write::Event { about: about.clone(), warning: false, reason: "SuccessfulAdopt", message };
     let mut step = Step::new(take_over(owner, orphan), why);
     step.writes.push(event);
+    step.on_failure.is_independent = true;
     step.or_complain(about, "FailedAdopt", format!("Failed to adopt {what}"))
 }
 

@@ -41,12 +41,15 @@ pub fn add_owner(metadata: &mut ObjectMeta, new: OwnerReference) {
     *owners = with_owner(std::mem::take(owners), new);
 }
 
-/// The patch that makes `new` the controller of an orphan; refused when the orphan changed meanwhile.
+/// The patch that makes `new` the controller of an orphan. Not guarded by the resourceVersion: the status of an orphan changes
+/// all the time, and an owner that does not get its orphan would make another object in its place.
+/// Source: `adoptOrphan` of `machineset_controller.go` and `machinedeployment_controller.go`, `adoptMachines` of
+/// `kubeadmcontrolplane_controller.go`, v1.14.2.
 #[must_use]
 pub fn take_over<K: Resource<DynamicType = ()>>(new: &impl Resource<DynamicType = ()>, orphan: &K) -> Write {
     let owners = orphan.meta().owner_references.clone().unwrap_or_default();
     let body = json!({"metadata": {"ownerReferences": with_owner(owners, owner(new, true))}});
-    Write::Patch { object: ObjectRef::of(orphan), body }.if_unchanged(orphan.meta())
+    Write::Patch { object: ObjectRef::of(orphan), body }
 }
 
 /// The patch that gives a provider object its owner and its cluster label; `None` when it has both.

@@ -11,6 +11,7 @@
 )]
 
 mod actions;
+mod adoption;
 mod any_provider;
 mod apiserver;
 mod attack;

@@ -94,10 +94,8 @@ fn patches_name_only_what_changes() {
     orphan.machine.metadata.owner_references = None;
     o.orphans = vec![orphan];
     let adopted = &body(&o, &Act::Adopt { machine: "m1".to_owned() })["metadata"];
-    assert_eq!(
-        (&adopted["resourceVersion"], &adopted["ownerReferences"][0]["controller"]),
-        (&json!("9"), &json!(true))
-    );
+    assert!(adopted.get("resourceVersion").is_none(), "its status changes all the time");
+    assert_eq!(adopted["ownerReferences"][0]["controller"], true);
     assert_eq!(adopted["ownerReferences"][0]["kind"], "KubeadmControlPlane");
 }
 
