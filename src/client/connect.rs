@@ -11,6 +11,7 @@ use kube::{Client, Config};
 use tower::{BoxError, Service};
 
 use super::errors::explain;
+use super::json_lines::JsonLinesLayer;
 use super::pulse::{Pulse, PulseLayer};
 use super::read_only::ReadOnlyLayer;
 
@@ -134,7 +135,8 @@ where
     B::Error: Into<BoxError>,
 {
     let pulse = Pulse::default();
-    let builder = ClientBuilder::new(service, namespace).with_layer(&PulseLayer(pulse.clone()));
+    let builder = ClientBuilder::new(service, namespace);
+    let builder = builder.with_layer(&PulseLayer(pulse.clone())).with_layer(&JsonLinesLayer);
     let client = if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() };
     Connection {
         client,
@@ -278,7 +280,7 @@ async fn build(config: Config, read_only: bool, pulse: &Pulse, server: &str) -> 
     let runtime = tokio::runtime::Handle::current();
     let built = tokio::task::spawn_blocking(move || {
         let _inside = runtime.enter();
-        let builder = ClientBuilder::try_from(config)?.with_layer(&layer);
+        let builder = ClientBuilder::try_from(config)?.with_layer(&layer).with_layer(&JsonLinesLayer);
         Ok(if read_only { builder.with_layer(&ReadOnlyLayer).build() } else { builder.build() })
     })
     .await;

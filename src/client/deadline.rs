@@ -37,9 +37,12 @@ async fn answer(client: Client, request: Request<Body>, limit: Duration) -> Resu
 }
 
 fn stays_open(request: &Request<Body>) -> bool {
+    is_watch(request) || request.headers().contains_key(header::UPGRADE)
+}
+
+pub(super) fn is_watch(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
-    let is_watch = query.split('&').any(|part| matches!(part, "watch=true" | "watch=1" | "watch"));
-    is_watch || request.headers().contains_key(header::UPGRADE)
+    query.split('&').any(|part| matches!(part, "watch=true" | "watch=1" | "watch"))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod contents;
 pub mod deadline;
 pub mod errors;
 mod index;
+mod json_lines;
 pub mod pulse;
 pub mod read;
 pub mod read_only;

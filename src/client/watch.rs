@@ -9,7 +9,7 @@ use kube::api::Api;
 use kube::core::{DynamicResourceScope, NamespaceResourceScope};
 use kube::runtime::watcher::{self, Event};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::contents::Contents;
 use super::received::Received;
@@ -41,6 +41,18 @@ pub struct Progress {
     pub changes: u64,
     /// Why the last attempt to list or watch failed; `None` while it works.
     pub trouble: Option<String>,
+    /// How often a new list was asked for, and to how many of these requests the last complete list answers.
+    pub renewals: (u64, u64),
+}
+
+impl Progress {
+    /// What is in the copy is what the server last reported, and what is not in it does not exist there: no list is due, and none
+    /// failed. A watch that ended without a word is not seen here.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        let (asked, answered) = self.renewals;
+        self.ready && self.trouble.is_none() && asked == answered
+    }
 }
 
 type Listener<K> = Box<dyn Fn(&Change<'_, K>) + Send + Sync>;
@@ -52,6 +64,7 @@ struct Shared<K: Live> {
     objects: RwLock<Contents<K>>,
     listeners: Mutex<Vec<Listener<K>>>,
     progress: watch::Sender<Progress>,
+    renewal: Notify,
 }
 
 impl<K: Live> Clone for Cache<K> {
@@ -74,6 +87,7 @@ impl<K: Live> Cache<K> {
             objects: RwLock::default(),
             listeners: Mutex::new(Vec::new()),
             progress: watch::Sender::new(Progress::default()),
+            renewal: Notify::new(),
         }))
     }
 
@@ -138,6 +152,24 @@ impl<K: Live> Cache<K> {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0.progress.borrow().ready
+    }
+
+    /// See [`Progress::is_current`].
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.0.progress.borrow().is_current()
+    }
+
+    /// Asks for a new list. What is here stays readable, and is not current until that list is complete.
+    pub fn renew(&self) {
+        self.0.progress.send_modify(|p| p.renewals.0 += 1);
+        self.0.renewal.notify_one();
+    }
+
+    /// Resolves when the copy is current, or cannot be because a list or a watch failed.
+    pub async fn settled(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.subscribe().wait_for(|p| p.is_current() || p.trouble.is_some()).await;
     }
 
     /// For waiting on readiness and echoes.
@@ -210,7 +242,7 @@ impl<K: Live> Cache<K> {
         K: kube::Resource<DynamicType = ()>,
     {
         let api: Api<Received<K>> = Api::all(client);
-        self.feed(&K::kind(&()), rng, watcher::watcher(api, config())).await;
+        self.feed(&K::kind(&()), rng, || watcher::watcher(api.clone(), config())).await;
     }
 
     /// [`Self::follow`] of one namespace; of all when it is empty.
@@ -220,7 +252,7 @@ impl<K: Live> Cache<K> {
     {
         let api: Api<Received<K>> =
             if namespace.is_empty() { Api::all(client) } else { Api::namespaced(client, namespace) };
-        self.feed(&K::kind(&()), rng, watcher::watcher(api, config())).await;
+        self.feed(&K::kind(&()), rng, || watcher::watcher(api.clone(), config())).await;
     }
 
     /// [`Self::follow`] of the objects that a field selector picks.
@@ -229,7 +261,7 @@ impl<K: Live> Cache<K> {
         K: kube::Resource<DynamicType = ()>,
     {
         let api: Api<Received<K>> = Api::all(client);
-        self.feed(&K::kind(&()), rng, watcher::watcher(api, config().fields(fields))).await;
+        self.feed(&K::kind(&()), rng, || watcher::watcher(api.clone(), config().fields(fields))).await;
     }
 
     /// [`Self::follow_in`] for a kind that is named at run time.
@@ -242,30 +274,61 @@ impl<K: Live> Cache<K> {
         } else {
             Api::namespaced_with(client, namespace, kind)
         };
-        self.feed(&K::kind(kind), rng, watcher::watcher(api, config())).await;
+        self.feed(&K::kind(kind), rng, || watcher::watcher(api.clone(), config())).await;
     }
 
-    async fn feed(
-        self,
-        kind: &str,
-        rng: Rng,
-        events: impl Stream<Item = watcher::Result<Event<Received<K>>>> + Send,
-    ) {
-        let (mut stream, mut backoff) = (Box::pin(events), Backoff::new(rng));
+    /// Follows one watch after the other; each begins with a list.
+    async fn feed<S>(self, kind: &str, rng: Rng, watch: impl Fn() -> S + Send + Sync)
+    where
+        S: Stream<Item = watcher::Result<Event<Received<K>>>> + Send,
+    {
+        let mut pace = Pace { backoff: Backoff::new(rng), has_lost: false };
+        loop {
+            let asked = self.0.progress.borrow().renewals.0;
+            self.follow_watch(kind, asked, Box::pin(watch()), &mut pace).await;
+        }
+    }
+
+    /// Until a new list is needed: one was asked for, or something was reported that cannot be read.
+    async fn follow_watch<S>(&self, kind: &str, answers: u64, mut events: S, pace: &mut Pace)
+    where
+        S: Stream<Item = watcher::Result<Event<Received<K>>>> + Send + Unpin,
+    {
         let mut relist: Option<Relist> = None;
-        while let Some(event) = stream.next().await {
+        while let Some(event) = self.next_unless_renewed(answers, &mut events).await {
             match event {
                 Ok(event) => {
-                    if !is_of_a_begun_list(&event) {
-                        backoff.reset();
+                    let is_success = !is_of_a_begun_list(&event);
+                    if is_success {
+                        pace.note_success(&event);
+                    }
+                    self.apply(kind, event, answers, &mut relist);
+                    if is_success {
                         self.0.progress.send_if_modified(|p| p.trouble.take().is_some());
                     }
-                    self.apply(kind, event, &mut relist);
                 }
                 Err(error) => {
                     self.note_trouble(kind, trouble_text(&error));
-                    tokio::time::sleep(backoff.next().unwrap_or(BACKOFF_MAX)).await;
+                    pace.has_lost = is_loss(&error);
+                    tokio::time::sleep(pace.backoff.next().unwrap_or(BACKOFF_MAX)).await;
+                    if pace.has_lost {
+                        return;
+                    }
                 }
+            }
+        }
+    }
+
+    async fn next_unless_renewed<S: Stream + Unpin>(&self, answers: u64, events: &mut S) -> Option<S::Item> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.0.renewal.notified() => {
+                    if self.0.progress.borrow().renewals.0 > answers {
+                        return None;
+                    }
+                }
+                event = events.next() => return event,
             }
         }
     }
@@ -278,7 +341,7 @@ impl<K: Live> Cache<K> {
         }
     }
 
-    fn apply(&self, kind: &str, event: Event<Received<K>>, relist: &mut Option<Relist>) {
+    fn apply(&self, kind: &str, event: Event<Received<K>>, answers: u64, relist: &mut Option<Relist>) {
         match event {
             Event::Init => *relist = Some(Relist::default()),
             Event::InitApply(object) => {
@@ -292,7 +355,7 @@ impl<K: Live> Cache<K> {
             Event::InitDone => {
                 let kept = relist.take().unwrap_or_default().kept;
                 self.remove_all_but(kept);
-                self.0.progress.send_modify(|p| p.ready = true);
+                self.0.progress.send_modify(|p| (p.ready, p.renewals.1) = (true, answers));
             }
             Event::Apply(object) => self.put(kind, object),
             Event::Delete(object) => {
@@ -333,8 +396,9 @@ impl<K: Live> Cache<K> {
 impl Cache<Definition> {
     /// [`Cache::follow`]; only metadata travels.
     pub async fn follow_metadata(self, client: kube::Client, rng: Rng) {
-        let events = watcher::watcher(Api::<Definition>::all(client), config());
-        self.feed("CustomResourceDefinition", rng, events.map_ok(received)).await;
+        let api = Api::<Definition>::all(client);
+        let watch = || watcher::watcher(api.clone(), config()).map_ok(received);
+        self.feed("CustomResourceDefinition", rng, watch).await;
     }
 }
 
@@ -380,6 +444,12 @@ fn is_of_a_begun_list<K>(event: &Event<K>) -> bool {
     matches!(event, Event::Init | Event::InitApply(_))
 }
 
+/// Something was reported that cannot be read: a watch that begins again where this one ended would meet it again.
+fn is_loss(error: &watcher::Error) -> bool {
+    use kube::Error::{LinesCodecMaxLineLengthExceeded, SerdeError};
+    matches!(error, watcher::Error::WatchFailed(SerdeError(_) | LinesCodecMaxLineLengthExceeded))
+}
+
 fn trouble_text(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(e)
@@ -387,6 +457,23 @@ fn trouble_text(error: &watcher::Error) -> String {
         | watcher::Error::WatchFailed(e) => super::errors::chain(e),
         watcher::Error::WatchError(status) => status.message.clone(),
         watcher::Error::NoResourceVersion => "the server's lists carry no resourceVersion".to_owned(),
+    }
+}
+
+/// When the next attempt is due.
+struct Pace {
+    backoff: Backoff,
+    /// The last watch reported something that cannot be read.
+    has_lost: bool,
+}
+
+impl Pace {
+    /// After a loss a list proves little: the next report may be as unreadable, and lists are dear.
+    fn note_success<K>(&mut self, event: &Event<K>) {
+        if !self.has_lost || !matches!(event, Event::InitDone) {
+            self.backoff.reset();
+            self.has_lost = false;
+        }
     }
 }
 
@@ -446,5 +533,63 @@ mod tests {
         task.abort();
         let asked = asked.load(Ordering::Relaxed);
         assert!((15..40).contains(&asked), "{asked} times in ten minutes");
+    }
+
+    /// A server whose lists have one more Machine each time, and whose watches say this and stay open. Counts the lists.
+    fn growing(said: &'static str) -> (kube::Client, Arc<AtomicUsize>) {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&lists);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let listed = if is_watch { 0 } else { count.fetch_add(1, Ordering::Relaxed) + 1 };
+            let machine = |at: usize| {
+                serde_json::json!({"metadata": {"name": format!("m{at}"), "resourceVersion": "1"}, "spec": {
+                    "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "", "kind": "", "name": ""}}})
+            };
+            let items: Vec<_> = (0..listed).map(machine).collect();
+            let list = serde_json::json!({"kind": "MachineList", "apiVersion": "cluster.x-k8s.io/v1beta2",
+                "metadata": {"resourceVersion": "1"}, "items": items});
+            let text = if is_watch { said.to_owned() } else { list.to_string() };
+            let frame = futures::stream::iter([Ok::<_, std::convert::Infallible>(http_body::Frame::data(
+                text.into(),
+            ))]);
+            let body = if is_watch { frame.chain(futures::stream::pending()).boxed() } else { frame.boxed() };
+            let answer = http::Response::new(http_body_util::StreamBody::new(body));
+            async move { Ok::<http::Response<_>, std::convert::Infallible>(answer) }
+        });
+        (in_process(service, "engine", "default", false).client, lists)
+    }
+
+    /// What a watch had reported was lost for good: it began again where it had ended, and met the same words.
+    #[tokio::test(start_paused = true)]
+    async fn what_a_watch_cannot_read_is_listed_again_and_not_often() {
+        let (client, lists) = growing("{\"type\": 7}\n");
+        let cache = Cache::<Machine>::new();
+        let task = tokio::spawn(cache.clone().follow(client, Rng::seeded(1)));
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        task.abort();
+        let progress = cache.progress();
+        assert!(progress.trouble.is_some() && !progress.is_current(), "{progress:?}");
+        let lists = lists.load(Ordering::Relaxed);
+        assert!((15..40).contains(&lists), "{lists} lists in ten minutes");
+        assert_eq!(cache.list().len(), lists, "each is read");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_copy_that_is_to_be_new_is_listed_once_and_current_then() {
+        let (client, lists) = growing("");
+        let cache = Cache::<Machine>::new();
+        let task = tokio::spawn(cache.clone().follow(client, Rng::seeded(1)));
+        cache.settled().await;
+        for wanted in 1..5 {
+            assert!(cache.is_current());
+            assert_eq!((lists.load(Ordering::Relaxed), cache.list().len()), (wanted, wanted));
+            cache.renew();
+            assert!(!cache.is_current() && cache.is_ready(), "what is there stays readable");
+            cache.settled().await;
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(lists.load(Ordering::Relaxed), 5, "once for each wish");
+        task.abort();
     }
 }

@@ -222,6 +222,12 @@ impl Writer {
         self.permit.as_ref().is_none_or(|permit| permit())
     }
 
+    /// The holdings of Leases that the right to write rests on now, none where it needs no Lease; `None` without the right.
+    #[must_use]
+    pub fn term(&self) -> Option<Vec<Fence>> {
+        self.permitted().then(|| self.fences.iter().flat_map(|fences| fences()).collect())
+    }
+
     #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts

@@ -1,11 +1,12 @@
 //! The MachineHealthCheck controller: reads Nodes, and what remediates outside. Must not decide anything itself.
 //! Source: cluster-api `core/reconcilers/machinehealthcheck`, v1.14.0.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::TimeDelta;
 use k8s_openapi::api::core::v1::Node;
 
 use super::apply::Applied;
@@ -19,16 +20,41 @@ use crate::api::machine::Machine;
 use crate::api::machine_health_check::MachineHealthCheck;
 use crate::client::{Cache, read};
 use crate::engine::{Outcome, ReconcileError, Trigger};
-use crate::observe;
+use crate::observe::{self, NodeFinder};
 use crate::plan::Plan;
 use crate::plan::machine_health_check::{self as planned, Observed, RemediationRequest, Remediator};
 use crate::status::contract::reference_to;
 use crate::status::{machine_health_check as judged, selector};
 use crate::time::Timestamp;
+use crate::workload::nodes::provider_id;
 use crate::workload::{Announcement, WorkloadError};
+
+/// More than passes between the look at the Nodes and the plan, in which a time can run out.
+const UNTIL_PLANNED: TimeDelta = TimeDelta::seconds(1);
 
 pub(super) struct MachineHealthChecks {
     pub context: Context,
+}
+
+/// How old what is known of Nodes may be. No Machine is blamed for what a copy says, which may be behind.
+#[derive(Clone, Copy)]
+enum Age {
+    Any,
+    Now,
+}
+
+/// The Nodes of a workload cluster.
+struct Nodes {
+    by_name: BTreeMap<String, Arc<Node>>,
+    provider_ids: BTreeSet<String>,
+}
+
+impl Nodes {
+    fn of(listed: Vec<Arc<Node>>) -> Self {
+        let provider_ids = listed.iter().filter_map(|node| provider_id(node)).map(str::to_owned).collect();
+        let named = |node: Arc<Node>| (node.metadata.name.clone().unwrap_or_default(), node);
+        Self { by_name: listed.into_iter().map(named).collect(), provider_ids }
+    }
 }
 
 #[async_trait]
@@ -71,12 +97,12 @@ impl Reconcile for MachineHealthChecks {
         object: &Arc<MachineHealthCheck>,
         cluster: &Arc<Cluster>,
     ) -> Result<Option<Observed>, ReconcileError> {
-        let nodes = self.nodes(cluster).await?;
-        let find = |name: &str| nodes.as_ref().and_then(|nodes| nodes.get(name)).cloned();
-        let find: Option<&dyn Fn(&str) -> Option<Arc<Node>>> =
-            if nodes.is_some() { Some(&find) } else { None };
-        let observed = observe::machine_health_check(&self.context.caches, object, cluster, find);
-        Ok(Some(Observed::new(observed, self.outside(object).await?)))
+        let outside = self.outside(object).await?;
+        let mut observed = self.gathered(object, cluster, self.nodes(cluster, Age::Any).await?.as_ref());
+        if judged::blames_nodes(&observed, self.context.clock.now() + UNTIL_PLANNED) {
+            observed = self.gathered(object, cluster, self.nodes(cluster, Age::Now).await?.as_ref());
+        }
+        Ok(Some(Observed::new(observed, outside)))
     }
 
     fn plan(&self, observed: Observed, now: Timestamp) -> (judged::Outcome, Plan) {
@@ -101,14 +127,30 @@ impl Reconcile for MachineHealthChecks {
 }
 
 impl MachineHealthChecks {
-    /// By name; `None` without a connection, and while Nodes are not looked at.
-    async fn nodes(&self, cluster: &Cluster) -> Result<Option<BTreeMap<String, Arc<Node>>>, ReconcileError> {
+    fn gathered(
+        &self,
+        check: &MachineHealthCheck,
+        cluster: &Cluster,
+        nodes: Option<&Nodes>,
+    ) -> judged::Observed {
+        let by_name = |name: &str| nodes.and_then(|nodes| nodes.by_name.get(name)).cloned();
+        let has_id = |id: &str| nodes.is_some_and(|nodes| nodes.provider_ids.contains(id));
+        let finder = nodes.map(|_| NodeFinder { by_name: &by_name, has_id: &has_id });
+        observe::machine_health_check(&self.context.caches, check, cluster, finder)
+    }
+
+    /// `None` without a connection, and while Nodes are not looked at.
+    async fn nodes(&self, cluster: &Cluster, age: Age) -> Result<Option<Nodes>, ReconcileError> {
         if !observe::follows_nodes(cluster) {
             return Ok(None);
         }
-        let named = |node: Arc<Node>| (node.metadata.name.clone().unwrap_or_default(), node);
-        match self.context.workload.nodes(&ObjectKey::of(cluster)).await {
-            Ok(nodes) => Ok(Some(nodes.into_iter().map(named).collect())),
+        let (workload, key) = (&self.context.workload, ObjectKey::of(cluster));
+        let listed = match age {
+            Age::Any => workload.nodes(&key).await,
+            Age::Now => workload.nodes_now(&key).await,
+        };
+        match listed {
+            Ok(nodes) => Ok(Some(Nodes::of(nodes))),
             Err(WorkloadError::NotConnected) => Ok(None),
             Err(error) => Err(ReconcileError::failed(format!("Nodes cannot be read: {error}"))),
         }

@@ -2,9 +2,11 @@
 //! itself.
 //! Source: cluster-api `core/reconcilers/machinepool`, v1.14.0.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Node;
 
 use super::apply::Applied;
 use super::by_cluster::ByCluster;
@@ -69,7 +71,7 @@ impl Reconcile for MachinePools {
         caches.externals.prepare(Reader::MachinePool, references(object)).await;
         let mut observed = observe::machine_pool(caches, object, cluster);
         observed.hosts = self.hosts(&observed).await;
-        observed.nodes = match self.context.workload.nodes(&ObjectKey::of(cluster.as_ref())).await {
+        observed.nodes = match self.nodes(object, &ObjectKey::of(cluster.as_ref())).await {
             Ok(nodes) => Some(nodes.into_iter().map(Arc::unwrap_or_clone).collect()),
             Err(WorkloadError::NotConnected) => None,
             Err(error) => return Err(ReconcileError::failed(format!("Nodes cannot be read: {error}"))),
@@ -103,6 +105,17 @@ impl Reconcile for MachinePools {
 }
 
 impl MachinePools {
+    /// One that was met before is missing only by the word of the API itself.
+    async fn nodes(&self, pool: &MachinePool, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        let nodes = self.context.workload.nodes(cluster).await?;
+        let known: BTreeSet<_> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
+        let met = pool.status.iter().flat_map(|status| &status.node_refs);
+        if met.filter_map(|reference| reference.name.as_deref()).all(|name| known.contains(name)) {
+            return Ok(nodes);
+        }
+        self.context.workload.nodes_now(cluster).await
+    }
+
     /// The machines that the infrastructure shows, if it names their kind.
     async fn hosts(&self, observed: &Observed) -> Vec<Provided> {
         let Some(infrastructure) = observed.infrastructure.found() else { return Vec::new() };

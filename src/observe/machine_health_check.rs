@@ -11,20 +11,31 @@ use crate::api::machine::Machine;
 use crate::api::machine_health_check::MachineHealthCheck;
 use crate::status::machine_health_check::{Observed, Target, TargetNode, is_target};
 
-/// Everything about a MachineHealthCheck but what remediates outside. `node` finds a Node of the workload cluster by
-/// name; there is none without a connection.
+/// How Nodes of a workload cluster are found.
+#[derive(Clone, Copy)]
+pub struct NodeFinder<'a> {
+    pub by_name: &'a dyn Fn(&str) -> Option<Arc<Node>>,
+    /// Is there one with this provider ID?
+    pub has_id: &'a dyn Fn(&str) -> bool,
+}
+
+/// Everything about a MachineHealthCheck but what remediates outside. There are no Nodes without a connection.
 #[must_use]
 pub fn machine_health_check(
     source: &impl Source,
     check: &MachineHealthCheck,
     cluster: &Cluster,
-    node: Option<&dyn Fn(&str) -> Option<Arc<Node>>>,
+    nodes: Option<NodeFinder<'_>>,
 ) -> Observed {
-    let find = node.filter(|_| follows_nodes(cluster));
+    let followed = nodes.filter(|_| follows_nodes(cluster));
     let node_of = |machine: &Machine| {
-        let named = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
-        let (Some(named), Some(find)) = (named, find) else { return TargetNode::None };
-        find(&named.name).map_or(TargetNode::Gone, TargetNode::Found)
+        let Some(nodes) = followed else { return TargetNode::None };
+        let id = machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
+        match machine.status.as_ref().and_then(|status| status.node_ref.as_ref()) {
+            Some(named) => (nodes.by_name)(&named.name).map_or(TargetNode::Gone, TargetNode::Found),
+            None if id.is_some_and(nodes.has_id) => TargetNode::Unrecorded,
+            None => TargetNode::None,
+        }
     };
     let mut machines = source.machines().of_cluster(&key_of(cluster));
     machines.retain(|machine| is_target(check, machine));
@@ -32,7 +43,7 @@ pub fn machine_health_check(
         check: check.clone(),
         cluster: cluster.clone(),
         targets: machines.into_iter().map(|machine| Target { node: node_of(&machine), machine }).collect(),
-        connected: node.is_some(),
+        connected: nodes.is_some(),
         external: None,
     }
 }

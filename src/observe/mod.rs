@@ -25,7 +25,7 @@ pub use control_plane::{assumed_members, control_plane};
 pub use etcd::{hosts, simulated_members};
 pub use machine::{NamedNode, machine, named_node, node_with};
 pub use machine_deployment::{machine_deployment, machines_of_deployment};
-pub use machine_health_check::{follows_nodes, machine_health_check};
+pub use machine_health_check::{NodeFinder, follows_nodes, machine_health_check};
 pub use machine_pool::{is_of_pool, machine_pool};
 pub use machine_set::{clones, machine_set};
 pub use ownership::{Member, machine_sets_of, machines_of_set};

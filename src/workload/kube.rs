@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
@@ -18,7 +19,7 @@ use tokio::task::AbortHandle;
 #[cfg(feature = "etcd")]
 use super::etcd::{Access, StackedEtcd, access};
 use super::nodes::provider_id;
-use super::probe::{Live, Prober, Slot};
+use super::probe::{Dial, Live, Prober, Slot, by_secret};
 #[cfg(not(feature = "etcd"))]
 use super::without_etcd::StackedEtcd;
 use super::{Addon, Announcement, Connection, EtcdView, Eviction, PodScope, Workload, WorkloadError};
@@ -31,6 +32,8 @@ use crate::rng::Rng;
 use crate::time::{Clock, Timestamp};
 
 const KUBE_SYSTEM: &str = "kube-system";
+/// How long a reader waits for the list of Nodes that makes the copy current.
+const LIST_MAX: Duration = Duration::from_secs(10);
 
 /// Connections to real workload clusters.
 pub struct KubeWorkloads(Arc<Inner>);
@@ -41,7 +44,7 @@ struct Inner {
     management: Writer,
     clock: Clock,
     rng: Rng,
-    read_only: bool,
+    dial: Dial,
 }
 
 /// One connection and the task that keeps it.
@@ -54,8 +57,15 @@ impl KubeWorkloads {
     /// `management` carries the permit under which workload clusters are written, too.
     #[must_use]
     pub fn new(management: Writer, clock: Clock, rng: Rng, read_only: bool) -> Self {
+        let dial = by_secret(management.client().clone(), read_only);
+        Self::dialing(management, clock, rng, dial)
+    }
+
+    /// The same for clusters that are reached in another way than by their kubeconfig Secrets.
+    #[must_use]
+    pub fn dialing(management: Writer, clock: Clock, rng: Rng, dial: Dial) -> Self {
         let (slots, changes) = (Mutex::new(BTreeMap::new()), broadcast::Sender::new(1024));
-        Self(Arc::new(Inner { slots, changes, management, clock, rng, read_only }))
+        Self(Arc::new(Inner { slots, changes, management, clock, rng, dial }))
     }
 
     /// Connects to every cluster whose infrastructure is provisioned and that is not `simulated`, and
@@ -78,6 +88,16 @@ impl KubeWorkloads {
         let slots = self.0.slots.lock();
         let kept = slots.get(cluster).ok_or(WorkloadError::NotConnected)?;
         kept.slot.lock().live.clone().ok_or(WorkloadError::NotConnected)
+    }
+
+    /// The connection. Its Nodes are current, or cannot be so soon: what they lack may exist then.
+    async fn followed(&self, cluster: &ObjectKey) -> Result<Live, WorkloadError> {
+        let live = self.live(cluster)?;
+        if let Some(term) = self.0.management.term() {
+            live.nodes.renew_in(term);
+        }
+        let _ = tokio::time::timeout(LIST_MAX, live.nodes.cache.settled()).await;
+        Ok(live)
     }
 
     /// All objects of a kind.
@@ -143,7 +163,7 @@ impl Inner {
             changes: self.changes.clone(),
             clock: self.clock.clone(),
             rng: self.rng.stream(&cluster.to_string()),
-            read_only: self.read_only,
+            dial: Arc::clone(&self.dial),
         };
         let prober = tokio::spawn(prober.run()).abort_handle();
         slots.insert(cluster.clone(), Kept { slot, prober });
@@ -255,34 +275,45 @@ impl Workload for KubeWorkloads {
     }
 
     async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
-        let nodes = self.live(cluster)?.nodes;
-        if nodes.cache.is_ready() {
-            return Ok(nodes.cache.list());
-        }
+        let nodes = self.followed(cluster).await?.nodes;
+        if nodes.cache.is_current() { Ok(nodes.cache.list()) } else { self.nodes_now(cluster).await }
+    }
+
+    async fn nodes_now(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
         Ok(self.all(cluster).await?.into_iter().map(Arc::new).collect())
     }
 
     async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError> {
-        let live = self.live(cluster)?;
+        let live = self.followed(cluster).await?;
         let key = ObjectKey::new("", name);
-        if live.nodes.cache.is_ready() {
-            return Ok(live.nodes.cache.get(&key));
+        let known = live.nodes.cache.get(&key).filter(|_| live.nodes.cache.is_current());
+        if known.is_some() {
+            return Ok(known);
         }
         Ok(get(live.writer.client(), &key).await.map_err(of_read)?.map(Arc::new))
     }
 
+    /// What is known stays known while the copy is not current; what it lacks is looked for then, and an API that does
+    /// not answer leaves that open.
     async fn nodes_with(
         &self,
         cluster: &ObjectKey,
         provider_id: &str,
     ) -> Result<Vec<Arc<Node>>, WorkloadError> {
-        let nodes = self.live(cluster)?.nodes;
-        if nodes.cache.is_ready() {
-            return Ok(nodes.with_provider_id(provider_id));
+        let nodes = self.followed(cluster).await?.nodes;
+        let known = nodes.with_provider_id(provider_id);
+        if nodes.cache.is_current() || !known.is_empty() {
+            return Ok(known);
         }
-        let all: Vec<Node> = self.all(cluster).await?;
-        let found = all.into_iter().filter(|node| self::provider_id(node) == Some(provider_id));
-        Ok(found.map(Arc::new).collect())
+        let mut all = self.nodes_now(cluster).await.map_err(|error| match error {
+            WorkloadError::Unreachable(why) => {
+                tracing::debug!(%cluster, "Nodes are not known: {why}");
+                WorkloadError::NotConnected
+            }
+            other => other,
+        })?;
+        all.retain(|node| self::provider_id(node) == Some(provider_id));
+        Ok(all)
     }
 
     async fn patch_node(

@@ -28,7 +28,7 @@ mod token;
 mod without_etcd;
 
 pub use nodes::NodeIdentity;
-pub use probe::connect_to;
+pub use probe::{Dial, connect_to};
 pub use router::Router;
 
 /// Everything the controllers ask of workload clusters. `cluster` is the key of the Cluster object.
@@ -40,13 +40,18 @@ pub trait Workload: Send + Sync + 'static {
     /// What changes from now on.
     fn changes(&self) -> broadcast::Receiver<Announcement>;
 
-    /// All of them.
+    /// All of them, as they were reported last.
     async fn nodes(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError>;
 
-    /// `None` when there is no such node.
+    /// All of them, as they are now: past every copy, for what must not be decided by an old one.
+    async fn nodes_now(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        self.nodes(cluster).await
+    }
+
+    /// `None` when there is no such node: that is never the word of a copy.
     async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError>;
 
-    /// Those with a provider ID.
+    /// Those with a provider ID, as they were reported last: one may have joined since.
     async fn nodes_with(
         &self,
         cluster: &ObjectKey,

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -50,8 +51,14 @@ pub struct Prober {
     pub changes: broadcast::Sender<Announcement>,
     pub clock: Clock,
     pub rng: Rng,
-    pub read_only: bool,
+    pub dial: Dial,
 }
+
+/// Opens a connection to the workload cluster of the Cluster with this key.
+///
+/// # Errors
+/// Why that is not possible, in a sentence.
+pub type Dial = Arc<dyn Fn(ObjectKey) -> BoxFuture<'static, Result<Client, String>> + Send + Sync>;
 
 /// Why a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,14 +93,14 @@ impl Prober {
     }
 
     async fn open(&self) -> Result<Client, String> {
-        let client = connect_to(self.management.client(), &self.cluster, self.read_only).await?;
+        let client = (self.dial)(self.cluster.clone()).await?;
         probe(&client).await.map_err(|(_, reason)| reason)?;
         Ok(client)
     }
 
     /// Probes until the connection counts as lost.
     async fn keep(&self, client: Client) -> Lost {
-        let nodes = Nodes::default();
+        let nodes = Nodes::listed_in(self.management.term());
         let (changes, cluster) = (self.changes.clone(), self.cluster.clone());
         nodes.cache.on_change(move |change: &Change<'_, Node>| {
             let Some(node) = turned(change) else { return };
@@ -179,6 +186,15 @@ pub async fn connect_to(management: &Client, cluster: &ObjectKey, read_only: boo
     let connection = connect::from_secret(&text, &format!("Secret {key}"), read_only).await;
     let client = connection.map_err(|error| error.to_string())?.client;
     Ok(deadline::within(client, REQUEST_TIMEOUT))
+}
+
+/// Dials by [`connect_to`].
+#[must_use]
+pub fn by_secret(management: Client, read_only: bool) -> Dial {
+    Arc::new(move |cluster| {
+        let management = management.clone();
+        Box::pin(async move { connect_to(&management, &cluster, read_only).await })
+    })
 }
 
 /// The Node that changed. One that loses the label of control planes still counts as one of them.
@@ -290,12 +306,12 @@ mod tests {
         let management = in_process(service, "management", "default", false).client;
         Prober {
             cluster: ObjectKey::new("default", "harbor"),
-            management: Writer::new(management, "test"),
+            management: Writer::new(management.clone(), "test"),
             slot: Arc::default(),
             changes: broadcast::Sender::new(8),
             clock: Clock::system(),
             rng: Rng::seeded(1),
-            read_only: false,
+            dial: by_secret(management, false),
         }
     }
 

@@ -82,6 +82,10 @@ impl Workload for Router {
         self.of(cluster).nodes(cluster).await
     }
 
+    async fn nodes_now(&self, cluster: &ObjectKey) -> Result<Vec<Arc<Node>>, WorkloadError> {
+        self.of(cluster).nodes_now(cluster).await
+    }
+
     async fn node(&self, cluster: &ObjectKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError> {
         self.of(cluster).node(cluster, name).await
     }

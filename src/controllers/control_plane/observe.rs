@@ -132,7 +132,7 @@ async fn workload(context: &Context, cluster: &ObjectKey, observed: &Observed) -
     let nodes = match context.workload.nodes(cluster).await {
         Err(WorkloadError::NotConnected) => return down(None),
         Err(error) => Err(error.to_string()),
-        Ok(nodes) => Ok(relevant(&nodes, observed)),
+        Ok(nodes) => with_missed(context, cluster, observed, relevant(&nodes, observed)).await,
     };
     let pods = context.workload.pods(cluster, &PodScope::KubeSystem).await;
     let etcd = if observed.etcd_is_managed() {
@@ -196,6 +196,23 @@ fn relevant(nodes: &[Arc<Node>], observed: &Observed) -> Vec<Node> {
         |node: &Node| observed.machines.iter().any(|m| m.node_name() == node.metadata.name.as_deref());
     let relevant = nodes.iter().filter(|node| is_control_plane(node) || referred(node));
     relevant.map(|node| (**node).clone()).collect()
+}
+
+/// With the Nodes that Machines refer to and that are not among them, if the API itself has them.
+async fn with_missed(
+    context: &Context,
+    cluster: &ObjectKey,
+    observed: &Observed,
+    mut nodes: Vec<Node>,
+) -> Result<Vec<Node>, String> {
+    for name in observed.machines.iter().filter_map(OwnedMachine::node_name) {
+        if nodes.iter().any(|node| node.metadata.name.as_deref() == Some(name)) {
+            continue;
+        }
+        let found = context.workload.node(cluster, name).await.map_err(|error| error.to_string())?;
+        nodes.extend(found.map(Arc::unwrap_or_clone));
+    }
+    Ok(nodes)
 }
 
 fn membership(nodes: &[Node], answer: Result<EtcdView, WorkloadError>) -> Membership {

@@ -8,6 +8,7 @@ mod observe;
 mod triggers;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -25,8 +26,11 @@ use crate::client::Cache;
 use crate::engine::{Outcome, ReconcileError, Trigger};
 use crate::plan::machine::update;
 use crate::plan::{Plan, machine as planned};
-use crate::status::machine::{self as judged, Observed};
+use crate::status::machine::{self as judged, NodeReading, Observed};
 use crate::time::Timestamp;
+
+/// After a Node could not be read over a connection that stands.
+const UNREAD_RETRY: Duration = Duration::from_secs(10);
 
 pub(super) struct Machines {
     pub context: Context,
@@ -96,7 +100,15 @@ impl Reconcile for Machines {
         }
         let after = Machine { status: Some(status), ..before.clone() };
         status::write(&self.context, &before, &after, &judged::owned(&observed)).await?;
-        Ok(ended)
+        Ok(ended.again_within(self.unread_node(&observed).then_some(UNREAD_RETRY)))
+    }
+}
+
+impl Machines {
+    /// Its Node could not be read although the workload cluster is connected: no announcement will follow.
+    fn unread_node(&self, observed: &Observed) -> bool {
+        let cluster = ObjectKey::of(observed.cluster.as_ref());
+        observed.node == NodeReading::NotConnected && self.context.workload.connection(&cluster).connected
     }
 }
 

@@ -20,6 +20,7 @@ use crate::status::machine::deletion::leaving_node;
 use crate::status::machine::{
     NodeReading, Observed, Probe, StorageReading, TenantsReading, control_plane_initialized_since,
 };
+use crate::workload::nodes::provider_id;
 use crate::workload::{Connection, PodScope, WorkloadError};
 
 impl Machines {
@@ -43,7 +44,11 @@ impl Machines {
     async fn node(&self, observed: &Observed, cluster: &ObjectKey) -> NodeReading {
         let id = observed.machine.spec.provider_id.as_deref().filter(|id| !id.is_empty());
         if let Some(id) = id {
-            return self.node_with(id, cluster).await;
+            let recorded = observed.machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
+            return match (self.node_with(id, cluster).await, recorded) {
+                (NodeReading::NotFound, Some(recorded)) => self.missed(id, &recorded.name, cluster).await,
+                (reading, _) => reading,
+            };
         }
         // Upstream starts to watch Nodes before it looks for an ID.
         let watched = control_plane_initialized_since(&observed.cluster).is_some();
@@ -60,19 +65,42 @@ impl Machines {
         }
     }
 
+    /// A Node that was met before and is missing now counts as deleted only by the word of the API itself.
+    async fn missed(&self, id: &str, name: &str, cluster: &ObjectKey) -> NodeReading {
+        match self.context.workload.node(cluster, name).await {
+            Ok(Some(node)) if provider_id(&node) == Some(id) => NodeReading::Found(node),
+            Ok(_) => NodeReading::NotFound,
+            Err(WorkloadError::Unreachable(why)) => {
+                tracing::debug!(%cluster, "whether Node {name} exists is not known: {why}");
+                NodeReading::NotConnected
+            }
+            Err(error) => unread(&error),
+        }
+    }
+
     /// The Node that a deletion needs, where that is another than `node`.
     async fn named_node(&self, observed: &Observed, cluster: &ObjectKey) -> NodeReading {
         match observe::named_node(observed) {
             NamedNode::Same => NodeReading::NotAsked,
-            NamedNode::Borrowed { provider_id } => match self.node_with(&provider_id, cluster).await {
-                found @ NodeReading::Found(_) => found,
-                _ => NodeReading::NotAsked,
-            },
+            NamedNode::Borrowed { provider_id } => self.borrowed(&provider_id, cluster).await,
             NamedNode::Recorded { name } => match self.context.workload.node(cluster, &name).await {
                 Ok(Some(node)) => NodeReading::Found(node),
                 Ok(None) => NodeReading::NotFound,
                 Err(error) => unread(&error),
             },
+        }
+    }
+
+    /// Without it the Machine goes undrained: what is known may be behind.
+    async fn borrowed(&self, id: &str, cluster: &ObjectKey) -> NodeReading {
+        if let found @ NodeReading::Found(_) = self.node_with(id, cluster).await {
+            return found;
+        }
+        let mut nodes = self.context.workload.nodes_now(cluster).await.unwrap_or_default();
+        nodes.retain(|node| provider_id(node) == Some(id));
+        match observe::node_with(id, nodes) {
+            found @ NodeReading::Found(_) => found,
+            _ => NodeReading::NotAsked,
         }
     }
 

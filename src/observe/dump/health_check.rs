@@ -2,15 +2,11 @@
 //!
 //! A template whose kind was left out counts as existing, and so do the requests that conditions of Machines name.
 
-use std::sync::Arc;
-
-use k8s_openapi::api::core::v1::Node;
-
 use super::Dump;
 use crate::api::condition::{Conditioned as _, find};
 use crate::api::key::{ObjectKey, group_of};
 use crate::api::machine_health_check::MachineHealthCheck;
-use crate::observe::{self, Objects as _};
+use crate::observe::{self, NodeFinder, Objects as _};
 use crate::status::machine_health_check::{ExternalRemediation, Observed, is_target};
 
 impl Dump {
@@ -20,11 +16,11 @@ impl Dump {
         let cluster_key = ObjectKey::new(ns, &check.spec.cluster_name);
         let cluster = self.clusters.get(&cluster_key)?;
         let workload = self.workload(&cluster_key);
-        let node = |name: &str| workload.and_then(|workload| workload.nodes.get(name)).cloned();
-        let node: Option<&dyn Fn(&str) -> Option<Arc<Node>>> =
-            if workload.is_some() { Some(&node) } else { None };
+        let by_name = |name: &str| workload.and_then(|workload| workload.nodes.get(name)).cloned();
+        let has_id = |id: &str| workload.is_some_and(|workload| !workload.nodes_with(id).is_empty());
+        let nodes = workload.map(|_| NodeFinder { by_name: &by_name, has_id: &has_id });
         let external = self.remediation(ns, check);
-        Some(Observed { external, ..observe::machine_health_check(self, check, cluster, node) })
+        Some(Observed { external, ..observe::machine_health_check(self, check, cluster, nodes) })
     }
 
     /// What the template reference of a check leads to; `None` without one.

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
-
 use super::{Cut, Run};
 use crate::api::machine_health_check::MachineHealthCheck;
-use crate::observe;
+use crate::observe::{self, NodeFinder};
 use crate::plan::machine_health_check::{self as planned, Observed, Remediator};
 
 impl Run<'_> {
@@ -16,10 +14,10 @@ impl Run<'_> {
         let (Some(object), Some(cluster)) = (found, self.world.cluster()) else { return Ok(()) };
         let Some(object) = self.begin(object, &cluster, None)? else { return Ok(()) };
         let workload = &self.world.workload;
-        let find = |name: &str| workload.nodes.get(name).cloned();
-        let find: Option<&dyn Fn(&str) -> Option<Arc<Node>>> =
-            if workload.is_reachable() { Some(&find) } else { None };
-        let seen = observe::machine_health_check(self.world, &object, &cluster, find);
+        let by_name = |name: &str| workload.nodes.get(name).cloned();
+        let has_id = |id: &str| workload.node_with(id).is_some();
+        let nodes = workload.is_reachable().then_some(NodeFinder { by_name: &by_name, has_id: &has_id });
+        let seen = observe::machine_health_check(self.world, &object, &cluster, nodes);
         let observed = Observed::new(seen, self.remediator(&object));
         let (outcome, plan) = planned::plan(&observed, self.world.now);
         self.note(&plan);

@@ -1,6 +1,7 @@
 //! The engine with providers that it has no types for: found through their definitions, read through the
 //! contract. Nothing of kubeadm and of the simulated infrastructure is installed.
 
+mod behind;
 mod provider;
 mod reading;
 mod workload;
@@ -163,7 +164,7 @@ fn start(site: &Site) -> Running {
     tokio::spawn(engine.run(stop.clone()));
     let client = site.connection.client.clone();
     let writer = Writer::new(client.clone(), "forge");
-    let provider = Provider { client, writer, yard: yard.clone() };
+    let provider = Provider { client, writer, hosts: yard.clone() };
     let provider = AbortOnDropHandle::new(tokio::spawn(provider.run()));
     Running { handle, yard, _provider: provider, _stop: stop.drop_guard() }
 }

@@ -5,13 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
 use capstan::client::write::{Mode, Part, Precondition, Writer};
 use capstan::client::{Client, read};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
-
-use super::workload::Yard;
 
 pub const FORGE: &str = "forge.example.com";
 pub const SPARK: &str = "spark.example.com";
@@ -81,11 +80,20 @@ pub fn object(kind: &str, name: &str, spec: Value) -> Value {
            "metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }
 
+/// Where its hosts become Nodes.
+#[async_trait]
+pub trait Hosts: Send + Sync {
+    /// A Node that is ready, if it is not there yet.
+    async fn join(&self, cluster: &ObjectKey, name: &str, provider_id: &str, version: &str);
+
+    async fn leave(&self, cluster: &ObjectKey, name: &str);
+}
+
 /// Brings its objects to life, one look per second.
 pub struct Provider {
     pub client: Client,
     pub writer: Writer,
-    pub yard: Arc<Yard>,
+    pub hosts: Arc<dyn Hosts>,
 }
 
 impl Provider {
@@ -142,7 +150,7 @@ impl Provider {
         let cluster = ObjectKey::new("default", "harbor");
         let id = format!("forge://{}", name(host));
         if !host["metadata"]["deletionTimestamp"].is_null() {
-            self.yard.leave(&cluster, name(host));
+            self.hosts.leave(&cluster, name(host)).await;
             self.change("ForgeBox", host, json!({"metadata": {"finalizers": null}})).await;
             return;
         }
@@ -158,7 +166,7 @@ impl Provider {
             return;
         }
         let version = machine["spec"]["version"].as_str().unwrap_or_default();
-        self.yard.join(&cluster, name(host), &id, version);
+        self.hosts.join(&cluster, name(host), &id, version).await;
         self.change("ForgeBox", host, json!({"spec": {"providerID": id}})).await;
         let status = json!({"initialization": {"provisioned": true}, "failureDomain": "hearth-2",
                             "addresses": [{"type": "InternalIP", "address": "10.1.1.1"}]});

@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
+use super::provider::Hosts;
+
 /// The Nodes of all clusters, by name.
 pub struct Yard {
     clock: Clock,
@@ -29,38 +31,44 @@ impl Yard {
         Self { clock, nodes: Mutex::default(), changes: broadcast::Sender::new(100) }
     }
 
-    /// A Node that is ready.
-    pub fn join(&self, cluster: &ObjectKey, name: &str, provider_id: &str, version: &str) {
-        let condition =
-            |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Kubelet"});
-        let pressures = ["MemoryPressure", "DiskPressure", "PIDPressure"];
-        let mut conditions: Vec<Value> = pressures.iter().map(|p| condition(p, "False")).collect();
-        conditions.push(condition("Ready", "True"));
-        let node = json!({
-            "metadata": {"name": name},
-            "spec": {"providerID": provider_id},
-            "status": {
-                "conditions": conditions,
-                "nodeInfo": {"kubeletVersion": version, "architecture": "", "bootID": "", "containerRuntimeVersion": "",
-                             "kernelVersion": "", "kubeProxyVersion": "", "machineID": "", "operatingSystem": "",
-                             "osImage": "", "systemUUID": ""},
-            },
-        });
-        let node: Node = serde_json::from_value(node).expect("a Node");
-        if self.nodes.lock().insert(name.to_owned(), Arc::new(node)).is_none() {
+    pub fn names(&self) -> Vec<String> {
+        self.nodes.lock().keys().cloned().collect()
+    }
+}
+
+/// A Node that is ready.
+pub fn ready_node(name: &str, provider_id: &str, version: &str) -> Node {
+    let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "Kubelet"});
+    let pressures = ["MemoryPressure", "DiskPressure", "PIDPressure"];
+    let mut conditions: Vec<Value> = pressures.iter().map(|p| condition(p, "False")).collect();
+    conditions.push(condition("Ready", "True"));
+    let node = json!({
+        "metadata": {"name": name},
+        "spec": {"providerID": provider_id},
+        "status": {
+            "conditions": conditions,
+            "nodeInfo": {"kubeletVersion": version, "architecture": "", "bootID": "", "containerRuntimeVersion": "",
+                         "kernelVersion": "", "kubeProxyVersion": "", "machineID": "", "operatingSystem": "",
+                         "osImage": "", "systemUUID": ""},
+        },
+    });
+    serde_json::from_value(node).expect("a Node")
+}
+
+#[async_trait]
+impl Hosts for Yard {
+    async fn join(&self, cluster: &ObjectKey, name: &str, provider_id: &str, version: &str) {
+        let node = Arc::new(ready_node(name, provider_id, version));
+        if self.nodes.lock().insert(name.to_owned(), node).is_none() {
             // Nobody listening is fine.
             let _ = self.changes.send(Announcement::Cluster(cluster.clone()));
         }
     }
 
-    pub fn leave(&self, cluster: &ObjectKey, name: &str) {
+    async fn leave(&self, cluster: &ObjectKey, name: &str) {
         if self.nodes.lock().remove(name).is_some() {
             let _ = self.changes.send(Announcement::Cluster(cluster.clone()));
         }
-    }
-
-    pub fn names(&self) -> Vec<String> {
-        self.nodes.lock().keys().cloned().collect()
     }
 }
 
@@ -99,7 +107,7 @@ impl Workload for Yard {
     }
 
     async fn delete_node(&self, cluster: &ObjectKey, name: &str) -> Result<(), WorkloadError> {
-        self.leave(cluster, name);
+        self.leave(cluster, name).await;
         Ok(())
     }
 

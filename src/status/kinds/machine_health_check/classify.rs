@@ -99,6 +99,15 @@ pub fn classify(o: &Observed, target: &Target, now: Timestamp) -> TargetHealth {
     }
 }
 
+/// Is something wrong with its Node, or with its having none?
+pub(super) fn blames_node(o: &Observed, target: &Target, now: Timestamp) -> bool {
+    let mut findings = Findings::default();
+    if is_evaluated(o, target) {
+        node_checks(o, target, now, &mut findings);
+    }
+    !findings.node.is_empty()
+}
+
 fn is_evaluated(o: &Observed, target: &Target) -> bool {
     let holds = |type_: &str| find(o.cluster.conditions(), type_).is_some_and(|c| c.status == "True");
     (holds("ControlPlaneInitialized") || is_control_plane(&target.machine)) && holds("InfrastructureReady")
@@ -143,6 +152,8 @@ fn node_checks(o: &Observed, target: &Target, now: Timestamp, findings: &mut Fin
             return;
         }
         TargetNode::None => return startup(o, target, now, findings),
+        // It did start up; the reference follows.
+        TargetNode::Unrecorded => return,
         TargetNode::Found(node) => node,
     };
     let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());

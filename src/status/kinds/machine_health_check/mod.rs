@@ -60,6 +60,8 @@ pub enum TargetNode {
     /// There is no reference, or it was not followed.
     #[default]
     None,
+    /// There is no reference yet, but a Node with the Machine's provider ID.
+    Unrecorded,
     /// The reference leads nowhere.
     Gone,
     Found(Arc<Node>),
@@ -91,6 +93,13 @@ pub struct Outcome {
     pub failure: Option<String>,
     /// Nothing failed, so that the generation counts as observed.
     pub complete: bool,
+}
+
+/// Does what is known of Nodes, or is missing among them, lead to a Machine's replacement that was not asked for yet? Then
+/// they must be known as they are now.
+#[must_use]
+pub fn blames_nodes(o: &Observed, now: Timestamp) -> bool {
+    o.connected && o.targets.iter().any(|t| wants_owner(&t.machine) && classify::blames_node(o, t, now))
 }
 
 impl Outcome {

@@ -96,6 +96,37 @@ fn a_node_condition_counts_after_its_timeout() {
     }
 }
 
+/// Its Node had registered, and only the reference to it was late.
+#[test]
+fn a_machine_whose_node_is_there_did_start_up() {
+    let mut unreferenced = machine("a");
+    unreferenced.status.as_mut().expect("a status").node_ref = None;
+    let target = |node: TargetNode| Target { machine: unreferenced.clone().into(), node };
+    let startup = "NodeStartupTimeout Health check failed:\n  * Node failed to report startup in 10m0s";
+    for (node, expected, blames) in
+        [(TargetNode::None, startup, true), (TargetNode::Unrecorded, "untouched", false)]
+    {
+        let o = observed(json!({}), vec![target(node)]);
+        assert_eq!((health(&o).as_str(), blames_nodes(&o, now())), (expected, blames));
+    }
+}
+
+#[test]
+fn nodes_are_blamed_before_a_replacement_is_asked_for_and_not_after() {
+    let gone = || Target { machine: machine("a").into(), node: TargetNode::Gone };
+    assert!(blames_nodes(&observed(node_checks(), vec![with_node("b"), gone()]), now()));
+    assert!(blames_nodes(&observed(node_checks(), vec![lasting(301)]), now()));
+    assert!(!blames_nodes(&observed(node_checks(), vec![lasting(299), with_node("b")]), now()));
+    let by_hand = annotated(with_node("b"), annotation::REMEDIATE_MACHINE);
+    assert!(!blames_nodes(&observed(node_checks(), vec![by_hand]), now()), "no Node is the reason");
+    let mut asked = gone();
+    *Arc::make_mut(&mut asked.machine).conditions_mut() =
+        vec![object(said("OwnerRemediated", "False", &ago(1)))];
+    assert!(!blames_nodes(&observed(node_checks(), vec![asked]), now()));
+    let unconnected = Observed { connected: false, ..observed(node_checks(), vec![gone()]) };
+    assert!(!blames_nodes(&unconnected, now()));
+}
+
 #[test]
 fn machine_conditions_come_first_and_name_the_reason() {
     let mut spec = node_checks();
