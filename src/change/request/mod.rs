@@ -176,16 +176,23 @@ fn patch(target: &mut WantedDocuments, located: &Located, patch_kind: PatchKind)
     let (kind, version) = addressee(&value)?;
     let wanted = stored(target, kind)?;
     let version = version.unwrap_or_else(|| wanted.version.clone());
-    let value = convert::to_internal(kind, &version, value);
     if patch_kind == PatchKind::Merge {
-        crate::api::merge::apply(&mut wanted.new, &value);
+        wanted.new = replaced(kind, &version, &wanted.new, &value)?;
         return Ok(());
     }
+    let value = convert::to_internal(kind, &version, value);
     let merged =
         merge(Schema::embedded(), kind.name(), &wanted.new, &value).map_err(|error| error.to_string())?;
     wanted.new = merged.value;
     target.notes.extend(merged.notes.into_iter().map(|note| format!("{}: {note}", kind.name())));
     Ok(())
+}
+
+/// RFC 7386, on the document as the version of the patch has it: flags that are a map there are merged as a map.
+fn replaced(kind: DocumentKind, version: &str, old: &Value, patch: &Value) -> Result<Value, String> {
+    let mut document = convert::to_stored(kind, version, old).map_err(|error| error.to_string())?;
+    crate::api::merge::apply(&mut document, patch);
+    Ok(convert::to_internal(kind, version, document))
 }
 
 /// Which document a patch is for; without a type it is ClusterConfiguration, in the version that is stored.

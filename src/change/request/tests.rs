@@ -46,6 +46,14 @@ fn other_kinds_of_patches() {
         asked(&[part], PatchKind::Merge).expect("fine").0,
         ["apiServer.certSANs: a.example → b.example"]
     );
+    // Flags of v1beta3 are a map, of which a merge patch changes what it names.
+    let named = patch(
+        "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\napiServer: {extraArgs: {audit-log-path: \"-\"}}\n",
+    );
+    assert_eq!(
+        asked(&[named], PatchKind::Merge).expect("fine").0,
+        ["apiServer.extraArgs[audit-log-path]: (none) → -"]
+    );
     let json = patch("[{\"op\": \"add\", \"path\": \"/apiServer/certSANs/-\", \"value\": \"c.example\"}]");
     assert_eq!(
         asked(&[json], PatchKind::Json).expect("fine").0,
