@@ -149,13 +149,16 @@ pub fn counted(count: impl TryInto<u64> + std::fmt::Display, noun: &str) -> Stri
 /// `; did you mean `x`?` for the nearest known name, or nothing when none is near.
 #[must_use]
 pub fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> String {
+    nearest(typed, known).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+}
+
+/// The known name that was most likely meant: few edits away, or begun like this. `None` when none is near.
+#[must_use]
+pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).clamp(1, 3);
-    known
-        .map(|name| (distance(typed, name), name))
-        .filter(|(d, name)| *d <= allowed || (typed.len() >= 3 && name.starts_with(typed)))
-        .min_by_key(|(d, _)| *d)
-        .map(|(_, name)| format!("; did you mean `{name}`?"))
-        .unwrap_or_default()
+    let near = known.map(|name| (distance(typed, name), name));
+    let near = near.filter(|(d, name)| *d <= allowed || (typed.len() >= 3 && name.starts_with(typed)));
+    near.min_by_key(|(d, _)| *d).map(|(_, name)| name)
 }
 
 /// Edits between two words: insert, delete, replace, swap neighbours.

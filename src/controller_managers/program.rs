@@ -8,6 +8,7 @@ use crate::engine::lease::LeaseOptions;
 use crate::leader_migration::configuration::Configuration;
 use crate::leader_migration::controller_names::Function;
 use crate::leader_migration::flags::{ElectionTimes, FlagError, Flags};
+use crate::leader_migration::known_flags::fault;
 use crate::leader_migration::manager_kind::ManagerKind;
 use crate::leader_migration::reading::read;
 use crate::leader_migration::release::Release;
@@ -26,6 +27,8 @@ const FIRST_RENAMED: u64 = 28;
 pub enum StartError {
     #[error("invalid argument: {0}")]
     Flag(#[from] FlagError),
+    #[error("{0}")]
+    NoSuchFlag(String),
     #[error("lease duration, renew deadline and retry period exclude each other")]
     Times,
     #[error("invalid lock type {0:?}")]
@@ -69,6 +72,7 @@ impl Program {
         files: &BTreeMap<String, String>,
     ) -> Result<Self, StartError> {
         let flags = Flags::parse(manager, args)?;
+        check_names(manager, release, &flags)?;
         if flags.leader_elect {
             check_election(&flags)?;
         }
@@ -111,6 +115,14 @@ impl Program {
             ..LeaseOptions::new(&self.namespace, lease, identity)
         }
     }
+}
+
+/// The library ends the program over a name that it does not know. What only a provider can have is believed.
+fn check_names(manager: ManagerKind, release: Release, flags: &Flags) -> Result<(), StartError> {
+    let unknown = flags.given.iter().filter_map(|name| fault(manager, release, name));
+    let unknown = unknown.filter(|fault| fault.is_certain).map(|fault| fault.problem);
+    let first = unknown.chain(flags.defects.iter().cloned()).next();
+    first.map_or(Ok(()), |why| Err(StartError::NoSuchFlag(why)))
 }
 
 fn check_election(flags: &Flags) -> Result<(), StartError> {

@@ -1,5 +1,5 @@
-//! The flags of a controller manager that matter to leader migration. Owns their defaults and their reading, as Go's
-//! flag library reads them; must not know what they lead to.
+//! The flags of a controller manager that matter to leader migration. Owns their defaults and what their values may be;
+//! must not know what they lead to.
 //!
 //! Source: `k8s.io/component-base` `config/options/leaderelectionconfig.go`, `k8s.io/controller-manager`
 //! `pkg/leadermigration/options/options.go`.
@@ -7,20 +7,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::command_line::{CommandLine, GivenFlag};
+pub use super::known_flags::{CONFIG, ENABLE};
 use super::manager_kind::ManagerKind;
 use crate::time::parse_duration;
-
-pub const ENABLE: &str = "enable-leader-migration";
-pub const CONFIG: &str = "leader-migration-config";
-
-/// Flags that take a value only behind `=`.
-const BOOLEAN: [&str; 5] = [
-    ENABLE,
-    "leader-elect",
-    "allocate-node-cidrs",
-    "configure-cloud-routes",
-    "use-service-account-credentials",
-];
 
 /// A flag whose value cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +57,10 @@ pub struct Flags {
     pub node_cidr_mask_size: String,
     pub cidr_allocator_type: String,
     pub feature_gates: BTreeMap<String, bool>,
+    /// Every name that was given, known or not, in its order.
+    pub given: Vec<String>,
+    /// Why the program exits whatever its release, in sentences: a value that is missing, a word that is not a flag.
+    pub defects: Vec<String>,
 }
 
 impl Flags {
@@ -88,6 +82,8 @@ impl Flags {
             node_cidr_mask_size: String::new(),
             cidr_allocator_type: "RangeAllocator".to_owned(),
             feature_gates: BTreeMap::new(),
+            given: Vec::new(),
+            defects: Vec::new(),
         }
     }
 
@@ -97,8 +93,17 @@ impl Flags {
     /// The first flag with a value of the wrong form.
     pub fn parse(manager: ManagerKind, args: &[String]) -> Result<Self, FlagError> {
         let mut flags = Self::defaults(manager);
-        for (name, value) in pairs(args) {
-            flags.set(&name, &value)?;
+        let CommandLine { given, strays } = CommandLine::read(manager, args);
+        flags.defects = strays
+            .iter()
+            .map(|word| format!("{word:?} is not a flag, and the program takes nothing else"))
+            .collect();
+        for GivenFlag { name, value, .. } in given {
+            match value {
+                Some(value) => flags.set(&name, &value)?,
+                None => flags.defects.push(format!("--{name} needs a value")),
+            }
+            flags.given.push(name);
         }
         Ok(flags)
     }
@@ -145,23 +150,6 @@ impl Flags {
     }
 }
 
-/// `--a=b`, `--a b` and `--a` as names with values; other words are left out.
-fn pairs(args: &[String]) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut args = args.iter().peekable();
-    while let Some(arg) = args.next() {
-        let Some(flag) = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')) else { continue };
-        let (name, value) = match flag.split_once('=') {
-            Some((name, value)) => (name, value.to_owned()),
-            None if BOOLEAN.contains(&flag) => (flag, "true".to_owned()),
-            None => (flag, args.next_if(|next| !next.starts_with("--")).cloned().unwrap_or_default()),
-        };
-        // Go takes `_` for `-` in names.
-        found.push((name.replace('_', "-"), value));
-    }
-    found
-}
-
 fn wrong(name: &str, value: &str, expected: &'static str) -> FlagError {
     FlagError { name: name.to_owned(), value: value.to_owned(), expected }
 }
@@ -181,7 +169,9 @@ fn duration(name: &str, value: &str) -> Result<Duration, FlagError> {
 fn gates(name: &str, value: &str) -> Result<BTreeMap<String, bool>, FlagError> {
     let read = |gate: &str| {
         let (gate, on) = gate.split_once('=').ok_or_else(|| wrong(name, value, "Gate=true,Other=false"))?;
-        Ok((gate.trim().to_owned(), boolean(name, on.trim())?))
+        // Since 1.32 a gate may be named with the component that has it.
+        let gate = gate.trim().trim_start_matches("kube:");
+        Ok((gate.to_owned(), boolean(name, on.trim())?))
     };
     value.split(',').filter(|gate| !gate.trim().is_empty()).map(read).collect()
 }
@@ -200,7 +190,7 @@ mod tests {
         let flags = parse(
             "kube-controller-manager --enable-leader-migration --leader-migration-config /etc/m.yaml \
              --leader-elect-lease-duration=1m0s --leader-elect=false --leader-elect=true --cloud-provider=aws \
-             --feature-gates=A=true,B=false --feature-gates=B=true --controllers=*,-nodeipam",
+             --feature-gates=A=true,B=false --feature-gates=kube:B=true --controllers=*,-nodeipam",
         )
         .expect("flags");
         assert!(flags.enable_migration && flags.leader_elect && flags.gate("A") && flags.gate("B"));
@@ -212,6 +202,18 @@ mod tests {
         );
         assert!(!flags.enables(["node-ipam-controller", "nodeipam"]));
         assert!(flags.enables(["node-route-controller", "route"]));
+    }
+
+    #[test]
+    fn what_the_program_exits_over_whatever_its_release() {
+        for (text, defects) in [
+            ("--leader-elect=true", vec![]),
+            ("--leader-migration-config", vec!["--leader-migration-config needs a value"]),
+            ("--leader-elect true", vec!["\"true\" is not a flag, and the program takes nothing else"]),
+            ("kube-controller-manager -x", vec!["\"-x\" is not a flag, and the program takes nothing else"]),
+        ] {
+            assert_eq!(parse(text).expect(text).defects, defects, "{text}");
+        }
     }
 
     #[test]

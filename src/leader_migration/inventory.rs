@@ -124,6 +124,8 @@ impl Inventory {
             mounts: Some(found.mounts.clone()),
             started_at: found.started_at,
             trouble: found.trouble.clone(),
+            is_ready: found.is_ready,
+            is_in_shell: found.is_in_shell,
         })
     }
 

@@ -8,6 +8,9 @@ use super::reading::is_configuration;
 use super::release::Release;
 use crate::time::{Timestamp, parse_rfc3339};
 
+/// Programs whose arguments are a line with the program and its flags.
+const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "busybox"];
+
 /// One controller manager in a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundManager {
@@ -16,8 +19,12 @@ pub struct FoundManager {
     pub node: Option<String>,
     /// From the image's tag.
     pub release: Option<Release>,
-    /// Command and arguments.
+    /// The program's flags. Empty when they stand in a line of a shell.
     pub args: Vec<String>,
+    /// The program is started by a shell: its flags are not known.
+    pub is_in_shell: bool,
+    /// Of a pod: its container is ready, so that its program has taken its flags.
+    pub is_ready: bool,
     pub mounts: Vec<String>,
     /// Mounts whose volume is known.
     pub volumes: Vec<MountedVolume>,
@@ -113,26 +120,66 @@ pub fn configurations_in(object: &Value) -> Vec<FoundFile> {
     data.into_iter().flatten().filter_map(file).collect()
 }
 
-fn manager_of(object: &Value, spec: &Value, container: &Value) -> Option<FoundManager> {
+/// Which of the two programs a container runs, and the words it is started with.
+fn program_of(container: &Value) -> Option<(ManagerKind, Vec<String>)> {
     let texts = |key: &str| container[key].as_array().map(Vec::as_slice).unwrap_or_default().iter();
-    let args: Vec<String> =
+    let words: Vec<String> =
         texts("command").chain(texts("args")).filter_map(|a| a.as_str().map(str::to_owned)).collect();
     let image = container["image"].as_str().unwrap_or_default();
-    let program = args.first().filter(|first| !first.starts_with('-')).map_or(image, String::as_str);
+    let program = words.first().filter(|first| !first.starts_with('-')).map_or(image, String::as_str);
     let manager = kind_of(program).or_else(|| kind_of(image))?;
+    Some((manager, words))
+}
+
+/// The program that a container runs. `None`: neither of the two.
+#[must_use]
+pub fn manager_in(container: &Value) -> Option<ManagerKind> {
+    program_of(container).map(|(manager, _)| manager)
+}
+
+/// Where the flags of the program begin among the words that start it: behind the program, which another one may start.
+/// `None`: a shell starts it, and the flags are part of a line.
+#[must_use]
+pub fn first_flag(manager: ManagerKind, words: &[String]) -> Option<usize> {
+    let Some(first) = words.first().filter(|first| !first.starts_with('-')) else { return Some(0) };
+    let is_it = |word: &str| kind_of(word) == Some(manager) && !word.contains(char::is_whitespace);
+    if is_it(first) {
+        return Some(1);
+    }
+    let is_value = |at: usize| words[at - 1].starts_with("--") && !words[at - 1].contains('=');
+    let is_started = |at: &usize| is_it(&words[*at]) && !words[*at].starts_with('-') && !is_value(*at);
+    let shell = first.rsplit('/').next().unwrap_or_default();
+    match (1..words.len()).find(is_started) {
+        Some(at) => Some(at + 1),
+        None if SHELLS.contains(&shell) => None,
+        None => Some(1),
+    }
+}
+
+fn manager_of(object: &Value, spec: &Value, container: &Value) -> Option<FoundManager> {
+    let (manager, words) = program_of(container)?;
+    let image = container["image"].as_str().unwrap_or_default();
+    let from = first_flag(manager, &words);
     let mounts = container["volumeMounts"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
+    let name = container["name"].as_str().unwrap_or_default();
     Some(FoundManager {
         name: name_of(object, manager),
         manager,
         node: spec["nodeName"].as_str().map(str::to_owned),
         release: Release::of_image(image),
-        args,
+        args: from.and_then(|from| words.get(from..)).unwrap_or_default().to_vec(),
+        is_in_shell: from.is_none(),
+        is_ready: own_status(&object["status"], name).is_some_and(|own| own["ready"] == true),
         mounts: mounts.clone().filter_map(|m| m["mountPath"].as_str().map(str::to_owned)).collect(),
         volumes: mounts.filter_map(|mount| volume_of(spec, mount)).collect(),
         service_account: spec["serviceAccountName"].as_str().map(str::to_owned),
-        started_at: started_at(&object["status"], container["name"].as_str().unwrap_or_default()),
-        trouble: trouble(&object["status"], container["name"].as_str().unwrap_or_default()),
+        started_at: started_at(&object["status"], name),
+        trouble: trouble(&object["status"], name),
     })
+}
+
+fn own_status<'a>(status: &'a Value, container: &str) -> Option<&'a Value> {
+    status["containerStatuses"].as_array()?.iter().find(|own| own["name"] == container)
 }
 
 fn volume_of(spec: &Value, mount: &Value) -> Option<MountedVolume> {
@@ -146,8 +193,7 @@ fn volume_of(spec: &Value, mount: &Value) -> Option<MountedVolume> {
 
 /// Why a container waits that is not just being made, and what it said when it ended last.
 fn trouble(status: &Value, container: &str) -> Option<String> {
-    let statuses = status["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let own = statuses.iter().find(|own| own["name"] == container)?;
+    let own = own_status(status, container)?;
     let reason = own["state"]["waiting"]["reason"].as_str()?;
     if matches!(reason, "ContainerCreating" | "PodInitializing") {
         return None;
@@ -159,9 +205,7 @@ fn trouble(status: &Value, container: &str) -> Option<String> {
 
 /// The container's last start; before the kubelet reported it, the pod's.
 fn started_at(status: &Value, container: &str) -> Option<Timestamp> {
-    let statuses = status["containerStatuses"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let own = statuses.iter().find(|own| own["name"] == container);
-    let started = own.and_then(|own| own["state"]["running"]["startedAt"].as_str());
+    let started = own_status(status, container).and_then(|own| own["state"]["running"]["startedAt"].as_str());
     parse_rfc3339(started.or_else(|| status["startTime"].as_str())?)
 }
 
@@ -247,6 +291,7 @@ mod tests {
         ] {
             assert_eq!(found.origin_of(path), expected, "{path}");
         }
+        assert!(!found.is_ready && !found.is_in_shell);
         assert_eq!(found.trouble.as_deref(), Some("CrashLoopBackOff: no such file"));
     }
 }

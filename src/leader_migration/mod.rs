@@ -6,11 +6,13 @@
 //! `cmd/kube-controller-manager` and `k8s.io/cloud-provider` for what the processes do with it.
 
 pub mod actors;
+pub mod command_line;
 pub mod configuration;
 pub mod controller_names;
 pub mod edits;
 pub mod flags;
 pub mod inventory;
+pub mod known_flags;
 pub mod lock_view;
 pub mod lock_watch;
 pub mod look;

@@ -4,6 +4,7 @@
 use super::configuration::Configuration;
 use super::controller_names::{Function, WITHOUT_CLOUD_PROVIDER};
 use super::flags::Flags;
+use super::known_flags::{FlagFault, fault};
 use super::manager_kind::ManagerKind;
 use super::reading::Reading;
 use super::release::Release;
@@ -42,9 +43,36 @@ pub struct Process {
     pub started_at: Option<Timestamp>,
     /// Why its container does not run, in its node's words.
     pub trouble: Option<String>,
+    /// Its program has taken its flags: the container is ready.
+    pub is_ready: bool,
+    /// A shell starts it: its flags are not known.
+    pub is_in_shell: bool,
 }
 
 impl Process {
+    /// Flags that its program does not have. One that is ready has taken what it was given.
+    #[must_use]
+    pub fn flag_faults(&self) -> Vec<FlagFault> {
+        let names = self.flags.given.iter();
+        let mut faults: Vec<FlagFault> =
+            names.filter_map(|name| fault(self.manager, self.release, name)).collect();
+        let whatever = self.flags.defects.iter();
+        faults.extend(whatever.map(|defect| FlagFault { is_certain: true, problem: defect.clone() }));
+        for fault in &mut faults {
+            fault.is_certain &= !self.is_ready;
+        }
+        faults
+    }
+
+    /// Cloud controllers were in it, and are not: its release has providers, and its flags name none.
+    #[must_use]
+    pub fn names_no_provider(&self) -> bool {
+        self.manager == ManagerKind::KubeControllerManager
+            && self.release < WITHOUT_CLOUD_PROVIDER
+            && self.flags.cloud_provider.is_empty()
+            && !self.is_in_shell
+    }
+
     /// The configuration it runs with when migration is on. `None`: not known, or unusable.
     #[must_use]
     pub fn configuration(&self) -> Option<Configuration> {

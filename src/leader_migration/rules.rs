@@ -110,9 +110,9 @@ pub const RULES: &[Rule] = &[
     rule(
         "F10",
         Error,
-        "the migration lock gives a process nothing to run",
-        "when it wins the lock, nobody runs the migrated controllers",
-        "remove the enable flag there, or list controllers that it has",
+        "a process has lost its cloud provider, or the migration lock gives it nothing to run",
+        "when it wins the lock, nobody runs the controllers",
+        "give it back the --cloud-provider that it had; one that never had it does not need the enable flag",
     ),
     rule(
         "F11",
@@ -206,6 +206,27 @@ pub const RULES: &[Rule] = &[
         "write it anew: `capstan leader-migration generate`",
     ),
     rule(
+        "flag",
+        Error,
+        "a flag that the program does not have",
+        "the process exits at its start",
+        "write the flag as this release has it, or take it away",
+    ),
+    rule(
+        "build-flag",
+        Warning,
+        "a flag that only a provider, another build or a later release can have",
+        "if this build does not have it, the process exits at its start",
+        "compare it with what the program lists for --help",
+    ),
+    rule(
+        "shell",
+        Warning,
+        "a program that is started by a shell",
+        "its flags are not seen: it was judged as if it had none",
+        "give them: --kcm-flags or --ccm-flags of `capstan leader-migration validate`",
+    ),
+    rule(
         "component",
         Error,
         "a component that is no process",
@@ -217,7 +238,7 @@ pub const RULES: &[Rule] = &[
         Error,
         "a file of a version that the release does not read",
         "the process exits at its start",
-        "write it for the oldest reader: v1alpha1 to 1.21, v1beta1 to 1.23, v1 since",
+        "write it for the oldest reader: v1alpha1 for 1.21, v1beta1 to 1.23, v1 since; before 1.21 there is none",
     ),
     rule(
         "lease-name",

@@ -49,6 +49,8 @@ pub(super) fn process(manager: ManagerKind, release: u64, args: &str, text: &str
         mounts: None,
         started_at: None,
         trouble: None,
+        is_ready: false,
+        is_in_shell: false,
     }
 }
 
@@ -183,6 +185,11 @@ fn cases() -> Vec<(&'static str, FindingSeverity, Vec<Process>)> {
             processes
         }),
         ("file", Error, vec![kcm(ENABLED, &edited("leaderName: move\n", ""))]),
+        ("flag", Error, vec![kcm("--cloud-provider=aws --enable-leader-migrations", "")]),
+        ("flag", Error, vec![kcm("--cloud-provider=aws --leader-migration-config", "")]),
+        ("flag", Error, with(|p| p[1] = ccm(&format!("{ENABLED} --leader-elects=true"), OLD_NAMES))),
+        ("build-flag", Warning, with(|p| p[1] = ccm(&format!("{ENABLED} --multi-project"), OLD_NAMES))),
+        ("shell", Warning, with(|p| p[0].is_in_shell = true)),
         ("component", Error, vec![kcm(ENABLED, &edited("'*'", "kcm"))]),
         ("version", Error, vec![process(Kcm, 23, ENABLED, OLD_NAMES)]),
         ("lease-name", Error, vec![kcm(ENABLED, &edited("move", "Move_it"))]),
@@ -242,6 +249,45 @@ fn every_failure_has_a_case_that_finds_it() {
     }
     let missing: Vec<&str> = RULES.iter().map(|r| r.code).filter(|code| !found.contains(code)).collect();
     assert_eq!(missing, Vec::<&str>::new(), "rules without a case");
+}
+
+/// A process that is ready has taken its flags: it is another build, and not a slip.
+#[test]
+fn a_flag_that_a_running_process_has_taken_is_no_error() {
+    let mut processes = vec![kcm(&format!("{ENABLED} --openshift-config=/c"), OLD_NAMES)];
+    assert_eq!(codes(&judged(&processes))[0], "flag");
+    processes[0].is_ready = true;
+    let findings = judged(&processes);
+    assert_eq!(codes(&findings), ["build-flag"]);
+    assert_eq!(findings[0].problem, "unknown flag --openshift-config, and it runs");
+}
+
+/// An edit that replaced the list of flags by the new ones.
+#[test]
+fn a_lost_cloud_provider_is_named() {
+    let migration = "--enable-leader-migration --leader-migration-config=/m.yaml";
+    let lost = |processes: &[Process]| {
+        let findings = judged(processes);
+        let found = findings.into_iter().find(|finding| finding.code == "F10");
+        found.map(|finding| (finding.severity, finding.subjects.len(), finding.problem))
+    };
+    let error = |count, problem: &str| Some((FindingSeverity::Error, count, problem.to_owned()));
+    let missing = "of the listed controllers it runs none: --cloud-provider is missing";
+    assert_eq!(lost(&[kcm(migration, OLD_NAMES)]), error(1, missing));
+    assert_eq!(lost(&[kcm(migration, OLD_NAMES), ccm(ENABLED, OLD_NAMES)]), error(1, missing));
+    let beside = "--cloud-provider is missing, which another one has, and no cloud-controller-manager runs";
+    assert_eq!(lost(&[kcm("", ""), kcm(ENABLED, OLD_NAMES)]), error(1, beside));
+    // Ordinary: a new manager beside the cloud's, and a cluster that never had a provider.
+    assert_eq!(lost(&[kcm("", ""), kcm(ENABLED, OLD_NAMES), ccm(ENABLED, OLD_NAMES)]), None);
+    assert_eq!(lost(&[kcm("", ""), kcm("", "")]), None);
+}
+
+#[test]
+fn a_state_in_which_nobody_runs_a_controller_is_told_in_a_sentence() {
+    let findings = judged(&[kcm(&format!("{ENABLED} --leader-elect-renew-deadline=2s"), OLD_NAMES)]);
+    let idle = findings.iter().find(|finding| finding.code == "no-actor").expect("nobody");
+    assert_eq!(idle.problem, "routes, while nobody holds a main lock, and nobody holds the migration lock");
+    assert!(!idle.subjects.is_empty(), "{idle:?}");
 }
 
 #[test]

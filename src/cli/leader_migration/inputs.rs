@@ -161,6 +161,8 @@ impl<'a> Gathering<'a> {
             mounts: None,
             started_at: None,
             trouble: None,
+            is_ready: false,
+            is_in_shell: false,
         })
     }
 

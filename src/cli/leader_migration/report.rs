@@ -9,6 +9,7 @@ use crate::leader_migration::actors::Behaviour;
 use crate::leader_migration::controller_names::Function;
 use crate::leader_migration::process::Process;
 use crate::leader_migration::rules::{self, Finding, FindingSeverity};
+use crate::leader_migration::validate::exits_at_start;
 use crate::text;
 
 /// Findings with what happens and what to do, then who has what under which lock.
@@ -44,6 +45,12 @@ fn paint(severity: FindingSeverity, style: Style) -> (&'static str, &'static str
 }
 
 fn word(process: &Process, function: Function) -> &'static str {
+    if process.is_in_shell {
+        return "not known";
+    }
+    if exits_at_start(process) {
+        return "exits";
+    }
     Behaviour::of(process, true).placement(function).map_or("-", |placement| placement.word())
 }
 

@@ -23,10 +23,12 @@ pub struct ClusterFacts {
 #[must_use]
 pub fn validate(processes: &[Process], facts: &ClusterFacts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = processes.iter().flat_map(single::findings).collect();
-    findings.extend(together::findings(processes));
-    findings.extend(cluster::findings(processes, facts));
-    let behaviours = behaviours(processes, facts);
-    findings.extend(together::actors(processes, &behaviours));
+    // What a process does whose flags are not seen is not known.
+    let seen: Vec<Process> = processes.iter().filter(|process| !process.is_in_shell).cloned().collect();
+    findings.extend(together::findings(&seen));
+    findings.extend(cluster::findings(&seen, facts));
+    let behaviours = behaviours(&seen, facts);
+    findings.extend(together::actors(&seen, &behaviours));
     let mut merged: Vec<Finding> = Vec::new();
     for finding in findings {
         match merged.iter_mut().find(|m| m.code == finding.code && m.problem == finding.problem) {
@@ -46,6 +48,12 @@ pub fn validate(processes: &[Process], facts: &ClusterFacts) -> Vec<Finding> {
 #[must_use]
 pub fn has_errors(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.severity == FindingSeverity::Error)
+}
+
+/// Does the process end at its start?
+#[must_use]
+pub fn exits_at_start(process: &Process) -> bool {
+    single::ends(process)
 }
 
 /// What the processes do, those that end at their start left out: one entry per process that runs.

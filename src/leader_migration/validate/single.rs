@@ -7,6 +7,7 @@ use crate::leader_migration::actors::Behaviour;
 use crate::leader_migration::configuration::{ANY, Configuration};
 use crate::leader_migration::controller_names::{Function, Naming, WITHOUT_CLOUD_PROVIDER, naming};
 use crate::leader_migration::flags::{CONFIG, ENABLE, ElectionTimes};
+use crate::leader_migration::known_flags::FlagFault;
 use crate::leader_migration::manager_kind::ManagerKind;
 use crate::leader_migration::process::{ConfigFile, Process};
 use crate::leader_migration::rules::{Finding, FindingSeverity};
@@ -16,6 +17,7 @@ pub(super) fn findings(process: &Process) -> Vec<Finding> {
     if let Some(trouble) = &process.trouble {
         found.add("not-running", trouble.clone());
     }
+    found.words();
     found.flags();
     found.times();
     found.cloud_provider();
@@ -40,6 +42,7 @@ pub(super) fn ends(process: &Process) -> bool {
             ConfigFile::BuiltIn | ConfigFile::NotKnown { .. } => false,
         };
     file_ends
+        || process.flag_faults().iter().any(|fault| fault.is_certain)
         || process.migrates() && !is_mounted(process)
         || process.flags.leader_elect && !are_possible(&process.flags.times)
         || has_missing_provider(process)
@@ -82,6 +85,20 @@ impl Findings<'_> {
     fn add_as(&mut self, severity: FindingSeverity, code: &'static str, problem: String) {
         let subjects = vec![self.process.name.clone()];
         self.list.push(Finding { severity, ..Finding::new(code, subjects, problem) });
+    }
+
+    /// Flags that the program does not have, and those that are not seen.
+    fn words(&mut self) {
+        for FlagFault { is_certain, problem } in self.process.flag_faults() {
+            let seen = if self.process.is_ready { ", and it runs" } else { "" };
+            match is_certain {
+                true => self.add("flag", problem),
+                false => self.add("build-flag", format!("{problem}{seen}")),
+            }
+        }
+        if self.process.is_in_shell {
+            self.add("shell", "its flags stand in a line of a shell".to_owned());
+        }
     }
 
     fn flags(&mut self) {
@@ -221,8 +238,15 @@ impl Findings<'_> {
         if is_late_source && configuration.controller_leaders.iter().any(|e| is_cloud(&e.name, process)) {
             self.add("F16", format!("{} has no cloud provider", process.release));
         }
-        if !behaviour.has_migrated() {
-            self.add("F10", "of the listed controllers it runs none".to_owned());
+        if !behaviour.has_migrated() && !process.is_in_shell {
+            let none = "of the listed controllers it runs none";
+            self.add(
+                "F10",
+                match process.names_no_provider() {
+                    true => format!("{none}: --cloud-provider is missing"),
+                    false => none.to_owned(),
+                },
+            );
         }
     }
 }

@@ -14,6 +14,7 @@ pub(super) fn findings(processes: &[Process]) -> Vec<Finding> {
     found.extend(leader_names(&migrating));
     found.extend(unlisted(processes, &migrating));
     found.extend(missing_flags(processes));
+    found.extend(lost_providers(processes));
     found.extend(places(processes));
     found.extend(times(processes));
     found.extend(node_ipam(processes));
@@ -76,6 +77,18 @@ fn missing_flags(processes: &[Process]) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// Without a cloud-controller-manager a kube-controller-manager that names no provider beside one that does has lost it. One
+/// with the enable flag is a finding by itself.
+fn lost_providers(processes: &[Process]) -> Option<Finding> {
+    let is_source = |process: &Process| process.has_cloud_provider();
+    let is_alone = processes.iter().all(|process| process.manager == ManagerKind::KubeControllerManager);
+    let lost = processes.iter().filter(|process| process.names_no_provider() && !process.migrates());
+    let lost = names(lost);
+    let problem = "--cloud-provider is missing, which another one has, and no cloud-controller-manager runs";
+    (is_alone && !lost.is_empty() && processes.iter().any(is_source))
+        .then(|| Finding::new("F10", lost, problem.to_owned()))
 }
 
 fn places(processes: &[Process]) -> Vec<Finding> {
@@ -154,16 +167,25 @@ pub(super) fn actors(processes: &[Process], behaviours: &[(usize, Behaviour)]) -
         let idle = states.iter().find(|state| acting(state).is_empty());
         if let Some(state) = idle.filter(|_| is_wanted) {
             let problem = format!("{title}, while {}", described(state, &name));
-            found.push(Finding::new("no-actor", state.main.iter().map(name).collect(), problem));
+            // Those that hold nothing because none of them runs.
+            let idle: Vec<String> = state.main.iter().map(name).collect();
+            let all = || names(processes.iter().filter(|process| process.has(function)));
+            found.push(Finding::new("no-actor", if idle.is_empty() { all() } else { idle }, problem));
         }
     }
     found
 }
 
 fn described(state: &Holders, name: &impl Fn(&usize) -> String) -> String {
-    let list = |holders: &BTreeSet<usize>| match holders.len() {
-        0 => "nobody".to_owned(),
-        _ => holders.iter().map(name).collect::<Vec<_>>().join(" and "),
+    let held = |holders: &BTreeSet<usize>, one: &str, several: &str| match holders.len() {
+        0 => format!("nobody holds {one}"),
+        1 => format!("{} holds {one}", holders.iter().map(name).collect::<String>()),
+        _ => format!("{} hold {several}", holders.iter().map(name).collect::<Vec<_>>().join(" and ")),
     };
-    format!("{} hold main locks and {} the migration lock", list(&state.main), list(&state.migration))
+    let migration = "the migration lock";
+    format!(
+        "{}, and {}",
+        held(&state.main, "a main lock", "their main locks"),
+        held(&state.migration, migration, migration)
+    )
 }
