@@ -4,12 +4,13 @@
 use super::configuration::DEFAULT_LEADER_NAME;
 use super::controller_names::Function;
 use super::edits::Settings;
+use super::flag_places::FlagPlaces;
 use super::lock_view::{HolderChange, LockView, Surroundings, WatchedLease, view};
 use super::manager_kind::ManagerKind;
 use super::process::Process;
 use super::release::Release;
 use super::rights::Grantee;
-use super::stages::Situation;
+use super::stages::{Situation, host_of};
 use super::validate::{ClusterFacts, LeaseFact, RightFact};
 use crate::time::Timestamp;
 
@@ -40,7 +41,7 @@ impl Default for MigrationScope {
     }
 }
 
-/// One look. Its text is sanitised.
+/// One look. Its text is sanitised but for that of `places`.
 #[derive(Clone, Debug, Default)]
 pub struct LockLook {
     /// By our clock.
@@ -51,6 +52,8 @@ pub struct LockLook {
     /// The controller managers that are known.
     pub processes: Vec<Process>,
     pub rights: Vec<RightFact>,
+    /// Where their flags are kept. Its text is as it was read.
+    pub places: FlagPlaces,
     /// What had to be assumed, or could not be read, in sentences.
     pub remarks: Vec<String>,
     /// Why what is shown may be old.
@@ -103,6 +106,7 @@ impl LockLook {
             lock: (scope.namespace.clone(), scope.leader_name.clone()),
             held_for_s,
             now,
+            declared_provider: self.places.declared_provider(),
         }
     }
 
@@ -113,6 +117,10 @@ impl LockLook {
             let of_kind = self.processes.iter().filter(|process| process.manager == kind);
             of_kind.map(|process| process.release).min()
         };
+        let is_source = |process: &&Process| {
+            process.manager == ManagerKind::KubeControllerManager && process.has_cloud_provider()
+        };
+        let mut sources = self.processes.iter().filter(is_source);
         let old = release(ManagerKind::KubeControllerManager).unwrap_or(Release(0));
         let cloud = release(ManagerKind::CloudControllerManager).or(cloud).unwrap_or(Release(old.0 + 1));
         Settings {
@@ -121,6 +129,17 @@ impl LockLook {
             functions: scope.functions.clone(),
             subjects: scope.subjects.to_vec(),
             releases: (old, cloud),
+            places: self.places.clone(),
+            holder: self.holder_of(ManagerKind::KubeControllerManager),
+            provider: sources.next().map(|process| process.flags.cloud_provider.clone()).unwrap_or_default(),
         }
+    }
+
+    /// The host that holds the main Lease of this kind; empty when nobody does, or it is not known.
+    fn holder_of(&self, kind: ManagerKind) -> String {
+        let process = self.processes.iter().find(|process| process.manager == kind);
+        let held =
+            process.and_then(|process| self.leases.iter().find(|lease| lease.key() == process.main_lock()));
+        held.map(|lease| host_of(&lease.holder).to_owned()).unwrap_or_default()
     }
 }

@@ -10,6 +10,8 @@ pub mod command_line;
 pub mod configuration;
 pub mod controller_names;
 pub mod edits;
+pub mod flag_lists;
+pub mod flag_places;
 pub mod flags;
 pub mod inventory;
 pub mod known_flags;
@@ -19,6 +21,7 @@ pub mod look;
 pub mod manager_kind;
 pub mod manifest;
 pub mod matrix;
+pub mod place_edits;
 pub mod placement;
 pub mod process;
 pub mod reading;
@@ -29,6 +32,8 @@ pub mod stages;
 pub mod validate;
 pub mod writing;
 
+#[cfg(test)]
+mod edit_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

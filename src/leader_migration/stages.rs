@@ -120,6 +120,8 @@ pub struct StageReport {
     pub stage: MigrationStage,
     pub state: StageState,
     pub proofs: Vec<Proof>,
+    /// The process that is to be changed next.
+    pub next: Option<String>,
     /// The next process is not to be restarted before this is over.
     pub wait: Option<NodeWait>,
 }
@@ -144,6 +146,8 @@ pub struct Situation {
     pub held_for_s: Option<i64>,
     /// By our clock.
     pub now: Timestamp,
+    /// The cloud provider that kubeadm's configuration gives to kube-controller-manager, and where it stands.
+    pub declared_provider: Option<(String, &'static str)>,
 }
 
 /// What the whole looks like.
@@ -154,6 +158,12 @@ pub enum Walkthrough {
         oldest: Release,
     },
     Stages(Vec<StageReport>),
+}
+
+/// The host in the identity of one of the two programs, `HOST_UUID`: its node, or the name of its pod.
+#[must_use]
+pub fn host_of(identity: &str) -> &str {
+    identity.rsplit_once('_').map_or(identity, |(host, _)| host)
 }
 
 impl Situation {
@@ -184,6 +194,33 @@ impl Situation {
         self.holder(&process.flags.resource_namespace, &process.flags.resource_name)
     }
 
+    /// Those that do not hold the Lease first: the holder keeps the controllers until the others are through.
+    fn holder_last<'a>(&self, mut processes: Vec<&'a Process>, lease_of: ManagerKind) -> Vec<&'a Process> {
+        let host = self.main_holder(lease_of).map(host_of);
+        processes.sort_by_key(|process| {
+            host.is_some_and(|host| process.node.as_deref() == Some(host) || process.name == host)
+        });
+        processes
+    }
+
+    /// The processes that a stage has still to go through, in their order.
+    fn left(&self, stage: MigrationStage) -> Vec<&Process> {
+        let kube = ManagerKind::KubeControllerManager;
+        match stage {
+            MigrationStage::Enable => {
+                self.holder_last(self.sources().filter(|process| !process.migrates()).collect(), kube)
+            }
+            MigrationStage::Introduce | MigrationStage::Handover => {
+                self.holder_last(self.sources().collect(), kube)
+            }
+            MigrationStage::Disable => self.holder_last(
+                self.clouds().filter(|process| process.migrates()).collect(),
+                ManagerKind::CloudControllerManager,
+            ),
+            _ => Vec::new(),
+        }
+    }
+
     fn has_lease(&self) -> bool {
         self.facts.leases.iter().any(|lease| (&lease.namespace, &lease.name) == (&self.lock.0, &self.lock.1))
     }
@@ -201,23 +238,40 @@ impl Situation {
     /// Judges every stage.
     #[must_use]
     pub fn judge(&self) -> Walkthrough {
-        let has_begun = self.has_lease() || self.clouds().any(Process::migrates);
+        let is_on = |process: &Process| process.migrates() || process.is_in_shell;
+        let has_begun =
+            self.has_lease() || self.processes.iter().any(is_on) || self.lost_provider().is_some();
         if self.sources().next().is_none() && !has_begun {
             let oldest = self.of(ManagerKind::KubeControllerManager).map(|process| process.release).min();
             return Walkthrough::NothingToMigrate { oldest: oldest.unwrap_or(Release(0)) };
         }
-        let findings = validate(&self.processes, &self.facts);
+        let mut findings = validate(&self.processes, &self.facts);
+        findings.extend(self.lost_provider());
         let mut reports = Vec::new();
         let mut is_reached = true;
         for stage in MigrationStage::ALL {
             let (state, proofs) = self.stage(stage, &findings);
             let state = if is_reached { state } else { StageState::Later };
             is_reached &= state == StageState::Done;
-            let wait =
-                self.wait(stage).filter(|_| matches!(state, StageState::InProgress(_) | StageState::Todo(_)));
-            reports.push(StageReport { stage, state, proofs, wait });
+            let is_open = matches!(state, StageState::InProgress(_) | StageState::Todo(_));
+            let wait = self.wait(stage).filter(|_| is_open);
+            let next = self.left(stage).first().filter(|_| is_open).map(|process| process.name.clone());
+            reports.push(StageReport { stage, state, proofs, next, wait });
         }
         Walkthrough::Stages(reports)
+    }
+
+    /// kubeadm's configuration names a provider, and no process of either kind has it.
+    fn lost_provider(&self) -> Option<Finding> {
+        let (provider, place) = self.declared_provider.as_ref()?;
+        let is_in_tree = !matches!(provider.as_str(), "" | "external");
+        let lost: Vec<String> =
+            self.processes.iter().filter(|p| p.names_no_provider()).map(|p| p.name.clone()).collect();
+        let is_lost = is_in_tree && !lost.is_empty() && self.sources().chain(self.clouds()).next().is_none();
+        let problem = format!(
+            "--cloud-provider is missing: {place} says {provider}, and no cloud-controller-manager runs"
+        );
+        is_lost.then(|| Finding::new("F10", lost, problem))
     }
 
     /// One lease duration after the last restart, in the stages that go from node to node. Clocks of nodes differ: it is
@@ -266,6 +320,8 @@ impl Situation {
         let worst = findings
             .iter()
             .find(|f| f.severity == FindingSeverity::Error && f.code != "F9" && f.code != "no-actor");
+        // What runs there is not known.
+        let worst = worst.or_else(|| findings.iter().find(|finding| finding.code == "shell"));
         match worst {
             Some(finding) => {
                 let why = format!("{} {}: {}", finding.code, finding.subjects.join(", "), finding.problem);
@@ -302,11 +358,8 @@ impl Situation {
     fn enable(&self) -> (StageState, Vec<Proof>) {
         let kind = ManagerKind::KubeControllerManager;
         let mut proofs = self.lock_proofs(kind);
-        let missing: Vec<&str> = self
-            .sources()
-            .filter(|process| !process.migrates())
-            .map(|process| process.name.as_str())
-            .collect();
+        let missing: Vec<&str> =
+            self.left(MigrationStage::Enable).into_iter().map(|process| process.name.as_str()).collect();
         let all = self.sources().count();
         proofs.push(Proof {
             object: kind.name().to_owned(),
@@ -332,14 +385,18 @@ impl Situation {
         let value = format!("{old} of the old release, {clouds} cloud-controller-managers");
         let proofs = vec![Proof { object: "control plane".to_owned(), value }];
         let unflagged = self.clouds().find(|process| !process.migrates());
+        let left = self.left(MigrationStage::Introduce);
+        let next = left.first().map(|process| process.name.as_str()).unwrap_or_default();
         let state = match unflagged {
             Some(cloud) if old > 0 => {
                 StageState::Blocked(format!("{} runs without the enable flag", cloud.name))
             }
             _ if old <= 1 && clouds > 0 || old == 0 => StageState::Done,
-            _ if clouds == 0 => StageState::Todo("take the first node to the new release".to_owned()),
+            _ if clouds == 0 => StageState::Todo(format!(
+                "start cloud-controller-manager with the flag, then take the node of {next} to the new release"
+            )),
             _ => StageState::InProgress(format!(
-                "{old} nodes have the old release; keep the holder's for last"
+                "next: the node of {next}; {old} nodes have the old release, the holder's comes last"
             )),
         };
         (state, proofs)
@@ -347,17 +404,32 @@ impl Situation {
 
     fn handover(&self) -> (StageState, Vec<Proof>) {
         let proofs = self.lock_proofs(ManagerKind::CloudControllerManager);
-        let old: Vec<&str> = self.sources().map(|process| process.name.as_str()).collect();
+        let old: Vec<&str> =
+            self.left(MigrationStage::Handover).into_iter().map(|process| process.name.as_str()).collect();
         let is_over = self.is_being_disabled();
         let state = match old.first() {
             Some(last) => StageState::Todo(format!("take the node of {last} to the new release")),
             None if self.is_held_by(ManagerKind::CloudControllerManager) || is_over => StageState::Done,
-            None if self.clouds().next().is_none() => StageState::Blocked(
-                "no cloud-controller-manager runs: nobody runs the controllers".to_owned(),
-            ),
+            None if self.clouds().next().is_none() => StageState::Blocked(self.nobody()),
             None => StageState::InProgress("no cloud-controller-manager holds both Leases yet".to_owned()),
         };
         (state, proofs)
+    }
+
+    /// Why no process of either kind runs the controllers.
+    fn nobody(&self) -> String {
+        let lost: Vec<&str> = self
+            .processes
+            .iter()
+            .filter(|p| p.names_no_provider())
+            .map(|process| process.name.as_str())
+            .collect();
+        let lost = if lost.is_empty() {
+            String::new()
+        } else {
+            format!(", and --cloud-provider is missing in {}", lost.join(", "))
+        };
+        format!("no cloud-controller-manager runs{lost}: nobody runs the controllers")
     }
 
     fn settle(&self) -> (StageState, Vec<Proof>) {
@@ -377,7 +449,7 @@ impl Situation {
 
     fn disable(&self) -> (StageState, Vec<Proof>) {
         let with_flag: Vec<&str> =
-            self.clouds().filter(|process| process.migrates()).map(|process| process.name.as_str()).collect();
+            self.left(MigrationStage::Disable).into_iter().map(|process| process.name.as_str()).collect();
         let proofs = self.lock_proofs(ManagerKind::CloudControllerManager);
         let state = match with_flag.first() {
             None if self.migration_holder().is_none() => StageState::Done,

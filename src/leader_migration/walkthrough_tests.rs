@@ -1,10 +1,7 @@
 //! The walkthrough from the first stage to the last, what it refuses, and a way back.
 
-use super::controller_names::Function;
-use super::edits::{Settings, edits};
 use super::manager_kind::ManagerKind;
 use super::process::Process;
-use super::release::Release;
 use super::rights::{Grantee, questions};
 use super::stages::{MigrationStage, Situation, StageState, Walkthrough};
 use super::tests::process;
@@ -29,6 +26,8 @@ fn on(node: &str, what: &str) -> Process {
         "old" => process(Kcm, 26, "--cloud-provider=aws", ""),
         "old+flag" => process(Kcm, 26, &format!("--cloud-provider=aws {flag}"), FILE),
         "new" => process(Kcm, 27, "--cloud-provider=external", ""),
+        "lost+flag" => process(Kcm, 26, flag, FILE),
+        "lost" => process(Kcm, 26, "", ""),
         "new+flag" => process(Kcm, 27, &format!("--cloud-provider=external {flag}"), FILE),
         "cloud" => process(Ccm, 27, "", ""),
         "cloud+flag" => process(Ccm, 27, flag, FILE),
@@ -69,6 +68,7 @@ fn situation(seen: &Seen) -> Situation {
         lock: ("kube-system".to_owned(), "move".to_owned()),
         held_for_s: seen.held_for_s,
         now: now(),
+        declared_provider: None,
     }
 }
 
@@ -104,7 +104,10 @@ fn from_the_first_stage_to_the_last() {
     let both = Seen { processes: &[("1", "old+flag"), ("2", "old+flag")], ..one };
     assert_eq!(current(&both), "Enable in progress: nobody renews the migration Lease yet");
     let held = Seen { holders: &[KCM_LEADS, ("move", "a_1")], ..both };
-    assert_eq!(current(&held), "Introduce to do: take the first node to the new release");
+    assert_eq!(
+        current(&held),
+        "Introduce to do: start cloud-controller-manager with the flag, then take the node of KCM-1 to the new release"
+    );
     let mixed = Seen { processes: &[("1", "old+flag"), ("2", "new"), ("2", "cloud+flag")], ..held };
     assert_eq!(current(&mixed), "Handover to do: take the node of KCM-1 to the new release");
     let moved = &[("1", "new"), ("1", "cloud+flag"), ("2", "new"), ("2", "cloud+flag")];
@@ -175,29 +178,72 @@ fn a_way_back_is_seen_as_the_stages_before() {
         holders: &[KCM_LEADS, ("move", "a_1")],
         ..began
     };
-    assert_eq!(current(&back), "Introduce to do: take the first node to the new release");
+    assert_eq!(
+        current(&back),
+        "Introduce to do: start cloud-controller-manager with the flag, then take the node of KCM-1 to the new release"
+    );
     assert!(MigrationStage::ALL.iter().all(|stage| !stage.rollback().is_empty()));
 }
 
+/// The holder keeps the controllers until the others are through: it is touched last.
 #[test]
-fn every_change_comes_with_its_inverse() {
-    let settings = Settings {
-        namespace: "kube-system".to_owned(),
-        leader_name: "move".to_owned(),
-        functions: vec![Function::Routes],
-        subjects: vec![Grantee::kube_controller_manager()],
-        releases: (Release(27), Release(28)),
+fn the_holder_of_the_main_lease_comes_last() {
+    let holders: &[(&str, &str)] = &[("kube-controller-manager", "1_00000000"), ("move", "1_00000000")];
+    let next = |processes: &'static [(&'static str, &'static str)]| {
+        let seen = Seen { processes, holders, granted: true, held_for_s: None };
+        let Walkthrough::Stages(reports) = situation(&seen).judge() else { panic!("stages") };
+        let open =
+            reports.into_iter().find(|report| report.state != StageState::Done).expect("an open stage");
+        (open.next.unwrap_or_default(), open.state.reason().to_owned())
     };
-    let all: Vec<_> = MigrationStage::ALL.into_iter().flat_map(|stage| edits(stage, &settings)).collect();
-    assert!(
-        all.len() == 8 && all.iter().all(|edit| !edit.text.is_empty() && !edit.inverse.is_empty()),
-        "{all:#?}"
+    let old: &[(&str, &str)] = &[("1", "old"), ("2", "old"), ("3", "old")];
+    assert_eq!(next(old), ("KCM-2".to_owned(), "begin with KCM-2".to_owned()));
+    let two: &[(&str, &str)] = &[("1", "old"), ("2", "old+flag"), ("3", "old")];
+    assert_eq!(next(two).0, "KCM-3");
+    let last: &[(&str, &str)] = &[("1", "old"), ("2", "old+flag"), ("3", "old+flag")];
+    assert_eq!(next(last).0, "KCM-1");
+    let moving: &[(&str, &str)] = &[("1", "old+flag"), ("2", "old+flag"), ("3", "new"), ("3", "cloud+flag")];
+    assert_eq!(
+        next(moving),
+        (
+            "KCM-2".to_owned(),
+            "next: the node of KCM-2; 2 nodes have the old release, the holder's comes last".to_owned()
+        )
     );
-    let text =
-        |stage: MigrationStage| edits(stage, &settings).into_iter().map(|edit| edit.text).collect::<String>();
+}
+
+/// After an edit that lost the provider neither manager runs the controllers.
+#[test]
+fn a_lost_cloud_provider_blocks_and_is_named() {
+    let held: &[(&str, &str)] = &[KCM_LEADS, ("move", "a_1")];
+    let missing = "Preflight blocked: F10 KCM-1, KCM-2: of the listed controllers it runs none: --cloud-provider is missing";
+    for (processes, holders, refusal) in [
+        (&[("1", "lost+flag"), ("2", "lost+flag")][..], held, missing),
+        // Before anybody holds the Lease.
+        (&[("1", "lost+flag"), ("2", "lost+flag")], &[KCM_LEADS], missing),
+        (
+            &[("1", "lost"), ("2", "old+flag")],
+            held,
+            "Preflight blocked: F10 KCM-1: --cloud-provider is missing",
+        ),
+        (
+            &[("1", "lost"), ("2", "lost")],
+            held,
+            "Handover blocked: no cloud-controller-manager runs, and --cloud-provider is missing in KCM-1, KCM-2",
+        ),
+    ] {
+        let said = current(&Seen { processes, holders, granted: true, held_for_s: None });
+        assert!(said.starts_with(refusal), "{refusal}\n{said}");
+    }
+    let seen = Seen { processes: &[("1", "lost")], holders: &[KCM_LEADS], granted: true, held_for_s: None };
+    assert_eq!(current(&seen), "nothing to migrate from 1.26", "a cluster that never had one");
+    let declared =
+        Situation { declared_provider: Some(("gce".to_owned(), "kubeadm-config")), ..situation(&seen) };
+    let Walkthrough::Stages(reports) = declared.judge() else { panic!("stages") };
+    let reason = reports[0].state.reason();
     assert!(
-        text(MigrationStage::Enable).contains("- name: route\n")
-            && text(MigrationStage::Introduce).contains("- name: node-route-controller\n")
+        reason.starts_with("F10 KCM-1: --cloud-provider is missing: kubeadm-config says gce"),
+        "{reason}"
     );
 }
 

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::rights;
 use crate::client::watch::Progress;
 use crate::client::{Cache, Client, Object};
+use crate::leader_migration::flag_places::FlagPlaces;
 use crate::leader_migration::inventory::{Inventory, assume_files};
 use crate::leader_migration::lock_watch::LockWatch;
 use crate::leader_migration::look::{LockLook, MigrationScope};
@@ -78,8 +79,12 @@ struct Managers {
     /// Changes of pods and of ConfigMaps that are in it.
     of: Option<(u64, u64)>,
     processes: Vec<Process>,
+    places: FlagPlaces,
     remarks: Vec<String>,
 }
+
+/// What is not watched here, where only pods and ConfigMaps are.
+const WORKLOADS: &str = "DaemonSets and Deployments are not read for this screen: `capstan leader-migration next` prints their patches";
 
 impl Follower {
     fn start(client: Client, scope: MigrationScope, clock: Clock, rng: &Rng) -> Self {
@@ -141,8 +146,9 @@ impl Follower {
         }
         let mut inventory = Inventory::default();
         let pods = values(self.pods.list().into_iter().filter(|pod| may_be_manager(pod)), "Pod");
-        inventory.objects("the cluster", &pods);
-        inventory.objects("the cluster", &values(self.maps.list(), "ConfigMap"));
+        let seen = [pods, values(self.maps.list(), "ConfigMap")].concat();
+        inventory.objects("the cluster", &seen);
+        let places = FlagPlaces { unread_workloads: Some(WORKLOADS.to_owned()), ..FlagPlaces::of(&seen) };
         let (mut processes, errors) = inventory.processes();
         let mut remarks: Vec<String> = errors.iter().map(|error| sanitize_line(&error.to_string())).collect();
         for process in &mut processes {
@@ -151,7 +157,7 @@ impl Follower {
             process.trouble = process.trouble.as_deref().map(sanitize_line);
         }
         remarks.extend(assume_files(&mut processes, &self.scope.leader_name, &self.scope.functions));
-        *managers = Managers { of: now, processes, remarks };
+        *managers = Managers { of: now, processes, places, remarks };
     }
 
     fn look(
@@ -173,6 +179,7 @@ impl Follower {
             changes: watch.changes(),
             processes: managers.processes.clone(),
             rights,
+            places: managers.places.clone(),
             remarks,
             trouble: self.leases.progress().trouble.map(|why| sanitize_line(&format!("leases: {why}"))),
         }

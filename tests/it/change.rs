@@ -118,40 +118,61 @@ fn bad_input_is_answered_with_its_place() {
     assert!(error.contains("holds no configuration document"), "{error}");
 }
 
-/// The edit of a leader migration's stage 2 goes through the planner, and reaches the controller manager with the flags
-/// and the mount that the validator wants.
+/// The edit of a leader migration's stage 2 goes through the planner as it is printed, and reaches the controller manager
+/// with the flags and the mount that the validator wants, beside those that it has; in either version.
 #[test]
 fn the_edit_of_a_leader_migration_is_planned() {
     use capstan::leader_migration::controller_names::Function;
     use capstan::leader_migration::edits::{Settings, edits};
+    use capstan::leader_migration::flag_places::FlagPlaces;
     use capstan::leader_migration::flags::Flags;
     use capstan::leader_migration::manager_kind::ManagerKind;
     use capstan::leader_migration::release::Release;
     use capstan::leader_migration::stages::MigrationStage;
-    let settings = Settings {
-        namespace: "kube-system".to_owned(),
-        leader_name: "move".to_owned(),
-        functions: vec![Function::Routes],
-        subjects: Vec::new(),
-        releases: (Release(29), Release(30)),
-    };
-    let stage = edits(MigrationStage::Enable, &settings);
-    let edit = stage.iter().find(|edit| edit.title.contains("capstan change plan")).expect("an edit");
-    let init = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: 10.0.0.1}\nnodeRegistration: {name: cp-0}\n";
-    let stored = folder(&[("a.yaml", CLUSTER), ("b.yaml", KUBELET), ("c.yaml", init)]);
-    let asked = folder(&[("patch.yaml", &edit.text)]);
-    let patch = asked.path().join("patch.yaml").display().to_string();
-    let planned = answer(&stored, &["plan", "-f", &patch]).expect("a plan");
-    assert!([2, 4].contains(&planned.exit_code), "{}", planned.document);
-    assert!(planned.document.contains("kube-controller-manager"), "{}", planned.document);
-    // What it comes to on the node.
-    let merged = CLUSTER.to_owned() + &edit.text;
-    let merged = folder(&[("a.yaml", &merged), ("c.yaml", init)]);
-    let rendered = answer(&merged, &["render", "-o", "json"]).expect("rendered");
-    let value: Value = serde_json::from_str(&rendered.document).expect("JSON");
-    let pod = &value["nodes"]["cp-0"]["kube-controller-manager"];
-    let command: Vec<String> = serde_json::from_value(pod["command"].clone()).expect("a command");
-    let flags = Flags::parse(ManagerKind::KubeControllerManager, &command).expect("flags");
-    assert!(flags.enable_migration, "{command:?}");
-    assert!(pod.to_string().contains(&flags.migration_config), "it is mounted: {pod}");
+    let list =
+        "controllerManager: {extraArgs: [{name: v, value: \"4\"}, {name: cloud-provider, value: gce}]}\n";
+    let map = "controllerManager: {extraArgs: {v: \"4\", cloud-provider: gce}}\n";
+    let older = CLUSTER.replace("v1beta4", "v1beta3").replace("v1.36.1", "v1.30.2").replace(
+        "  extraArgs:\n  - {name: profiling, value: \"false\"}",
+        "  extraArgs: {profiling: \"false\"}",
+    );
+    for stored_text in [CLUSTER.to_owned() + list, older + map] {
+        let config_map = serde_json::json!({"kind": "ConfigMap", "metadata": {"name": "kubeadm-config"},
+            "data": {"ClusterConfiguration": stored_text}});
+        let settings = Settings {
+            namespace: "kube-system".to_owned(),
+            leader_name: "move".to_owned(),
+            functions: vec![Function::Routes],
+            subjects: Vec::new(),
+            releases: (Release(29), Release(30)),
+            places: FlagPlaces::of(&[config_map]),
+            holder: String::new(),
+            provider: "gce".to_owned(),
+        };
+        let stage = edits(MigrationStage::Enable, &settings).edits;
+        let edit = stage.iter().find(|edit| edit.title.contains("capstan change plan --patch-type merge"));
+        let edit = edit.unwrap_or_else(|| panic!("{stage:#?}"));
+        let version = if stored_text.contains("v1beta3") { "v1beta3" } else { "v1beta4" };
+        let init = format!(
+            "apiVersion: kubeadm.k8s.io/{version}\nkind: InitConfiguration\nlocalAPIEndpoint: {{advertiseAddress: 10.0.0.1}}\nnodeRegistration: {{name: cp-0}}\n"
+        );
+        let stored = folder(&[("a.yaml", &stored_text), ("b.yaml", KUBELET), ("c.yaml", &init)]);
+        let asked = folder(&[("patch.yaml", &edit.text)]);
+        let patch = asked.path().join("patch.yaml").display().to_string();
+        let planned = answer(&stored, &["plan", "--patch-type", "merge", "-f", &patch]).expect("a plan");
+        assert!([2, 4].contains(&planned.exit_code), "{}", planned.document);
+        assert!(planned.document.contains("kube-controller-manager"), "{}", planned.document);
+        // What it comes to on the node.
+        let mut merged: Value = serde_saphyr::from_str(&stored_text).expect("YAML");
+        capstan::api::merge::apply(&mut merged, &serde_saphyr::from_str(&edit.text).expect("YAML"));
+        let merged = folder(&[("a.yaml", &merged.to_string()), ("c.yaml", &init)]);
+        let rendered = answer(&merged, &["render", "-o", "json"]).expect("rendered");
+        let value: Value = serde_json::from_str(&rendered.document).expect("JSON");
+        let pod = &value["nodes"]["cp-0"]["kube-controller-manager"];
+        let command: Vec<String> = serde_json::from_value(pod["command"].clone()).expect("a command");
+        let flags = Flags::parse(ManagerKind::KubeControllerManager, &command).expect("flags");
+        assert!(flags.enable_migration && flags.cloud_provider == "gce", "{command:?}");
+        assert!(command.contains(&"--v=4".to_owned()), "{command:?}");
+        assert!(pod.to_string().contains(&flags.migration_config), "it is mounted: {pod}");
+    }
 }

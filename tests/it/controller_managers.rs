@@ -73,7 +73,7 @@ async fn every_stage_has_a_way_back_without_two_actors() {
         is_sound(&played, 2);
         let last = played.log.lines().last().unwrap_or_default();
         assert!(
-            last.contains("stage 2 to do: begin with kube-controller-manager-cp-1"),
+            last.contains("stage 2 to do: begin with kube-controller-manager-cp-"),
             "{from:?}\n{}",
             played.log
         );

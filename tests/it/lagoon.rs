@@ -54,6 +54,10 @@ fn lagoon() -> ObjectKey {
     ObjectKey::new("default", "lagoon")
 }
 
+fn plane() -> ObjectKey {
+    ObjectKey::new("default", "lagoon-control-plane")
+}
+
 /// The cluster, with an administrator of it and one of its management cluster.
 struct Lagoon {
     stack: Stack,
@@ -196,14 +200,45 @@ impl Lagoon {
         }
     }
 
-    /// The edits that `next` prints, by title.
+    /// The edits that `next` prints, by title. The control plane's object is given as the management cluster has it.
     async fn edits(&self) -> Vec<(String, String)> {
-        let printed = self.run("next -o json --ccm-version 1.28").await;
+        let found: Option<KubeadmControlPlane> =
+            get(self.management.client(), &plane()).await.expect("an answer");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let mut object = serde_json::to_value(found.expect("a control plane")).expect("JSON");
+        object["kind"] = json!("KubeadmControlPlane");
+        object["apiVersion"] = json!("controlplane.cluster.x-k8s.io/v1beta2");
+        std::fs::write(file.path(), object.to_string()).expect("written");
+        let printed =
+            self.run(&format!("next -o json --ccm-version 1.28 -f {}", file.path().display())).await;
         let value: Value = serde_json::from_str(&printed.document).expect("JSON");
         let open = value["stages"].as_array().into_iter().flatten().find(|stage| stage["state"] != "done");
         let edits = open.and_then(|stage| stage["edits"].as_array()).cloned().unwrap_or_default();
         let text = |edit: &Value, field: &str| edit[field].as_str().unwrap_or_default().to_owned();
         edits.iter().map(|edit| (text(edit, "title"), text(edit, "text"))).collect()
+    }
+
+    /// Pastes the printed patch of the control plane's object, with a version beside it.
+    async fn paste(&self, version: &str) {
+        let edits = self.edits().await;
+        let printed = edits.iter().find(|(title, _)| title.contains("--type=merge"));
+        let (_, text) = printed.unwrap_or_else(|| panic!("{edits:#?}"));
+        let mut patch: Value = serde_saphyr::from_str(text).expect("YAML");
+        patch["spec"]["version"] = json!(version);
+        let patched =
+            self.management.patch_part::<KubeadmControlPlane>(&plane(), Part::Main, &patch, Mode::Real).await;
+        patched.expect("patched");
+    }
+
+    /// Pastes the printed patch of the DaemonSet, as `kubectl patch` sends it.
+    async fn paste_daemon_set(&self) {
+        let edits = self.edits().await;
+        let printed = edits.iter().find(|(title, _)| title.starts_with("kubectl patch daemonset"));
+        let (_, text) = printed.unwrap_or_else(|| panic!("{edits:#?}"));
+        let patch: Value = serde_saphyr::from_str(text).expect("YAML");
+        let sets = kube::Api::<DaemonSet>::namespaced(self.client().clone(), SYSTEM);
+        let (name, how) = ("cloud-controller-manager", kube::api::PatchParams::default());
+        sets.patch(name, &how, &kube::api::Patch::Strategic(patch)).await.expect("patched");
     }
 
     /// Changes the control plane's object: flags of the manager, its file or none, and a version.
@@ -221,9 +256,8 @@ impl Lagoon {
         let patch = json!({"spec": {"version": version, "kubeadmConfigSpec": {
             "clusterConfiguration": {"controllerManager": {"extraArgs": arguments, "extraVolumes": volumes}},
             "initConfiguration": kubelet, "joinConfiguration": kubelet, "files": files}}});
-        let key = ObjectKey::new("default", "lagoon-control-plane");
         let patched =
-            self.management.patch_part::<KubeadmControlPlane>(&key, Part::Main, &patch, Mode::Real).await;
+            self.management.patch_part::<KubeadmControlPlane>(&plane(), Part::Main, &patch, Mode::Real).await;
         patched.expect("patched");
     }
 
@@ -266,10 +300,10 @@ impl Lagoon {
     async fn enable(&self) {
         self.grant().await;
         self.is_at(2, "to do").await;
-        let (_, file) = self.edits().await.into_iter().next().expect("an edit");
-        self.control_plane("gce", Some(&file), "v1.27.16").await;
-        self.until("every manager with the flag", 600, async |this| {
-            this.managers("enable-leader-migration").await == 3 && this.managers("--bind-address").await == 3
+        self.paste("v1.27.16").await;
+        self.until("every manager with the flag, and with its provider", 600, async |this| {
+            this.managers("--enable-leader-migration --cloud-provider=gce").await == 3
+                && this.managers("--bind-address").await == 3
         })
         .await;
         self.until("the migration Lease", 90, async |this| this.stage().await.number > 2).await;
@@ -278,7 +312,7 @@ impl Lagoon {
     /// Stages 3 and 4.
     async fn hand_over(&self) {
         self.apply(CCM).await;
-        self.control_plane("external", None, "v1.28.15").await;
+        self.paste("v1.28.15").await;
         self.until("the new release everywhere", 900, async |this| {
             this.managers(":v1.28.15 --cloud-provider=external !enable-leader-migration").await == 3
                 && this.managers("--bind-address").await == 3
@@ -311,6 +345,7 @@ async fn the_way_from_the_first_stage_to_the_last() {
     assert!(lagoon.actor().starts_with("kube-controller-manager-"), "{}", lagoon.actor());
     lagoon.enable().await;
     lagoon.is_at(3, "to do").await;
+    assert!(lagoon.runs_once(), "{}", lagoon.actor());
     let holder = lagoon.holder(MIGRATION_LEASE).await;
     assert_eq!(holder, lagoon.holder("kube-controller-manager").await, "of both Leases");
 
@@ -320,11 +355,7 @@ async fn the_way_from_the_first_stage_to_the_last() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     lagoon.is_at(6, "to do").await;
 
-    let without: String =
-        CCM.lines().filter(|line| !line.contains("leader-migration")).map(|l| format!("{l}\n")).collect();
-    let set = without.split("---\n").find(|part| part.contains("kind: DaemonSet")).expect("a DaemonSet");
-    let set = set.split("          volumeMounts").next().expect("its flags");
-    lagoon.apply(set).await;
+    lagoon.paste_daemon_set().await;
     lagoon.until("no flag", 300, async |this| this.stage().await.number == 7).await;
     assert!(lagoon.runs_once(), "{}", lagoon.actor());
 

@@ -104,6 +104,58 @@ error F17  the migration file is not mounted into the pod
     assert!(printed.document.starts_with(expected), "{}", printed.document);
 }
 
+/// A flag that a program does not have ends it, whatever else is right.
+#[test]
+fn flags_that_do_not_exist_are_errors() {
+    let folder = folder(&[("m.yaml", FILE)]);
+    let kube = "validate -f DIR/m.yaml --kcm-version 1.27 --kcm-flags --cloud-provider=gce";
+    for (flags, problem) in [
+        (
+            "--enable-leader-migrations",
+            "unknown flag --enable-leader-migrations; did you mean --enable-leader-migration?",
+        ),
+        (
+            "--enable-leader-migration+--leader-migration-confg=/x",
+            "unknown flag --leader-migration-confg; did you mean --leader-migration-config?",
+        ),
+        (
+            "--cloud-migration-config=F",
+            "unknown flag --cloud-migration-config; did you mean --leader-migration-config?",
+        ),
+        ("--enable-leader-migration+--leader-migration-config", "--leader-migration-config needs a value"),
+        ("--enable-leader-migration+true", "\"true\" is not a flag, and the program takes nothing else"),
+        ("--concurrent-job-syncs=3", "unknown flag --concurrent-job-syncs in 1.27: it began with 1.28"),
+    ] {
+        let printed = run(folder.path(), &format!("{kube}+{flags}")).expect("printed");
+        assert!(!printed.is_fine, "{flags}\n{}", printed.document);
+        assert!(
+            printed.document.contains(&format!("kube-controller-manager: {problem}\n")),
+            "{flags}\n{}",
+            printed.document
+        );
+        assert!(printed.document.contains("  exits\n"), "{}", printed.document);
+    }
+    let real = run(folder.path(), &format!("{kube}+--concurrent-gc-syncs=3+--v+4")).expect("printed");
+    assert!(real.is_fine, "{}", real.document);
+    let cloud = "validate -f DIR/m.yaml --ccm-version 1.27 --ccm-flags --enable-leader-migration+--leader-migration-config=/m.yaml";
+    let own = run(folder.path(), &format!("{cloud}+--multi-project")).expect("printed");
+    assert!(own.is_fine && own.document.contains("warning build-flag"), "{}", own.document);
+}
+
+/// An edit that replaced the flags by the new ones: neither manager runs the controllers.
+#[test]
+fn a_lost_cloud_provider_is_an_error() {
+    let pod = manifest("v1.27.4", &FLAGS[..2], "/etc/kubernetes");
+    let folder = folder(&[("m.yaml", FILE), ("kcm.yaml", &pod)]);
+    let printed = run(folder.path(), "validate -f DIR").expect("printed");
+    assert!(!printed.is_fine, "{}", printed.document);
+    let expected =
+        "error F10  a process has lost its cloud provider, or the migration lock gives it nothing to run
+  kube-controller-manager: of the listed controllers it runs none: --cloud-provider is missing
+";
+    assert!(printed.document.contains(expected), "{}", printed.document);
+}
+
 #[test]
 fn json_has_the_same() {
     let folder = folder(&[("m.yaml", FILE)]);
@@ -325,7 +377,26 @@ async fn the_walkthrough_reads_a_running_cluster() {
     assert_eq!(status.remarks.len(), 1, "the files of two hosts are assumed: {:?}", status.remarks);
     let next = walked(&client, "next --ccm-version 1.27").await;
     assert!(next.document.contains("    | - --enable-leader-migration=true\n"), "{}", next.document);
+    assert!(next.document.contains("  not printed: KubeadmControlPlane: not read;"), "{}", next.document);
+    let manifest = "  edit: static pod of kube-controller-manager on b, then a: in its manifest";
+    assert!(next.document.contains(manifest), "the holder's comes last: {}", next.document);
     assert!(next.document.contains("  rollback: take the node back to the old release"), "{}", next.document);
+}
+
+/// What was pasted lost the provider: the command names it and does not end well.
+#[tokio::test(start_paused = true)]
+async fn the_walkthrough_names_a_lost_cloud_provider() {
+    let without = |mut pods: Vec<serde_json::Value>| {
+        let command = pods[0]["spec"]["containers"][0]["command"].as_array_mut().expect("a command");
+        command.retain(|word| word != "--cloud-provider=aws");
+        pods
+    };
+    let pods = [without(node_pods("a", false)), without(node_pods("b", false))].concat();
+    let held = &[("kube-controller-manager", "a_1"), ("cloud-provider-extraction-migration", "a_1")];
+    let status = walked(&workload(pods, held), "status").await;
+    assert!(!status.is_fine, "{}", status.document);
+    let named = "F10 kube-controller-manager-a, kube-controller-manager-b: of the listed controllers it runs none: --cloud-provider is missing";
+    assert!(status.document.contains(named), "{}", status.document);
 }
 
 #[tokio::test(start_paused = true)]

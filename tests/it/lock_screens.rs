@@ -6,6 +6,7 @@ use std::time::Duration;
 use capstan::actions::LockPlace;
 use capstan::api::key::ObjectKey;
 use capstan::fleet::Delta;
+use capstan::leader_migration::flag_places::FlagPlaces;
 use capstan::leader_migration::inventory::{Inventory, assume_file};
 use capstan::leader_migration::lock_watch::LockWatch;
 use capstan::leader_migration::look::{LockLook, MigrationScope};
@@ -121,6 +122,7 @@ fn look(pods: &[Value], first: &[Lease], then: &[Lease]) -> LockLook {
         changes: watch.changes(),
         processes,
         rights: asked.map(|question| RightFact { question, allowed: Some(true) }).collect(),
+        places: FlagPlaces::of(pods),
         remarks,
         trouble: None,
     }

@@ -100,7 +100,8 @@ pub struct WalkthroughArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = function,
           default_value = "route,service,cloud-node-lifecycle")]
     pub controllers: Vec<Function>,
-    /// Migration file of a host, which an API cannot show; without it the generated one is assumed
+    /// Migration file of a host, which an API cannot show (without it the generated one is assumed); or the
+    /// KubeadmControlPlane as the management cluster has it, for the patch of it
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Release of kube-controller-manager, where no image tag has it

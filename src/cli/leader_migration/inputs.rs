@@ -20,6 +20,8 @@ pub struct Inputs {
     pub processes: Vec<Process>,
     /// What had to be assumed, and files that nobody reads.
     pub remarks: Vec<String>,
+    /// Where flags are kept, in objects of files.
+    pub objects: Vec<Value>,
 }
 
 /// Reads everything that the arguments name.
@@ -55,6 +57,8 @@ pub fn from_cluster(args: &ValidateArgs, objects: &[Value]) -> anyhow::Result<In
 struct Gathering<'a> {
     args: &'a ValidateArgs,
     inventory: Inventory,
+    /// Objects of files.
+    objects: Vec<Value>,
     /// The processes are those of a running cluster: a release that is given does not add one.
     is_running: bool,
 }
@@ -64,6 +68,7 @@ impl<'a> Gathering<'a> {
         Self {
             args,
             inventory: Inventory::with_releases([args.kcm_version, args.ccm_version]),
+            objects: Vec::new(),
             is_running: false,
         }
     }
@@ -93,7 +98,10 @@ impl<'a> Gathering<'a> {
         let objects: Result<Vec<Value>, _> = serde_saphyr::from_multiple(&text);
         let is_object = |object: &Value| object["metadata"].is_object() || object["items"].is_array();
         match objects {
-            Ok(objects) if objects.iter().any(is_object) => self.inventory.objects(&name, &objects),
+            Ok(objects) if objects.iter().any(is_object) => {
+                self.inventory.objects(&name, &objects);
+                self.objects.extend(objects);
+            }
             // What is wrong with it is a finding.
             _ if is_configuration(&text) => self.inventory.file(&name, &text),
             Ok(_) => bail!(
@@ -134,7 +142,7 @@ impl<'a> Gathering<'a> {
             );
         }
         remarks.extend(self.inventory.unread(&processes));
-        Ok(Inputs { processes, remarks })
+        Ok(Inputs { processes, remarks, objects: self.objects })
     }
 
     fn flags(&self, kind: ManagerKind) -> Option<&str> {

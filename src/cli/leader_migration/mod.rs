@@ -43,7 +43,7 @@ impl Printed {
 /// # Errors
 /// Input that cannot be read, in a sentence.
 pub fn validate(args: &ValidateArgs, style: Style) -> anyhow::Result<Printed> {
-    let inputs::Inputs { processes, remarks } = inputs::gather(args)?;
+    let inputs::Inputs { processes, remarks, .. } = inputs::gather(args)?;
     let findings = validate::validate(&processes, &ClusterFacts::default());
     let document = match args.output {
         PlanOutputArg::Text => report::text(&processes, &findings, style),

@@ -13,7 +13,7 @@ use crate::standalone::rehearsal::{Cast, Played, failure, in_virtual_time, way_b
 use crate::time::Timestamp;
 
 /// Plays what the arguments ask for, and says what came of it. Fine unless two ran one controller at once where the
-/// walkthrough says that they never do.
+/// walkthrough says that they never do, or nobody runs one at the end.
 ///
 /// # Errors
 /// What cannot be played.
@@ -36,7 +36,7 @@ pub async fn rehearse(args: &RehearseArgs, start: Timestamp) -> anyhow::Result<P
             in_virtual_time(move || way_back(cast, from)).await?
         }
     };
-    let is_fine = !played.has_overlap;
+    let is_fine = !played.has_overlap && played.idle.is_empty();
     Ok(Printed { document: with_outcome(&played), remarks: Vec::new(), is_fine })
 }
 
@@ -47,7 +47,12 @@ fn with_outcome(played: &Played) -> String {
         "no controller ran twice at any moment"
     };
     let gap_s = played.longest_gap.as_secs_f64();
-    format!("{}\n{actors}; the longest time without one: {gap_s:.1} s\n", played.log)
+    let idle = if played.idle.is_empty() {
+        String::new()
+    } else {
+        format!("\nat the end nobody runs {}", played.idle.join(", "))
+    };
+    format!("{}\n{actors}; the longest time without one: {gap_s:.1} s{idle}\n", played.log)
 }
 
 /// With what `validate` says of these processes.

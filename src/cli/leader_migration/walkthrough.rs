@@ -1,10 +1,11 @@
 //! `capstan leader-migration status|next|plan`: how far the migration of a running cluster is, and what comes next. Owns
-//! what is read for it (pods, Leases, ConfigMaps, access reviews) and the text. Nothing is written; what was done
+//! what is read for it (pods, DaemonSets, Deployments, Leases, ConfigMaps, access reviews) and the text. Nothing is written; what was done
 //! before is not remembered: the cluster is read anew each time.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -18,7 +19,8 @@ use crate::client::errors::chain;
 use crate::client::read::list_values;
 use crate::client::write::gvk_of;
 use crate::client::{Client, Object};
-use crate::leader_migration::edits::{Settings, StageEdit, edits};
+use crate::leader_migration::edits::{Settings, StageEdit, StageEdits, edits};
+use crate::leader_migration::flag_places::FlagPlaces;
 use crate::leader_migration::inventory::assume_files;
 use crate::leader_migration::lock_view::WatchedLease;
 use crate::leader_migration::look::{LockLook, MigrationScope};
@@ -67,10 +69,14 @@ pub async fn walk(
     Ok(Printed { document, remarks: look.remarks, is_fine: !is_blocked })
 }
 
+/// Items of a list carry no kind: they get it here.
 async fn list<K: Object>(client: &Client, namespace: &str) -> anyhow::Result<Vec<Value>> {
     let gvk = gvk_of::<K>();
     let listed = list_values(client, &gvk, namespace, "").await;
-    listed.map_err(|error| anyhow::anyhow!("{} in {namespace}: {}", gvk.plural, chain(&error)))
+    let mut listed =
+        listed.map_err(|error| anyhow::anyhow!("{} in {namespace}: {}", gvk.plural, chain(&error)))?;
+    listed.iter_mut().for_each(|object| object["kind"] = Value::from(gvk.kind.as_str()));
+    Ok(listed)
 }
 
 fn scope(args: &WalkthroughArgs) -> MigrationScope {
@@ -89,11 +95,7 @@ async fn gather(
     now: Timestamp,
 ) -> anyhow::Result<LockLook> {
     let namespace = &args.lease_namespace;
-    let mut pods = list::<Pod>(client, namespace).await?;
-    // Items of a list carry no kind.
-    pods.iter_mut().for_each(|pod| pod["kind"] = Value::from("Pod"));
-    let mut maps = list::<ConfigMap>(client, namespace).await?;
-    maps.iter_mut().for_each(|map| map["kind"] = Value::from("ConfigMap"));
+    let seen = [list::<Pod>(client, namespace).await?, list::<ConfigMap>(client, namespace).await?].concat();
     let described = ValidateArgs {
         files: args.files.clone(),
         kcm_version: args.kcm_version,
@@ -102,11 +104,27 @@ async fn gather(
         ccm_flags: None,
         output: args.output,
     };
-    let Inputs { mut processes, mut remarks } = from_cluster(&described, &[pods, maps].concat())?;
+    let Inputs { mut processes, mut remarks, objects } = from_cluster(&described, &seen)?;
+    let places = places(client, namespace, [seen, objects].concat()).await;
     remarks.extend(assume_files(&mut processes, &args.leader_name, &args.controllers));
     let leases = look(client, args).await?;
     let rights = rights(client, &scope.subjects, namespace, &args.leader_name).await;
-    Ok(LockLook { at: now, leases, processes, rights, remarks, ..LockLook::default() })
+    Ok(LockLook { at: now, leases, processes, rights, places, remarks, ..LockLook::default() })
+}
+
+/// Where flags are kept: among what was read, and in what makes pods. A user who may not list that gets no edits for it.
+async fn places(client: &Client, namespace: &str, mut objects: Vec<Value>) -> FlagPlaces {
+    let made = [list::<DaemonSet>(client, namespace).await, list::<Deployment>(client, namespace).await];
+    let mut unread = Vec::new();
+    for listed in made {
+        match listed {
+            Ok(listed) => objects.extend(listed),
+            Err(error) => unread.push(error.to_string()),
+        }
+    }
+    let mut places = FlagPlaces::of(&objects);
+    places.unread_workloads = (!unread.is_empty()).then(|| unread.join("; "));
+    places
 }
 
 /// The Leases of the namespace, each with whether it changed while it was looked at.
@@ -163,15 +181,26 @@ fn stage_text(out: &mut String, report: &StageReport, settings: &Settings, exten
     }
     // A stage that must not be begun is shown without its edits.
     if !matches!(report.state, StageState::Blocked(_)) {
-        for StageEdit { title, text, inverse } in edits(report.stage, settings) {
-            let _ = writeln!(out, "  edit: {title}");
-            for line in text.lines() {
-                let _ = writeln!(out, "    | {line}");
-            }
-            let _ = writeln!(out, "  inverse: {}", inverse.trim_end());
-        }
+        edits_text(out, &edits(report.stage, settings));
     }
     let _ = writeln!(out, "  rollback: {}", report.stage.rollback());
+}
+
+fn edits_text(out: &mut String, made: &StageEdits) {
+    for StageEdit { title, text, inverse } in &made.edits {
+        let _ = writeln!(out, "  edit: {}", sanitize_line(title));
+        for line in text.lines() {
+            let _ = writeln!(out, "    | {}", sanitize_line(line));
+        }
+        let lines: Vec<String> = inverse.lines().map(sanitize_line).collect();
+        let _ = match lines.as_slice() {
+            [only] => writeln!(out, "  inverse: {only}"),
+            lines => writeln!(out, "  inverse:\n    | {}", lines.join("\n    | ")),
+        };
+    }
+    for what in &made.omitted {
+        let _ = writeln!(out, "  not printed: {}", sanitize_line(what));
+    }
 }
 
 fn as_json(walkthrough: &Walkthrough, settings: &Settings) -> Value {
@@ -179,7 +208,8 @@ fn as_json(walkthrough: &Walkthrough, settings: &Settings) -> Value {
         return json!({ "nothingToMigrate": true, "stages": [] });
     };
     let stage = |report: &StageReport| {
-        let changes: Vec<Value> = edits(report.stage, settings)
+        let StageEdits { edits, omitted } = edits(report.stage, settings);
+        let changes: Vec<Value> = edits
             .into_iter()
             .map(|edit| json!({ "title": edit.title, "text": edit.text, "inverse": edit.inverse }))
             .collect();
@@ -188,9 +218,11 @@ fn as_json(walkthrough: &Walkthrough, settings: &Settings) -> Value {
             "title": report.stage.title(),
             "state": report.state.word(),
             "reason": report.state.reason(),
+            "next": report.next,
             "waitSeconds": report.wait.as_ref().map(|wait| wait.left_s),
             "evidence": report.proofs.iter().map(|p| json!({ "object": p.object, "value": p.value })).collect::<Vec<_>>(),
             "edits": changes,
+            "notPrinted": omitted,
             "rollback": report.stage.rollback(),
         })
     };

@@ -1,6 +1,7 @@
 //! The whole way of a migration, and the way back from each stage, as they are to be done.
 
 use super::stage::{CCM, Cast, KCM, ON, Played, Rehearsal, RehearsalError, file};
+use crate::leader_migration::manager_kind::ManagerKind;
 use crate::leader_migration::stages::MigrationStage;
 
 /// Long enough for a Lease to run out and be taken by another.
@@ -43,23 +44,23 @@ impl Rehearsal {
     }
 
     /// The holder's node comes last: it keeps the controllers until then.
-    fn holder_last(&self, cast: &Cast) -> Vec<String> {
-        let holder = self.holder(KCM.name());
+    fn holder_last(&self, cast: &Cast, manager: ManagerKind) -> Vec<String> {
+        let holder = self.holder(manager.name());
         let mut nodes = cast.nodes.clone();
         nodes.sort_by_key(|node| *node == holder);
         nodes
     }
 
     async fn enable(&mut self, cast: &Cast) -> Result<(), RehearsalError> {
-        for node in &cast.nodes {
-            self.old(cast, node, true)?;
+        for node in self.holder_last(cast, KCM) {
+            self.old(cast, &node, true)?;
             self.wait().await?;
         }
         self.pass(SETTLES_S).await
     }
 
     async fn hand_over(&mut self, cast: &Cast) -> Result<(), RehearsalError> {
-        for node in self.holder_last(cast) {
+        for node in self.holder_last(cast, KCM) {
             self.judge();
             self.new_node(cast, &node)?;
             self.wait().await?;
@@ -68,9 +69,9 @@ impl Rehearsal {
     }
 
     async fn disable(&mut self, cast: &Cast) -> Result<(), RehearsalError> {
-        for node in &cast.nodes {
+        for node in self.holder_last(cast, CCM) {
             self.judge();
-            self.cloud(cast, node, false)?;
+            self.cloud(cast, &node, false)?;
             self.wait().await?;
         }
         self.pass(SETTLES_S).await
@@ -127,7 +128,7 @@ pub async fn way_back(cast: Cast, from: MigrationStage) -> Result<Played, Rehear
     match from {
         MigrationStage::Enable => play.note("back: the flag goes, node by node"),
         MigrationStage::Introduce => {
-            let nodes = play.holder_last(&cast);
+            let nodes = play.holder_last(&cast, KCM);
             play.new_node(&cast, &nodes[0])?;
             play.wait().await?;
             play.note(

@@ -87,6 +87,8 @@ pub struct Played {
     pub has_overlap: bool,
     /// For so long nobody ran one of the moved controllers, at most.
     pub longest_gap: Duration,
+    /// The moved controllers that nobody runs at the end.
+    pub idle: Vec<&'static str>,
     /// Codes of the findings at the end.
     pub codes: Vec<&'static str>,
 }
@@ -291,6 +293,7 @@ impl Rehearsal {
         Played {
             has_overlap: !self.host.ledger().overlaps().is_empty(),
             longest_gap: gaps.max().unwrap_or_default(),
+            idle: MOVED.into_iter().filter(|function| !self.runs(*function)).map(Function::title).collect(),
             codes: findings.into_iter().map(|finding| finding.code).collect(),
             log: self.log,
         }

@@ -6,7 +6,7 @@ use ratatui::text::Line;
 
 use super::feed::LockFeed;
 use super::text::remarks;
-use crate::leader_migration::edits::{StageEdit, edits};
+use crate::leader_migration::edits::{StageEdit, StageEdits, edits};
 use crate::leader_migration::stages::{NodeWait, StageReport, StageState, Walkthrough};
 use crate::text::{sanitize_block, sanitize_line, wrap};
 use crate::tui::paint::Paint;
@@ -69,11 +69,15 @@ pub fn details(feed: &LockFeed, report: &StageReport, paint: &Paint<'_>, width: 
         }
         lines.extend(remarks(&look.remarks, paint, width));
     }
-    for StageEdit { title, text, inverse } in stage_edits(feed, report) {
+    let StageEdits { edits, omitted } = stage_edits(feed, report);
+    for StageEdit { title, text, inverse } in edits {
         lines.push(Line::from(paint.span(Scope::Column, paint.cut(&sanitize_line(&title), width))));
         lines.extend(block(&text, Scope::DiffAdded, paint, width));
         lines.push(Line::from(paint.span(Scope::Muted, "taken back by:")));
         lines.extend(block(&inverse, Scope::DiffRemoved, paint, width));
+    }
+    for what in omitted {
+        words(&mut lines, &format!("not printed: {what}"), Scope::Muted, paint, width);
     }
     lines.push(Line::from(paint.span(Scope::Column, "WAY BACK")));
     words(&mut lines, report.stage.rollback(), Scope::Text, paint, width);
@@ -93,12 +97,12 @@ fn words(lines: &mut Vec<Line<'static>>, text: &str, scope: Scope, paint: &Paint
 }
 
 /// A stage that must not be begun has no edits to offer.
-fn stage_edits(feed: &LockFeed, report: &StageReport) -> Vec<StageEdit> {
+fn stage_edits(feed: &LockFeed, report: &StageReport) -> StageEdits {
     match &feed.look {
         Some(look) if !matches!(report.state, StageState::Blocked(_) | StageState::Done) => {
             edits(report.stage, &look.settings(&feed.scope, None))
         }
-        _ => Vec::new(),
+        _ => StageEdits::default(),
     }
 }
 
@@ -107,7 +111,7 @@ fn stage_edits(feed: &LockFeed, report: &StageReport) -> Vec<StageEdit> {
 pub fn edits_text(feed: &LockFeed, report: &StageReport) -> Option<String> {
     feed.look.as_ref()?;
     let mut all = String::new();
-    for StageEdit { title, text, .. } in stage_edits(feed, report) {
+    for StageEdit { title, text, .. } in stage_edits(feed, report).edits {
         let _ = write!(all, "# {title}\n{text}");
     }
     Some(sanitize_block(&all))
