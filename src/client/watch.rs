@@ -444,10 +444,11 @@ fn is_of_a_begun_list<K>(event: &Event<K>) -> bool {
     matches!(event, Event::Init | Event::InitApply(_))
 }
 
-/// Something was reported that cannot be read: a watch that begins again where this one ended would meet it again.
+/// Something was reported that cannot be read: a watch that begins again where this one ended would meet it again. kube takes
+/// a JSON object that is not an event for a bare `Status`.
 fn is_loss(error: &watcher::Error) -> bool {
-    use kube::Error::{LinesCodecMaxLineLengthExceeded, SerdeError};
-    matches!(error, watcher::Error::WatchFailed(SerdeError(_) | LinesCodecMaxLineLengthExceeded))
+    use kube::Error::{Api, LinesCodecMaxLineLengthExceeded, SerdeError};
+    matches!(error, watcher::Error::WatchFailed(SerdeError(_) | LinesCodecMaxLineLengthExceeded | Api(_)))
 }
 
 fn trouble_text(error: &watcher::Error) -> String {

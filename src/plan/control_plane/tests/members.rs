@@ -51,15 +51,15 @@ fn stray_members_go_one_at_a_time_when_quorum_allows() {
     check(&o, &[], &["stray-member-quorum"]);
 }
 
-/// Three Machines, a member without a name, and the Node of `joined` registered `age_ms` before now.
-fn joining(joined: usize, age_ms: i64, leaves: bool) -> Observed {
+/// Three Machines, a member without a name, and the Node of `joined` registered `age_s` before now.
+fn joining(joined: usize, age_s: i64, leaves: bool) -> Observed {
     let mut o = fixtures::three();
     if leaves {
         let machine = &mut o.machines[joined].machine;
         machine.metadata.deletion_timestamp = Some(crate::time::to_k8s(fixtures::now()));
     }
     if let Workload::Reached(facts) = &mut o.workload {
-        let registered = fixtures::now() - TimeDelta::milliseconds(age_ms);
+        let registered = fixtures::now() - TimeDelta::seconds(age_s);
         let nodes = facts.nodes.as_mut().unwrap();
         nodes[joined].metadata.creation_timestamp = Some(crate::time::to_k8s(registered));
         if let Membership::Known(members) = &mut facts.etcd {
@@ -79,16 +79,16 @@ proptest! {
     /// kubeadm adds the member, the kubelet registers the Node, and only then etcd gives its name.
     #[test]
     fn a_member_without_a_name_stays_until_its_node_is_20_s_old(
-        joined in 0_usize..3, age_ms in -60_000_i64..60_000, leaves in any::<bool>(),
+        joined in 0_usize..3, age_s in -60_i64..60, leaves in any::<bool>(),
         named in proptest::option::of("[a-z]{1,8}"),
     ) {
-        let mut o = joining(joined, age_ms, leaves);
+        let mut o = joining(joined, age_s, leaves);
         if let (Some(name), Workload::Reached(facts)) = (&named, &mut o.workload)
             && let Membership::Known(members) = &mut facts.etcd
         {
             members.list.push(fixtures::member(11, name));
         }
-        let may_start = age_ms < 20_000 && !leaves;
+        let may_start = age_s < 20 && !leaves;
         prop_assert_eq!(removes_a_member(&o), !may_start);
         let plan = plan(&o, fixtures::now());
         let waits = plan.blockers.iter().any(|b| b.reason.rule == "stray-member-starting");
@@ -96,7 +96,7 @@ proptest! {
         if may_start {
             let again = plan.recheck.expect("it looks again");
             let later = fixtures::now() + TimeDelta::from_std(again).unwrap();
-            let created = fixtures::now() - TimeDelta::milliseconds(age_ms);
+            let created = fixtures::now() - TimeDelta::seconds(age_s);
             prop_assert!(later <= created + TimeDelta::seconds(20), "{again:?}");
         }
     }
@@ -104,7 +104,7 @@ proptest! {
 
 #[test]
 fn a_member_without_a_name_goes_when_the_grace_of_every_node_is_over() {
-    let mut o = joining(1, 19_000, false);
+    let mut o = joining(1, 19, false);
     let stays = plan(&o, fixtures::now());
     assert_eq!(stays.recheck, Some(Duration::from_secs(1)), "{:?}", stays.blockers);
     assert!(!removes_a_member(&o));
