@@ -9,11 +9,22 @@ use crate::client::clusters::Lists;
 use crate::text::sanitize_line;
 use crate::time::{Timestamp, parse_rfc3339};
 
-/// Kinds, and the fields of their spec that replace Machines when they change.
+/// Kinds, and the fields of their spec that replace Machines when they change. Managed fields keep the version in which they
+/// were written: `rolloutAfter` and `rolloutBefore` are of v1beta1.
 const ROLLING_FIELDS: [(&str, &[&str]); 3] = [
     ("Cluster", &["f:topology"]),
-    ("KubeadmControlPlane", &["f:version", "f:machineTemplate", "f:kubeadmConfigSpec", "f:rollout"]),
-    ("MachineDeployment", &["f:template", "f:rollout"]),
+    (
+        "KubeadmControlPlane",
+        &[
+            "f:version",
+            "f:machineTemplate",
+            "f:kubeadmConfigSpec",
+            "f:rollout",
+            "f:rolloutAfter",
+            "f:rolloutBefore",
+        ],
+    ),
+    ("MachineDeployment", &["f:template", "f:rollout", "f:rolloutAfter"]),
 ];
 
 /// A field manager that wrote such a field, and when it wrote last.
@@ -84,6 +95,10 @@ mod tests {
             ),
             (
                 json!([entry("anna", first, "", "f:version"), entry("kcp", last, "status", "f:version")]),
+                Some("anna"),
+            ),
+            (
+                json!([entry("argocd", first, "", "f:version"), entry("anna", last, "", "f:rolloutAfter")]),
                 Some("anna"),
             ),
             (json!([entry("hpa", last, "", "f:replicas")]), None),

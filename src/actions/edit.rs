@@ -5,8 +5,10 @@
 
 use serde_json::{Value, json};
 
+use super::fields::{self, Fields};
 use super::journal::Done;
 use super::{Action, ActionError};
+use crate::api::merge;
 use crate::api::names::annotation;
 use crate::time::{self, Timestamp};
 
@@ -43,18 +45,20 @@ impl Edit {
     }
 }
 
-/// The change that `action` makes to `object` at `now`.
+/// The change that `action` makes to `object` at `now`, in the version that the object was read in.
 ///
 /// # Errors
-/// `NotApplicable`, and `Refused` when the object is already as asked or upstream's command refuses it.
+/// `NotApplicable`, and `Refused` when there is nothing to change, when the version has no place for it, or when upstream's
+/// command refuses it.
 pub fn edit(action: &Action, object: &Value, now: Timestamp) -> Result<Edit, ActionError> {
     let kind = object["kind"].as_str().unwrap_or_default();
     action.info().check_kind(kind)?;
+    let fields = Fields::of(object)?;
     let patch = match action {
-        Action::Scale { replicas } => json!({"spec": {"replicas": replicas}}),
-        Action::Restart => restart(kind, object, now)?,
-        Action::RolloutAfter { at } => json!({"spec": {"rollout": {"after": time::rfc3339(*at)}}}),
-        Action::ClearSchedule => clear_schedule(kind, object, now)?,
+        Action::Scale { replicas } => fields::patch(fields::REPLICAS, json!(replicas)),
+        Action::Restart => restart(kind, object, fields, now)?,
+        Action::RolloutAfter { at } => fields::patch(fields.rollout_after, time::rfc3339(*at).into()),
+        Action::ClearSchedule => clear_schedule(object, fields, now)?,
         Action::SetVersion { version } => set_version(kind, object, version)?,
         // Without the templates that a change of fields needs.
         Action::UpdateInPlace(change) => return change.edit(kind, object, &[]),
@@ -64,7 +68,41 @@ pub fn edit(action: &Action, object: &Value, now: Timestamp) -> Result<Edit, Act
         Action::Delete => return Ok(Edit::Delete),
         Action::Undo => return Err(refused("what to put back stands in the journal".to_owned())),
     };
-    Ok(Edit::Patch(patch))
+    if is_changed_by(object, &patch) {
+        Ok(Edit::Patch(patch))
+    } else {
+        Err(nothing(object, &already(action)))
+    }
+}
+
+/// Is anything of the object another one after a patch?
+pub(super) fn is_changed_by(object: &Value, patch: &Value) -> bool {
+    let mut after = object.clone();
+    merge::apply(&mut after, patch);
+    after != *object
+}
+
+/// The refusal of what would change nothing, with the reason.
+pub(super) fn nothing(object: &Value, why: &str) -> ActionError {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+    refused(format!("nothing to change: {kind} {name} {why}"))
+}
+
+fn already(action: &Action) -> String {
+    match action {
+        Action::Scale { replicas: 1 } => "has 1 replica already".to_owned(),
+        Action::Scale { replicas } => format!("has {replicas} replicas already"),
+        Action::RolloutAfter { at } => format!("has a rollout after {} already", time::rfc3339(*at)),
+        Action::SetVersion { version } => format!("is to have {version} already"),
+        _ => "is as asked for already".to_owned(),
+    }
+}
+
+/// The moment after which every Machine is replaced.
+pub(super) fn rollout_after(object: &Value) -> Option<Timestamp> {
+    let fields = Fields::of(object).ok()?;
+    object.pointer(fields.rollout_after).and_then(Value::as_str).and_then(time::parse_rfc3339)
 }
 
 /// The patch that puts back what `patch` changes in `object`.
@@ -79,14 +117,6 @@ pub fn inverse(patch: &Value, object: &Value) -> Value {
     Value::Object(fields.iter().map(back).collect())
 }
 
-/// Whether everything that `patch` sets is in `object` still.
-fn is_still_there(patch: &Value, object: &Value) -> bool {
-    match patch {
-        Value::Object(fields) => fields.iter().all(|(field, value)| is_still_there(value, &object[field])),
-        other => other == object,
-    }
-}
-
 /// The change that takes back what was done last.
 ///
 /// # Errors
@@ -94,62 +124,67 @@ fn is_still_there(patch: &Value, object: &Value) -> bool {
 pub fn undo(last: Option<Done>, object: &Value) -> Result<Edit, ActionError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let kind = object["kind"].as_str().unwrap_or_default();
-    let Some(Done { at, user, action, patch, back, .. }) = last else {
+    let Some(Done { at, user, action, api_version, patch, back, .. }) = last else {
         return Err(refused(format!("the journal has nothing that was done to {kind} {name} from here")));
     };
     let what = format!("`{action}` of {kind} {name} at {at} by {user}");
     if action == "set-version" {
         return Err(refused(format!("{what} stays: Kubernetes does not support downgrades")));
     }
+    if let Some(then) = api_version.filter(|then| object["apiVersion"] != then.as_str()) {
+        let now = object["apiVersion"].as_str().unwrap_or_default();
+        return Err(refused(format!(
+            "{what} was written in {then}, and the server now offers {now}: change it anew"
+        )));
+    }
     match (patch, back) {
-        (Some(patch), Some(_)) if !is_still_there(&patch, object) => {
+        (Some(patch), Some(_)) if fields::lost(&patch, object).is_some() => {
             Err(refused(format!("{what} was changed since by somebody else; look at it first")))
+        }
+        (Some(_), Some(back)) if !is_changed_by(object, &back) => {
+            Err(nothing(object, "is as it was before the last action from here"))
         }
         (Some(_), Some(back)) => Ok(Edit::Patch(back)),
         _ => Err(refused(format!("{what} cannot be taken back"))),
     }
 }
 
-fn restart(kind: &str, object: &Value, now: Timestamp) -> Result<Value, ActionError> {
+fn restart(kind: &str, object: &Value, fields: &Fields, now: Timestamp) -> Result<Value, ActionError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if is_paused(kind, object) {
         return Err(refused(format!(
             "cannot restart the rollout of {kind} {name}: it is paused; resume it first"
         )));
     }
-    let scheduled = object["spec"]["rollout"]["after"].as_str().and_then(time::parse_rfc3339);
-    if let Some(after) = scheduled.filter(|after| *after > now) {
+    if let Some(after) = rollout_after(object).filter(|after| *after > now) {
         return Err(refused(format!(
             "cannot restart the rollout of {kind} {name}: one is scheduled for {}; clear that first (rollout clear)",
             time::rfc3339(after)
         )));
     }
-    Ok(json!({"spec": {"rollout": {"after": time::rfc3339(now)}}}))
+    Ok(fields::patch(fields.rollout_after, time::rfc3339(now).into()))
 }
 
 /// A moment that has come has begun a rollout, which goes on without it or not depending on its owner: that is not what
 /// somebody means who clears a schedule.
-fn clear_schedule(kind: &str, object: &Value, now: Timestamp) -> Result<Value, ActionError> {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    match object["spec"]["rollout"]["after"].as_str().and_then(time::parse_rfc3339) {
-        Some(after) if after > now => Ok(json!({"spec": {"rollout": {"after": null}}})),
-        Some(after) => Err(refused(format!(
-            "no rollout of {kind} {name} is scheduled: the last one began at {}",
-            time::rfc3339(after)
-        ))),
-        None => Err(refused(format!("no rollout of {kind} {name} is scheduled"))),
+fn clear_schedule(object: &Value, fields: &Fields, now: Timestamp) -> Result<Value, ActionError> {
+    match rollout_after(object) {
+        Some(after) if after > now => Ok(fields::patch(fields.rollout_after, Value::Null)),
+        Some(after) => {
+            let began = time::rfc3339(after);
+            Err(nothing(object, &format!("has no scheduled rollout: the last one began at {began}")))
+        }
+        None => Err(nothing(object, "has no scheduled rollout")),
     }
 }
 
 fn set_version(kind: &str, object: &Value, version: &str) -> Result<Value, ActionError> {
-    match kind {
-        "Cluster" if object["spec"]["topology"].is_object() => Ok(json!({"spec": {"topology": {"version": version}}})),
-        "Cluster" => Err(refused(
+    if kind == "Cluster" && !object["spec"]["topology"].is_object() {
+        return Err(refused(
             "this Cluster has no spec.topology, so its version is set on its control plane and on each deployment".to_owned(),
-        )),
-        "KubeadmControlPlane" => Ok(json!({"spec": {"version": version}})),
-        _ => Ok(json!({"spec": {"template": {"spec": {"version": version}}}})),
+        ));
     }
+    Ok(fields::patch(fields::kubernetes_version(kind), json!(version)))
 }
 
 /// Kinds with a `spec.paused`; every other kind takes the annotation.
@@ -159,7 +194,11 @@ fn has_paused_field(kind: &str) -> bool {
 
 /// Paused by its own field or annotation (not by its Cluster).
 pub(super) fn is_paused(kind: &str, object: &Value) -> bool {
-    (has_paused_field(kind) && object["spec"]["paused"] == json!(true)) || is_annotated_paused(object)
+    (has_paused_field(kind) && has_paused_set(object)) || is_annotated_paused(object)
+}
+
+fn has_paused_set(object: &Value) -> bool {
+    object.pointer(fields::PAUSED) == Some(&Value::Bool(true))
 }
 
 pub(super) fn is_annotated_paused(object: &Value) -> bool {
@@ -168,13 +207,10 @@ pub(super) fn is_annotated_paused(object: &Value) -> bool {
 
 fn pause(kind: &str, object: &Value) -> Result<Value, ActionError> {
     if is_paused(kind, object) {
-        return Err(refused(format!(
-            "{kind} {} is paused already",
-            object["metadata"]["name"].as_str().unwrap_or_default()
-        )));
+        return Err(nothing(object, "is paused already"));
     }
     Ok(if has_paused_field(kind) {
-        json!({"spec": {"paused": true}})
+        fields::patch(fields::PAUSED, json!(true))
     } else {
         json!({"metadata": {"annotations": {annotation::PAUSED: "true"}}})
     })
@@ -183,14 +219,11 @@ fn pause(kind: &str, object: &Value) -> Result<Value, ActionError> {
 /// Takes away every way in which the object itself is paused.
 fn resume(kind: &str, object: &Value) -> Result<Value, ActionError> {
     if !is_paused(kind, object) {
-        return Err(refused(format!(
-            "{kind} {} is not paused",
-            object["metadata"]["name"].as_str().unwrap_or_default()
-        )));
+        return Err(nothing(object, "is not paused"));
     }
     let mut patch = json!({});
-    if has_paused_field(kind) && object["spec"]["paused"] == json!(true) {
-        patch["spec"] = json!({"paused": false});
+    if has_paused_field(kind) && has_paused_set(object) {
+        fields::put(&mut patch, fields::PAUSED, json!(false));
     }
     if is_annotated_paused(object) {
         patch["metadata"] = json!({"annotations": {annotation::PAUSED: null}});
@@ -201,8 +234,7 @@ fn resume(kind: &str, object: &Value) -> Result<Value, ActionError> {
 /// Only the presence of the annotation counts.
 fn remediate(object: &Value) -> Result<Value, ActionError> {
     if !object["metadata"]["annotations"][annotation::REMEDIATE_MACHINE].is_null() {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        return Err(refused(format!("Machine {name} is marked for remediation already")));
+        return Err(nothing(object, "is marked for remediation already"));
     }
     Ok(json!({"metadata": {"annotations": {annotation::REMEDIATE_MACHINE: ""}}}))
 }
@@ -228,7 +260,7 @@ pub fn summary(action: &Action, object: &Value) -> String {
         ),
         Action::ClearSchedule => format!(
             "Take the rollout of {kind} {name} that is scheduled for {} away; no Machine is replaced for it.",
-            object["spec"]["rollout"]["after"].as_str().unwrap_or("a later moment")
+            rollout_after(object).map_or_else(|| "a later moment".to_owned(), time::rfc3339)
         ),
         Action::SetVersion { version } => format!(
             "Move {kind} {name} from {} to {version}; its Machines follow one by one.",
@@ -257,9 +289,8 @@ pub fn summary(action: &Action, object: &Value) -> String {
 
 /// The Kubernetes version that an object asks for.
 pub(super) fn version_of(object: &Value) -> Option<&str> {
-    ["/spec/topology/version", "/spec/version", "/spec/template/spec/version"]
-        .into_iter()
-        .find_map(|path| object.pointer(path).and_then(Value::as_str))
+    let kind = object["kind"].as_str().unwrap_or_default();
+    object.pointer(fields::kubernetes_version(kind)).and_then(Value::as_str)
 }
 
 #[cfg(test)]
@@ -271,7 +302,7 @@ mod tests {
     }
 
     fn object(kind: &str, spec: Value) -> Value {
-        json!({"kind": kind, "metadata": {"name": "x"}, "spec": spec})
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": "x"}, "spec": spec})
     }
 
     fn patch(action: Action, object: &Value) -> Value {
@@ -365,7 +396,7 @@ mod tests {
         assert!(refusal(Action::Restart, &scheduled).contains("clear that first"));
         let begun = object("MachineDeployment", json!({"rollout": {"after": "2026-11-20T10:00:00Z"}}));
         assert!(refusal(Action::ClearSchedule, &begun).contains("the last one began"));
-        assert!(refusal(Action::ClearSchedule, &paused).contains("is scheduled"));
+        assert!(refusal(Action::ClearSchedule, &paused).contains("has no scheduled rollout"));
         assert!(refusal(Action::Pause, &paused).contains("paused already"));
         assert!(refusal(Action::Resume, &plain).contains("not paused"));
         assert!(

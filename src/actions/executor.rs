@@ -1,13 +1,14 @@
-//! Performs actions on one server. A preview: access review, reading, checks, the server's dry run, the plan before
-//! and after. After the confirmation: journal, guarded write, journal. Owns that order; the checks are in
-//! `preflight` and `rules`, the change in `edit`.
+//! Performs actions on one server. A preview: the version that the server offers, access review, reading, checks, the server's
+//! dry run, the plan before and after. After the confirmation: journal, guarded write, a look whether it is there, journal.
+//! Owns that order; the checks are in `preflight` and `rules`, the change in `edit`.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::diff::diff;
-use super::edit::{Edit, edit, inverse, summary, undo};
+use super::diff::{DiffLine, diff};
+use super::edit::{Edit, edit, inverse, nothing, summary, undo};
+use super::fields::{Fields, lost};
 use super::in_place::TemplatePart;
 use super::journal::{Entry, Journal, stamp};
 use super::outlook::AfterAction;
@@ -19,9 +20,10 @@ use super::{
     Request, rules,
 };
 use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::names::VERSION;
 use crate::client::access::{Attempt, may};
 use crate::client::catalog::{Catalog, Missing};
-use crate::client::clusters::{Lists, cluster_named_by};
+use crate::client::clusters::{Lists, cluster_named_by, list_around};
 use crate::client::read::get_value;
 use crate::client::write::Part;
 use crate::client::{Connection, Mode, Precondition, WriteError, Writer, explain};
@@ -53,7 +55,7 @@ impl Executor {
     /// `user`: the operating system's name for the person, for the journal.
     #[must_use]
     pub fn new(connection: Connection, journal: Journal, clock: Clock, user: String) -> Self {
-        let writer = Writer::new(connection.client.clone(), FIELD_MANAGER);
+        let writer = Writer::new(connection.client.clone(), FIELD_MANAGER).strict();
         let planner = Planner::new(connection.clone(), clock.clone());
         Self {
             connection,
@@ -119,20 +121,19 @@ impl Executor {
     /// What a person sees before the confirmation. Writes nothing.
     ///
     /// # Errors
-    /// [`ActionError`]: not taken by the kind, no right, refused, gone, or refused by the dry run.
+    /// [`ActionError`]: not taken by the kind, no right, refused, gone, or refused by the dry run, which must change
+    /// something.
     pub async fn preview(&self, request: &Request) -> Result<Preview, ActionError> {
         if self.is_read_only() {
             return Err(ActionError::ReadOnly);
         }
         request.action.info().check_kind(&request.target.gvk.kind)?;
+        let request = &self.served(request).await?;
         self.check_access(request).await?;
         let object = self.read(request).await?;
         let change = self.change(&request.action, &object).await?;
         let lists = self.lists(&object).await;
-        let mut related = match &lists {
-            Ok(lists) => Related::among(object, lists),
-            Err(_) => Related::alone(object),
-        };
+        let mut related = self.related(object, &lists).await;
         related.etcd = self.look_at_etcd(request, &related).await;
         let object = &related.object;
         let mut findings = rules::findings(&self.connection, &request.target.gvk, object, &change).await;
@@ -157,7 +158,7 @@ impl Executor {
         if preview.is_allowed() {
             let after = self.send(&preview, Mode::DryRun).await?;
             if let Some(after) = &after {
-                preview.diff = diff(object, after);
+                preview.diff = changed(&preview, object, after)?;
             }
             let change = AfterAction {
                 after: after.unwrap_or_else(|| self.in_deletion(object)),
@@ -172,6 +173,29 @@ impl Executor {
             }
         }
         Ok(preview)
+    }
+
+    /// The same request about the version that the server offers, whatever the one is that was asked about.
+    async fn served(&self, request: &Request) -> Result<Request, ActionError> {
+        let target = &request.target;
+        let found = Catalog::new(self.connection.client.clone());
+        let gvk =
+            found.resolve(&target.gvk.group, &target.gvk.kind).await.map_err(|missing| match missing {
+                Missing::NotServed(why) => server(request, why),
+                Missing::Unreachable(error) => server(request, explain(&error, &self.connection.server)),
+            })?;
+        Ok(Request { target: ObjectRef { gvk, ..target.clone() }, ..request.clone() })
+    }
+
+    /// What stands around an object. Without `lists`, which plans need, in whatever version it can be read.
+    async fn related(&self, object: Value, lists: &Result<Lists, String>) -> Related {
+        if let Ok(lists) = lists {
+            return Related::among(object, lists);
+        }
+        let Some(name) = cluster_named_by(&object) else { return Related::alone(object) };
+        let key = ObjectKey::new(text_at(&object, "/metadata/namespace"), name);
+        let around = list_around(&self.connection, &key).await;
+        Related::among(object, &around)
     }
 
     /// The templates that `object` refers to, as far as they are edited.
@@ -215,6 +239,7 @@ impl Executor {
         if let Action::UpdateInPlace(change) = action {
             let kind = text_at(object, "/kind");
             action.info().check_kind(&kind)?;
+            Fields::of(object)?.check_updates_in_place()?;
             let templates = self.templates(object, change.edited_parts()).await?;
             return change.edit(&kind, object, &templates);
         }
@@ -234,6 +259,9 @@ impl Executor {
     async fn look_at_etcd(&self, request: &Request, related: &Related) -> Option<Result<Etcd, String>> {
         let reader = self.etcd().filter(|_| preflight::takes_member(&request.action, related))?;
         let cluster = cluster_named_by(&related.object)?;
+        if request.target.gvk.version != VERSION {
+            return Some(Err(format!("members are asked only where the server offers {VERSION}")));
+        }
         let key = ObjectKey::new(text_at(&related.object, "/metadata/namespace"), cluster);
         Some(reader.look(&key).await.map(|facts| Etcd::of(&facts, None)))
     }
@@ -248,7 +276,7 @@ impl Executor {
     /// Does what was previewed, guarded by the uid and resourceVersion that were shown.
     ///
     /// # Errors
-    /// [`ActionError`]; `Stale` when the object changed in the meantime.
+    /// [`ActionError`]; `Stale` when the object changed in the meantime, `NotKept` when it was done and is not there.
     pub async fn perform(&self, preview: &Preview) -> Result<Report, ActionError> {
         if self.is_read_only() {
             return Err(ActionError::ReadOnly);
@@ -258,7 +286,7 @@ impl Executor {
             return Err(ActionError::Refused(reasons.join("; ")));
         }
         self.write_down(preview, "asked", None)?;
-        let outcome = self.send(preview, Mode::Real).await;
+        let outcome = self.carry_out(preview).await;
         match &outcome {
             Ok(_) => self.write_down(preview, "done", None)?,
             // The first error matters more than one about the journal.
@@ -270,6 +298,23 @@ impl Executor {
             text: format!("{} {}: {}", target.gvk.kind, target.key, preview.request.action.done()),
             resource_version: text_at(&after, "/metadata/resourceVersion"),
         })
+    }
+
+    /// Writes, then looks for what was written: in the answer, and in what is read afterwards as far as that can be read.
+    async fn carry_out(&self, preview: &Preview) -> Result<Option<Value>, ActionError> {
+        let after = self.send(preview, Mode::Real).await?;
+        let request = &preview.request;
+        let fresh = get_value(&self.connection.client, &request.target).await.ok().flatten();
+        let fresh = fresh.filter(|fresh| fresh["metadata"]["uid"] == preview.uid.as_str());
+        let field = match (preview.edit.patch(), &fresh) {
+            (Some(patch), _) => after.iter().chain(&fresh).find_map(|stored| lost(patch, stored)),
+            (None, Some(there)) if there["metadata"]["deletionTimestamp"].is_null() => {
+                Some("metadata.deletionTimestamp".to_owned())
+            }
+            (None, _) => None,
+        };
+        let (action, target) = (request.action.info().name, request.target.to_string());
+        field.map_or(Ok(after), |field| Err(ActionError::NotKept { action, target, field }))
     }
 
     fn in_deletion(&self, object: &Value) -> Value {
@@ -305,7 +350,10 @@ impl Executor {
 
     async fn read(&self, request: &Request) -> Result<Value, ActionError> {
         let target = &request.target;
-        let gone = || ActionError::Gone { target: target.to_string() };
+        let gone = || match target.uid.as_str() {
+            "" => ActionError::NotFound { target: target.to_string() },
+            _ => ActionError::Gone { target: target.to_string() },
+        };
         let object = get_value(&self.connection.client, target)
             .await
             .map_err(|error| server(request, explain(&error, &self.connection.server)))?
@@ -373,6 +421,10 @@ impl Executor {
         match error {
             e if e.is_conflict() => ActionError::Stale { target },
             e if e.is_not_found() => ActionError::Gone { target },
+            e if let Some(unknown) = unknown_fields(&e.message()) => {
+                let version = &request.target.gvk.version;
+                server(request, format!("{version} has not all that would be written there: {unknown}"))
+            }
             WriteError::Refused { source, .. } => server(request, explain(source, &self.connection.server)),
             other => server(request, other.to_string()),
         }
@@ -386,6 +438,7 @@ impl Executor {
             user: &self.user,
             server: &self.connection.server,
             action: preview.request.action.info().name,
+            api_version: &target.gvk.api_version(),
             kind: &target.gvk.kind,
             namespace: &target.key.namespace,
             name: &target.key.name,
@@ -405,6 +458,22 @@ impl Executor {
 
 fn server(request: &Request, reason: String) -> ActionError {
     ActionError::Server { action: request.action.info().name, target: request.target.to_string(), reason }
+}
+
+/// Which fields a strict server does not know. The rest of its sentence is the whole object.
+fn unknown_fields(message: &str) -> Option<String> {
+    message.split_once("strict decoding error: ").map(|(_, fields)| fields.to_owned())
+}
+
+/// What the answer to a dry run changes. One that changes nothing, or not what was asked for, is refused.
+fn changed(preview: &Preview, object: &Value, after: &Value) -> Result<Vec<DiffLine>, ActionError> {
+    let Request { target, action, .. } = &preview.request;
+    if let Some(field) = preview.edit.patch().and_then(|patch| lost(patch, after)) {
+        let (version, target) = (target.gvk.version.clone(), target.to_string());
+        return Err(ActionError::NotStored { action: action.info().name, target, field, version });
+    }
+    let lines = diff(object, after);
+    if lines.is_empty() { Err(nothing(object, "is as asked for already")) } else { Ok(lines) }
 }
 
 /// What a person decides about: everything but the status and what every write changes.

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::edit::Edit;
+use super::edit::{Edit, is_changed_by, nothing};
+use super::fields::{Fields, kubernetes_version, put};
 use super::{ActionError, Finding, Outlook, Severity};
 use crate::api::merge;
 use crate::forecast::in_place::{Updates, Way};
@@ -121,21 +122,18 @@ impl InPlaceChange {
     /// far as they are edited.
     ///
     /// # Errors
-    /// `Refused`: it changes nothing, or cannot be said of the kind.
+    /// `Refused`: it changes nothing, or cannot be said of the kind or of its version.
     pub fn edit(
         &self,
         kind: &str,
         object: &Value,
         templates: &[(TemplatePart, Value)],
     ) -> Result<Edit, ActionError> {
+        Fields::of(object)?.check_updates_in_place()?;
         let is_control_plane = kind == "KubeadmControlPlane";
         let mut patch = json!({});
         if let Some(version) = &self.version {
-            set(
-                &mut patch,
-                if is_control_plane { "/spec/version" } else { "/spec/template/spec/version" },
-                json!(version),
-            );
+            put(&mut patch, kubernetes_version(kind), json!(version));
         }
         let mut made = Vec::new();
         for part in TemplatePart::ALL {
@@ -169,16 +167,10 @@ impl InPlaceChange {
                     name
                 }
             };
-            set(&mut patch, reference(part, is_control_plane), json!(name));
+            put(&mut patch, reference(part, is_control_plane), json!(name));
         }
-        let is_changed = {
-            let mut after = object.clone();
-            merge::apply(&mut after, &patch);
-            after["spec"] != object["spec"]
-        };
-        if !is_changed {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            return Err(refused(format!("{kind} {name} is as asked for already")));
+        if !is_changed_by(object, &patch) {
+            return Err(nothing(object, "is as asked for already"));
         }
         if self.without_surge {
             no_surge(&mut patch, object, is_control_plane);
@@ -278,7 +270,7 @@ fn own_configuration(
         let Some(path) = edit.pointer.strip_prefix("/spec/") else {
             return Err(refused(format!("{} is not in the configuration of a control plane", edit.pointer)));
         };
-        set(patch, &format!("/spec/kubeadmConfigSpec/{path}"), edit.value.clone());
+        put(patch, &format!("/spec/kubeadmConfigSpec/{path}"), edit.value.clone());
     }
     Ok(())
 }
@@ -288,7 +280,7 @@ fn edited_template(template: &Value, edits: &[&FieldEdit]) -> Result<Value, Acti
     let mut content = template["spec"]["template"].clone();
     for edit in edits {
         let mut change = json!({});
-        set(&mut change, &edit.pointer, edit.value.clone());
+        put(&mut change, &edit.pointer, edit.value.clone());
         merge::apply(&mut content, &change);
     }
     if content == template["spec"]["template"] {
@@ -332,26 +324,13 @@ fn hash(text: &str) -> u32 {
 /// The rollout makes no extra Machine: one Machine less is available meanwhile.
 fn no_surge(patch: &mut Value, object: &Value, is_control_plane: bool) {
     let rolling = "/spec/rollout/strategy/rollingUpdate";
-    set(patch, &format!("{rolling}/maxSurge"), json!(0));
-    set(patch, "/spec/rollout/strategy/type", json!("RollingUpdate"));
+    put(patch, &format!("{rolling}/maxSurge"), json!(0));
+    put(patch, "/spec/rollout/strategy/type", json!("RollingUpdate"));
     let unavailable = &object["spec"]["rollout"]["strategy"]["rollingUpdate"]["maxUnavailable"];
     let is_none = unavailable.is_null() || *unavailable == 0 || *unavailable == "0%";
     if !is_control_plane && is_none {
-        set(patch, &format!("{rolling}/maxUnavailable"), json!(1));
+        put(patch, &format!("{rolling}/maxUnavailable"), json!(1));
     }
-}
-
-/// Puts a value into a merge patch.
-fn set(patch: &mut Value, pointer: &str, value: Value) {
-    let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
-    let mut at = patch;
-    for step in steps {
-        if !at.is_object() {
-            *at = json!({});
-        }
-        at = &mut at[step];
-    }
-    *at = value;
 }
 
 fn refused(text: String) -> ActionError {
@@ -412,9 +391,9 @@ mod tests {
 
     #[test]
     fn each_word_changes_its_field() {
-        let deployment = json!({"kind": "MachineDeployment", "metadata": {"name": "md"}, "spec": {"template": {"spec": {
+        let deployment = json!({"apiVersion": "x/v1beta2", "kind": "MachineDeployment", "metadata": {"name": "md"}, "spec": {"template": {"spec": {
             "version": "v1.36.1", "infrastructureRef": {"name": "md-0"}}}}});
-        let plane = json!({"kind": "KubeadmControlPlane", "metadata": {"name": "cp"}, "spec": {"version": "v1.36.1"}});
+        let plane = json!({"apiVersion": "x/v1beta2", "kind": "KubeadmControlPlane", "metadata": {"name": "cp"}, "spec": {"version": "v1.36.1"}});
         let zero = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}});
         for (words, object, patch) in [
             ("v1.36.2", &deployment, json!({"spec": {"template": {"spec": {"version": "v1.36.2"}}}})),
@@ -446,7 +425,7 @@ mod tests {
 
     #[test]
     fn fields_are_changed_through_a_template_whose_name_follows_from_them() {
-        let object = json!({"kind": "MachineDeployment", "metadata": {"name": "md"}, "spec": {"template": {"spec": {
+        let object = json!({"apiVersion": "x/v1beta2", "kind": "MachineDeployment", "metadata": {"name": "md"}, "spec": {"template": {"spec": {
             "infrastructureRef": {"name": "md-0"}}}}});
         let made = |template: &Value, memory: &str| {
             let templates = [(TemplatePart::Infrastructure, template.clone())];

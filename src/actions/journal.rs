@@ -30,6 +30,8 @@ pub struct Entry<'a> {
     pub user: &'a str,
     pub server: &'a str,
     pub action: &'a str,
+    /// Group and version in which it is written.
+    pub api_version: &'a str,
     pub kind: &'a str,
     pub namespace: &'a str,
     pub name: &'a str,
@@ -57,6 +59,9 @@ pub struct Done {
     outcome: String,
     server: String,
     uid: String,
+    /// `None` in lines of earlier releases.
+    #[serde(default)]
+    pub api_version: Option<String>,
     #[serde(default)]
     pub patch: Option<Value>,
     #[serde(default)]
@@ -137,6 +142,7 @@ mod tests {
             user: "ada",
             server: "s",
             action: "scale",
+            api_version: "cluster.x-k8s.io/v1beta2",
             kind: "MachineDeployment",
             namespace: "default",
             name: "md",

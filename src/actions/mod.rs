@@ -10,6 +10,7 @@ pub mod diff;
 pub mod edit;
 mod etcd;
 pub mod executor;
+mod fields;
 pub mod in_place;
 pub mod journal;
 mod locks;
@@ -127,6 +128,18 @@ pub enum ActionError {
     Stale { target: String },
     #[error("{target} does not exist any more; it was deleted or replaced in the meantime")]
     Gone { target: String },
+    #[error("there is no {target}: check the name, -n and the context")]
+    NotFound { target: String },
+    #[error(
+        "cannot {action} {target}: the server would not store {field}: {version} has no such field there, or something \
+         that the server asks takes it away; check which Cluster API runs there"
+    )]
+    NotStored { action: &'static str, target: String, field: String, version: String },
+    #[error(
+        "{action} of {target} was accepted, but {field} is not as asked afterwards: something sets it back; look who \
+         writes it, such as a topology, an autoscaler or what applies it from Git"
+    )]
+    NotKept { action: &'static str, target: String, field: String },
     #[error("cannot {action} {target}: {reason}")]
     Server { action: &'static str, target: String, reason: String },
     #[error(

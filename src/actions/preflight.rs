@@ -21,7 +21,7 @@
 
 use serde_json::Value;
 
-use super::edit::{is_annotated_paused, is_paused, version_of};
+use super::edit::{is_annotated_paused, is_paused, rollout_after, version_of};
 use super::related::Related;
 use super::remediation;
 use super::{Action, Finding, Severity};
@@ -162,7 +162,7 @@ fn rollout_scheduled(action: &Action, related: &Related, now: Timestamp) -> Opti
     if !matches!(action, Action::RolloutAfter { .. }) {
         return None;
     }
-    let after = related.object["spec"]["rollout"]["after"].as_str().and_then(time::parse_rfc3339)?;
+    let after = rollout_after(&related.object)?;
     if after <= now {
         return None;
     }

@@ -9,12 +9,20 @@ use crate::admission::Webhooks;
 use crate::api::admission::{Admission as _, Found, Known, Need, Refusal, Request};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::merge;
+use crate::api::names::VERSION;
 use crate::client::catalog::{Catalog, Missing};
 use crate::client::read::{get_value, list_values};
 use crate::client::{Connection, explain};
 
 /// What the rules say about `edit` of `object`. The objects that a rule looks at are read.
 pub async fn findings(connection: &Connection, gvk: &Gvk, object: &Value, edit: &Edit) -> Vec<Finding> {
+    if gvk.version != VERSION {
+        let text = format!(
+            "the rules of Cluster API were not checked here, the server does it: they are known for {VERSION}, and it offers {}",
+            gvk.version
+        );
+        return vec![finding(Severity::Note, text)];
+    }
     match read(connection, needs(gvk, object, edit)).await {
         Ok(known) => judge(gvk, object, edit, &known),
         Err(why) => vec![finding(

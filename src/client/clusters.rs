@@ -27,6 +27,9 @@ const ALWAYS: [(&str, &str, bool); 8] = [
     (BOOTSTRAP_GROUP, "KubeadmConfig", true),
 ];
 
+/// Kinds that say what stands around an object.
+const AROUND: [&str; 4] = ["Cluster", "KubeadmControlPlane", "Machine", "MachineHealthCheck"];
+
 const EXTENSION_CONFIG: &str = "ExtensionConfig";
 
 /// What was read.
@@ -64,13 +67,13 @@ pub async fn list_clusters(
     namespace: &str,
     cluster: Option<&str>,
 ) -> Result<Lists, ListsError> {
-    let mut reader = Reader {
-        connection,
-        catalog: Catalog::new(connection.client.clone()),
-        namespace,
-        selector: cluster.map(|name| format!("{}={name}", label::CLUSTER_NAME)).unwrap_or_default(),
-        lists: Lists::default(),
-    };
+    let mut reader = Reader::of(connection, namespace, cluster);
+    if let Ok(gvk) = reader.catalog.resolve(CORE_GROUP, "Cluster").await
+        && reader.is_too_old(&gvk)
+    {
+        let why = format!("the server offers Clusters only as {}; plans need {VERSION}", gvk.version);
+        return Err(ListsError::Clusters(why));
+    }
     for (group, kind, labelled) in ALWAYS {
         reader.list(group, kind, labelled).await;
     }
@@ -90,6 +93,16 @@ pub async fn list_clusters(
         }
     }
     Ok(reader.lists)
+}
+
+/// The objects of one Cluster that say what an action on one of them may cost, in whatever version they are served.
+pub async fn list_around(connection: &Connection, cluster: &ObjectKey) -> Lists {
+    let reader = Reader::of(connection, &cluster.namespace, Some(&cluster.name));
+    let mut reader = Reader { takes_any_version: true, ..reader };
+    for (group, kind, labelled) in ALWAYS.into_iter().filter(|(_, kind, _)| AROUND.contains(kind)) {
+        reader.list(group, kind, labelled).await;
+    }
+    reader.lists
 }
 
 /// The name of the Cluster that an object names as its own; of a Cluster its own name.
@@ -140,10 +153,22 @@ struct Reader<'a> {
     namespace: &'a str,
     /// The label of one cluster; empty for all clusters.
     selector: String,
+    takes_any_version: bool,
     lists: Lists,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn of(connection: &'a Connection, namespace: &'a str, cluster: Option<&str>) -> Self {
+        Self {
+            connection,
+            catalog: Catalog::new(connection.client.clone()),
+            namespace,
+            selector: cluster.map(|name| format!("{}={name}", label::CLUSTER_NAME)).unwrap_or_default(),
+            takes_any_version: false,
+            lists: Lists::default(),
+        }
+    }
+
     async fn list(&mut self, group: &str, kind: &str, labelled: bool) {
         let gvk = match self.catalog.resolve(group, kind).await {
             Ok(gvk) if self.is_too_old(&gvk) => {
@@ -191,7 +216,8 @@ impl Reader<'_> {
     /// Provider kinds are read through their contract, in whatever version.
     fn is_too_old(&self, gvk: &Gvk) -> bool {
         let is_ours = ALWAYS.iter().any(|(group, kind, _)| *group == gvk.group && *kind == gvk.kind);
-        gvk.version != VERSION && (is_ours || gvk.kind == EXTENSION_CONFIG)
+        let is_old = gvk.version != VERSION && (is_ours || gvk.kind == EXTENSION_CONFIG);
+        is_old && !self.takes_any_version
     }
 
     fn failed(&mut self, kind: &str, why: &str) {

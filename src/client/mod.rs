@@ -19,6 +19,7 @@ pub mod read;
 pub mod read_only;
 mod received;
 pub mod snapshot;
+mod strict;
 pub mod watch;
 pub mod write;
 

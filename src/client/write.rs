@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, ValidationDirective};
 use kube::core::{Request, Status};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::strict::strictly;
 use super::{Object, path_of};
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
 use crate::api::merge::merge_diff;
@@ -181,13 +182,23 @@ pub struct Writer {
     counts: Arc<Counts>,
     permit: Option<Permit>,
     fences: Option<Fences>,
+    is_strict: bool,
 }
 
 impl Writer {
     /// A writer whose field manager is `manager` (at most 128 characters).
     #[must_use]
     pub fn new(client: kube::Client, manager: &str) -> Self {
-        Self { client, manager: manager.into(), counts: Arc::default(), permit: None, fences: None }
+        let (manager, counts) = (manager.into(), Arc::default());
+        Self { client, manager, counts, permit: None, fences: None, is_strict: false }
+    }
+
+    /// The server refuses patches, and objects that are made, with a field that it does not know, where it would drop
+    /// that field (`fieldValidation=Strict`; Kubernetes 1.25 and newer).
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.is_strict = true;
+        self
     }
 
     /// Refuses every write while `permit` says no.
@@ -397,6 +408,7 @@ impl Writer {
         let params =
             PostParams { dry_run: mode == Mode::DryRun, field_manager: Some(self.manager.to_string()) };
         let request = Request::new(value_path(target)).create(&params, data);
+        let request = request.map(|request| if self.is_strict { strictly(request) } else { request });
         let created: Value = self.send("create", what, request, mode, |c| &c.creates).await?;
         record_value(&target.gvk, &target.key, &created, mode);
         Ok(created)
@@ -454,6 +466,7 @@ impl Writer {
         let params = PatchParams {
             dry_run: mode == Mode::DryRun,
             field_manager: Some(self.manager.to_string()),
+            field_validation: self.is_strict.then_some(ValidationDirective::Strict),
             ..PatchParams::default()
         };
         let request = Request::new(path);

@@ -39,7 +39,10 @@ fn on_the_command_line() -> String {
                    stands in front of the argument, as KIND/NAME or KIND NAME. An\naction that can break little is \
                    confirmed by enter or `y`, others by `y`, and what can break a control plane or empty a\ndeployment by \
                    the name of the object; `--yes` confirms it beforehand, `--dry-run` only shows the preview. The \
-                   option means\nthe same as the argument.\n\n| Command | Option | Kinds that take it |\n| --- | --- | --- |\n"
+                   option means\nthe same as the argument.\n\nWhat would change nothing (a pause of what is paused, the \
+                   replicas that are there) is refused with \"nothing to change\";\neverything that is not done ends with \
+                   exit code 1. An object is written in the version that the server offers; what that\nversion has no \
+                   field for is refused, and after each write the value is looked for.\n\n| Command | Option | Kinds that take it |\n| --- | --- | --- |\n"
         .to_owned();
     for info in ACTIONS {
         let argument = info.argument.name().map_or(String::new(), |name| format!(" {name}"));

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use capstan::actions::journal::Journal;
 use capstan::actions::{ACTIONS, Action, ActionError, Executor, Request, Risk, Severity};
 use capstan::admission::Webhooks;
+use capstan::api::admission::Admission;
 use capstan::api::cluster::Cluster;
 use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::key::{Gvk, ObjectKey, ObjectRef};
@@ -29,6 +30,18 @@ use serde_json::json;
 struct Counting {
     server: ApiServer,
     mutating: Arc<AtomicUsize>,
+    temper: Temper,
+}
+
+/// How a server takes what it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Temper {
+    #[default]
+    Plain,
+    /// As Kubernetes before 1.25: it drops what it does not know and says nothing.
+    NotStrict,
+    /// It answers a patch as if it were stored, and stores nothing.
+    Forgetful,
 }
 
 impl<B> tower::Service<http::Request<B>> for Counting
@@ -43,7 +56,16 @@ where
         self.server.poll_ready(context)
     }
 
-    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
+        let uri = request.uri().to_string();
+        let uri = match self.temper {
+            Temper::NotStrict => uri.replace("fieldValidation=Strict", "fieldValidation=Ignore"),
+            Temper::Forgetful if request.method() == http::Method::PATCH && !uri.contains("dryRun=") => {
+                format!("{uri}&dryRun=All")
+            }
+            Temper::Plain | Temper::Forgetful => uri,
+        };
+        *request.uri_mut() = uri.parse().expect("an address");
         let is_review = request.uri().path().contains("/selfsubject");
         if request.method() != http::Method::GET && !is_review {
             self.mutating.fetch_add(1, Ordering::SeqCst);
@@ -52,41 +74,43 @@ where
     }
 }
 
-struct Place {
+pub struct Place {
     server: ApiServer,
     folder: tempfile::TempDir,
     mutating: Arc<AtomicUsize>,
+    pub temper: Temper,
 }
 
 impl Place {
     async fn new() -> Self {
-        Self::serving(capstan::api::crds::all()).await
+        Self::serving(capstan::api::crds::all(), Arc::new(Webhooks)).await
     }
 
-    async fn serving(definitions: Vec<CustomResourceDefinition>) -> Self {
+    pub async fn serving(definitions: Vec<CustomResourceDefinition>, admission: Arc<dyn Admission>) -> Self {
         let options = Options {
             clock: Clock::system(),
             rng: Rng::seeded(1),
             definitions,
             tokens: Tokens::random(),
-            admission: Arc::new(Webhooks),
+            admission,
         };
         let server = ApiServer::open(Arc::new(MemoryStore::new()), options).await.expect("a server");
         let folder = tempfile::tempdir().expect("a folder");
-        Self { server, folder, mutating: Arc::default() }
+        Self { server, folder, mutating: Arc::default(), temper: Temper::default() }
     }
 
-    fn connection(&self, read_only: bool) -> Connection {
-        let service = Counting { server: self.server.clone(), mutating: self.mutating.clone() };
+    pub fn connection(&self, read_only: bool) -> Connection {
+        let (server, mutating) = (self.server.clone(), self.mutating.clone());
+        let service = Counting { server, mutating, temper: self.temper };
         in_process(service, "test", "default", read_only)
     }
 
-    fn executor(&self, read_only: bool) -> Executor {
+    pub fn executor(&self, read_only: bool) -> Executor {
         let journal = Journal::at(self.folder.path().join("journal.jsonl"));
         Executor::new(self.connection(read_only), journal, Clock::system(), "ada".to_owned())
     }
 
-    fn journal(&self) -> Vec<serde_json::Value> {
+    pub fn journal(&self) -> Vec<serde_json::Value> {
         let text = std::fs::read_to_string(self.folder.path().join("journal.jsonl")).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
     }
@@ -96,7 +120,7 @@ impl Place {
     }
 
     /// As it would be after other rules, so that it need not be valid.
-    async fn with(self, object: serde_json::Value) -> Self {
+    pub async fn with(self, object: serde_json::Value) -> Self {
         self.server.import(std::iter::once(object)).await.expect("imported");
         self
     }
@@ -200,6 +224,34 @@ async fn the_last_action_is_put_back() {
     // What it takes away does not hold it up.
     let preview = executor.preview(&undo).await.expect("a preview");
     assert!(preview.findings.iter().all(|finding| finding.rule != "paused"), "{:?}", preview.findings);
+}
+
+/// "Done" is said of what is there.
+#[tokio::test]
+async fn what_is_not_there_after_the_write_is_not_done() {
+    let mut place = Place::new().await.with_deployment().await;
+    place.temper = Temper::Forgetful;
+    let executor = place.executor(false);
+    let preview = executor.preview(&request(Action::Scale { replicas: 5 })).await.expect("a preview");
+    let error = executor.perform(&preview).await.expect_err("not there").to_string();
+    let text =
+        "scale of MachineDeployment default/md was accepted, but spec.replicas is not as asked afterwards";
+    assert!(error.starts_with(text), "{error}");
+    assert_eq!(place.journal().last().expect("a line")["outcome"], "failed");
+}
+
+#[tokio::test]
+async fn what_would_change_nothing_is_refused() {
+    let place = Place::new().await.with_deployment().await;
+    for (action, why) in [
+        (Action::Scale { replicas: 3 }, "has 3 replicas already"),
+        (Action::SetVersion { version: "v1.35.1".to_owned() }, "is to have v1.35.1 already"),
+        (Action::Resume, "is not paused"),
+        (Action::ClearSchedule, "has no scheduled rollout"),
+    ] {
+        let error = place.executor(false).preview(&request(action)).await.expect_err("refused").to_string();
+        assert_eq!(error, format!("nothing to change: MachineDeployment md {why}"));
+    }
 }
 
 #[tokio::test]
@@ -321,7 +373,7 @@ async fn what_a_rule_looks_at_is_read() {
     let back = on::<Cluster>("c", Action::SetVersion { version: "v1.33.0".to_owned() });
     let mut definitions = capstan::api::crds::all();
     definitions.push(class_definition());
-    let place = Place::serving(definitions).await.with(cluster).await;
+    let place = Place::serving(definitions, Arc::new(Webhooks)).await.with(cluster).await;
     let found = place.blockers(&back).await;
     assert!(found.iter().any(|text| text.contains("ClusterClass default/class not found")), "{found:?}");
     let place = place.with(class).await;

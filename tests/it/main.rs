@@ -11,6 +11,7 @@
 )]
 
 mod actions;
+mod actions_older_version;
 mod adoption;
 mod any_provider;
 mod apiserver;

@@ -24,6 +24,7 @@ impl<'s> Said<'s> {
             user: self.user,
             server,
             action: self.action,
+            api_version: "v1",
             kind: "ConfigMap",
             namespace: "kube-system",
             name: "capstan-change",
@@ -40,6 +41,7 @@ impl<'s> Said<'s> {
     pub fn about_control_plane(&self, managed: &'s ManagedCluster, patch: &'s Value) -> Entry<'s> {
         let metadata = |field: &str| managed.object["metadata"][field].as_str().unwrap_or_default();
         Entry {
+            api_version: managed.object["apiVersion"].as_str().unwrap_or_default(),
             kind: "KubeadmControlPlane",
             namespace: &managed.control_plane.key.namespace,
             name: &managed.control_plane.key.name,

@@ -44,7 +44,7 @@ const ROWS: &[Row] = &[
         &[],
     ),
     ("max unavailable", &["/spec/rollout/strategy/rollingUpdate/maxUnavailable"], &[]),
-    ("rollout after", &["/spec/rollout/after"], &[]),
+    ("rollout after", &["/spec/rollout/after", "/spec/rolloutAfter"], &[]),
     ("drain timeout s", &["/spec/deletion/nodeDrainTimeoutSeconds"], &[]),
     ("delete timeout s", &["/spec/deletion/nodeDeletionTimeoutSeconds"], &[]),
     ("paused", &["/spec/paused"], &[]),
