@@ -13,6 +13,7 @@ use super::in_place::TemplatePart;
 use super::journal::{Entry, Journal, stamp};
 use super::outlook::AfterAction;
 use super::preflight;
+use super::quorum::takes_member;
 use super::related::Related;
 use super::risk::risk;
 use super::{
@@ -134,10 +135,11 @@ impl Executor {
         let change = self.change(&request.action, &object).await?;
         let lists = self.lists(&object).await;
         let mut related = self.related(object, &lists).await;
-        related.etcd = self.look_at_etcd(request, &related).await;
+        let meant = preflight::amounts_to(&request.action, &change);
+        related.etcd = self.look_at_etcd(request, &meant, &related).await;
         let object = &related.object;
         let mut findings = rules::findings(&self.connection, &request.target.gvk, object, &change).await;
-        findings.extend(preflight::findings(&request.action, &related, self.clock.now()));
+        findings.extend(preflight::findings(&meant, &related, self.clock.now()));
         if matches!(&change, Edit::Patch(patch) if preflight::ends_pause(patch)) {
             findings.retain(|finding| finding.rule != preflight::PAUSED);
         }
@@ -256,8 +258,13 @@ impl Executor {
     }
 
     /// The etcd, where the action may cost it a member.
-    async fn look_at_etcd(&self, request: &Request, related: &Related) -> Option<Result<Etcd, String>> {
-        let reader = self.etcd().filter(|_| preflight::takes_member(&request.action, related))?;
+    async fn look_at_etcd(
+        &self,
+        request: &Request,
+        meant: &Action,
+        related: &Related,
+    ) -> Option<Result<Etcd, String>> {
+        let reader = self.etcd().filter(|_| takes_member(meant, related))?;
         let cluster = cluster_named_by(&related.object)?;
         if request.target.gvk.version != VERSION {
             return Some(Err(format!("members are asked only where the server offers {VERSION}")));

@@ -16,6 +16,7 @@ pub mod journal;
 mod locks;
 pub mod outlook;
 pub mod preflight;
+mod quorum;
 pub mod related;
 mod remediation;
 pub mod rights;
@@ -71,6 +72,10 @@ pub struct Finding {
     pub severity: Severity,
     pub rule: &'static str,
     pub text: String,
+}
+
+fn finding(severity: Severity, rule: &'static str, text: impl Into<String>) -> Option<Finding> {
+    Some(Finding { severity, rule, text: text.into() })
 }
 
 /// What a person sees before the confirmation.

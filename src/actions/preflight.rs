@@ -13,23 +13,20 @@
 //! - `protected`: a mark that people set for themselves.
 //! - `not-checked`: objects that the others need could not be read.
 //! - `version-goes-back`: admission refuses it of Clusters only.
-//! - `fewer-members`, `quorum-lost`, `last-control-plane-machine`: upstream has no rule about a person who takes
-//!   members away. The arithmetic is `status::etcd`; the members' own answers count, and the Machines' conditions.
-//! - `etcd-not-asked`: the members did not answer, so that only the conditions count.
+//! - `fewer-members`, `quorum-lost`, `last-api-server` and their like (`quorum`): upstream has no rule about a person who
+//!   takes members away.
 //! - `replacement`: what to do instead of a deletion.
 //! - `no-health-check` and its like (`remediation`): whether anything follows from the mark.
 
 use serde_json::Value;
 
-use super::edit::{is_annotated_paused, is_paused, rollout_after, version_of};
-use super::related::Related;
-use super::remediation;
-use super::{Action, Finding, Severity};
+use super::edit::{Edit, is_annotated_paused, is_paused, rollout_after, version_of};
+use super::fields::REPLICAS;
+use super::related::{Related, condition};
+use super::{Action, Finding, Severity, finding};
+use super::{quorum, remediation};
 use crate::api::names::{annotation, label};
 use crate::api::version::parse;
-use crate::status::etcd::report::Removal;
-use crate::status::etcd::{Change, Member, Projection, quorum, tolerated_failures};
-use crate::text::counted;
 use crate::time::{self, Timestamp};
 
 /// Every finding about `action`, the gravest first.
@@ -45,18 +42,26 @@ pub fn findings(action: &Action, related: &Related, now: Timestamp) -> Vec<Findi
         rollout_scheduled(action, related, now),
         rollout_moment_in_the_past(action, related, now),
         replicas_managed_by_topology(action, related),
-        quorum_lost_by_scaling_down(action, related),
         version_goes_back(action, related),
-        quorum_lost_by_deletion(action, related),
-        etcd_not_asked(action, related),
         replacement_of_machine(action, related),
         remediation::who_acts(action, related),
     ]
     .into_iter()
     .flatten()
     .collect();
+    found.extend(quorum::findings(action, related, now));
     found.sort_by_key(|f| std::cmp::Reverse(f.severity));
     found
+}
+
+/// What an action amounts to: putting a number of replicas back is to scale.
+#[must_use]
+pub fn amounts_to(action: &Action, edit: &Edit) -> Action {
+    let replicas = edit.patch().and_then(|patch| patch.pointer(REPLICAS)).and_then(Value::as_i64);
+    match (action, replicas.and_then(|replicas| i32::try_from(replicas).ok())) {
+        (Action::Undo, Some(replicas)) => Action::Scale { replicas },
+        _ => action.clone(),
+    }
 }
 
 /// The rule about objects that are paused.
@@ -70,10 +75,6 @@ pub fn ends_pause(patch: &Value) -> bool {
     let annotations = patch.get("metadata").and_then(|metadata| metadata.get("annotations"));
     let annotation = annotations.and_then(|annotations| annotations.get(annotation::PAUSED));
     [spec, annotation].into_iter().flatten().any(is_taken_away)
-}
-
-fn finding(severity: Severity, rule: &'static str, text: impl Into<String>) -> Option<Finding> {
-    Some(Finding { severity, rule, text: text.into() })
 }
 
 fn object_is_being_deleted(related: &Related) -> Option<Finding> {
@@ -138,10 +139,6 @@ fn related_objects_unreadable(related: &Related) -> Option<Finding> {
     )
 }
 
-fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|c| c["type"] == type_)
-}
-
 fn rollout_in_progress(action: &Action, related: &Related) -> Option<Finding> {
     if !matches!(
         action,
@@ -202,42 +199,6 @@ fn replicas_managed_by_topology(action: &Action, related: &Related) -> Option<Fi
     )
 }
 
-fn quorum_lost_by_scaling_down(action: &Action, related: &Related) -> Option<Finding> {
-    let Action::Scale { replicas } = action else { return None };
-    let current = related.object["spec"]["replicas"].as_i64().unwrap_or(1);
-    let target = i64::from(*replicas);
-    if related.kind() != "KubeadmControlPlane" || target >= current || target < 1 {
-        return None;
-    }
-    finding(
-        Severity::Warning,
-        "fewer-members",
-        format!(
-            "from {current} to {target} control plane Machines: afterwards etcd survives {} (now {}){}",
-            losses(target),
-            losses(current),
-            etcd_now(related)
-        ),
-    )
-}
-
-/// What etcd answers of itself.
-fn etcd_now(related: &Related) -> String {
-    match &related.etcd {
-        Some(Ok(report)) => format!("; etcd has {}", report.summary),
-        _ => String::new(),
-    }
-}
-
-/// What a cluster of this many members survives.
-fn losses(members: i64) -> String {
-    match tolerated_failures(usize::try_from(members).unwrap_or(0)) {
-        0 => "the loss of no member".to_owned(),
-        1 => "the loss of 1 member".to_owned(),
-        n => format!("the loss of {n} members"),
-    }
-}
-
 fn version_goes_back(action: &Action, related: &Related) -> Option<Finding> {
     let version = action.version()?;
     let from = version_of(&related.object).and_then(parse)?;
@@ -253,90 +214,11 @@ fn version_goes_back(action: &Action, related: &Related) -> Option<Finding> {
     )
 }
 
-fn is_healthy_member(machine: &Value) -> bool {
-    machine["metadata"]["deletionTimestamp"].is_null()
-        && condition(machine, "EtcdMemberHealthy").is_some_and(|c| c["status"] == "True")
-}
-
-/// The member that a control plane Machine hosts, under the Machine's name.
-fn member(machine: &Value) -> Member {
-    Member { name: machine["metadata"]["name"].as_str().unwrap_or_default().to_owned(), ..Member::default() }
-}
-
-fn quorum_lost_by_deletion(action: &Action, related: &Related) -> Option<Finding> {
-    if *action != Action::Delete || !related.is_control_plane_machine() || !related.has_stacked_etcd() {
-        return None;
-    }
-    let machines = related.control_plane_machines()?;
-    if machines.len() <= 1 {
-        return finding(
-            Severity::Blocker,
-            "last-control-plane-machine",
-            "it is the only control plane Machine: etcd and with it the workload cluster would be lost",
-        );
-    }
-    // The controller removes the member before the Machine goes, so quorum of the smaller cluster counts.
-    let name = related.object["metadata"]["name"].as_str().unwrap_or_default();
-    let listed: Vec<Member> = machines.iter().map(|m| member(m)).collect();
-    let is_healthy = |name: &str| {
-        let machine = machines.iter().find(|m| m["metadata"]["name"] == name);
-        machine.map(|machine| is_healthy_member(machine))
-    };
-    let after = Projection::after(&listed, Change::Remove(name), is_healthy);
-    let text = format!(
-        "{}, quorum {}; afterwards {}, quorum {}, {} healthy",
-        counted(listed.len(), "etcd member"),
-        quorum(listed.len()),
-        counted(after.voters, "member"),
-        quorum(after.voters),
-        after.voters.saturating_sub(after.unhealthy)
-    );
-    if !after.is_safe() {
-        return finding(Severity::Blocker, "quorum-lost", format!("{text}: etcd would lose quorum"));
-    }
-    match removal_of_member(related) {
-        Some((removal, now)) if removal.is_safe => {
-            finding(Severity::Note, "quorum-kept", format!("etcd has {now}; {}", removal.words()))
-        }
-        Some((removal, now)) => {
-            let text = format!("etcd has {now}; {}: it is not safe to take it", removal.words());
-            finding(Severity::Blocker, "quorum-lost", text)
-        }
-        None => finding(Severity::Note, "quorum-kept", text),
-    }
-}
-
-/// Does the action take a member of a stacked etcd, or several?
-pub fn takes_member(action: &Action, related: &Related) -> bool {
-    let is_member = related.is_control_plane_machine() && *action == Action::Delete;
-    let is_control_plane = related.kind() == "KubeadmControlPlane" && matches!(action, Action::Scale { .. });
-    (is_member || is_control_plane) && related.has_stacked_etcd()
-}
-
-/// What etcd itself leaves without the Machine's member, and what it has now. `None` when it does not answer or has no
-/// such voter.
-fn removal_of_member(related: &Related) -> Option<(&Removal, &str)> {
-    let report = related.etcd.as_ref()?.as_ref().ok()?;
-    let node = related.object["status"]["nodeRef"]["name"].as_str()?;
-    Some((report.without(node)?, report.summary.as_str()))
-}
-
-/// The members' answers are the better evidence: without them the Machines' conditions have to do.
-fn etcd_not_asked(action: &Action, related: &Related) -> Option<Finding> {
-    let Some(Err(why)) = related.etcd.as_ref().filter(|_| takes_member(action, related)) else { return None };
-    finding(Severity::Note, "etcd-not-asked", format!("judged by the Machines' conditions: {why}"))
-}
-
 fn replacement_of_machine(action: &Action, related: &Related) -> Option<Finding> {
     if *action != Action::Delete {
         return None;
     }
-    let owner = related.object["metadata"]["ownerReferences"]
-        .as_array()
-        .and_then(|owners| owners.iter().find(|o| o["controller"] == true));
-    let text = match owner
-        .map(|o| (o["kind"].as_str().unwrap_or_default(), o["name"].as_str().unwrap_or_default()))
-    {
+    let text = match related.owner() {
         None => "nothing owns it: it will not be replaced".to_owned(),
         Some(("KubeadmControlPlane", name)) => format!(
             "KubeadmControlPlane {name} replaces it once it is gone: etcd member and leadership are moved first"
@@ -352,8 +234,6 @@ fn replacement_of_machine(action: &Action, related: &Related) -> Option<Finding>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::etcd::facts::{Asked, Class, Facts, Listed, MemberStatus, Trouble};
-    use crate::status::etcd::report::Report;
     use serde_json::json;
 
     fn now() -> Timestamp {
@@ -373,84 +253,8 @@ mod tests {
         related(json!({"kind": "KubeadmControlPlane", "metadata": {"name": "cp"}, "spec": spec}))
     }
 
-    fn machine(name: &str, healthy: bool) -> Value {
-        json!({
-            "kind": "Machine",
-            "metadata": {"name": name, "labels": {label::CONTROL_PLANE: ""},
-                "ownerReferences": [{"kind": "KubeadmControlPlane", "name": "cp", "controller": true}]},
-            "spec": {"version": "v1.35.4"},
-            "status": {"conditions": [{"type": "EtcdMemberHealthy", "status": if healthy { "True" } else { "False" }}]}
-        })
-    }
-
     fn rules(action: &Action, related: &Related) -> Vec<(Severity, &'static str)> {
         findings(action, related, now()).into_iter().map(|f| (f.severity, f.rule)).collect()
-    }
-
-    fn etcd(members: u64, dead: u64) -> Report {
-        let listed = |id: u64| Listed { id, name: format!("node-{id}"), ..Listed::default() };
-        let status = |id: u64| MemberStatus {
-            cluster_id: 1,
-            member_id: id,
-            version: String::new(),
-            leader: Some(1),
-            is_learner: false,
-            raft: None,
-            database: None,
-            errors: Vec::new(),
-            took_ms: Some(1),
-            list: Ok((1..=members).map(listed).collect()),
-        };
-        let asked = |id: u64| Asked {
-            from: format!("node-{id}"),
-            node: Some(format!("node-{id}")),
-            outcome: if id > members - dead {
-                Err(Trouble { class: Class::Refused, text: String::new() })
-            } else {
-                Ok(status(id))
-            },
-        };
-        let facts = Facts { answers: (1..=members).map(asked).collect(), ..Facts::default() };
-        Report::of(&facts, None)
-    }
-
-    /// The conditions and the members' own answers must both allow it.
-    #[test]
-    fn deleting_a_machine_asks_its_member() {
-        let mut object = machine("a", true);
-        object["status"]["nodeRef"] = json!({"name": "node-1"});
-        let machines = vec![object.clone(), machine("b", true), machine("c", true)];
-        let with = |etcd| Related { machines: Some(machines.clone()), etcd, ..related(object.clone()) };
-        let quorum = |related: &Related| {
-            let found = findings(&Action::Delete, related, now());
-            let it = found.iter().find(|f| f.rule.starts_with("quorum")).expect("a finding");
-            (it.severity, it.rule, it.text.clone())
-        };
-        let (severity, rule, text) = quorum(&with(Some(Ok(etcd(3, 0)))));
-        assert_eq!((severity, rule), (Severity::Note, "quorum-kept"));
-        assert_eq!(
-            text,
-            "etcd has 3 voters, healthy 3, can lose 1 more; without node-1: 2 voters, healthy 2, can lose 0 more"
-        );
-        let (severity, rule, text) = quorum(&with(Some(Ok(etcd(3, 1)))));
-        assert_eq!((severity, rule), (Severity::Blocker, "quorum-lost"));
-        assert!(text.ends_with("quorum of 2 would be lost: it is not safe to take it"), "{text}");
-        let unread = with(Some(Err("no way".to_owned())));
-        assert!(rules(&Action::Delete, &unread).contains(&(Severity::Note, "etcd-not-asked")));
-        assert_eq!(quorum(&unread).0, Severity::Note);
-        let mut sick = with(Some(Ok(etcd(3, 0))));
-        sick.machines = Some(vec![object.clone(), machine("b", false), machine("c", true)]);
-        assert_eq!(quorum(&sick).0, Severity::Blocker);
-    }
-
-    #[test]
-    fn scaling_a_control_plane() {
-        let cp = kcp(json!({"replicas": 3}));
-        let scale = |replicas| Action::Scale { replicas };
-        assert_eq!(rules(&scale(5), &cp), []);
-        assert_eq!(rules(&scale(1), &cp), [(Severity::Warning, "fewer-members")]);
-        let text = findings(&scale(1), &cp, now()).remove(0).text;
-        assert!(text.ends_with("etcd survives the loss of no member (now the loss of 1 member)"), "{text}");
     }
 
     /// It warned that Machines are replaced at once where there was none to replace.
@@ -484,26 +288,6 @@ mod tests {
         assert_eq!(rules(&to("v1.36.2"), &cp), []);
         assert_eq!(rules(&to("v1.35.3"), &cp), [(Severity::Blocker, "version-goes-back")]);
         assert_eq!(rules(&to("v1.35.3"), &md), [(Severity::Warning, "version-goes-back")]);
-    }
-
-    #[test]
-    fn deleting_a_control_plane_machine_counts_members() {
-        let members = |healthy: [bool; 3]| {
-            healthy.iter().enumerate().map(|(i, h)| machine(&format!("m{i}"), *h)).collect::<Vec<_>>()
-        };
-        for (healthy, expected) in [
-            ([true, true, true], "quorum-kept"),
-            ([false, true, true], "quorum-kept"),
-            ([true, false, true], "quorum-lost"),
-        ] {
-            let machines = members(healthy);
-            let mut place = related(machines[0].clone());
-            place.machines = Some(machines);
-            assert!(rules(&Action::Delete, &place).iter().any(|(_, rule)| *rule == expected), "{healthy:?}");
-        }
-        let mut last = related(machine("m0", true));
-        last.machines = Some(vec![machine("m0", true)]);
-        assert!(rules(&Action::Delete, &last).contains(&(Severity::Blocker, "last-control-plane-machine")));
     }
 
     #[test]

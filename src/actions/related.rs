@@ -76,12 +76,9 @@ impl Related {
         self.kind() == "Machine" && !self.object["metadata"]["labels"][label::CONTROL_PLANE].is_null()
     }
 
-    /// Stacked etcd unless the KubeadmControlPlane names external endpoints.
-    pub(super) fn has_stacked_etcd(&self) -> bool {
-        let control_plane = self.control_plane.as_ref();
-        control_plane.is_none_or(|kcp| {
-            kcp["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"]["external"].is_null()
-        })
+    /// Kind and name of what controls the object.
+    pub(super) fn owner(&self) -> Option<(&str, &str)> {
+        controller_of(&self.object)
     }
 }
 
@@ -99,7 +96,19 @@ fn found<'a>(lists: &'a Lists, object: &Value, kind: &str, name: &str) -> Option
 
 /// The KubeadmControlPlane that controls a Machine.
 fn control_plane_name(object: &Value) -> Option<&str> {
+    controller_of(object).filter(|(kind, _)| *kind == "KubeadmControlPlane").map(|(_, name)| name)
+}
+
+fn controller_of(object: &Value) -> Option<(&str, &str)> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
-    let owner = owners.iter().find(|o| o["controller"] == true && o["kind"] == "KubeadmControlPlane")?;
-    owner["name"].as_str()
+    let owner = owners.iter().find(|owner| owner["controller"] == true)?;
+    Some((owner["kind"].as_str().unwrap_or_default(), owner["name"].as_str().unwrap_or_default()))
+}
+
+/// Objects of v1beta1 have the newer conditions in a place of their own, if at all.
+pub(super) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    let status = &object["status"];
+    let places = [&status["v1beta2"]["conditions"], &status["conditions"]];
+    let all = places.into_iter().filter_map(Value::as_array);
+    all.into_iter().find_map(|conditions| conditions.iter().find(|c| c["type"] == type_))
 }

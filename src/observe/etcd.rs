@@ -8,8 +8,8 @@ use crate::api::dev::DevMachine;
 use crate::api::key::annotation;
 use crate::api::machine::Machine;
 use crate::api::names::annotation::{SIMULATED_LEADER_FROM, SIMULATED_MEMBER_ID, SIMULATED_MEMBER_REMOVED};
-use crate::status::etcd::facts::{Asked, Facts, Host, Listed, MemberStatus};
-use crate::status::machines::is_control_plane;
+use crate::status::etcd::facts::{Asked, Class, Facts, Host, Listed, MemberStatus, Trouble};
+use crate::status::machines::{Reach, is_control_plane};
 use crate::time::{Timestamp, from_k8s};
 
 /// A Node has its object before its member has joined.
@@ -42,7 +42,8 @@ fn node_of(machine: &Machine) -> Option<&str> {
 }
 
 /// The members that the simulated infrastructure noted on its DevMachines. It states neither alarms nor sizes, and
-/// its leader is the one that was made leader last.
+/// its leader is the one that was made leader last. A member whose Node is unreachable gives no answer, as one that has
+/// to be asked through its kubelet.
 #[must_use]
 pub fn simulated_members(dev_machines: &[DevMachine], machines: &[Machine]) -> Facts {
     let noted: Vec<Noted> = dev_machines.iter().filter_map(|dev| noted(dev, machines)).collect();
@@ -50,21 +51,28 @@ pub fn simulated_members(dev_machines: &[DevMachine], machines: &[Machine]) -> F
     let leader = newest.filter(|member| !member.is_removed).map(|member| member.listed.id);
     let there: Vec<Listed> =
         noted.iter().filter(|member| !member.is_removed).map(|member| member.listed.clone()).collect();
+    let status = |member: &Listed| MemberStatus {
+        cluster_id: 0,
+        member_id: member.id,
+        version: String::new(),
+        leader,
+        is_learner: false,
+        raft: None,
+        database: None,
+        errors: Vec::new(),
+        took_ms: None,
+        list: Ok(there.clone()),
+    };
     let asked = |member: &Listed| Asked {
         from: member.name.clone(),
         node: Some(member.name.clone()),
-        outcome: Ok(MemberStatus {
-            cluster_id: 0,
-            member_id: member.id,
-            version: String::new(),
-            leader,
-            is_learner: false,
-            raft: None,
-            database: None,
-            errors: Vec::new(),
-            took_ms: None,
-            list: Ok(there.clone()),
-        }),
+        outcome: match noted.iter().find(|noted| noted.listed.id == member.id) {
+            Some(Noted { reach: Reach::Unreachable, .. }) => Err(Trouble {
+                class: Class::NodeUnreachable,
+                text: format!("nothing is heard of Node {}", member.name),
+            }),
+            _ => Ok(status(member)),
+        },
     };
     Facts { answers: there.iter().map(asked).collect(), alarms: None, hosts: None }
 }
@@ -73,6 +81,7 @@ struct Noted {
     listed: Listed,
     leader_term: u64,
     is_removed: bool,
+    reach: Reach,
 }
 
 fn noted(dev: &DevMachine, machines: &[Machine]) -> Option<Noted> {
@@ -83,11 +92,13 @@ fn noted(dev: &DevMachine, machines: &[Machine]) -> Option<Noted> {
         let reference = &machine.spec.infrastructure_ref;
         reference.kind == "DevMachine" && reference.name == own
     };
-    let node = machines.iter().find(is_own).and_then(node_of).unwrap_or(own);
+    let machine = machines.iter().find(is_own);
+    let node = machine.and_then(node_of).unwrap_or(own);
     Some(Noted {
         listed: Listed { id, name: node.to_owned(), ..Listed::default() },
         leader_term: number(SIMULATED_LEADER_FROM).unwrap_or(0),
         is_removed: annotation(dev, SIMULATED_MEMBER_REMOVED).is_some(),
+        reach: machine.map_or(Reach::NotKnown, Reach::of_machine),
     })
 }
 
@@ -171,5 +182,34 @@ mod tests {
             (names(&["a"]), None, EtcdState::Critical)
         );
         assert_eq!(of(&[], &[(id, "x")]), (names(&[]), None, EtcdState::Unknown));
+    }
+
+    /// It was counted as healthy: the list was believed against the Node.
+    #[test]
+    fn a_simulated_member_on_a_silent_node_does_not_answer() {
+        let id = SIMULATED_MEMBER_ID;
+        let devs = ["1", "2", "3"].map(|n| dev(&format!("m{n}-dev"), &[(id, n), (SIMULATED_LEADER_FROM, n)]));
+        let with = |status: &str, reason: &str| {
+            let machines = ["1", "2", "3"].map(|n| {
+                let mut machine = machine(&format!("m{n}"), Some(&format!("node-{n}")));
+                let condition = json!([{"type": "NodeReady", "status": status, "reason": reason, "message": "",
+                    "lastTransitionTime": "2026-11-23T11:58:00Z"}]);
+                if n != "3" {
+                    machine.status.get_or_insert_default().conditions = typed(condition);
+                }
+                machine
+            });
+            let report = Report::of(&simulated_members(&devs, &machines), None);
+            let answers =
+                report.members.iter().map(|row| (row.name.clone(), row.answer())).collect::<Vec<_>>();
+            (report.state, report.healthy, answers)
+        };
+        let row = |name: &str, answer: &str| (name.to_owned(), answer.to_owned());
+        let silent =
+            [row("node-3", "-"), row("node-1", "node unreachable"), row("node-2", "node unreachable")];
+        assert_eq!(with("Unknown", "NodeReadyUnknown"), (EtcdState::Critical, 1, silent.to_vec()));
+        // A Node that reports, as one that boots.
+        let booting = [row("node-3", "-"), row("node-1", "-"), row("node-2", "-")];
+        assert_eq!(with("False", "NodeNotReady"), (EtcdState::Healthy, 3, booting.to_vec()));
     }
 }

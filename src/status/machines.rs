@@ -57,6 +57,45 @@ pub fn is_updating_in_place(machine: &Machine) -> bool {
             .is_some_and(|hooks| hooks.split(',').any(|hook| hook.trim() == "UpdateMachine"))
 }
 
+/// Whether a Node can be reached, by the condition of its Machine about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It reports, be it that it is not ready.
+    Reachable,
+    /// Its kubelet is silent, it is gone, or nothing of its cluster is reached.
+    Unreachable,
+    /// Nobody looked yet, or could.
+    NotKnown,
+}
+
+impl Reach {
+    /// `node`: status and reason of `NodeReady`, else of `NodeHealthy`, which older releases have alone.
+    #[must_use]
+    pub fn of(node: Option<(&str, &str)>) -> Self {
+        const SILENT: [&str; 5] = [
+            "NodeReadyUnknown",
+            "NodeHealthyUnknown",
+            "NodeHealthUnknown",
+            "NodeConditionsFailed",
+            "ConnectionDown",
+        ];
+        match node {
+            Some(("Unknown", reason)) if SILENT.contains(&reason) => Self::Unreachable,
+            Some(("Unknown", _)) | None => Self::NotKnown,
+            Some((_, "NodeDeleted" | "NodeNotFound")) => Self::Unreachable,
+            Some(_) => Self::Reachable,
+        }
+    }
+
+    /// Of the Node of a Machine.
+    #[must_use]
+    pub fn of_machine(machine: &Machine) -> Self {
+        let condition = |type_| find(machine.conditions(), type_);
+        let found = condition("NodeReady").or_else(|| condition("NodeHealthy"));
+        Self::of(found.map(|c| (c.status.as_str(), c.reason.as_str())))
+    }
+}
+
 /// A Machine with those of its conditions that its owners look at, found in one pass over the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {

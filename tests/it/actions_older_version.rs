@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use capstan::actions::in_place::InPlaceChange;
-use capstan::actions::{Action, Request};
+use capstan::actions::{Action, Request, Severity};
 use capstan::api::admission::AdmitAll;
 use capstan::api::cluster::Cluster;
 use capstan::api::control_plane::KubeadmControlPlane;
@@ -278,4 +278,16 @@ async fn a_field_that_the_server_does_not_have_is_never_done() {
         );
     }
     assert_eq!(place.journal(), Vec::<Value>::new());
+}
+
+/// Nothing around the Machine was looked at there, so that nothing was in the way.
+#[tokio::test]
+async fn the_last_api_server_is_named_there_too() {
+    let place = place(definitions(), ["True", "Unknown", "Unknown"]).await;
+    let preview = place.executor(false).preview(&Request::new(target::<Machine>("m0"), Action::Delete)).await;
+    let preview = preview.expect("a preview");
+    let blockers: Vec<_> = preview.findings.iter().filter(|f| f.severity == Severity::Blocker).collect();
+    let named = "2 of 3 control plane Nodes are unreachable (m1, m2): m0 is the last API server that answers";
+    assert!(blockers.iter().any(|f| f.rule == "last-api-server" && f.text == named), "{blockers:?}");
+    assert!(blockers.iter().any(|f| f.rule == "quorum-lost"), "{blockers:?}");
 }

@@ -334,3 +334,56 @@ async fn faults_at_random_never_cost_quorum_nor_two_at_once() {
         .await;
     }
 }
+
+/// It was a note: the member list, which has the members of silent hosts, was believed.
+#[cfg(feature = "etcd")]
+#[tokio::test(start_paused = true)]
+async fn the_last_api_server_that_answers_is_not_deleted() {
+    use capstan::actions::journal::Journal;
+    use capstan::actions::{Action, EtcdReader as _, Executor, Request, Severity};
+    use capstan::cli::etcd::ClusterEtcd;
+    use capstan::status::etcd::report::Report;
+
+    let sim = fleet(21, 3, 0, Vec::new()).await;
+    let names = control_plane_names(&sim).await;
+    let [last, silent @ ..] = names.as_slice() else { panic!("{names:?}") };
+    silent.iter().for_each(|node| silence(&sim, node, true));
+    let is_seen = async |s: &Sim| {
+        said(s, &silent[0], "NodeReady").await.starts_with("Unknown")
+            && said(s, &silent[1], "NodeReady").await.starts_with("Unknown")
+    };
+    sim.until("both Nodes are unknown", 120, is_seen).await;
+    assert!(said(&sim, &silent[0], "EtcdMemberHealthy").await.starts_with("True"), "as upstream has it");
+
+    let reader = || ClusterEtcd { connection: sim.connection.clone(), clock: sim.clock.clone() };
+    let report = Report::of(&reader().look(&cluster()).await.expect("a look"), None);
+    let answers: Vec<_> = report.members.iter().map(|row| row.answer()).collect();
+    assert_eq!(report.healthy, 1, "{report:#?}");
+    assert_eq!(answers.iter().filter(|answer| *answer == "node unreachable").count(), 2, "{answers:?}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = Journal::at(folder.path().join("journal.jsonl"));
+    let executor = Executor::new(sim.connection.clone(), journal, sim.clock.clone(), "ada".to_owned());
+    let executor = executor.with_etcd(reader());
+    let machine = |name: &str| ObjectRef {
+        gvk: Gvk::of::<Machine>(),
+        key: ObjectKey::new("default", name),
+        uid: String::new(),
+    };
+    for action in [Action::Delete, Action::Remediate] {
+        let preview =
+            executor.preview(&Request::new(machine(last), action.clone())).await.expect("a preview");
+        let blockers: Vec<_> = preview.findings.iter().filter(|f| f.severity == Severity::Blocker).collect();
+        let end = format!("{last} is the last API server that answers");
+        let is_named = |text: &str| {
+            text.starts_with("2 of 3 control plane Nodes are unreachable") && text.ends_with(&end)
+        };
+        assert!(
+            blockers.iter().any(|f| f.rule == "last-api-server" && is_named(&f.text)),
+            "{action}: {blockers:?}"
+        );
+        assert!(blockers.iter().any(|f| f.rule == "quorum-lost"), "{action}: {blockers:?}");
+        assert!(executor.perform(&preview).await.is_err(), "{action}");
+    }
+    assert_eq!(control_plane_names(&sim).await.len(), 3);
+}

@@ -115,6 +115,8 @@ pub enum Class {
     ServerExpired,
     /// It closes the connection after the handshake, as it does with a certificate that it does not accept.
     ClientRejected,
+    /// Nothing is heard of its Node.
+    NodeUnreachable,
     /// No answer in time.
     TimedOut,
     /// It answers, but what was asked needs a quorum, and there is none.
@@ -141,6 +143,7 @@ impl Class {
             Self::ServerName => "its certificate is for another name",
             Self::ServerExpired => "its certificate has expired",
             Self::ClientRejected => "it does not accept the client certificate",
+            Self::NodeUnreachable => "node unreachable",
             Self::TimedOut => "no answer in time",
             Self::NoQuorum => "no quorum",
             Self::Learner => "it is a learner",
