@@ -5,6 +5,7 @@
 //! Must not know a client, a clock or chance; reading a cluster, writing to it and printing are somebody else's.
 
 pub mod check;
+pub mod command_line;
 pub mod convert;
 pub mod difference;
 pub mod document;

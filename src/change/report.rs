@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::command_line::CommandLine;
 use super::difference::{FieldChange, is_secret};
 use super::facts::{ClusterFacts, ManagedBy};
 use super::plan::{ChangePlan, PlanState, PlannedStep};
@@ -204,7 +205,8 @@ pub fn as_markdown(plan: &ChangePlan, facts: &ClusterFacts) -> String {
             if step.nodes.is_empty() { String::new() } else { format!(" on {}", step.nodes.join(", ")) };
         let _ = writeln!(text, "\n### {}. {}{nodes}\n", index + 1, step.title);
         if !step.commands.is_empty() {
-            let _ = writeln!(text, "```\n{}\n```\n", step.commands.join("\n"));
+            let lines: Vec<&str> = step.commands.iter().map(CommandLine::as_str).collect();
+            let _ = writeln!(text, "```\n{}\n```\n", lines.join("\n"));
         }
         let _ = writeln!(text, "- [ ] {}\n- to take it back: {}", step.check, step.undo);
     }

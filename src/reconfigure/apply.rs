@@ -11,6 +11,7 @@ use super::executor::{CommandTarget, ExecutorError, NodeExecutor};
 use super::look;
 use super::read::{ClusterReading, ReadError, read};
 use super::write::{self, ChangeWriteError};
+use crate::change::command_line::CommandLine;
 use crate::change::convert::ConvertError;
 use crate::change::document::{DocumentKind, InputError};
 use crate::change::gate::{Doing, NextMove, next};
@@ -223,13 +224,13 @@ impl Application<'_> {
             self.told_command(node, &format!("kubectl drain {node} (through the API)"));
             drain::drain(&self.writer, node, &look.plan.id, self.pace).await?;
         }
-        if step.commands.iter().any(|line| line.contains(NODE_FILES)) {
+        if step.commands.iter().any(|line| line.as_str().contains(NODE_FILES)) {
             self.upload(look, &target).await?;
         }
-        for line in step.commands.iter().filter(|line| !line.starts_with("kubectl ")) {
+        for line in step.commands.iter().filter(|line| !line.as_str().starts_with("kubectl ")) {
             let output = self.command(&target, line, "").await?;
-            if step.id == StepId::H1 && line.starts_with("sha256sum ") {
-                compare(sums, node, line, &output)?;
+            if step.id == StepId::H1 && line.as_str().starts_with("sha256sum ") {
+                compare(sums, node, line.as_str(), &output)?;
             }
         }
         if step.id == StepId::K2 {
@@ -253,17 +254,18 @@ impl Application<'_> {
             return Ok(());
         };
         let text = node_file::text(&live.host, cluster)?;
-        let line = format!("install -D -m 0600 /dev/stdin {NODE_FILES}/{}.yaml", target.node);
+        let file = format!("{NODE_FILES}/{}.yaml", target.node);
+        let line = CommandLine::of("install -D -m 0600 /dev/stdin {}", [&file]);
         self.command(target, &line, &text).await.map(drop)
     }
 
     async fn command(
         &mut self,
         target: &CommandTarget,
-        line: &str,
+        line: &CommandLine,
         input: &str,
     ) -> Result<String, ApplyError> {
-        self.told_command(&target.node, line);
+        self.told_command(&target.node, line.as_str());
         let Some(executor) = self.executor else { return Ok(String::new()) };
         let output = executor.run(target, line, input).await?;
         (self.tell)(&ApplyEvent::Output { node: target.node.clone(), text: output.clone() });

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use async_trait::async_trait;
 
+use crate::change::command_line::CommandLine;
+
 /// A node as a command reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandTarget {
@@ -33,7 +35,12 @@ fn last_lines(output: &str) -> String {
 #[async_trait]
 pub trait NodeExecutor: Send + Sync {
     /// Runs one line of a POSIX shell as root, with `input` on its standard input, and gives what it printed.
-    async fn run(&self, target: &CommandTarget, line: &str, input: &str) -> Result<String, ExecutorError>;
+    async fn run(
+        &self,
+        target: &CommandTarget,
+        line: &CommandLine,
+        input: &str,
+    ) -> Result<String, ExecutorError>;
 }
 
 /// The system's ssh, or a program that is called in the same way.
@@ -46,7 +53,7 @@ pub struct Ssh {
 }
 
 impl Ssh {
-    fn command(&self, target: &CommandTarget, line: &str) -> Command {
+    fn command(&self, target: &CommandTarget, line: &CommandLine) -> Command {
         let mut command = Command::new(&self.program);
         // Never a question, never a host that is not known: both need a person.
         command.args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "ConnectTimeout=15"]);
@@ -54,20 +61,22 @@ impl Ssh {
         if let Some(user) = &self.user {
             command.args(["-l", user]);
         }
-        let line = if self.sudo { format!("sudo -n sh -c {}", quoted(line)) } else { line.to_owned() };
-        command.args(["--", &target.host, &line]).env("CAPSTAN_NODE", &target.node);
+        let as_root = self.sudo.then(|| CommandLine::of("sudo -n sh -c {}", [line.as_str()]));
+        let line = as_root.as_ref().unwrap_or(line);
+        command.args(["--", &target.host, line.as_str()]).env("CAPSTAN_NODE", &target.node);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }
 
-fn quoted(line: &str) -> String {
-    format!("'{}'", line.replace('\'', "'\\''"))
-}
-
 #[async_trait]
 impl NodeExecutor for Ssh {
-    async fn run(&self, target: &CommandTarget, line: &str, input: &str) -> Result<String, ExecutorError> {
+    async fn run(
+        &self,
+        target: &CommandTarget,
+        line: &CommandLine,
+        input: &str,
+    ) -> Result<String, ExecutorError> {
         let (mut command, input) = (self.command(target, line), input.to_owned());
         let program = |reason: String| ExecutorError::Program { program: self.program.clone(), reason };
         let run = tokio::task::spawn_blocking(move || run_to_end(&mut command, &input)).await;
@@ -79,7 +88,7 @@ impl NodeExecutor for Ssh {
         }
         Err(ExecutorError::Failed {
             node: target.node.clone(),
-            line: line.to_owned(),
+            line: line.to_string(),
             status: output.status.to_string(),
             output: text(&output.stderr) + &text(&output.stdout),
         })
@@ -106,7 +115,7 @@ mod tests {
     #[test]
     fn the_program_is_called_like_ssh() {
         let ssh = Ssh { program: "ssh".to_owned(), user: Some("admin".to_owned()), sudo: true };
-        let command = ssh.command(&target(), "test -e 'a b'");
+        let command = ssh.command(&target(), &CommandLine::of("test -e {}", ["a b"]));
         let arguments: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(arguments[..4], ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]);
         assert_eq!(arguments[8..], ["-l", "admin", "--", "10.0.0.1", r"sudo -n sh -c 'test -e '\''a b'\'''"]);
@@ -116,11 +125,17 @@ mod tests {
     async fn output_input_and_failure() {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/reconfigure/ssh").to_owned();
         let ssh = Ssh { program, user: None, sudo: false };
-        assert_eq!(ssh.run(&target(), "cat && echo done", "text\n").await.as_deref(), Ok("text\ndone\n"));
-        let error = ssh.run(&target(), "echo no space >&2; exit 3", "").await.expect_err("3").to_string();
+        let line = CommandLine::of("cat && echo done", []);
+        assert_eq!(ssh.run(&target(), &line, "text\n").await.as_deref(), Ok("text\ndone\n"));
+        let line = CommandLine::of("echo no space >&2; exit 3", []);
+        let error = ssh.run(&target(), &line, "").await.expect_err("3").to_string();
         assert_eq!(error, "`echo no space >&2; exit 3` on cp-0 ended with exit status: 3: no space");
         let missing = Ssh { program: "/nowhere/ssh".to_owned(), user: None, sudo: false };
-        let error = missing.run(&target(), "true", "").await.expect_err("no program").to_string();
+        let error = missing
+            .run(&target(), &CommandLine::of("true", []), "")
+            .await
+            .expect_err("no program")
+            .to_string();
         assert!(
             error.starts_with("cannot run /nowhere/ssh: ") && error.ends_with("; check --ssh-program"),
             "{error}"

@@ -9,6 +9,7 @@ use capstan::actions::{ChangeOrder, ConfigurationReader as _};
 use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::dev::PODS_ANNOTATION;
 use capstan::api::key::ObjectKey;
+use capstan::change::command_line::CommandLine;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::change::screen::ClusterConfigurations;
 use capstan::cli::change::source::Reach;
@@ -37,16 +38,21 @@ struct Hosts(Arc<WorkloadApis>);
 
 #[async_trait]
 impl NodeExecutor for Hosts {
-    async fn run(&self, target: &CommandTarget, line: &str, input: &str) -> Result<String, ExecutorError> {
+    async fn run(
+        &self,
+        target: &CommandTarget,
+        line: &CommandLine,
+        input: &str,
+    ) -> Result<String, ExecutorError> {
         let command =
-            HostCommand { host: target.host.clone(), line: line.to_owned(), input: input.to_owned() };
+            HostCommand { host: target.host.clone(), line: line.to_string(), input: input.to_owned() };
         let answer = self.0.run_on_host(&command).await;
         if answer.status == 0 {
             return Ok(answer.stdout);
         }
         Err(ExecutorError::Failed {
             node: target.node.clone(),
-            line: line.to_owned(),
+            line: line.to_string(),
             status: answer.status.to_string(),
             output: answer.stderr,
         })

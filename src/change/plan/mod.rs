@@ -17,6 +17,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::check::DocumentFinding;
+use super::command_line::CommandLine;
 use super::difference::{FieldChange, differences};
 use super::document::{DocumentKind, Inputs};
 use super::facts::{ClusterFacts, ManagedBy};
@@ -61,7 +62,7 @@ pub struct PlannedStep {
     pub title: String,
     /// Where; empty for a step that is done once. Several nodes are a batch.
     pub nodes: Vec<String>,
-    pub commands: Vec<String>,
+    pub commands: Vec<CommandLine>,
     /// What must hold before the next step.
     pub check: String,
     pub undo: String,

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::super::command_line::CommandLine;
 use super::super::document::DocumentKind;
 use super::super::facts::{ClusterFacts, ManagedBy};
 use super::super::render::{ClusterSettings, HostFacts};
@@ -201,91 +202,103 @@ fn managed(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
         .clone_into(&mut step.title);
     "condition RollingOut is False, all Machines are UpToDate".clone_into(&mut step.check);
     "patch the old values back: another rollout".clone_into(&mut step.undo);
-    step.commands = vec![format!(
-        "kubectl patch kubeadmcontrolplane NAME --type merge --patch-file {}/kubeadmcontrolplane.json",
-        plan.files
+    step.commands = vec![CommandLine::of(
+        "kubectl patch kubeadmcontrolplane NAME --type merge --patch-file {}",
+        [&format!("{}/kubeadmcontrolplane.json", plan.files)],
     )];
     steps.push(step);
 }
 
-fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<String> {
+fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
     let file = format!("{}/{node}.yaml", plan.files);
     let kept = format!("/etc/kubernetes/tmp/capstan-{}", plan.id);
     match id {
-        StepId::B0 => vec![format!(
-            "kubectl -n kube-system get configmap kubeadm-config kubelet-config kube-proxy coredns -o yaml > {}/before.yaml",
-            plan.files
+        StepId::B0 => vec![CommandLine::of(
+            "kubectl -n kube-system get configmap kubeadm-config kubelet-config kube-proxy coredns -o yaml > {}",
+            [&format!("{}/before.yaml", plan.files)],
         )],
         StepId::B1 => vec![files::snapshot(plan.new, plan.id)],
         StepId::G1 => vec![patch_map("kubeadm-config", plan.files)],
         StepId::G2 => vec![patch_map("kubelet-config", plan.files)],
         StepId::G3 => vec![patch_map("kube-proxy", plan.files)],
         StepId::H1 => files::checks(plan.judged, plan.new),
-        StepId::I1 => vec![format!("kubeadm config images pull --config {file}")],
+        StepId::I1 => vec![CommandLine::of("kubeadm config images pull --config {}", [&file])],
         StepId::C1 => files::reissue(plan.new, &kept, &["apiserver"], &file, "kube-apiserver"),
         StepId::C2 => files::reissue(plan.new, &kept, &["etcd/server", "etcd/peer"], &file, "etcd"),
         StepId::E1 => vec![
-            format!("test -d {}/member", files::quoted(plan.new.etcd_data_dir())),
-            format!("mkdir -p {kept}"),
-            format!("test -e {kept}/etcd.yaml || cp -p /etc/kubernetes/manifests/etcd.yaml {kept}/"),
-            format!("kubeadm init phase etcd local --config {file}"),
+            CommandLine::of("test -d {}", [&format!("{}/member", plan.new.etcd_data_dir())]),
+            files::folder(&kept),
+            files::keep("/etc/kubernetes/manifests/etcd.yaml", &format!("{kept}/etcd.yaml")),
+            CommandLine::of("kubeadm init phase etcd local --config {}", [&file]),
         ],
-        StepId::M1 => vec!["kubeadm upgrade node phase control-plane --certificate-renewal=false".to_owned()],
+        StepId::M1 => {
+            vec![CommandLine::of("kubeadm upgrade node phase control-plane --certificate-renewal=false", [])]
+        }
         StepId::F1 => vec![
-            format!("mkdir -p {kept}"),
-            format!("test -e {kept}/kubelet.conf || cp -p /etc/kubernetes/kubelet.conf {kept}/"),
-            "rm -f /etc/kubernetes/kubelet.conf".to_owned(),
-            format!("kubeadm init phase kubeconfig kubelet --config {file}"),
-            "systemctl restart kubelet".to_owned(),
+            files::folder(&kept),
+            files::keep("/etc/kubernetes/kubelet.conf", &format!("{kept}/kubelet.conf")),
+            CommandLine::of("rm -f /etc/kubernetes/kubelet.conf", []),
+            CommandLine::of("kubeadm init phase kubeconfig kubelet --config {}", [&file]),
+            CommandLine::of("systemctl restart kubelet", []),
         ],
         StepId::P1 => kube_proxy(plan),
-        StepId::P2 => vec!["kube-proxy --cleanup".to_owned()],
+        StepId::P2 => vec![CommandLine::of("kube-proxy --cleanup", [])],
         StepId::D1 => vec![
-            format!(
+            CommandLine::of(
                 "kubectl -n kube-system set image deployment/coredns coredns={}",
-                plan.new.addon_images().coredns
+                [&plan.new.addon_images().coredns],
             ),
-            "kubectl -n kube-system rollout status deployment/coredns".to_owned(),
+            CommandLine::of("kubectl -n kube-system rollout status deployment/coredns", []),
         ],
         StepId::K1 => kubelet(),
-        StepId::K2 => {
-            let mut lines = vec![
-                format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"),
-                "rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state".to_owned(),
-            ];
-            lines.extend(kubelet());
-            lines.push(format!("kubectl uncordon {node}"));
-            lines
-        }
-        StepId::R1 => vec!["kubectl get secrets -A -o json | kubectl replace -f -".to_owned()],
-        StepId::X => vec!["capstan change status".to_owned()],
+        StepId::K2 => drained(node, kubelet()),
+        StepId::R1 => vec![CommandLine::of("kubectl get secrets -A -o json | kubectl replace -f -", [])],
+        StepId::X => vec![CommandLine::of("capstan change status", [])],
     }
 }
 
-fn patch_map(name: &str, files: &str) -> String {
-    format!("kubectl -n kube-system patch configmap {name} --type merge --patch-file {files}/{name}.json")
+fn patch_map(name: &str, files: &str) -> CommandLine {
+    CommandLine::of(
+        "kubectl -n kube-system patch configmap {} --type merge --patch-file {}",
+        [name, &format!("{files}/{name}.json")],
+    )
 }
 
-fn kube_proxy(plan: &Inputs<'_>) -> Vec<String> {
+fn kube_proxy(plan: &Inputs<'_>) -> Vec<CommandLine> {
     let image = plan.reach.iter().any(|r| {
         r.component == Component::KubeProxy && r.differences.iter().any(|l| l.starts_with("image "))
     });
     let mut lines = Vec::new();
     if image {
-        lines.push(format!(
+        lines.push(CommandLine::of(
             "kubectl -n kube-system set image daemonset/kube-proxy kube-proxy={}",
-            plan.new.addon_images().kube_proxy
+            [&plan.new.addon_images().kube_proxy],
         ));
     }
     if is_changed(plan, DocumentKind::Proxy) {
-        lines.push("kubectl -n kube-system rollout restart daemonset/kube-proxy".to_owned());
+        lines.push(CommandLine::of("kubectl -n kube-system rollout restart daemonset/kube-proxy", []));
     }
-    lines.push("kubectl -n kube-system rollout status daemonset/kube-proxy".to_owned());
+    lines.push(CommandLine::of("kubectl -n kube-system rollout status daemonset/kube-proxy", []));
     lines
 }
 
-fn kubelet() -> Vec<String> {
-    vec!["kubeadm upgrade node phase kubelet-config".to_owned(), "systemctl restart kubelet".to_owned()]
+fn kubelet() -> Vec<CommandLine> {
+    vec![
+        CommandLine::of("kubeadm upgrade node phase kubelet-config", []),
+        CommandLine::of("systemctl restart kubelet", []),
+    ]
+}
+
+/// The lines that restart a kubelet, on a node without pods: its managers of CPUs and memory begin anew.
+fn drained(node: &str, restart: Vec<CommandLine>) -> Vec<CommandLine> {
+    let state = "rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state";
+    let mut lines = vec![
+        CommandLine::of("kubectl drain {} --ignore-daemonsets --delete-emptydir-data", [node]),
+        CommandLine::of(state, []),
+    ];
+    lines.extend(restart);
+    lines.push(CommandLine::of("kubectl uncordon {}", [node]));
+    lines
 }
 
 /// What people will notice.

@@ -281,7 +281,8 @@ fn files_of_a_change_are_looked_at_where_the_host_has_them() {
     ];
     let plan = planned(&inputs, &sets);
     let step = plan.steps.iter().find(|step| step.id == StepId::H1).expect("a step");
-    assert_eq!(step.commands, [r"sha256sum -- '/etc/it'\''s/policy.yaml'", r"test -e '/etc/it'\''s'"]);
+    let commands: Vec<&str> = step.commands.iter().map(CommandLine::as_str).collect();
+    assert_eq!(commands, [r"sha256sum -- '/etc/it'\''s/policy.yaml'", r"test -e '/etc/it'\''s'"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod site;
 use std::sync::Arc;
 
 use capstan::actions::journal::Journal;
+use capstan::change::command_line::CommandLine;
 use capstan::change::record::ChangeRecord;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::change::source::Reach;
@@ -178,7 +179,7 @@ async fn without_commands_people_do_what_is_done_on_nodes() {
     use capstan::reconfigure::executor::{CommandTarget, NodeExecutor as _};
     for node in ["cp-0", "cp-1"] {
         let target = CommandTarget { node: node.to_owned(), host: String::new() };
-        person.site.run(&target, M1, "").await.expect("a person");
+        person.site.run(&target, &CommandLine::of(M1, []), "").await.expect("a person");
         let again = person.says(&["apply", "--yes", "--poll", "0.01s"]).await;
         let expected = if node == "cp-0" { 2 } else { 0 };
         assert_eq!(again.exit_code, expected, "what was done is seen: {}", again.text);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use capstan::apiserver::{ApiServer, Options, Tokens};
+use capstan::change::command_line::CommandLine;
 use capstan::change::document::{DocumentKind, read_inputs};
 use capstan::change::render::{ClusterSettings, HostFacts, StaticPod, node};
 use capstan::client::{Connection, in_process};
@@ -257,7 +258,13 @@ impl Beside {
 /// Hosts that obey the lines of a plan.
 #[async_trait]
 impl NodeExecutor for Site {
-    async fn run(&self, target: &CommandTarget, line: &str, _: &str) -> Result<String, ExecutorError> {
+    async fn run(
+        &self,
+        target: &CommandTarget,
+        line: &CommandLine,
+        _: &str,
+    ) -> Result<String, ExecutorError> {
+        let line = line.as_str();
         let node = target.node.as_str();
         let fails = {
             let mut beside = self.beside.lock();

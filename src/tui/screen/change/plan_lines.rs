@@ -122,7 +122,7 @@ fn add_step(
         return;
     }
     for command in &step.commands {
-        let command = sanitize_line(command);
+        let command = sanitize_line(command.as_str());
         lines.push(TextLine {
             copied: command.clone(),
             ..TextLine::of(Scope::Text, format!("      $ {command}"))

@@ -1,0 +1,99 @@
+//! A line for the shell of a host. Owns quoting: nothing but fixed text and quoted words makes a line. Must not know which
+//! lines there are.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What stands for a word in a template.
+const BLANK: &str = "{}";
+
+/// One line for a POSIX shell. Its template is fixed text of this program; everything else in it came through quoting, so
+/// that no text of a cluster, a record, or a document can become a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct CommandLine(String);
+
+impl CommandLine {
+    /// A template, with a word for each `{}` of it.
+    #[must_use]
+    pub fn of<const WORDS: usize>(template: &'static str, words: [&str; WORDS]) -> Self {
+        debug_assert_eq!(template.matches(BLANK).count(), WORDS, "{template}");
+        let mut parts = template.split(BLANK);
+        let mut line = parts.next().unwrap_or_default().to_owned();
+        for (part, word) in parts.zip(words) {
+            line.push_str(&quoted(word));
+            line.push_str(part);
+        }
+        Self(line)
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A word that a shell reads as it stands: in quotes, unless nothing in it means anything to a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | ':' | '@');
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn words_stay_what_they_are() {
+        for (word, expected) in [
+            ("/etc/kubernetes/pki", "/etc/kubernetes/pki"),
+            ("r.example:5000/coredns:v1@sha256:0a", "r.example:5000/coredns:v1@sha256:0a"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("~", "'~'"),
+        ] {
+            assert_eq!(CommandLine::of("echo {}", [word]).as_str(), format!("echo {expected}"));
+        }
+    }
+
+    #[test]
+    fn a_shell_reads_each_word_as_it_was_given() {
+        for word in [
+            "; exit 3;",
+            "$(exit 3)",
+            "`exit 3`",
+            "a\nexit 3",
+            "'",
+            "'; exit 3; '",
+            "\\",
+            "*",
+            "{}",
+            "${HOME}",
+        ] {
+            let line = CommandLine::of("printf %s {} && printf %s {}", [word, "end"]);
+            let output = Command::new("sh").arg("-c").arg(line.as_str()).output().expect("a shell");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{word}end"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_may_be_a_word_of_another_line() {
+        let inner = CommandLine::of("test -e {}", ["it's"]);
+        let outer = CommandLine::of("sh -c {}", [inner.as_str()]);
+        assert_eq!(outer.to_string(), r"sh -c 'test -e '\''it'\''\'\'''\''s'\'''");
+    }
+}
