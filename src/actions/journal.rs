@@ -1,14 +1,15 @@
 //! The append-only record of actions, one JSON line each, in a file that only its owner can read. An action leaves
 //! a line before its request is sent (`asked`) and one after the answer (`done`, `failed`).
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::private_file;
 use crate::time::{self, Timestamp};
 
 /// So much of the end of the journal is looked through.
@@ -123,7 +124,8 @@ impl Journal {
         if let Some(folder) = self.path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)
+        // Not through a link: what is added may hold what a cluster says.
+        private_file::append(&self.path).map_err(std::io::Error::other)
     }
 }
 
@@ -131,6 +133,16 @@ impl Journal {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (target, link) = (folder.path().join("target"), folder.path().join("journal.jsonl"));
+        std::fs::write(&target, "").expect("a file");
+        std::os::unix::fs::symlink(&target, &link).expect("a link");
+        let error = Journal::at(link).open().expect_err("a link").to_string();
+        assert!(error.contains("is a symbolic link, not a regular file"), "{error}");
+    }
 
     #[test]
     fn lines_are_appended_and_private() {

@@ -4,6 +4,7 @@
 //! Owns the configuration documents as data, their schema, conversion and merge, the plan, and how far a change is.
 //! Must not know a client, a clock or chance; reading a cluster, writing to it and printing are somebody else's.
 
+pub mod change_id;
 pub mod check;
 pub mod command_line;
 pub mod convert;
@@ -11,6 +12,7 @@ pub mod difference;
 pub mod document;
 pub mod facts;
 pub mod gate;
+pub mod image;
 pub mod kind;
 pub mod live;
 pub mod merge;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::change_id::ChangeId;
 use super::difference::FieldChange;
 use super::document::{DocumentKind, InputError, Inputs, read_inputs};
 use super::facts::ManagedBy;
@@ -30,7 +31,7 @@ pub enum RecordState {
 /// A line about a change of the past.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastChange {
-    pub id: String,
+    pub id: ChangeId,
     pub by: String,
     /// RFC 3339.
     pub completed: String,
@@ -38,16 +39,38 @@ pub struct PastChange {
     pub changes: Vec<String>,
 }
 
+/// A change that is taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TakenBack {
+    pub id: ChangeId,
+    /// It was half done: what stands on hosts may not be what runs there yet.
+    pub was_open: bool,
+}
+
+/// Who begins a change, and when.
+#[derive(Clone, Debug)]
+pub struct Beginning<'b> {
+    pub by: &'b str,
+    /// RFC 3339.
+    pub at: String,
+    /// The change that it takes back.
+    pub takes_back: Option<&'b ChangeRecord>,
+}
+
 /// The record. Texts are those of the ConfigMaps, by their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeRecord {
-    pub id: String,
+    pub id: ChangeId,
     pub state: RecordState,
     pub by: String,
     /// RFC 3339.
     pub begun: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<String>,
+    /// The change that this one takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes_back: Option<TakenBack>,
     /// `PATH: OLD → NEW`, without secrets.
     pub changes: Vec<String>,
     /// What was seen when it was complete, a line for each node and component.
@@ -84,7 +107,9 @@ impl ChangeRecord {
         let with = |prefix: &str| {
             let texts =
                 data.iter().filter_map(|(key, text)| Some((key.strip_prefix(prefix)?, text.as_str()?)));
-            texts.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
+            // Documents of other names are nothing that a change writes.
+            let known = texts.filter(|(name, _)| key_of(name).is_some());
+            known.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
         };
         record.before = with("before.");
         record.after = with("after.");
@@ -121,7 +146,7 @@ impl ChangeRecord {
         wanted: &WantedDocuments,
         stored: &BTreeMap<String, String>,
         last: Option<&Self>,
-        (by, begun): (&str, String),
+        beginning: Beginning<'_>,
     ) -> Result<Self, convert::ConvertError> {
         let mut after = stored.clone();
         for (map, text) in texts_of(wanted)? {
@@ -137,9 +162,12 @@ impl ChangeRecord {
         Ok(Self {
             id: plan.id.clone(),
             state: RecordState::Open,
-            by: by.to_owned(),
-            begun,
+            by: beginning.by.to_owned(),
+            begun: beginning.at,
             completed: None,
+            takes_back: beginning
+                .takes_back
+                .map(|taken| TakenBack { id: taken.id.clone(), was_open: taken.is_open() }),
             changes: plan.changes.iter().map(|judged| line(&judged.change)).collect(),
             evidence: Vec::new(),
             history: last.map(Self::history_with_this).unwrap_or_default(),
@@ -173,6 +201,18 @@ impl ChangeRecord {
         });
         let note = format!("this takes change {} of {} back, begun {}", self.id, self.by, self.begun);
         Ok(WantedDocuments { documents: documents.collect(), notes: vec![note] })
+    }
+
+    /// Is this annotation of a drained Node one of this change, or of the one that it takes back?
+    #[must_use]
+    pub fn has_drained(&self, by: &str) -> bool {
+        by == self.id.as_str() || self.takes_back.as_ref().is_some_and(|taken| by == taken.id.as_str())
+    }
+
+    /// Does it ask for the same as another one? Who began it, and what was seen, do not count.
+    #[must_use]
+    pub fn asks_for_the_same(&self, other: &Self) -> bool {
+        (&self.id, &self.before, &self.after) == (&other.id, &other.before, &other.after)
     }
 
     #[must_use]
@@ -263,11 +303,12 @@ mod tests {
             )
         };
         ChangeRecord {
-            id: "0a".to_owned(),
+            id: ChangeId::of_hash(&[10; 6]),
             state: RecordState::Open,
             by: "ann".to_owned(),
             begun: "2026-01-01T00:00:00Z".to_owned(),
             completed: None,
+            takes_back: None,
             changes: vec!["maxPods: 110 → 60".to_owned()],
             evidence: Vec::new(),
             history: Vec::new(),
@@ -292,6 +333,29 @@ mod tests {
             error.starts_with("ConfigMap kube-system/capstan-change cannot be read: it has no key record"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn an_id_of_another_form_is_refused() {
+        for wrong in ["x; touch a; #", "x/../../../escaped", "", "0a0a0a0a0a0a\n"] {
+            let mut data = record().data(None);
+            let mut kept: Value = serde_json::from_str(data[KEY].as_str().expect("text")).expect("JSON");
+            kept["id"] = json!(wrong);
+            data[KEY] = json!(kept.to_string());
+            let error = ChangeRecord::read(&json!({"data": data})).expect_err(wrong).to_string();
+            assert!(
+                error.starts_with("ConfigMap kube-system/capstan-change cannot be read: the id is ")
+                    && error.contains("expected 12 hexadecimal digits"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_documents_that_a_change_writes_are_read() {
+        let mut data = record().data(None);
+        data["after.other"] = json!("apiVersion: v1\nkind: Node\n");
+        assert_eq!(ChangeRecord::read(&json!({"data": data})).expect("a record").after, record().after);
     }
 
     #[test]

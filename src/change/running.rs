@@ -36,7 +36,9 @@ pub struct PodState {
 pub struct RunningNode {
     pub ready: bool,
     pub cordoned: bool,
-    /// A change drained it, and has not given it back yet.
+    /// What drained it and has not given it back yet, as its annotation says. Anybody may have written that.
+    pub drained_by: Option<String>,
+    /// It was this change.
     pub drained_by_us: bool,
     /// The address of type `InternalIP`.
     pub address: Option<String>,
@@ -132,7 +134,7 @@ fn node(object: &Value) -> RunningNode {
     RunningNode {
         ready: is_true(object, "Ready"),
         cordoned: object["spec"]["unschedulable"] == true,
-        drained_by_us: !object["metadata"]["annotations"][DRAINED].is_null(),
+        drained_by: object["metadata"]["annotations"][DRAINED].as_str().map(str::to_owned),
         // It stands in a command.
         address: internal.find(|address| parse_ip(address).is_some()).map(str::to_owned),
         ..RunningNode::default()

@@ -8,20 +8,21 @@ use tokio::time::Instant;
 use super::addons::{self, AddonError};
 use super::drain::{self, DrainError, DrainTimes};
 use super::executor::{CommandTarget, ExecutorError, NodeExecutor};
-use super::look;
+use super::judge::{Consent, Judged, judge, permitted};
 use super::read::{ClusterReading, ReadError, read};
+use super::way::{HostWay, WayError};
 use super::write::{self, ChangeWriteError};
 use crate::change::command_line::CommandLine;
 use crate::change::convert::ConvertError;
 use crate::change::document::{DocumentKind, InputError};
 use crate::change::gate::{Doing, NextMove, next};
-use crate::change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep, plan};
-use crate::change::progress::{ItemState, ProgressItem, Situation, progress};
+use crate::change::node_file;
+use crate::change::plan::{ChangePlan, PlannedStep};
+use crate::change::progress::{ItemState, ProgressItem};
 use crate::change::record::{ChangeRecord, RecordState};
 use crate::change::render::{ClusterSettings, RenderError};
 use crate::change::request::WantedDocuments;
 use crate::change::steps::StepId;
-use crate::change::{node_file, render};
 use crate::client::Writer;
 use crate::time::{self, Clock};
 
@@ -77,10 +78,10 @@ pub enum ApplyError {
     Check(String),
     #[error("it did not show within {waited_s} s, no further step was begun: {why}")]
     Late { why: String, waited_s: u64 },
+    #[error(transparent)]
+    Way(#[from] WayError),
     #[error("{path} is not the same on all nodes: {first} has {one}, {node} has {other}")]
     FilesDiffer { path: String, first: String, one: String, node: String, other: String },
-    #[error("Node {0} has no InternalIP that is an address; use --ssh-host name")]
-    NoAddress(String),
 }
 
 /// One run.
@@ -89,8 +90,10 @@ pub struct Application<'a> {
     pub server: String,
     /// `None`: people do what is done on nodes.
     pub executor: Option<&'a dyn NodeExecutor>,
-    /// Nodes are reached by their names, not their addresses.
-    pub by_name: bool,
+    pub way: HostWay,
+    /// The change that was shown and confirmed: what stands in the cluster must ask for the same.
+    pub change: ChangeRecord,
+    pub consent: Consent,
     pub clock: Clock,
     pub pace: DrainTimes,
     pub tell: &'a mut (dyn FnMut(&ApplyEvent) + Send),
@@ -160,7 +163,14 @@ impl Application<'_> {
         let client = self.writer.client();
         let mut reading = read(client, &self.server).await?;
         let record = reading.record.clone().filter(ChangeRecord::is_open).ok_or(ApplyError::NothingOpen)?;
-        let (target, plan, items) = judge(client, &mut reading, &record).await?;
+        if !record.asks_for_the_same(&self.change) {
+            let why = "ConfigMap kube-system/capstan-change asks for something else than what was confirmed: look at `capstan change status`";
+            return Err(ApplyError::Check(why.to_owned()));
+        }
+        // What is acknowledged once is so for this run: half done, everything looks like drift.
+        let consent = Consent { acknowledged: true, ..self.consent };
+        let Judged { target, plan, items } = judge(client, &mut reading, &record, consent).await?;
+        permitted(&plan)?;
         Ok(Look { reading, record, target, plan, items })
     }
 
@@ -241,9 +251,8 @@ impl Application<'_> {
     }
 
     fn target(&self, look: &Look, node: &str) -> Result<CommandTarget, ApplyError> {
-        let address = look.reading.running.nodes.get(node).and_then(|node| node.address.clone());
-        let host = if self.by_name { Some(node.to_owned()) } else { address };
-        let host = host.ok_or_else(|| ApplyError::NoAddress(node.to_owned()))?;
+        let seen = look.reading.running.nodes.get(node);
+        let host = self.way.host(node, seen.and_then(|seen| seen.address.as_deref()))?;
         Ok(CommandTarget { node: node.to_owned(), host })
     }
 
@@ -307,46 +316,4 @@ fn compare(
         return Ok(());
     }
     Err(ApplyError::FilesDiffer { path, first, one, node: node.to_owned(), other: sum })
-}
-
-/// The plan of a record and how far it is. Fills in what has to be looked at.
-///
-/// # Errors
-/// [`ApplyError`]: the record or the configuration cannot be read.
-pub async fn judge(
-    client: &crate::client::Client,
-    reading: &mut ClusterReading,
-    record: &ChangeRecord,
-) -> Result<(WantedDocuments, ChangePlan, Vec<ProgressItem>), ApplyError> {
-    let mut target = record.documents().map_err(ApplyError::Record)?;
-    let mut options = PlanOptions {
-        // It was acknowledged when it was begun.
-        force: true,
-        acknowledged: true,
-        files: NODE_FILES.to_owned(),
-        etcd_leader: None,
-        id: Some(record.id.clone()),
-    };
-    let mut plan = plan_of(reading, &mut target, &options)?;
-    if look::needs_leader(&plan) {
-        options.etcd_leader = look::etcd_leader(client, &reading.running).await;
-        plan = plan_of(reading, &mut target, &options)?;
-    }
-    if matches!(plan.state, PlanState::Blocked | PlanState::Invalid) {
-        let why = "the change of the record may not be carried out any more: `capstan change rollback` takes it back";
-        return Err(ApplyError::Check(why.to_owned()));
-    }
-    look::look(client, &plan, &mut reading.running).await;
-    let situation =
-        Situation { plan: &plan, target: &target, inputs: &reading.inputs, running: &reading.running };
-    let items = progress(&situation)?;
-    Ok((target, plan, items))
-}
-
-fn plan_of(
-    reading: &ClusterReading,
-    target: &mut WantedDocuments,
-    options: &PlanOptions,
-) -> Result<ChangePlan, render::RenderError> {
-    plan(&reading.inputs, target, options)
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::node;
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};
+use crate::change::change_id::ChangeId;
 use crate::change::running::DRAINED;
 use crate::client::write::Part;
 use crate::client::{Client, Error, Mode, Precondition, WriteError, Writer, explain};
@@ -38,7 +39,12 @@ pub struct DrainTimes {
 ///
 /// # Errors
 /// [`DrainError`].
-pub async fn drain(writer: &Writer, name: &str, change: &str, pace: DrainTimes) -> Result<(), DrainError> {
+pub async fn drain(
+    writer: &Writer,
+    name: &str,
+    change: &ChangeId,
+    pace: DrainTimes,
+) -> Result<(), DrainError> {
     let cordon = json!({"spec": {"unschedulable": true}, "metadata": {"annotations": {DRAINED: change}}});
     let none = Precondition::default();
     writer.patch_value(&node(name), Part::Main, &cordon, &none, Mode::Real).await?;

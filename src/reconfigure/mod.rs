@@ -6,9 +6,11 @@ pub mod addons;
 pub mod apply;
 pub mod drain;
 pub mod executor;
+pub mod judge;
 pub mod look;
 pub mod read;
 pub mod rights;
+pub mod way;
 pub mod write;
 
 use crate::api::key::{Gvk, ObjectKey, ObjectRef};

@@ -9,6 +9,7 @@ use capstan::actions::{ChangeOrder, ConfigurationReader as _};
 use capstan::api::control_plane::KubeadmControlPlane;
 use capstan::api::dev::PODS_ANNOTATION;
 use capstan::api::key::ObjectKey;
+use capstan::api::machine::Machine;
 use capstan::change::command_line::CommandLine;
 use capstan::cli::args::{Cli, Command};
 use capstan::cli::change::screen::ClusterConfigurations;
@@ -152,6 +153,22 @@ async fn nodes_are_emptied_before_their_kubelets_restart() {
         of_set.filter(|owner| owner.kind == "DaemonSet").count() == 2
     })
     .await;
+
+    until("Machines that name their Nodes", async || {
+        let machines = list::<Machine>(&reef.management.client).await;
+        machines
+            .iter()
+            .filter(|machine| machine.status.as_ref().is_some_and(|s| s.node_ref.is_some()))
+            .count()
+            == 5
+    })
+    .await;
+    // A kubelet may write its own Node: that is not where commands go.
+    let elsewhere = json!({"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.77"}]}});
+    let path = "/api/v1/nodes/reef-0/status";
+    let claim = http::Request::patch(path).header("content-type", "application/merge-patch+json");
+    let claim = claim.body(elsewhere.to_string().into_bytes()).expect("a request");
+    client.request::<Value>(claim).await.expect("an answer");
 
     let how = ["--executor", "ssh", "--yes", "--acknowledge", "--poll", "0.05s", "--timeout", "60s"];
     let (text, exit_code) =

@@ -11,6 +11,7 @@ use capstan::change::document::{Inputs, read_inputs};
 use capstan::change::gate::{Doing, next};
 use capstan::change::plan::{PlanOptions, plan};
 use capstan::change::progress::{Situation, progress};
+use capstan::change::change_id::ChangeId;
 use capstan::change::record::{ChangeRecord, RecordState};
 use capstan::change::render::{ClusterSettings, HostFacts, node};
 use capstan::change::request::{PatchKind, RequestPart, apply};
@@ -104,7 +105,7 @@ fn underway() -> ConfigurationReading {
     let edits: Vec<RequestPart> = EDITS.iter().map(|edit| RequestPart::Set((*edit).to_owned())).collect();
     let mut target = apply(&stored, &edits, PatchKind::Strategic).expect("a request");
     let options =
-        PlanOptions { acknowledged: true, id: Some("0a1b2c3d4e5f".to_owned()), ..PlanOptions::default() };
+        PlanOptions { acknowledged: true, id: ChangeId::try_from("0a1b2c3d4e5f".to_owned()).ok(), ..PlanOptions::default() };
     let mut inputs = stored.clone();
     for document in &mut inputs.documents {
         let wanted = target.document(document.kind).expect("all are wanted");
@@ -122,6 +123,7 @@ fn underway() -> ConfigurationReading {
         by: "ann".to_owned(),
         begun: "2026-11-20T11:58:00Z".to_owned(),
         completed: None,
+        takes_back: None,
         changes: Vec::new(),
         evidence: Vec::new(),
         history: Vec::new(),

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::document::{Document, DocumentKind};
+use super::super::image;
 use super::super::network::{self, Cidr};
 use super::super::path::FieldPath;
 use super::super::yaml::{Located, YamlShape};
@@ -50,6 +51,7 @@ pub(super) fn check(document: &Document, found: &mut Vec<DocumentFinding>) {
     report.names();
     report.paths();
     report.etcd();
+    report.images();
     report.words();
     for component in COMPONENTS {
         report.flags(component);
@@ -191,6 +193,20 @@ impl Report<'_> {
             let path = format!("etcd.external.endpoints[{index}]");
             let message = format!("{path} is `{endpoint}`; expected a URL that begins with {scheme}");
             self.add(FindingSeverity::Error, &path, message);
+        }
+    }
+
+    /// What images are named by, and a container runtime could not read.
+    fn images(&mut self) {
+        for folder in [&[][..], &["dns"], &["etcd", "local"]] {
+            let repository = [folder, &["imageRepository"]].concat();
+            if self.text(&repository).is_some_and(|text| !image::is_repository(text)) {
+                self.error(&repository, "a repository such as registry.example:5000/k8s, in lower case");
+            }
+            let tag = [folder, &["imageTag"]].concat();
+            if self.text(&tag).is_some_and(|text| !image::is_tag(text)) {
+                self.error(&tag, "the tag of an image: letters, digits, `.`, `-` and `_`, at most 128");
+            }
         }
     }
 

@@ -6,6 +6,8 @@ mod artefacts;
 mod derived;
 mod drift;
 mod files;
+#[cfg(test)]
+mod hostile_tests;
 mod managed;
 mod sequence;
 mod validity;
@@ -16,11 +18,13 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::change_id::ChangeId;
 use super::check::DocumentFinding;
 use super::command_line::CommandLine;
 use super::difference::{FieldChange, differences};
 use super::document::{DocumentKind, Inputs};
 use super::facts::{ClusterFacts, ManagedBy};
+use super::network::is_dns_name;
 use super::render::{ClusterSettings, ETCD, HostFacts, RenderError};
 use super::request::WantedDocuments;
 use super::rollouts::{self, RolloutPart};
@@ -73,7 +77,7 @@ pub struct PlannedStep {
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
     /// Of the versions it was made from, the request and the rules.
-    pub id: String,
+    pub id: ChangeId,
     pub state: PlanState,
     pub managed_by: ManagedBy,
     pub changes: Vec<JudgedChange>,
@@ -104,7 +108,7 @@ pub struct PlanOptions {
     /// The node whose etcd member leads, where that is known.
     pub etcd_leader: Option<String>,
     /// The id of a plan that is being carried out; without it one of the versions, the request and the rules.
-    pub id: Option<String>,
+    pub id: Option<ChangeId>,
 }
 
 /// Makes the plan for a request. `target` gets the changes that follow from those asked for, and where several rollouts
@@ -156,7 +160,7 @@ pub fn plan(
                 facts: &facts,
                 hosts: &hosts,
                 files: &options.files,
-                id: &plan.id,
+                id: plan.id.as_str(),
                 etcd_leader: options.etcd_leader.as_deref(),
                 new: &new,
                 patch: plan.control_plane_patch.as_ref(),
@@ -219,7 +223,8 @@ fn hosts(inputs: &Inputs, facts: &ClusterFacts, notes: &mut Vec<String>) -> Vec<
         return facts.control_plane.iter().map(|node| node.host.clone()).collect();
     }
     if let Some(init) = inputs.document(DocumentKind::Init).map(|document| &document.value)
-        && let Some(name) = init["nodeRegistration"]["name"].as_str()
+        // It stands in commands and file names.
+        && let Some(name) = init["nodeRegistration"]["name"].as_str().filter(|name| is_dns_name(name))
         && let Some(address) = init["localAPIEndpoint"]["advertiseAddress"].as_str()
     {
         return vec![HostFacts::new(name, address)];
@@ -230,8 +235,8 @@ fn hosts(inputs: &Inputs, facts: &ClusterFacts, notes: &mut Vec<String>) -> Vec<
     vec![HostFacts::new("NODE", "192.0.2.1")]
 }
 
-/// Twelve hexadecimal digits over everything that the plan was made from.
-fn identity(inputs: &Inputs, target: &WantedDocuments) -> String {
+/// An id over everything that the plan was made from.
+fn identity(inputs: &Inputs, target: &WantedDocuments) -> ChangeId {
     let mut hash = Sha256::new();
     for (name, version) in &inputs.versions {
         hash.update(format!("{name}={version}\n"));
@@ -240,8 +245,7 @@ fn identity(inputs: &Inputs, target: &WantedDocuments) -> String {
         hash.update(format!("{}\n{}\n{}\n", wanted.kind.name(), wanted.old, wanted.new));
     }
     hash.update(rules::version());
-    let digits: String = hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    digits
+    ChangeId::of_hash(&hash.finalize())
 }
 
 impl ChangePlan {

@@ -7,15 +7,16 @@ use std::io::{BufRead, IsTerminal as _, Write};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, SshHostArg};
+use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostArg};
 use super::journal::Said;
 use super::plan::{exit_code, planned, shown};
-use super::source::{LiveCluster, SourceReading};
+use super::source::{LiveCluster, SourceReading, machine_hosts};
 use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, changes, managed, status, target};
 use crate::actions::journal::Entry;
+use crate::change::change_id::ChangeId;
 use crate::change::facts::ManagedBy;
 use crate::change::plan::{ChangePlan, PlanOptions, PlanState};
-use crate::change::record::ChangeRecord;
+use crate::change::record::{Beginning, ChangeRecord};
 use crate::change::report;
 use crate::change::request::WantedDocuments;
 use crate::client::Writer;
@@ -23,6 +24,8 @@ use crate::private_file;
 use crate::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent, NODE_FILES};
 use crate::reconfigure::drain::DrainTimes;
 use crate::reconfigure::executor::Ssh;
+use crate::reconfigure::judge::{Consent, judge};
+use crate::reconfigure::way::HostWay;
 use crate::reconfigure::{rights, write};
 use crate::text;
 use crate::time;
@@ -59,9 +62,9 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
                 return Ok(ChangeAnswer::of(words, exit_code(PlanState::Blocked)));
             }
             self.say(&format!("going on with change {} of {}, begun {}", open.id, open.by, open.begun))?;
-            return self.go_on(&live, &open, "change apply").await;
+            return self.go_on(found, &live, &open, "change apply").await;
         }
-        self.begin(found, &live, &mut wanted, "change apply").await
+        self.begin(found, &live, (&mut wanted, None), "change apply").await
     }
 
     /// Takes the last change back.
@@ -71,19 +74,67 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     pub(super) async fn rollback(
         &mut self,
         found: SourceReading,
-        only_plan: bool,
+        args: &RollbackArgs,
     ) -> anyhow::Result<ChangeAnswer> {
         let record = found.reading.record.clone().context(
             "there is nothing to take back: ConfigMap kube-system/capstan-change, which keeps what was stored before, is not there",
         )?;
+        if let Some(answer) = self.of_taken_back(&found, &record, args).await? {
+            return Ok(answer);
+        }
         let mut wanted = record.taken_back(&found.reading.inputs).map_err(|errors| super::all(&errors))?;
-        if only_plan {
-            let plan = planned(&found, &mut wanted, self.options()).await?;
-            let document = self.session.style.block(shown(&plan, &found.reading.inputs));
-            return Ok(ChangeAnswer::of(document, exit_code(plan.state)));
+        if args.plan {
+            return self.only_planned(&found, &mut wanted).await;
         }
         let live = writable(&found)?;
-        self.begin(found, &live, &mut wanted, "change rollback").await
+        self.begin(found, &live, (&mut wanted, Some(&record)), "change rollback").await
+    }
+
+    async fn only_planned(
+        &self,
+        found: &SourceReading,
+        wanted: &mut WantedDocuments,
+    ) -> anyhow::Result<ChangeAnswer> {
+        let plan = planned(found, wanted, self.options()).await?;
+        let document = self.session.style.block(shown(&plan, &found.reading.inputs));
+        Ok(ChangeAnswer::of(document, exit_code(plan.state)))
+    }
+
+    /// A change that took another one back is not taken back by the way: what it took away would be stored again. One that
+    /// is not over goes on.
+    async fn of_taken_back(
+        &mut self,
+        found: &SourceReading,
+        record: &ChangeRecord,
+        args: &RollbackArgs,
+    ) -> anyhow::Result<Option<ChangeAnswer>> {
+        let Some(taken) =
+            record.takes_back.as_ref().filter(|_| args.change.as_deref() != Some(record.id.as_str()))
+        else {
+            return Ok(None);
+        };
+        if record.is_open() {
+            self.say(&format!("change {} takes {} back and is not over", record.id, taken.id))?;
+            if args.plan {
+                let mut wanted = record.documents().map_err(|errors| super::all(&errors))?;
+                return self.only_planned(found, &mut wanted).await.map(Some);
+            }
+            let live = writable(found)?;
+            return self.go_on(found.clone(), &live, record, "change rollback").await.map(Some);
+        }
+        let mut text = format!(
+            "change {} took {} back; to take that back as well stores again what was taken away:\n",
+            record.id, taken.id
+        );
+        let again = record.taken_back(&found.reading.inputs).map_err(|errors| super::all(&errors))?;
+        for change in changes(&again) {
+            text.push_str(&format!("  {}: {} → {}\n", change.path, change.old_text(), change.new_text()));
+        }
+        text.push_str(&format!(
+            "if that is meant, name it: capstan change rollback --change {}\n",
+            record.id
+        ));
+        Ok(Some(ChangeAnswer::of(self.session.style.block(text), exit_code(PlanState::Blocked))))
     }
 
     fn options(&self) -> PlanOptions {
@@ -103,7 +154,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         &mut self,
         found: SourceReading,
         live: &LiveCluster,
-        wanted: &mut WantedDocuments,
+        (wanted, takes_back): (&mut WantedDocuments, Option<&ChangeRecord>),
         action: &str,
     ) -> anyhow::Result<ChangeAnswer> {
         let inputs = &found.reading.inputs;
@@ -127,9 +178,10 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         }
         self.print(&document)?;
         self.confirm(&live.server)?;
-        let begun = (self.session.user.as_str(), time::rfc3339(self.session.clock.now()));
+        let at = time::rfc3339(self.session.clock.now());
+        let beginning = Beginning { by: &self.session.user, at, takes_back };
         let last = found.reading.record.as_ref();
-        let record = ChangeRecord::of_plan(&plan, wanted, &found.reading.texts, last, begun)?;
+        let record = ChangeRecord::of_plan(&plan, wanted, &found.reading.texts, last, beginning)?;
         let writer = Writer::new(live.client.clone(), MANAGER);
         self.journal(live, action, &record, "asked", None)?;
         if let Err(error) = write::begin(&writer, &found.reading, &record).await {
@@ -193,15 +245,27 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         }
     }
 
+    /// Goes on with a change that was begun. What stands in its record may be anybody's: it is judged anew and shown.
     async fn go_on(
         &mut self,
+        mut found: SourceReading,
         live: &LiveCluster,
         open: &ChangeRecord,
         action: &str,
     ) -> anyhow::Result<ChangeAnswer> {
+        let judged = judge(&live.client, &mut found.reading, open, self.consent()).await?;
+        let document = self.session.style.block(shown(&judged.plan, &found.reading.inputs));
+        if !matches!(judged.plan.state, PlanState::Ready | PlanState::Nothing) {
+            return Ok(ChangeAnswer::of(document, exit_code(judged.plan.state)));
+        }
+        self.print(&document)?;
         self.confirm(&live.server)?;
         self.journal(live, action, open, "asked", None)?;
         self.carry_out(live, open, action).await
+    }
+
+    fn consent(&self) -> Consent {
+        Consent { force: self.args.force, acknowledged: self.args.acknowledge }
     }
 
     async fn carry_out(
@@ -216,6 +280,8 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             sudo: self.args.sudo,
         };
         let is_ssh = self.args.executor == ExecutorArg::Ssh;
+        let consent = self.consent();
+        let machines = if is_ssh { machine_hosts(live).await? } else { None };
         let mut log = if is_ssh { Some(self.log(&record.id)?) } else { None };
         let clock = self.session.clock.clone();
         let is_terminal = self.session.style.terminal;
@@ -235,7 +301,9 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             writer: Writer::new(live.client.clone(), MANAGER),
             server: live.server.clone(),
             executor: is_ssh.then_some(self.session.executor.as_deref().unwrap_or(&ssh)),
-            by_name: self.args.ssh_host == SshHostArg::Name,
+            way: HostWay { by_name: self.args.ssh_host == SshHostArg::Name, machines },
+            change: record.clone(),
+            consent,
             clock: self.session.clock.clone(),
             pace: DrainTimes { poll: self.args.poll, patience: self.args.timeout },
             tell: &mut tell,
@@ -276,15 +344,13 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
             Err(error) => {
                 let words = error.to_string();
                 self.journal(live, action, record, "failed", Some(&words))?;
-                let text = format!(
-                    "{words}\nwhat was done stays; `capstan change status` shows it, the same command goes on, `capstan change rollback` takes it back\n"
-                );
+                let text = format!("{words}\nwhat was done stays; {}\n", ways_on(record));
                 Ok(ChangeAnswer::of(style.block(text), FAILED_CHECK))
             }
         }
     }
 
-    fn log(&self, id: &str) -> anyhow::Result<File> {
+    fn log(&self, id: &ChangeId) -> anyhow::Result<File> {
         let path = match &self.args.log {
             Some(path) => path.clone(),
             None => self.session.journal.path().with_file_name(format!("change-{id}.log")),
@@ -302,7 +368,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         error: Option<&str>,
     ) -> anyhow::Result<()> {
         let of = Said { clock: &self.session.clock, user: &self.session.user, action, outcome, error };
-        self.append(&of.about_record(&live.server, &record.id))
+        self.append(&of.about_record(&live.server, record.id.as_str()))
     }
 
     fn append(&self, entry: &Entry<'_>) -> anyhow::Result<()> {
@@ -349,6 +415,15 @@ fn writable(found: &SourceReading) -> anyhow::Result<LiveCluster> {
         bail!("refused: this process was started with --read-only");
     }
     Ok(live)
+}
+
+/// What a person can do now.
+fn ways_on(record: &ChangeRecord) -> String {
+    let begin = "`capstan change status` shows it, the same command goes on";
+    match &record.takes_back {
+        None => format!("{begin}, `capstan change rollback` takes it back"),
+        Some(taken) => format!("{begin}; it takes change {} back", taken.id),
+    }
 }
 
 /// One line, or what a command printed.

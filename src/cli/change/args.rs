@@ -230,6 +230,9 @@ pub struct RollbackArgs {
     /// Only print the plan
     #[arg(long)]
     pub plan: bool,
+    /// The change that is meant, where the last one took another one back: that one is then stored again
+    #[arg(long, value_name = "ID")]
+    pub change: Option<String>,
     #[command(flatten)]
     pub carry_out: CarryOutArgs,
 }

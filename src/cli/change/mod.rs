@@ -110,7 +110,7 @@ pub async fn run(
         ChangeCommand::Status(args) => status::status(args, found, style).await,
         ChangeCommand::Rollback(args) => {
             let mut doing = apply::Doing { session, args: &args.carry_out, out, answers };
-            doing.rollback(found, args.plan).await
+            doing.rollback(found, args).await
         }
     }
 }

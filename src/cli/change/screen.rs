@@ -21,13 +21,15 @@ use crate::change::difference::without_secrets;
 use crate::change::gate::{self, Doing};
 use crate::change::plan::{ChangePlan, PlanOptions, PlanState, PlannedStep};
 use crate::change::progress::{ItemState, ProgressItem, state_of};
-use crate::change::record::ChangeRecord;
+use crate::change::record::{Beginning, ChangeRecord};
 use crate::change::request::{PatchKind, RequestPart, WantedDocuments, apply};
 use crate::change::rules::Judgement;
 use crate::change::steps::StepId;
 use crate::client::{Connection, Writer};
-use crate::reconfigure::apply::{Application, Applied, ApplyEvent, NODE_FILES, judge};
+use crate::reconfigure::apply::{Application, Applied, ApplyEvent, NODE_FILES};
 use crate::reconfigure::drain::DrainTimes;
+use crate::reconfigure::judge::{self, Consent, judge, permitted};
+use crate::reconfigure::way::HostWay;
 use crate::reconfigure::{rights, write};
 use crate::text::counted;
 use crate::time::{Clock, rfc3339};
@@ -70,8 +72,9 @@ impl ConfigurationReader for ClusterConfigurations {
         let open = reading.record.clone().filter(ChangeRecord::is_open);
         let mut underway = None;
         if let (Some(live), Some(open)) = (&live, &open) {
-            match judge(&live.client, &mut reading, open).await {
-                Ok((_, plan, items)) => {
+            let judged = judge(&live.client, &mut reading, open, Consent::ALL).await;
+            match judged.and_then(|judged| permitted(&judged.plan).map(|()| judged)) {
+                Ok(judge::Judged { plan, items, .. }) => {
                     let doing = Doing { performed: Vec::new(), by_people: true };
                     let next = gate::next(&plan, &items, &reading.running, &doing);
                     underway = Some(Underway { plan, items, next });
@@ -95,7 +98,7 @@ impl ConfigurationReader for ClusterConfigurations {
         let is_doubtful = judged.plan.state == PlanState::NeedsAcknowledgement;
         Ok(ChangePreview {
             order: order.clone(),
-            plan_id: judged.plan.id.clone(),
+            plan_id: judged.plan.id.to_string(),
             summary: summary(&judged, order),
             findings,
             steps: steps(&judged),
@@ -106,7 +109,7 @@ impl ConfigurationReader for ClusterConfigurations {
 
     async fn carry_out(&self, cluster: &ObjectKey, preview: &ChangePreview) -> Result<String, String> {
         let judged = self.judged(cluster, &preview.order).await?;
-        if judged.plan.id != preview.plan_id {
+        if judged.plan.id.as_str() != preview.plan_id {
             let why = "the cluster changed since this was shown; nothing was written: look at it again";
             return Err(why.to_owned());
         }
@@ -126,14 +129,16 @@ impl ConfigurationReader for ClusterConfigurations {
                 return self.patch_control_plane(&judged, action).await;
             }
             _ => {
-                let (reading, begun) = (&judged.found.reading, rfc3339(self.clock.now()));
+                let (reading, at) = (&judged.found.reading, rfc3339(self.clock.now()));
                 let last = reading.record.as_ref();
-                let by = (self.user.as_str(), begun);
-                let record = ChangeRecord::of_plan(&judged.plan, &judged.wanted, &reading.texts, last, by);
+                let takes_back = last.filter(|_| preview.order == ChangeOrder::TakeBack);
+                let beginning = Beginning { by: &self.user, at, takes_back };
+                let record =
+                    ChangeRecord::of_plan(&judged.plan, &judged.wanted, &reading.texts, last, beginning);
                 let record = record.map_err(|error| error.to_string())?;
-                self.note(&judged.live, action, &record.id, Ok(false))?;
+                self.note(&judged.live, action, record.id.as_str(), Ok(false))?;
                 if let Err(error) = write::begin(&writer, reading, &record).await {
-                    self.note(&judged.live, action, &record.id, Err(&error.to_string()))?;
+                    self.note(&judged.live, action, record.id.as_str(), Err(&error.to_string()))?;
                     return Err(error.to_string());
                 }
                 record
@@ -160,16 +165,10 @@ impl ClusterConfigurations {
         let inputs = &found.reading.inputs;
         let mut wanted = match (order, &open) {
             (ChangeOrder::GoOn, Some(open)) => {
-                let (wanted, plan, items) =
-                    judge(&live.client, &mut found.reading, open).await.map_err(|e| e.to_string())?;
-                return Ok(Judged {
-                    found,
-                    live,
-                    wanted,
-                    plan,
-                    open: Some(open.clone()),
-                    items: Some(items),
-                });
+                let judged = judge(&live.client, &mut found.reading, open, Consent::default()).await;
+                let judge::Judged { target, plan, items } = judged.map_err(|e| e.to_string())?;
+                let (open, items) = (Some(open.clone()), Some(items));
+                return Ok(Judged { found, live, wanted: target, plan, open, items });
             }
             (ChangeOrder::GoOn, None) => return Err("no change is under way".to_owned()),
             (ChangeOrder::Begin(_), Some(open)) => {
@@ -185,6 +184,14 @@ impl ClusterConfigurations {
             (ChangeOrder::TakeBack, _) => {
                 let last =
                     last.ok_or("capstan has not changed this cluster: there is nothing to take back")?;
+                if let Some(taken) = &last.takes_back {
+                    return Err(format!(
+                        "change {id} takes {} back: taking that back as well stores again what it took away; \
+                         if that is meant: capstan change rollback --change {id}",
+                        taken.id,
+                        id = last.id
+                    ));
+                }
                 last.taken_back(inputs).map_err(sentences)?
             }
         };
@@ -225,14 +232,17 @@ impl ClusterConfigurations {
             writer,
             server: live.server.clone(),
             executor: None,
-            by_name: false,
+            way: HostWay::default(),
+            change: record.clone(),
+            // What speaks against it stood in the dialog that was confirmed; a block cannot be.
+            consent: Consent { force: false, acknowledged: true },
             clock: self.clock.clone(),
             pace: PACE,
             tell: &mut tell,
         };
         match application.carry_out().await {
             Ok(Applied::Complete(_)) => {
-                self.note(live, action, &record.id, Ok(true))?;
+                self.note(live, action, record.id.as_str(), Ok(true))?;
                 Ok(format!("change {} is complete", record.id))
             }
             Ok(Applied::ForPeople { plan, next, .. }) => {
@@ -246,8 +256,9 @@ impl ClusterConfigurations {
             }
             Err(error) => {
                 let why = error.to_string();
-                self.note(live, action, &record.id, Err(&why))?;
-                Err(format!("{why}\n\nWhat was done stays. `:apply` goes on, `:rollback` takes it back."))
+                self.note(live, action, record.id.as_str(), Err(&why))?;
+                let back = if record.takes_back.is_none() { ", `:rollback` takes it back" } else { "" };
+                Err(format!("{why}\n\nWhat was done stays. `:apply` goes on{back}."))
             }
         }
     }
@@ -305,7 +316,7 @@ fn findings(judged: &Judged) -> Vec<Finding> {
     let finding = |severity, rule, text: String| Finding { severity, rule, text };
     let is_begun = judged.items.is_some();
     let mut found: Vec<Finding> = Vec::new();
-    for change in plan.changes.iter().filter(|_| !is_begun) {
+    for change in &plan.changes {
         let said = &change.finding;
         let instead =
             said.alternative.as_ref().map_or_else(String::new, |other| format!(" Instead: {other}"));

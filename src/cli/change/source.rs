@@ -1,6 +1,7 @@
 //! Where `capstan change` reads: files, the cluster of the kubeconfig, or a workload cluster of a management cluster. Owns which
 //! of them, and the connection that is written through; must not know what is done with it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -11,10 +12,13 @@ use super::{all, file};
 use crate::api::cluster::Cluster;
 use crate::api::control_plane::KubeadmControlPlane;
 use crate::api::key::{ObjectKey, ObjectRef};
+use crate::api::machine::Machine;
+use crate::api::names::label::CLUSTER_NAME;
 use crate::change::document::read_inputs;
+use crate::change::network::parse_ip;
 use crate::change::record::{ChangeRecord, RECORD};
 use crate::change::running::Running;
-use crate::client::read::get_value;
+use crate::client::read::{get_value, list_values};
 use crate::client::write::gvk_of;
 use crate::client::{Client, ConnectOptions, Connection, connect, explain, get};
 use crate::reconfigure::read::{ClusterReading, read};
@@ -29,6 +33,7 @@ pub enum Reach {
 }
 
 /// What was found.
+#[derive(Clone)]
 pub struct SourceReading {
     pub reading: ClusterReading,
     /// The cluster that can be written to; `None` for files.
@@ -42,8 +47,17 @@ pub struct LiveCluster {
     /// For messages and the journal.
     pub server: String,
     pub read_only: bool,
+    /// The Cluster of a management cluster that it was reached by.
+    pub fleet: Option<FleetCluster>,
     /// The KubeadmControlPlane that looks after it.
     pub managed: Option<ManagedCluster>,
+}
+
+/// A Cluster, where it is kept.
+#[derive(Clone)]
+pub struct FleetCluster {
+    pub management: Connection,
+    pub key: ObjectKey,
 }
 
 /// A cluster that a management cluster looks after.
@@ -71,6 +85,7 @@ pub async fn find(source: &SourceArgs, reach: &Reach) -> anyhow::Result<SourceRe
             client: connection.client,
             server: connection.server,
             read_only: connection.read_only,
+            fleet: None,
             managed: None,
         },
         Some(typed) => of_fleet(connection, typed).await?,
@@ -104,6 +119,7 @@ async fn of_fleet(management: Connection, typed: &str) -> anyhow::Result<LiveClu
     let cluster = cluster
         .with_context(|| format!("--cluster {typed}: there is no Cluster {key} at {}", management.server))?;
     let client = connect_to(&management.client, &key, read_only).await.map_err(anyhow::Error::msg)?;
+    let fleet = Some(FleetCluster { management: management.clone(), key: key.clone() });
     let reference =
         cluster.spec.control_plane_ref.filter(|reference| reference.kind == "KubeadmControlPlane");
     let managed = match reference {
@@ -121,7 +137,31 @@ async fn of_fleet(management: Connection, typed: &str) -> anyhow::Result<LiveClu
             Some(ManagedCluster { management, control_plane, object })
         }
     };
-    Ok(LiveCluster { client, server: format!("Cluster {key}"), read_only, managed })
+    Ok(LiveCluster { client, server: format!("Cluster {key}"), read_only, fleet, managed })
+}
+
+/// The hosts of the Machines of a cluster of a fleet, by the names of their Nodes; `None` for a cluster of a kubeconfig.
+///
+/// # Errors
+/// The Machines cannot be listed, in a sentence.
+pub(super) async fn machine_hosts(
+    live: &LiveCluster,
+) -> anyhow::Result<Option<BTreeMap<String, Option<String>>>> {
+    let Some(FleetCluster { management, key }) = &live.fleet else { return Ok(None) };
+    let selector = format!("{CLUSTER_NAME}={}", key.name);
+    let found = list_values(&management.client, &gvk_of::<Machine>(), &key.namespace, &selector).await;
+    let found = found.map_err(|error| anyhow::anyhow!(explain(&error, &management.server)))?;
+    let of_cluster = found.iter().filter(|machine| machine["spec"]["clusterName"] == key.name.as_str());
+    let host = |machine: &Value| {
+        let status = &machine["status"];
+        let addresses = status["addresses"].as_array().into_iter().flatten();
+        let mut internal = addresses.filter(|address| address["type"] == "InternalIP");
+        let address = internal.find_map(|address| {
+            address["address"].as_str().filter(|address| parse_ip(address).is_some()).map(str::to_owned)
+        });
+        Some((status["nodeRef"]["name"].as_str()?.to_owned(), address))
+    };
+    Ok(Some(of_cluster.filter_map(host).collect()))
 }
 
 fn files(folder: &Path) -> anyhow::Result<ClusterReading> {

@@ -16,7 +16,7 @@ use crate::change::progress::{ItemState, ProgressItem};
 use crate::change::record::ChangeRecord;
 use crate::change::render::ClusterSettings;
 use crate::cli::output::{self, Style};
-use crate::reconfigure::apply::judge;
+use crate::reconfigure::judge::{Consent, judge, permitted};
 
 /// Nodes that are shown at most, those with work left first.
 const NODES_MAX: usize = 40;
@@ -30,7 +30,11 @@ pub(super) async fn status(
     let record = reading.record.clone();
     let open = record.as_ref().filter(|record| record.is_open());
     let items = match (open, &live) {
-        (Some(open), Some(live)) => judge(&live.client, &mut reading, open).await?.2,
+        (Some(open), Some(live)) => {
+            let judged = judge(&live.client, &mut reading, open, Consent::ALL).await?;
+            permitted(&judged.plan)?;
+            judged.items
+        }
         _ => Vec::new(),
     };
     let drift = if open.is_some() { Vec::new() } else { drift(&reading.inputs)? };

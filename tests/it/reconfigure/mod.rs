@@ -1,5 +1,6 @@
 //! `capstan change` on a running cluster: read, planned, carried out, interrupted, gone on with, taken back.
 
+mod hostile;
 mod site;
 
 use std::sync::Arc;
@@ -236,7 +237,7 @@ async fn a_config_map_that_changed_leaves_nothing_half_written() {
     let stored = person.site.stored("kubelet-config", "kubelet").await;
     let other = site::map("kubelet-config", "kubelet", &stored.replace("60", "70"));
     person.site.send(Method::PATCH, "/api/v1/namespaces/kube-system/configmaps/kubelet-config", &other).await;
-    let said = person.applies(&["apply"]).await;
+    let said = person.applies(&["apply", "--acknowledge"]).await;
     assert!(
         said.exit_code == 5 && said.text.contains("somebody changed it since this change was begun"),
         "{}",
@@ -268,7 +269,7 @@ async fn files_of_hosts_are_compared_before_they_count() {
     );
     assert_eq!(on(&person.site.lines(), "cp-0", M1), 0, "no API server restarts");
     person.site.beside.lock().sums.clear();
-    assert_eq!(person.applies(&["apply"]).await.exit_code, 0);
+    assert_eq!(person.applies(&["apply", "--acknowledge"]).await.exit_code, 0);
 }
 
 #[tokio::test]

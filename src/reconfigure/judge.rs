@@ -1,0 +1,86 @@
+//! A change that was begun, judged from the cluster as it is: its plan by the rules of now, and how far it is. Owns the order of
+//! reading for that; must not write.
+
+use super::apply::{ApplyError, NODE_FILES};
+use super::look;
+use super::read::ClusterReading;
+use crate::change::plan::{ChangePlan, PlanOptions, PlanState, plan};
+use crate::change::progress::{ProgressItem, Situation, progress};
+use crate::change::record::ChangeRecord;
+use crate::change::render::RenderError;
+use crate::change::request::WantedDocuments;
+use crate::client::Client;
+
+/// What a person said to what the rules say about a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Consent {
+    /// Pass blocks that a rule allows to be passed.
+    pub force: bool,
+    pub acknowledged: bool,
+}
+
+impl Consent {
+    /// To everything: only to look at what is under way.
+    pub const ALL: Self = Self { force: true, acknowledged: true };
+}
+
+/// What a record asks for, what follows, and how far it is.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    pub target: WantedDocuments,
+    pub plan: ChangePlan,
+    pub items: Vec<ProgressItem>,
+}
+
+/// The plan of a record, by the rules as they are now, and how far it is. Fills in what has to be looked at.
+///
+/// # Errors
+/// [`ApplyError`]: the record or the configuration cannot be read.
+pub async fn judge(
+    client: &Client,
+    reading: &mut ClusterReading,
+    record: &ChangeRecord,
+    consent: Consent,
+) -> Result<Judged, ApplyError> {
+    let mut target = record.documents().map_err(ApplyError::Record)?;
+    let mut options = PlanOptions {
+        force: consent.force,
+        acknowledged: consent.acknowledged,
+        files: NODE_FILES.to_owned(),
+        etcd_leader: None,
+        id: Some(record.id.clone()),
+    };
+    let mut plan = plan_of(reading, &mut target, &options)?;
+    if look::needs_leader(&plan) {
+        options.etcd_leader = look::etcd_leader(client, &reading.running).await;
+        plan = plan_of(reading, &mut target, &options)?;
+    }
+    for node in reading.running.nodes.values_mut() {
+        node.drained_by_us = node.drained_by.as_deref().is_some_and(|by| record.has_drained(by));
+    }
+    look::look(client, &plan, &mut reading.running).await;
+    let situation =
+        Situation { plan: &plan, target: &target, inputs: &reading.inputs, running: &reading.running };
+    let items = progress(&situation)?;
+    Ok(Judged { target, plan, items })
+}
+
+/// Refuses a plan that must not be carried out any more.
+///
+/// # Errors
+/// [`ApplyError::Check`].
+pub fn permitted(plan: &ChangePlan) -> Result<(), ApplyError> {
+    if matches!(plan.state, PlanState::Blocked | PlanState::Invalid) {
+        let why = "the change of the record may not be carried out any more: `capstan change rollback` takes it back";
+        return Err(ApplyError::Check(why.to_owned()));
+    }
+    Ok(())
+}
+
+fn plan_of(
+    reading: &ClusterReading,
+    target: &mut WantedDocuments,
+    options: &PlanOptions,
+) -> Result<ChangePlan, RenderError> {
+    plan(&reading.inputs, target, options)
+}
