@@ -28,6 +28,12 @@ impl CommandLine {
         Self(line)
     }
 
+    /// The same behind fixed text.
+    #[must_use]
+    pub fn behind(self, text: &'static str) -> Self {
+        Self(format!("{text}{}", self.0))
+    }
+
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

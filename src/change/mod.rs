@@ -12,6 +12,7 @@ pub mod difference;
 pub mod document;
 pub mod facts;
 pub mod gate;
+pub mod host_lock;
 pub mod image;
 pub mod kind;
 pub mod live;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::command_line::CommandLine;
 use super::difference::{FieldChange, is_secret};
 use super::facts::{ClusterFacts, ManagedBy};
+use super::host_lock::pasted;
 use super::plan::{ChangePlan, PlanState, PlannedStep};
 use super::rules::Judgement;
 
@@ -157,7 +157,7 @@ pub fn step_lines(steps: &[PlannedStep]) -> Vec<String> {
         let nodes =
             if step.nodes.is_empty() { String::new() } else { format!(" [{}]", step.nodes.join(", ")) };
         lines.push(format!("{:>2}. {}{nodes} {}", index + 1, step.id.name(), step.title));
-        lines.extend(step.commands.iter().map(|command| format!("      $ {command}")));
+        lines.extend(step.commands.iter().map(|command| format!("      $ {}", pasted(command))));
         lines.push(format!("      then: {}", step.check));
     }
     lines
@@ -205,7 +205,7 @@ pub fn as_markdown(plan: &ChangePlan, facts: &ClusterFacts) -> String {
             if step.nodes.is_empty() { String::new() } else { format!(" on {}", step.nodes.join(", ")) };
         let _ = writeln!(text, "\n### {}. {}{nodes}\n", index + 1, step.title);
         if !step.commands.is_empty() {
-            let lines: Vec<&str> = step.commands.iter().map(CommandLine::as_str).collect();
+            let lines: Vec<String> = step.commands.iter().map(|line| pasted(line).to_string()).collect();
             let _ = writeln!(text, "```\n{}\n```\n", lines.join("\n"));
         }
         let _ = writeln!(text, "- [ ] {}\n- to take it back: {}", step.check, step.undo);

@@ -101,6 +101,33 @@ fn a_new_cluster_is_what_its_stored_configuration_renders_to() {
 }
 
 #[test]
+fn etcd_is_left_alone_only_when_kubeadm_is_told_to() {
+    for (option, restarts) in [(" --etcd-upgrade=false", 0), ("", 1)] {
+        let (world, hand) = reef();
+        let count = || pod(&world, "etcd", NODE)["status"]["containerStatuses"][0]["restartCount"].clone();
+        set(&world, "/apiServer", json!({ "extraArgs": [{ "name": "event-ttl", "value": "2h" }] }));
+        ok(&world, &format!("kubeadm upgrade node phase control-plane{option} --certificate-renewal=false"));
+        hand.pass(10);
+        assert_eq!(count(), restarts, "{option}");
+    }
+}
+
+#[test]
+fn one_command_at_a_time() {
+    let (world, hand) = reef();
+    set(&world, "/apiServer", json!({ "extraArgs": [{ "name": "event-ttl", "value": "2h" }] }));
+    let alone = |line: &str| format!("flock -n -E 75 /run/lock sh -c 'pgrep -x kubeadm && exit 75; {line}'");
+    let first = run(&world, &alone("kubeadm upgrade node phase control-plane"));
+    assert_eq!(first.status, 0, "{}", first.stderr);
+    assert_eq!(run(&world, &alone("true")).status, 75, "it still takes {:?}", first.takes);
+    let waited = run(&world, "flock -w 300 /run/lock kubeadm version");
+    assert!(waited.status == 0 && waited.takes > first.takes / 2, "{waited:?}");
+    hand.pass(60);
+    assert_eq!(run(&world, &alone("exit 3")).status, 3, "its own status counts");
+    assert_eq!(run(&world, &format!("{}true", "sudo ".repeat(50_000))).status, 0, "however often it is said");
+}
+
+#[test]
 fn a_changed_flag_reaches_the_pods_of_one_host_after_a_restart() {
     let (world, hand) = reef();
     let hash = |node: &str| {
@@ -274,7 +301,7 @@ fn ports_of_a_host_show_what_runs_there() {
         world.read(&cluster(), |sim, now| sim.listens_at(&key, port, now)).expect("a cluster")
     };
     let names = |found: Result<HostPort, String>| match found.expect("it listens") {
-        HostPort::Tls { names, signed_by } => (names, signed_by),
+        HostPort::Tls { names, signed_by, .. } => (names, signed_by),
         HostPort::Pages(pages) => panic!("{pages:?}"),
     };
     let (served, signed_by) = names(at("kube-apiserver-a", 6443));

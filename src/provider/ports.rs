@@ -27,8 +27,8 @@ pub enum SignedBy {
 /// What is behind a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPort {
-    /// A TLS handshake with a certificate for these names; behind it nobody answers.
-    Tls { names: Vec<String>, signed_by: SignedBy },
+    /// A TLS handshake with a certificate for these names; behind it are pages by their paths, and nothing else answers.
+    Tls { names: Vec<String>, signed_by: SignedBy, pages: Vec<(&'static str, String)> },
     /// Pages without TLS, by their paths.
     Pages(Vec<(&'static str, String)>),
 }
@@ -76,7 +76,12 @@ impl SimCluster {
 
 impl KubeadmHost {
     fn certificate_at(&self, port: u16, now: Timestamp) -> Option<HostPort> {
-        let tls = |names: &[String], signed_by| HostPort::Tls { names: names.to_vec(), signed_by };
+        let tls = |names: &[String], signed_by| {
+            let is_server = signed_by == SignedBy::Cluster;
+            let healthy = ["/livez", "/readyz"].map(|path| (path, "ok".to_owned()));
+            let pages = healthy.into_iter().filter(|_| is_server).collect();
+            HostPort::Tls { names: names.to_vec(), signed_by, pages }
+        };
         match port {
             port if port == self.facts().port => {
                 let names = self.served_names(API_SERVER, now)?;

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use async_trait::async_trait;
 
 use crate::change::command_line::CommandLine;
+use crate::change::host_lock;
 
 /// A node as a command reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,9 @@ pub struct CommandTarget {
 pub enum ExecutorError {
     #[error("cannot run {program}: {reason}; check --ssh-program")]
     Program { program: String, reason: String },
+    /// Nothing was begun; it may be tried again.
+    #[error("{node} is busy: another command of a change runs there{}", process(.kubeadm))]
+    Busy { node: String, kubeadm: String },
     #[error("`{line}` on {node} ended with {status}{}", last_lines(.output))]
     Failed { node: String, line: String, status: String, output: String },
 }
@@ -31,10 +35,17 @@ fn last_lines(output: &str) -> String {
     if last.is_empty() { String::new() } else { format!(": {}", last[from..].join("; ")) }
 }
 
+/// The process of kubeadm, where it is one.
+fn process(kubeadm: &str) -> String {
+    let numbers: Vec<&str> = kubeadm.split_whitespace().collect();
+    if numbers.is_empty() { String::new() } else { format!(" (kubeadm, process {})", numbers.join(", ")) }
+}
+
 /// Runs commands on nodes.
 #[async_trait]
 pub trait NodeExecutor: Send + Sync {
-    /// Runs one line of a POSIX shell as root, with `input` on its standard input, and gives what it printed.
+    /// Runs one line of a POSIX shell as root, with `input` on its standard input, and gives what it printed. While something
+    /// else is at work on the host the line is not begun: [`ExecutorError::Busy`].
     async fn run(
         &self,
         target: &CommandTarget,
@@ -61,8 +72,8 @@ impl Ssh {
         if let Some(user) = &self.user {
             command.args(["-l", user]);
         }
-        let as_root = self.sudo.then(|| CommandLine::of("sudo -n sh -c {}", [line.as_str()]));
-        let line = as_root.as_ref().unwrap_or(line);
+        let alone = host_lock::alone(line);
+        let line = if self.sudo { CommandLine::of("sudo -n sh -c {}", [alone.as_str()]) } else { alone };
         command.args(["--", &target.host, line.as_str()]).env("CAPSTAN_NODE", &target.node);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -85,6 +96,9 @@ impl NodeExecutor for Ssh {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() {
             return Ok(text(&output.stdout));
+        }
+        if output.status.code() == Some(host_lock::BUSY) {
+            return Err(ExecutorError::Busy { node: target.node.clone(), kubeadm: text(&output.stdout) });
         }
         Err(ExecutorError::Failed {
             node: target.node.clone(),
@@ -118,7 +132,9 @@ mod tests {
         let command = ssh.command(&target(), &CommandLine::of("test -e {}", ["a b"]));
         let arguments: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(arguments[..4], ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]);
-        assert_eq!(arguments[8..], ["-l", "admin", "--", "10.0.0.1", r"sudo -n sh -c 'test -e '\''a b'\'''"]);
+        let alone = host_lock::alone(&CommandLine::of("test -e {}", ["a b"]));
+        let line = CommandLine::of("sudo -n sh -c {}", [alone.as_str()]);
+        assert_eq!(arguments[8..], ["-l", "admin", "--", "10.0.0.1", line.as_str()]);
     }
 
     #[tokio::test]
@@ -130,6 +146,12 @@ mod tests {
         let line = CommandLine::of("echo no space >&2; exit 3", []);
         let error = ssh.run(&target(), &line, "").await.expect_err("3").to_string();
         assert_eq!(error, "`echo no space >&2; exit 3` on cp-0 ended with exit status: 3: no space");
+        let error =
+            ssh.run(&target(), &CommandLine::of("exit 75", []), "").await.expect_err("busy").to_string();
+        assert_eq!(error, "cp-0 is busy: another command of a change runs there");
+        let error =
+            ExecutorError::Busy { node: "cp-0".to_owned(), kubeadm: "71\n72\n".to_owned() }.to_string();
+        assert!(error.ends_with("runs there (kubeadm, process 71, 72)"), "{error}");
         let missing = Ssh { program: "/nowhere/ssh".to_owned(), user: None, sudo: false };
         let error = missing
             .run(&target(), &CommandLine::of("true", []), "")

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -23,9 +23,9 @@ pub(super) async fn connect(port: HostPort, authorities: &Authorities) -> Result
     let (near, far) = tokio::io::duplex(BUFFER_BYTES);
     match port {
         HostPort::Pages(pages) => drop(tokio::spawn(show(far, pages))),
-        HostPort::Tls { names, signed_by } => {
+        HostPort::Tls { names, signed_by, pages } => {
             let config = certificate(&names, signed_by, authorities).await?;
-            tokio::spawn(shake_hands(far, config));
+            tokio::spawn(shake_hands(far, config, pages));
         }
     }
     Ok(near)
@@ -45,14 +45,13 @@ async fn certificate(
     authority.server_config_of(common_name, names).map_err(|error| error.to_string())
 }
 
-/// Whoever asks for more than the certificate is hung up on.
-async fn shake_hands(far: DuplexStream, config: Arc<ServerConfig>) {
-    let Ok(mut stream) = TlsAcceptor::from(config).accept(far).await else { return };
-    let _ = stream.read_u8().await;
-    let _ = stream.shutdown().await;
+async fn shake_hands(far: DuplexStream, config: Arc<ServerConfig>, pages: Vec<(&'static str, String)>) {
+    if let Ok(stream) = TlsAcceptor::from(config).accept(far).await {
+        show(stream, pages).await;
+    }
 }
 
-async fn show(mut far: DuplexStream, pages: Vec<(&'static str, String)>) {
+async fn show(mut far: impl AsyncRead + AsyncWrite + Unpin, pages: Vec<(&'static str, String)>) {
     let mut request = Vec::new();
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         match far.read_buf(&mut request).await {

@@ -232,7 +232,7 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
             CommandLine::of("kubeadm init phase etcd local --config {}", [&file]),
         ],
         StepId::M1 => {
-            vec![CommandLine::of("kubeadm upgrade node phase control-plane --certificate-renewal=false", [])]
+            vec![CommandLine::of("kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false", [])]
         }
         StepId::F1 => vec![
             files::folder(&kept),

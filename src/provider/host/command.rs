@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use sha2::{Digest as _, Sha256};
 
 use super::shell::{self, Joint};
@@ -60,18 +61,41 @@ impl KubeadmHost {
                 Joint::And => output.status == 0,
                 Joint::Or => output.status != 0,
             };
-            if runs {
-                let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
-                output = output.then(self.command(&words, input, around));
-                self.sync_pods(around.now);
+            if !runs {
+                continue;
             }
+            let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
+            if let ["exit", status] = words.as_slice() {
+                output.status = status.parse().unwrap_or(2);
+                return output;
+            }
+            output = output.then(self.command(&words, input, around));
+            self.sync_pods(around.now);
         }
         output
     }
 
+    /// flock(1): the lock is held until the command in it has ended.
+    fn flock(&mut self, words: &[&str], input: &str, around: &Surroundings<'_>) -> Output {
+        let (waits, busy, rest) = match words {
+            ["-n", "-E", status, _, rest @ ..] => (false, status.parse().unwrap_or(1), rest),
+            ["-w", _, _, rest @ ..] => (true, 1, rest),
+            _ => return Output::failed(64, "flock: this form is not simulated\n"),
+        };
+        let left = self.locked_until.and_then(|until| (until - around.now).to_std().ok()).unwrap_or_default();
+        if !left.is_zero() && !waits {
+            return Output::failed(busy, "");
+        }
+        let output = self.command(rest, input, around);
+        let takes = left + output.takes;
+        self.locked_until = TimeDelta::from_std(takes).ok().map(|takes| around.now + takes);
+        output.after(takes)
+    }
+
     fn command(&mut self, words: &[&str], input: &str, around: &Surroundings<'_>) -> Output {
-        match words {
-            ["sudo", "-n", rest @ ..] | ["sudo", rest @ ..] => self.command(rest, input, around),
+        match without_sudo(words) {
+            ["flock", rest @ ..] => self.flock(rest, input, around),
+            ["pgrep", "-x", _] => Output { status: 1, ..Output::printed("") },
             ["sh" | "bash", "-c", line] => self.run(line, input, around),
             ["true"] => Output::printed(""),
             ["hostname"] => Output::printed(format!("{}\n", self.facts.name)),
@@ -227,6 +251,14 @@ impl KubeadmHost {
         }
         Output::failed(7, "curl: (7) Failed to connect to localhost port 6443: Connection refused\n")
     }
+}
+
+/// The command that is run as root.
+fn without_sudo<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
+    while let ["sudo", "-n", rest @ ..] | ["sudo", rest @ ..] = words {
+        words = rest;
+    }
+    words
 }
 
 /// Words that are not options.

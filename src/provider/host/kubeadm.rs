@@ -76,7 +76,9 @@ impl KubeadmHost {
                 Output::printed(format!("[kubeconfig] Writing \"{name}.conf\" kubeconfig file\n"))
                     .after(self.wait(WRITES))
             }
-            ["upgrade", "node", "phase", "control-plane", ..] => self.upgrade_control_plane(around),
+            ["upgrade", "node", "phase", "control-plane", options @ ..] => {
+                self.upgrade_control_plane(around, !options.contains(&"--etcd-upgrade=false"))
+            }
             ["upgrade", "node", "phase", "kubelet-config", ..] => self.upgrade_kubelet(around),
             _ => unknown(&words.join(" ")),
         }
@@ -169,7 +171,7 @@ impl KubeadmHost {
     }
 
     /// Renders what the cluster stores, keeps what was there, and takes it back when a pod does not come up.
-    fn upgrade_control_plane(&mut self, around: &Surroundings<'_>) -> Output {
+    fn upgrade_control_plane(&mut self, around: &Surroundings<'_>, with_etcd: bool) -> Output {
         if !self.is_control_plane {
             return Output::printed("[upgrade/control-plane] Skipping phase. Not a control plane node.\n");
         }
@@ -185,6 +187,9 @@ impl KubeadmHost {
             Err(why) => return Output::failed(ERROR, format!("error: {why}\n")),
         };
         let (mut said, mut takes) = (String::new(), self.wait(WRITES));
+        if with_etcd && self.containers.contains_key(ETCD) {
+            takes += self.upgrade_etcd(&artefacts, around);
+        }
         for component in CONTROL_PLANE {
             let path = format!("{MANIFESTS}/{component}.yaml");
             let before = self.files.get(&path).cloned();
@@ -211,6 +216,21 @@ impl KubeadmHost {
             ));
         }
         Output::printed(said).after(takes)
+    }
+
+    /// Before everything else, unless it is told not to: etcd's manifest is written anew, and etcd starts again when the API
+    /// server is going to, even if its own manifest is the same.
+    /// Source: `upgradeComponent`, `performEtcdStaticPodUpgrade`.
+    fn upgrade_etcd(&mut self, artefacts: &NodeArtefacts, around: &Surroundings<'_>) -> Duration {
+        let server = artefacts.static_pods.get(API_SERVER);
+        let server = server.map(|pod| pods::manifest(&self.facts, API_SERVER, pod));
+        let restarts = self.files.get(&format!("{MANIFESTS}/{API_SERVER}.yaml")) != server.as_ref();
+        self.write_manifest(artefacts, ETCD);
+        if !restarts {
+            return Duration::ZERO;
+        }
+        self.restart(ETCD, around.now);
+        self.wait(WAITS)
     }
 
     /// Writes the kubelet's file; the kubelet reads it when it starts.

@@ -65,6 +65,8 @@ pub struct KubeadmHost {
     kubelet: Kubelet,
     pub faults: HostFaults,
     time_scale: f64,
+    /// Until when a command holds the lock of the host.
+    locked_until: Option<Timestamp>,
 }
 
 /// What runs from one manifest.
@@ -110,6 +112,7 @@ impl KubeadmHost {
             kubelet: Kubelet { configuration: Value::Null, up_at: Some(around.now) },
             faults: HostFaults::default(),
             time_scale,
+            locked_until: None,
         };
         host.install(around);
         host.kubelet.configuration = host.kubelet_file();

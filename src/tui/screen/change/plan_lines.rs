@@ -4,6 +4,7 @@ use crate::actions::diff::{Sign, diff};
 use crate::change::difference::without_secrets;
 use crate::change::facts::ClusterFacts;
 use crate::change::gate::items_of;
+use crate::change::host_lock::pasted;
 use crate::change::plan::{ChangePlan, PlannedStep};
 use crate::change::progress::{ItemState, ProgressItem, state_of};
 use crate::change::report;
@@ -122,7 +123,7 @@ fn add_step(
         return;
     }
     for command in &step.commands {
-        let command = sanitize_line(command.as_str());
+        let command = sanitize_line(pasted(command).as_str());
         lines.push(TextLine {
             copied: command.clone(),
             ..TextLine::of(Scope::Text, format!("      $ {command}"))
