@@ -3,6 +3,7 @@
 
 use super::plan::{ChangePlan, PlannedStep};
 use super::progress::{ItemState, ProgressItem, state_of};
+use super::record::ChangeRecord;
 use super::render::{API_SERVER, ETCD};
 use super::running::Running;
 use super::steps::StepId;
@@ -37,6 +38,20 @@ pub struct Doing {
     pub performed: Vec<usize>,
     /// People do what is done on nodes: steps that no API shows are passed over.
     pub by_people: bool,
+    /// Another change is taken back: what does not answer may be its doing, and is mended before what works.
+    pub mends: bool,
+    /// That one was half done: what runs may not be what stands on the host, so manifests are written once in any case.
+    pub rewrites: bool,
+}
+
+impl Doing {
+    /// What carrying out the change of a record begins with.
+    #[must_use]
+    pub fn begin(record: &ChangeRecord, by_people: bool) -> Self {
+        let taken = record.takes_back.as_ref();
+        let rewrites = !by_people && taken.is_some_and(|taken| taken.was_open);
+        Self { performed: Vec::new(), by_people, mends: taken.is_some(), rewrites }
+    }
 }
 
 /// What comes next.
@@ -48,19 +63,50 @@ pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing:
         let words = item.map_or_else(|| step.title.clone(), sentence);
         // A component that has just restarted may fail some times before its neighbours are back.
         let is_settling = is_performed && item.is_some_and(|item| item.component.is_some());
+        let is_rewritten = doing.rewrites && matches!(step.id, StepId::M1 | StepId::E1) && !is_performed;
+        let is_unseen = state == ItemState::Unknown && item.is_some_and(|item| is_of_node(item));
         return match state {
+            ItemState::Done if is_rewritten => begin(plan, items, running, (doing, at)),
             ItemState::Done => continue,
+            ItemState::Unknown if is_unseen && doing.mends && !is_performed => {
+                begin(plan, items, running, (doing, at))
+            }
+            ItemState::Unknown if is_unseen => NextMove::Wait(words),
             ItemState::Manual if is_performed || doing.by_people || is_for_people(step.id) => continue,
             ItemState::Failed | ItemState::Unknown if !is_settling => NextMove::Stop(words),
             ItemState::Failed | ItemState::Unknown | ItemState::InProgress => NextMove::Wait(words),
             ItemState::Pending if step.id == StepId::X || is_performed => NextMove::Wait(words),
-            ItemState::Manual | ItemState::Pending => match held(step, running) {
-                Some(why) => NextMove::Wait(why),
-                None => NextMove::Do(at),
-            },
+            ItemState::Manual | ItemState::Pending => begin(plan, items, running, (doing, at)),
         };
     }
     NextMove::Finished
+}
+
+/// Does the step, unless another node has to be well before. When a change is taken back that broke that one, its turn
+/// comes first.
+fn begin(
+    plan: &ChangePlan,
+    items: &[ProgressItem],
+    running: &Running,
+    (doing, at): (&Doing, usize),
+) -> NextMove {
+    let step = &plan.steps[at];
+    let Some(held) = held(step, running) else { return NextMove::Do(at) };
+    let is_its_own = |(other, of): &(usize, &PlannedStep)| {
+        let state = state_of(items_of(of, items)).0;
+        let is_left = matches!(state, ItemState::Pending | ItemState::Unknown) || doing.rewrites;
+        of.id == step.id
+            && held.by.as_ref().is_some_and(|node| of.nodes.contains(node))
+            && is_left
+            && !doing.performed.contains(other)
+    };
+    let first = plan.steps.iter().enumerate().find(is_its_own).filter(|_| doing.mends);
+    first.map_or(NextMove::Wait(held.why), |(other, _)| NextMove::Do(other))
+}
+
+/// Is it about one component of one node? It may come back by itself.
+fn is_of_node(item: &ProgressItem) -> bool {
+    item.component.is_some() && !item.node.is_empty()
 }
 
 /// What is kept by the record itself, and what only a person may do.
@@ -78,17 +124,23 @@ fn sentence(item: &ProgressItem) -> String {
     }
 }
 
-/// Why the step may not begin yet.
-fn held(step: &PlannedStep, running: &Running) -> Option<String> {
+/// Why a step may not begin yet, and the node that it waits for.
+struct Held {
+    why: String,
+    by: Option<String>,
+}
+
+fn held(step: &PlannedStep, running: &Running) -> Option<Held> {
     let node = step.nodes.first().map(String::as_str).unwrap_or_default();
     let on = |component: &str| {
         let other = running.waits_for(component, node)?;
-        Some(format!("{component} on {other} is not Ready: one at a time"))
+        let why = format!("{component} on {other} is not Ready: one at a time");
+        Some(Held { why, by: Some(other.to_owned()) })
     };
     match step.id {
         StepId::C1 | StepId::M1 | StepId::F1 => {
-            let endpoint = (running.is_endpoint_ready == Some(false))
-                .then(|| "/readyz of the endpoint does not answer ok".to_owned());
+            let why = "/readyz of the endpoint does not answer ok".to_owned();
+            let endpoint = (running.is_endpoint_ready == Some(false)).then_some(Held { why, by: None });
             on(API_SERVER).or(endpoint)
         }
         StepId::C2 | StepId::E1 => on(ETCD).or_else(|| on(API_SERVER)),

@@ -47,6 +47,10 @@ pub struct RunningNode {
     pub served: BTreeMap<&'static str, Sighting<BTreeSet<String>>>,
     /// KubeletConfiguration in effect, with all defaults.
     pub kubelet: Sighting<Value>,
+    /// `/livez` and `/readyz` of its own API server, asked through its kubelet.
+    pub api_server: Sighting<()>,
+    /// When its kubelet last renewed its Lease, by the clock of its host.
+    pub heartbeat: Option<String>,
 }
 
 /// A DaemonSet or a Deployment.
@@ -70,6 +74,16 @@ impl AddonState {
     }
 }
 
+/// What was seen before, by the same program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenBefore {
+    /// The heartbeats of Nodes when something was done there, or when they were first looked at: only what is reported after
+    /// them is new.
+    pub heartbeats: BTreeMap<String, String>,
+    /// What did not run when the program began, by Node and component.
+    pub troubles: BTreeSet<(String, String)>,
+}
+
 /// Everything that runs, as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
@@ -81,6 +95,7 @@ pub struct Running {
     pub proxy_written_at: String,
     /// `/readyz` of the endpoint.
     pub is_endpoint_ready: Option<bool>,
+    pub before: SeenBefore,
     /// What could not be read, with the right that is missing where that is why.
     pub gaps: Vec<String>,
 }
@@ -115,10 +130,48 @@ impl Running {
     #[must_use]
     pub fn waits_for(&self, component: &str, except: &str) -> Option<&str> {
         let nodes = self.control_plane.iter().map(|node| node.host.name.as_str());
-        nodes.filter(|node| *node != except).find(|node| {
-            let pod = self.nodes.get(*node).and_then(|node| node.pods.get(component));
-            pod.is_some_and(|pod| !pod.ready)
+        nodes.filter(|node| *node != except).find(|name| {
+            let Some(node) = self.nodes.get(*name) else { return false };
+            let is_silent = component == API_SERVER && matches!(node.api_server, Sighting::Unknown(_));
+            is_silent || node.pods.get(component).is_some_and(|pod| !pod.ready)
         })
+    }
+
+    /// Why what the API shows of a control plane node may be the past. Its kubelet reports to the API server beside it (since
+    /// Kubernetes 1.33): when that one is down, mirror pods stay as they were, and the Node stays Ready for most of a minute.
+    #[must_use]
+    pub fn staleness(&self, name: &str) -> Option<String> {
+        let Some(node) = self.nodes.get(name) else { return Some("there is no such Node".to_owned()) };
+        if !node.ready {
+            return Some("the Node is not Ready: what its mirror pods say may be old".to_owned());
+        }
+        let before = self.before.heartbeats.get(name);
+        let has_reported = before.is_some() && node.heartbeat.is_some() && node.heartbeat.as_ref() != before;
+        match &node.api_server {
+            Sighting::Unknown(why) => Some(format!(
+                "its own API server does not answer: what its mirror pods say may be old ({why})"
+            )),
+            Sighting::Known(()) if before.is_some() && !has_reported => {
+                Some("its kubelet has not reported since then".to_owned())
+            }
+            Sighting::Known(()) => None,
+            Sighting::NotAsked => Some("its own API server was not asked".to_owned()),
+            Sighting::Hidden(_) if has_reported => None,
+            Sighting::Hidden(why) => Some(format!(
+                "its own API server cannot be asked, and its kubelet has not reported since then ({why})"
+            )),
+        }
+    }
+
+    /// The components of control plane nodes that do not run as they should, by Node and component.
+    #[must_use]
+    pub fn troubles(&self) -> BTreeSet<(String, String)> {
+        let nodes = self.control_plane.iter().filter_map(|node| self.nodes.get_key_value(&node.host.name));
+        let of_node = |(name, node): (&String, &RunningNode)| {
+            let down = node.pods.iter().filter(|(_, pod)| !pod.ready || pod.trouble.is_some());
+            down.map(|(component, _)| (name.clone(), (*component).to_owned())).collect::<Vec<_>>()
+        };
+        nodes.flat_map(of_node).collect()
     }
 }
 

@@ -82,6 +82,12 @@ impl StepId {
         matches!(self, Self::G1 | Self::G2 | Self::G3 | Self::P1 | Self::D1)
     }
 
+    /// Something of a control plane node restarts.
+    #[must_use]
+    pub fn restarts_control_plane(self) -> bool {
+        matches!(self, Self::C1 | Self::C2 | Self::E1 | Self::M1 | Self::F1)
+    }
+
     /// The step of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

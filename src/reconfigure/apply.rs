@@ -9,6 +9,7 @@ use super::addons::{self, AddonError};
 use super::drain::{self, DrainError, DrainTimes};
 use super::executor::{CommandTarget, ExecutorError, NodeExecutor};
 use super::judge::{Consent, Judged, judge, permitted};
+use super::look;
 use super::read::{ClusterReading, ReadError, read};
 use super::way::{HostWay, WayError};
 use super::write::{self, ChangeWriteError};
@@ -22,6 +23,7 @@ use crate::change::progress::{ItemState, ProgressItem};
 use crate::change::record::{ChangeRecord, RecordState};
 use crate::change::render::{ClusterSettings, RenderError};
 use crate::change::request::WantedDocuments;
+use crate::change::running::{SeenBefore, Sighting};
 use crate::change::steps::StepId;
 use crate::client::Writer;
 use crate::time::{self, Clock};
@@ -114,11 +116,11 @@ impl Application<'_> {
     /// # Errors
     /// [`ApplyError`]: the first thing that does not work stops it.
     pub async fn carry_out(&mut self) -> Result<Applied, ApplyError> {
-        let mut doing = Doing { performed: Vec::new(), by_people: self.executor.is_none() };
-        let mut sums = BTreeMap::new();
+        let mut doing = Doing::begin(&self.change, self.executor.is_none());
+        let (mut sums, mut before) = (BTreeMap::new(), None);
         let mut waiting: Option<(String, Instant)> = None;
         loop {
-            let (step, look) = match self.look().await {
+            let (step, look) = match self.look(&mut before).await {
                 Ok(look) => (next(&look.plan, &look.items, &look.reading.running, &doing), Some(look)),
                 // The only API server restarts.
                 Err(ApplyError::Read(ReadError::Server(why))) if !doing.performed.is_empty() => {
@@ -136,6 +138,9 @@ impl Application<'_> {
                     waiting = None;
                     self.perform(&look, at, &mut sums).await?;
                     doing.performed.push(at);
+                    if let Some(before) = &mut before {
+                        self.note_heartbeats(&look, at, before).await;
+                    }
                 }
                 (NextMove::Stop(why), _) => return Err(ApplyError::Check(why)),
                 (NextMove::Wait(why), _) => self.wait(why, &mut waiting).await?,
@@ -159,9 +164,12 @@ impl Application<'_> {
     }
 
     // Of a shared reference the future could not be sent: `tell` is not `Sync`.
-    async fn look(&mut self) -> Result<Look, ApplyError> {
+    async fn look(&mut self, before: &mut Option<SeenBefore>) -> Result<Look, ApplyError> {
         let client = self.writer.client();
         let mut reading = read(client, &self.server).await?;
+        let troubles = reading.running.troubles();
+        let before = before.get_or_insert_with(|| SeenBefore { troubles, ..SeenBefore::default() });
+        reading.running.before = before.clone();
         let record = reading.record.clone().filter(ChangeRecord::is_open).ok_or(ApplyError::NothingOpen)?;
         if !record.asks_for_the_same(&self.change) {
             let why = "ConfigMap kube-system/capstan-change asks for something else than what was confirmed: look at `capstan change status`";
@@ -171,7 +179,24 @@ impl Application<'_> {
         let consent = Consent { acknowledged: true, ..self.consent };
         let Judged { target, plan, items } = judge(client, &mut reading, &record, consent).await?;
         permitted(&plan)?;
+        for (name, node) in &reading.running.nodes {
+            // Whose API server may not be asked is known by its kubelet alone.
+            if let (Sighting::Hidden(_), Some(heartbeat)) = (&node.api_server, &node.heartbeat) {
+                before.heartbeats.entry(name.clone()).or_insert_with(|| heartbeat.clone());
+            }
+        }
         Ok(Look { reading, record, target, plan, items })
+    }
+
+    /// What nodes report from now on is about the step that was done.
+    async fn note_heartbeats(&mut self, look: &Look, at: usize, before: &mut SeenBefore) {
+        let step = &look.plan.steps[at];
+        for name in step.nodes.iter().filter(|_| step.id.restarts_control_plane()) {
+            let known = look.reading.running.nodes.get(name).and_then(|node| node.heartbeat.clone());
+            let Some(known) = known else { continue };
+            let latest = look::heartbeat(self.writer.client(), name).await;
+            before.heartbeats.insert(name.clone(), latest.unwrap_or(known));
+        }
     }
 
     async fn perform(
@@ -276,7 +301,13 @@ impl Application<'_> {
     ) -> Result<String, ApplyError> {
         self.told_command(&target.node, line.as_str());
         let Some(executor) = self.executor else { return Ok(String::new()) };
-        let output = executor.run(target, line, input).await?;
+        let mut waiting = None;
+        let output = loop {
+            match executor.run(target, line, input).await {
+                Err(busy @ ExecutorError::Busy { .. }) => self.wait(busy.to_string(), &mut waiting).await?,
+                other => break other?,
+            }
+        };
         (self.tell)(&ApplyEvent::Output { node: target.node.clone(), text: output.clone() });
         Ok(output)
     }

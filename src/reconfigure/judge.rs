@@ -1,6 +1,8 @@
 //! A change that was begun, judged from the cluster as it is: its plan by the rules of now, and how far it is. Owns the order of
 //! reading for that; must not write.
 
+use std::collections::BTreeSet;
+
 use super::apply::{ApplyError, NODE_FILES};
 use super::look;
 use super::read::ClusterReading;
@@ -9,6 +11,8 @@ use crate::change::progress::{ProgressItem, Situation, progress};
 use crate::change::record::ChangeRecord;
 use crate::change::render::RenderError;
 use crate::change::request::WantedDocuments;
+use crate::change::running::{Running, RunningNode, Sighting};
+use crate::change::steps::StepId;
 use crate::client::Client;
 
 /// What a person said to what the rules say about a change.
@@ -48,6 +52,7 @@ pub async fn judge(
         acknowledged: consent.acknowledged,
         files: NODE_FILES.to_owned(),
         etcd_leader: None,
+        silent: BTreeSet::new(),
         id: Some(record.id.clone()),
     };
     let mut plan = plan_of(reading, &mut target, &options)?;
@@ -59,6 +64,10 @@ pub async fn judge(
         node.drained_by_us = node.drained_by.as_deref().is_some_and(|by| record.has_drained(by));
     }
     look::look(client, &plan, &mut reading.running).await;
+    options.silent = silent(&reading.running);
+    if plan.steps_of(StepId::M1).any(|node| options.silent.contains(node)) {
+        plan = plan_of(reading, &mut target, &options)?;
+    }
     let situation =
         Situation { plan: &plan, target: &target, inputs: &reading.inputs, running: &reading.running };
     let items = progress(&situation)?;
@@ -75,6 +84,13 @@ pub fn permitted(plan: &ChangePlan) -> Result<(), ApplyError> {
         return Err(ApplyError::Check(why.to_owned()));
     }
     Ok(())
+}
+
+/// The control plane nodes whose own API server does not answer.
+fn silent(running: &Running) -> BTreeSet<String> {
+    let is_silent = |node: &RunningNode| matches!(node.api_server, Sighting::Unknown(_));
+    let silent = running.nodes.iter().filter(|(_, node)| is_silent(node));
+    silent.map(|(name, _)| name.clone()).collect()
 }
 
 fn plan_of(

@@ -5,13 +5,15 @@ use futures::StreamExt as _;
 use futures::stream::iter;
 use serde_json::Value;
 
+use super::node_lease;
 use crate::change::plan::ChangePlan;
 use crate::change::render::{API_SERVER, ETCD};
 use crate::change::running::{Running, Sighting};
 use crate::change::steps::StepId;
+use crate::client::read::get_value;
 use crate::client::{Client, Error, explain};
 use crate::workload::WorkloadError;
-use crate::workload::static_pods::{page, served_names};
+use crate::workload::static_pods::{page, secure_page, served_names};
 
 /// Looks that are made at once.
 const AT_ONCE: usize = 16;
@@ -22,9 +24,44 @@ const ETCD_PORT: u16 = 2379;
 /// Fills in what the steps of a plan are judged by.
 pub async fn look(client: &Client, plan: &ChangePlan, running: &mut Running) {
     running.is_endpoint_ready = Some(is_ready(client).await);
+    if plan.steps.iter().any(|step| step.id.restarts_control_plane()) {
+        control_plane(client, running).await;
+    }
     certificates(client, plan, running, StepId::C1, "apiserver").await;
     certificates(client, plan, running, StepId::C2, "etcd-server").await;
     kubelets(client, plan, running).await;
+}
+
+/// Asks each API server by itself, and its kubelet for a sign of life.
+async fn control_plane(client: &Client, running: &mut Running) {
+    let hosts: Vec<(String, u16)> =
+        running.control_plane.iter().map(|node| (node.host.name.clone(), node.host.port)).collect();
+    let asked = iter(hosts).map(|(name, port)| async move {
+        let (server, heartbeat) = tokio::join!(api_server(client, &name, port), heartbeat(client, &name));
+        (name, server, heartbeat)
+    });
+    for (name, server, heartbeat) in asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await {
+        if let Some(node) = running.nodes.get_mut(&name) {
+            (node.api_server, node.heartbeat) = (server, heartbeat);
+        }
+    }
+}
+
+async fn api_server(client: &Client, node: &str, port: u16) -> Sighting<()> {
+    for path in ["/livez", "/readyz"] {
+        match secure_page(client.clone(), &format!("{API_SERVER}-{node}"), port, path).await {
+            Ok(_) => {}
+            Err(WorkloadError::Refused(words)) => return Sighting::Hidden(words),
+            Err(other) => return Sighting::Unknown(other.to_string()),
+        }
+    }
+    Sighting::Known(())
+}
+
+/// When the kubelet of a node last renewed its Lease, by its own clock. `None`: nobody may see that, or it never did.
+pub async fn heartbeat(client: &Client, node: &str) -> Option<String> {
+    let lease = get_value(client, &node_lease(node)).await.ok().flatten()?;
+    lease["spec"]["renewTime"].as_str().map(str::to_owned)
 }
 
 async fn is_ready(client: &Client) -> bool {

@@ -37,6 +37,11 @@ fn node(name: &str) -> ObjectRef {
     object("", "Node", "nodes", "", name)
 }
 
+/// What a kubelet renews every ten seconds.
+fn node_lease(node: &str) -> ObjectRef {
+    object("coordination.k8s.io", "Lease", "leases", "kube-node-lease", node)
+}
+
 fn kube_proxy() -> ObjectRef {
     object("apps", "DaemonSet", "daemonsets", KUBE_SYSTEM, "kube-proxy")
 }

@@ -10,6 +10,7 @@ use kube::Client;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -72,6 +73,14 @@ pub(super) async fn served_certificates(
 pub(super) async fn certificates_of(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> Result<Vec<CertificateDer<'static>>, WorkloadError> {
+    let connection = shaken_hands(stream).await?;
+    Ok(connection.get_ref().1.peer_certificates().unwrap_or_default().to_vec())
+}
+
+/// A stream after the handshake, with whoever it is: nothing that is secret may be sent.
+async fn shaken_hands<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+) -> Result<TlsStream<S>, WorkloadError> {
     let broken = |error: &dyn std::fmt::Display| silent(&format!("TLS handshake: {error}"));
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -80,9 +89,7 @@ pub(super) async fn certificates_of(
         .with_custom_certificate_verifier(Arc::new(Onlooker))
         .with_no_client_auth();
     let name = ServerName::try_from("kubernetes").map_err(|error| broken(&error))?;
-    let connection = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    let connection = connection.map_err(|error| broken(&error))?;
-    Ok(connection.get_ref().1.peer_certificates().unwrap_or_default().to_vec())
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| broken(&error))
 }
 
 /// The body of a page that `pod` of `kube-system` serves without TLS at `port`, such as etcd's metrics.
@@ -93,6 +100,27 @@ pub async fn page(workload: Client, pod: &str, port: u16, path: &str) -> Result<
     let read = async {
         page_of(forward::open(workload, pod.to_owned(), port).await.map_err(of_forward)?, path).await
     };
+    in_time(read).await
+}
+
+/// The same over TLS, such as `/readyz` of an API server, asked without saying who asks.
+///
+/// # Errors
+/// As [`page`]; [`WorkloadError::Refused`] when it wants to know who asks.
+pub async fn secure_page(
+    workload: Client,
+    pod: &str,
+    port: u16,
+    path: &str,
+) -> Result<String, WorkloadError> {
+    let read = async {
+        let stream = forward::open(workload, pod.to_owned(), port).await.map_err(of_forward)?;
+        page_of(shaken_hands(stream).await?, path).await
+    };
+    in_time(read).await
+}
+
+async fn in_time(read: impl Future<Output = Result<String, WorkloadError>>) -> Result<String, WorkloadError> {
     let late = || silent(&format!("no page came within {} s", PATIENCE.as_secs()));
     timeout(PATIENCE, read).await.unwrap_or_else(|_| Err(late()))
 }
@@ -105,13 +133,20 @@ async fn page_of(
     let broken = |error: std::io::Error| silent(&error.to_string());
     let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).await.map_err(broken)?;
+    stream.flush().await.map_err(broken)?;
     let mut answer = Vec::new();
-    stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer).await.map_err(broken)?;
+    match stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer).await {
+        // A connection that ends without a goodbye of TLS has still said what it had to say.
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof && !answer.is_empty() => {}
+        other => drop(other.map_err(broken)?),
+    }
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| silent("the answer is not HTTP"))?;
+    let answered = |code: &str| format!("GET {path} is answered with {code}");
     match head.split(' ').nth(1) {
         Some("200") => Ok(body.to_owned()),
-        other => Err(silent(&format!("GET {path} is answered with {}", other.unwrap_or("nothing")))),
+        Some(code @ ("401" | "403")) => Err(WorkloadError::Refused(answered(code))),
+        other => Err(silent(&answered(other.unwrap_or("nothing")))),
     }
 }
 
@@ -172,6 +207,7 @@ mod tests {
     async fn a_page_is_read_to_its_end() {
         for (answer, expected) in [
             ("HTTP/1.0 200 OK\r\nA: b\r\n\r\netcd_server_is_leader 1\n", Ok("etcd_server_is_leader 1\n")),
+            ("HTTP/1.1 401 Unauthorized\r\n\r\n", Err("GET /metrics is answered with 401")),
             ("HTTP/1.1 404 Not Found\r\n\r\n", Err("GET /metrics is answered with 404")),
             ("\u{1}\u{2}", Err("the answer is not HTTP")),
         ] {

@@ -15,7 +15,7 @@ use capstan::rng::Rng;
 use capstan::standalone::stack::{Stack, StackOptions};
 use capstan::store::MemoryStore;
 use capstan::time::Clock;
-use capstan::workload::static_pods::{page, served_names};
+use capstan::workload::static_pods::{page, secure_page, served_names};
 use capstan::workload::{Workload as _, WorkloadError, connect_to};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -232,6 +232,13 @@ async fn ports_of_static_pods_are_forwarded() {
     }
     let metrics = page(api.client.clone(), &etcd, 2381, "/metrics").await.expect("a page");
     assert!(metrics.contains("etcd_server_is_leader 1"), "{metrics}");
+    for path in ["/livez", "/readyz"] {
+        let server = format!("kube-apiserver-{node}");
+        let body = secure_page(api.client.clone(), &server, 6443, path).await.expect("a page");
+        assert_eq!(body, "ok", "{path}");
+    }
+    let error = secure_page(api.client.clone(), &etcd, 2379, "/readyz").await.expect_err("etcd has no pages");
+    assert!(error.to_string().contains("404"), "{error}");
     let error = served_names(api.client.clone(), &etcd, 1).await.expect_err("nothing listens");
     assert!(error.to_string().contains("connection refused"), "{error}");
     let error = served_names(api.client.clone(), "etcd-nowhere", 2379).await.expect_err("no pod");

@@ -107,6 +107,8 @@ pub struct PlanOptions {
     pub files: String,
     /// The node whose etcd member leads, where that is known.
     pub etcd_leader: Option<String>,
+    /// Nodes whose own API server does not answer, where that is known: what kubeadm waits for there does not come.
+    pub silent: BTreeSet<String>,
     /// The id of a plan that is being carried out; without it one of the versions, the request and the rules.
     pub id: Option<ChangeId>,
 }
@@ -161,6 +163,7 @@ pub fn plan(
                 hosts: &hosts,
                 files: &options.files,
                 id: plan.id.as_str(),
+                silent: &options.silent,
                 etcd_leader: options.etcd_leader.as_deref(),
                 new: &new,
                 patch: plan.control_plane_patch.as_ref(),

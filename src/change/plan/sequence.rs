@@ -1,6 +1,8 @@
 //! The order of steps: what is kept, what is written once, then etcd, API servers with the rest of the control plane,
 //! add-ons, kubelets. Owns order, batches, commands and the expected disruption; must not know rules.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::command_line::CommandLine;
@@ -22,6 +24,8 @@ pub(super) struct Inputs<'p> {
     pub(super) files: &'p str,
     /// The plan's id: what is moved away is kept under it.
     pub(super) id: &'p str,
+    /// Nodes whose own API server does not answer.
+    pub(super) silent: &'p BTreeSet<String>,
     /// The node of the etcd member that leads: its turn comes last.
     pub(super) etcd_leader: Option<&'p str>,
     pub(super) new: &'p ClusterSettings<'p>,
@@ -231,9 +235,7 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
             files::keep("/etc/kubernetes/manifests/etcd.yaml", &format!("{kept}/etcd.yaml")),
             CommandLine::of("kubeadm init phase etcd local --config {}", [&file]),
         ],
-        StepId::M1 => {
-            vec![CommandLine::of("kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false", [])]
-        }
+        StepId::M1 => vec![manifests(plan, node, &file)],
         StepId::F1 => vec![
             files::folder(&kept),
             files::keep("/etc/kubernetes/kubelet.conf", &format!("{kept}/kubelet.conf")),
@@ -255,6 +257,18 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
         StepId::R1 => vec![CommandLine::of("kubectl get secrets -A -o json | kubectl replace -f -", [])],
         StepId::X => vec![CommandLine::of("capstan change status", [])],
     }
+}
+
+/// Writes the manifests of a node anew. etcd's is not touched: kubeadm would restart it with every API server, and on a node
+/// that joined write another `--initial-cluster`. Where the API server of the node does not answer, kubeadm's upgrade cannot
+/// work: it waits for a mirror pod that its kubelet cannot write, and puts the broken manifest back.
+/// Source: kubeadm `phases/upgrade/staticpods.go` (`upgradeComponent`), `util/apiclient/wait.go`, v1.36.
+fn manifests(plan: &Inputs<'_>, node: &str, file: &str) -> CommandLine {
+    if plan.silent.contains(node) {
+        return CommandLine::of("kubeadm init phase control-plane all --config {}", [file]);
+    }
+    let upgrade = "kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false";
+    CommandLine::of(upgrade, [])
 }
 
 fn patch_map(name: &str, files: &str) -> CommandLine {

@@ -120,8 +120,24 @@ fn compared(situation: &Situation<'_>, is_over: bool) -> Result<(ItemState, Stri
                 drift.differences.join(", ")
             ),
         ),
-        None => (ItemState::Done, "what runs is what is stored".to_owned()),
+        None => match new_trouble(situation) {
+            Some(words) => (ItemState::InProgress, words),
+            None => (ItemState::Done, "what runs is what is stored".to_owned()),
+        },
     })
+}
+
+/// What does not run on nodes that were changed, and ran before: a restart may take its neighbours along.
+fn new_trouble(situation: &Situation<'_>) -> Option<String> {
+    let steps = situation.plan.steps.iter().filter(|step| step.id.restarts_control_plane());
+    let changed: BTreeSet<&str> = steps.flat_map(|step| &step.nodes).map(String::as_str).collect();
+    let troubles = situation.running.troubles();
+    let (node, component) = troubles
+        .difference(&situation.running.before.troubles)
+        .find(|(node, _)| changed.contains(node.as_str()))?;
+    let pod = situation.running.nodes.get(node).and_then(|node| node.pods.get(component.as_str()));
+    let why = pod.and_then(|pod| pod.trouble.as_deref()).unwrap_or("it is not Ready");
+    Some(format!("{component} on {node}: {why}"))
 }
 
 /// Before and after on each control plane node.
@@ -235,8 +251,8 @@ fn on_node(situation: &Situation<'_>, artefacts: &Artefacts, id: StepId, name: &
         return vec![item(id, name, None, (ItemState::Unknown, "there is no such Node".to_owned()))];
     };
     match id {
-        StepId::C1 => vec![certificates(artefacts, id, name, node, Component::Certificates)],
-        StepId::C2 => vec![certificates(artefacts, id, name, node, Component::EtcdCertificates)],
+        StepId::C1 => vec![certificates(situation, artefacts, id, name, Component::Certificates)],
+        StepId::C2 => vec![certificates(situation, artefacts, id, name, Component::EtcdCertificates)],
         StepId::E1 => pods(situation, artefacts, id, name, node, &[(ETCD, Component::Etcd)]),
         StepId::M1 => {
             let all = [
@@ -252,8 +268,6 @@ fn on_node(situation: &Situation<'_>, artefacts: &Artefacts, id: StepId, name: &
         _ => vec![item(id, name, None, (ItemState::Manual, "no API shows it".to_owned()))],
     }
 }
-
-const NOT_READY: &str = "the Node is not Ready: what its mirror pods say may be old";
 
 fn pods(
     situation: &Situation<'_>,
@@ -279,36 +293,43 @@ fn pods(
             continue;
         }
         let running = live.and_then(|live| live.static_pods.get(pod)).unwrap_or(&empty);
-        let seen = manifest(&wanted, running, &new, node, pod);
+        let stale = situation.running.staleness(name);
+        let seen = manifest(&wanted, (running, &new), node, pod, stale);
         items.push(item(id, name, Some(*component), seen));
     }
     items
 }
 
-/// One static pod: does it run with everything that the change makes different? Other differences are drift.
+/// One static pod: does it run with everything that the change makes different? Other differences are drift. One that lacks
+/// something is to be mended, whatever its state: why it does not run may be what the change takes away.
 fn manifest(
     wanted: &[String],
-    running: &StaticPod,
-    new: &StaticPod,
+    (running, new): (&StaticPod, &StaticPod),
     node: &RunningNode,
     pod: &str,
+    stale: Option<String>,
 ) -> (ItemState, String) {
-    if !node.ready {
-        return (ItemState::Unknown, NOT_READY.to_owned());
+    if let Some(why) = stale.as_ref().filter(|_| !node.ready) {
+        return (ItemState::Unknown, why.clone());
     }
-    let state = node.pods.get(pod);
-    if let Some(trouble) = state.and_then(|state| state.trouble.clone()) {
-        return (ItemState::Failed, trouble);
-    }
-    let Some(state) = state else {
+    let Some(state) = node.pods.get(pod) else {
         return (ItemState::InProgress, "there is no mirror pod now".to_owned());
     };
-    let left: Vec<String> =
-        pod_differences(running, new).into_iter().filter(|line| is_wanted(line, wanted)).collect();
-    match left.first() {
-        Some(first) => (ItemState::Pending, format!("it runs without {first}")),
-        None if state.ready => (ItemState::Done, "it runs with the new arguments and is Ready".to_owned()),
-        None => (ItemState::InProgress, "it runs with the new arguments and is not Ready".to_owned()),
+    let trouble = state.trouble.as_ref();
+    let mut left = pod_differences(running, new).into_iter().filter(|line| is_wanted(line, wanted));
+    match (left.next(), stale, trouble) {
+        (Some(first), _, None) => (ItemState::Pending, format!("it runs without {first}")),
+        (Some(first), _, Some(trouble)) => {
+            (ItemState::Pending, format!("it does not run ({trouble}), and lacks {first}"))
+        }
+        (None, Some(why), _) => (ItemState::Unknown, why),
+        (None, None, Some(trouble)) => (ItemState::Failed, trouble.clone()),
+        (None, None, None) if state.ready => {
+            (ItemState::Done, "it runs with the new arguments and is Ready".to_owned())
+        }
+        (None, None, None) => {
+            (ItemState::InProgress, "it runs with the new arguments and is not Ready".to_owned())
+        }
     }
 }
 
@@ -322,21 +343,34 @@ fn is_wanted(line: &str, wanted: &[String]) -> bool {
 }
 
 fn certificates(
+    situation: &Situation<'_>,
     artefacts: &Artefacts,
     id: StepId,
     name: &str,
-    node: &RunningNode,
     component: Component,
 ) -> ProgressItem {
-    let certificate = if component == Component::Certificates { "apiserver" } else { "etcd-server" };
-    let seen = match (artefacts.node(name), node.served.get(certificate)) {
-        (_, Some(Sighting::Unknown(why))) => no_answer(node, why),
-        (_, Some(Sighting::Hidden(why))) => (ItemState::Manual, why.clone()),
-        (Some((_, before, after)), Some(Sighting::Known(served))) => {
+    let (certificate, pod) = match component {
+        Component::Certificates => ("apiserver", API_SERVER),
+        _ => ("etcd-server", ETCD),
+    };
+    let node = situation.running.nodes.get(name);
+    let served = node.and_then(|node| node.served.get(certificate));
+    let seen = match (artefacts.node(name), node, served) {
+        (_, Some(node), Some(Sighting::Unknown(why))) => no_answer(situation, name, node, why),
+        (_, _, Some(Sighting::Hidden(why))) => (ItemState::Manual, why.clone()),
+        (Some((_, before, after)), Some(node), Some(Sighting::Known(served))) => {
             let names = |artefacts: &NodeArtefacts| {
                 artefacts.certificates.get(certificate).cloned().unwrap_or_default()
             };
-            served_names(&names(before), &names(after), served, component, node)
+            let left = served_names(&names(before), &names(after), served);
+            match (left, situation.running.staleness(name)) {
+                (Some(left), _) => (ItemState::Pending, left),
+                (None, Some(why)) => (ItemState::InProgress, why),
+                (None, None) if node.pods.get(pod).is_some_and(|pod| !pod.ready) => {
+                    (ItemState::InProgress, "the new certificate is served, the pod is not Ready".to_owned())
+                }
+                (None, None) => (ItemState::Done, "the certificate that is served has the names".to_owned()),
+            }
         }
         _ => (ItemState::Manual, "the certificate that is served was not looked at".to_owned()),
     };
@@ -344,32 +378,20 @@ fn certificates(
 }
 
 /// What restarts does not answer for a while; that is not the end of the change.
-fn no_answer(node: &RunningNode, why: &str) -> (ItemState, String) {
-    if node.ready {
-        (ItemState::InProgress, why.to_owned())
-    } else {
-        (ItemState::Unknown, NOT_READY.to_owned())
+fn no_answer(situation: &Situation<'_>, name: &str, node: &RunningNode, why: &str) -> (ItemState, String) {
+    match situation.running.staleness(name) {
+        Some(stale) if !node.ready => (ItemState::Unknown, stale),
+        _ => (ItemState::InProgress, why.to_owned()),
     }
 }
 
-fn served_names(
-    before: &[String],
-    after: &[String],
-    served: &BTreeSet<String>,
-    component: Component,
-    node: &RunningNode,
-) -> (ItemState, String) {
-    let pod = if component == Component::Certificates { API_SERVER } else { ETCD };
+/// What the certificate that is served lacks, or still has.
+fn served_names(before: &[String], after: &[String], served: &BTreeSet<String>) -> Option<String> {
     if let Some(missing) = after.iter().find(|name| !before.contains(name) && !served.contains(*name)) {
-        return (ItemState::Pending, format!("the certificate that is served does not name {missing}"));
+        return Some(format!("the certificate that is served does not name {missing}"));
     }
-    if let Some(left) = before.iter().find(|name| !after.contains(name) && served.contains(*name)) {
-        return (ItemState::Pending, format!("the certificate that is served still names {left}"));
-    }
-    if node.pods.get(pod).is_some_and(|pod| !pod.ready) {
-        return (ItemState::InProgress, "the new certificate is served, the pod is not Ready".to_owned());
-    }
-    (ItemState::Done, "the certificate that is served has the names".to_owned())
+    let left = before.iter().find(|name| !after.contains(name) && served.contains(*name))?;
+    Some(format!("the certificate that is served still names {left}"))
 }
 
 fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemState, String) {
@@ -378,7 +400,7 @@ fn kubelet(situation: &Situation<'_>, id: StepId, node: &RunningNode) -> (ItemSt
     }
     let live = match &node.kubelet {
         Sighting::Known(live) => live,
-        Sighting::Unknown(why) => return no_answer(node, why),
+        Sighting::Unknown(why) => return (ItemState::InProgress, why.clone()),
         Sighting::Hidden(why) => return (ItemState::Manual, why.clone()),
         Sighting::NotAsked => return (ItemState::Manual, "/configz was not asked for".to_owned()),
     };

@@ -29,6 +29,7 @@ impl Case {
         let mut running = Running::of(&inputs.objects);
         for node in running.nodes.values_mut() {
             node.ready = true;
+            node.api_server = Sighting::Known(());
             node.pods = BTreeMap::from(
                 [ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER]
                     .map(|pod| (pod, PodState { ready: true, trouble: None })),
@@ -66,8 +67,18 @@ impl Case {
     }
 
     fn next(&self, performed: &[usize]) -> NextMove {
-        let doing = Doing { performed: performed.to_vec(), by_people: true };
+        let doing = Doing { performed: performed.to_vec(), by_people: true, ..Doing::default() };
         next(&self.plan, &self.items(), &self.running, &doing)
+    }
+
+    /// The same where another change is taken back; `rewrites`: one that was half done.
+    fn next_of_rollback(&self, performed: &[usize], rewrites: bool) -> NextMove {
+        let doing = Doing { performed: performed.to_vec(), by_people: false, mends: true, rewrites };
+        next(&self.plan, &self.items(), &self.running, &doing)
+    }
+
+    fn node(&mut self, name: &str) -> &mut RunningNode {
+        self.running.nodes.get_mut(name).expect("a node")
     }
 
     fn step(&self, id: StepId, node: &str) -> usize {
@@ -130,13 +141,114 @@ fn what_failed_or_is_not_seen_stops_what_is_new_and_holds_up_what_was_done() {
     case.store();
     let step = case.step(StepId::M1, "cp-0");
     case.running.nodes.get_mut("cp-0").expect("a node").ready = false;
-    assert_eq!(case.state(StepId::M1, "cp-0"), (ItemState::Unknown, NOT_READY.to_owned()));
-    assert!(matches!(case.next(&[]), NextMove::Stop(_)) && matches!(case.next(&[step]), NextMove::Wait(_)));
+    let why = "the Node is not Ready: what its mirror pods say may be old".to_owned();
+    assert_eq!(case.state(StepId::M1, "cp-0"), (ItemState::Unknown, why));
+    assert!(matches!(case.next(&[]), NextMove::Wait(_)) && matches!(case.next(&[step]), NextMove::Wait(_)));
     let node = case.running.nodes.get_mut("cp-0").expect("a node");
     node.ready = true;
     node.pods.insert(API_SERVER, PodState { ready: false, trouble: Some("CrashLoopBackOff".to_owned()) });
+    case.carry_out("cp-0");
     assert_eq!(case.state(StepId::M1, "cp-0"), (ItemState::Failed, "CrashLoopBackOff".to_owned()));
     assert!(matches!(case.next(&[]), NextMove::Stop(_)) && matches!(case.next(&[step]), NextMove::Wait(_)));
+}
+
+#[test]
+fn what_crashes_without_the_wanted_arguments_is_mended() {
+    let mut case = Case::of(2, 0, &["scheduler.extraArgs[kube-api-qps]=60"]);
+    case.store();
+    case.node("cp-0")
+        .pods
+        .insert(SCHEDULER, PodState { ready: false, trouble: Some("CrashLoopBackOff".to_owned()) });
+    let words = "it does not run (CrashLoopBackOff), and lacks + --kube-api-qps=60".to_owned();
+    assert_eq!(case.state(StepId::M1, "cp-0"), (ItemState::Pending, words));
+    let first = case.step(StepId::M1, "cp-0");
+    assert_eq!(case.next(&[]), NextMove::Do(first));
+    assert!(matches!(case.next(&[first]), NextMove::Wait(_)), "once");
+}
+
+#[test]
+fn evidence_of_the_past_does_not_count() {
+    let mut case = Case::of(3, 0, FLAG);
+    case.store();
+    ["cp-0", "cp-1", "cp-2"].iter().for_each(|node| case.carry_out(node));
+    assert_eq!(case.next(&[]), NextMove::Finished);
+    // Its mirror pods are right, its Node is Ready, and nothing answers there.
+    case.node("cp-2").api_server = Sighting::Unknown("connection refused".to_owned());
+    let (state, words) = case.state(StepId::M1, "cp-2");
+    assert_eq!(state, ItemState::Unknown);
+    assert!(words.starts_with("its own API server does not answer"), "{words}");
+    assert_ne!(case.state(StepId::X, "").0, ItemState::Done);
+    assert!(matches!(case.next(&[]), NextMove::Wait(_)), "nobody may say that it is complete");
+    case.node("cp-2").api_server = Sighting::NotAsked;
+    assert_eq!(case.state(StepId::M1, "cp-2").0, ItemState::Unknown);
+}
+
+#[test]
+fn a_kubelet_has_to_report_after_the_step() {
+    let mut case = Case::of(1, 0, FLAG);
+    case.store();
+    case.carry_out("cp-0");
+    case.node("cp-0").heartbeat = Some("2026-01-01T00:00:00.000001Z".to_owned());
+    let at = |time: &str| BTreeMap::from([("cp-0".to_owned(), time.to_owned())]);
+    case.running.before.heartbeats = at("2026-01-01T00:00:00.000001Z");
+    assert_eq!(case.state(StepId::M1, "cp-0").0, ItemState::Unknown, "it is the one from before");
+    case.running.before.heartbeats = at("2025-12-31T23:59:50.000001Z");
+    assert_eq!(case.state(StepId::M1, "cp-0").0, ItemState::Done);
+    // Who may not ask the API server itself sees it by a new heartbeat.
+    case.node("cp-0").api_server = Sighting::Hidden("403".to_owned());
+    assert_eq!(case.state(StepId::M1, "cp-0").0, ItemState::Done);
+    case.running.before.heartbeats.clear();
+    assert_eq!(case.state(StepId::M1, "cp-0").0, ItemState::Unknown);
+}
+
+#[test]
+fn a_rollback_mends_the_broken_node_first() {
+    let mut case = Case::of(3, 0, FLAG);
+    case.store();
+    let (kept, broken) = (case.step(StepId::B1, "cp-0"), case.step(StepId::M1, "cp-2"));
+    case.node("cp-2").api_server = Sighting::Unknown("connection refused".to_owned());
+    assert!(
+        matches!(case.next(&[]), NextMove::Wait(why) if why.contains("cp-2 is not Ready")),
+        "a change waits for it"
+    );
+    assert_eq!(case.next_of_rollback(&[kept], false), NextMove::Do(broken));
+    case.node("cp-2").ready = false;
+    assert_eq!(case.next_of_rollback(&[kept], false), NextMove::Do(broken));
+    assert!(matches!(case.next_of_rollback(&[kept, broken], false), NextMove::Wait(_)), "once");
+}
+
+#[test]
+fn what_was_half_done_is_written_once_more() {
+    let mut case = Case::of(2, 0, FLAG);
+    case.store();
+    case.carry_out("cp-0");
+    case.carry_out("cp-1");
+    let (first, second) = (case.step(StepId::M1, "cp-0"), case.step(StepId::M1, "cp-1"));
+    assert_eq!(
+        case.next_of_rollback(&[], false),
+        NextMove::Do(case.step(StepId::B1, "cp-0")),
+        "the snapshot"
+    );
+    let kept = case.step(StepId::B1, "cp-0");
+    assert_eq!(case.next_of_rollback(&[kept], false), NextMove::Finished);
+    assert_eq!(case.next_of_rollback(&[kept], true), NextMove::Do(first), "the file may be another one");
+    assert_eq!(case.next_of_rollback(&[kept, first], true), NextMove::Do(second));
+    assert_eq!(case.next_of_rollback(&[kept, first, second], true), NextMove::Finished);
+}
+
+#[test]
+fn it_is_not_complete_while_a_neighbour_of_what_restarted_is_down() {
+    let mut case = Case::of(1, 0, FLAG);
+    case.store();
+    case.carry_out("cp-0");
+    case.node("cp-0")
+        .pods
+        .insert(SCHEDULER, PodState { ready: false, trouble: Some("CrashLoopBackOff".to_owned()) });
+    let words = "kube-scheduler on cp-0: CrashLoopBackOff".to_owned();
+    assert_eq!(case.state(StepId::X, ""), (ItemState::InProgress, words));
+    assert!(matches!(case.next(&[]), NextMove::Wait(_)));
+    case.running.before.troubles = case.running.troubles();
+    assert_eq!(case.state(StepId::X, "").0, ItemState::Done, "it was so before");
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl ConfigurationReader for ClusterConfigurations {
             let judged = judge(&live.client, &mut reading, open, Consent::ALL).await;
             match judged.and_then(|judged| permitted(&judged.plan).map(|()| judged)) {
                 Ok(judge::Judged { plan, items, .. }) => {
-                    let doing = Doing { performed: Vec::new(), by_people: true };
+                    let doing = Doing::begin(open, true);
                     let next = gate::next(&plan, &items, &reading.running, &doing);
                     underway = Some(Underway { plan, items, next });
                 }
@@ -184,9 +184,15 @@ impl ClusterConfigurations {
             (ChangeOrder::TakeBack, _) => {
                 let last =
                     last.ok_or("capstan has not changed this cluster: there is nothing to take back")?;
+                if let Some(taken) = last.takes_back.as_ref().filter(|_| last.is_open()) {
+                    return Err(format!(
+                        "change {} takes {} back and is not over: `:apply` goes on with it",
+                        last.id, taken.id
+                    ));
+                }
                 if let Some(taken) = &last.takes_back {
                     return Err(format!(
-                        "change {id} takes {} back: taking that back as well stores again what it took away; \
+                        "change {id} took {} back: taking that back as well stores again what it took away; \
                          if that is meant: capstan change rollback --change {id}",
                         taken.id,
                         id = last.id

@@ -48,6 +48,8 @@ pub struct Beside {
     pub lines: Vec<String>,
     /// The first line that begins like this on that node fails, once.
     pub fault: Option<(String, &'static str)>,
+    /// How often a kubelet has renewed its Lease.
+    pub heartbeats: u32,
 }
 
 /// The cluster. Clones share it.
@@ -237,6 +239,14 @@ impl Beside {
             path.strip_prefix("/api/v1/nodes/").and_then(|rest| rest.strip_suffix("/proxy/configz"))
         {
             return Some(answered(200, &json!({"kubeletconfig": self.kubelets.get(name)?})));
+        }
+        if let Some(name) =
+            path.strip_prefix("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/")
+        {
+            // A kubelet renews its Lease between any two looks.
+            self.heartbeats += 1;
+            let renewed = format!("2026-11-26T10:00:00.{:06}Z", self.heartbeats);
+            return Some(answered(200, &json!({"metadata": {"name": name}, "spec": {"renewTime": renewed}})));
         }
         if path == "/api/v1/namespaces/kube-system/pods" {
             let pods: Vec<&Value> = self.pods.values().collect();
