@@ -9,7 +9,7 @@ use super::check::minor_of;
 use super::document::{DocumentKind, Inputs};
 use super::live::{self, LiveNode};
 use super::network::is_dns_name;
-use super::render::{CONTROLLER_MANAGER, SCHEDULER};
+use super::render::{CONTROLLER_MANAGER, Release, SCHEDULER};
 
 /// Who looks after the control plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -37,6 +37,10 @@ pub struct ClusterFacts {
     pub managed_by: ManagedBy,
     /// Names of Nodes whose controller manager or scheduler holds its lock.
     pub lock_holders: BTreeSet<String>,
+    /// The tag of etcd's image that kubeadm of this version takes when none is given.
+    pub etcd_tag: Option<&'static str>,
+    /// The size of etcd's database, the largest of all members; `None` when no member said it.
+    pub etcd_database_bytes: Option<u64>,
 }
 
 impl ClusterFacts {
@@ -60,12 +64,17 @@ impl ClusterFacts {
         };
         let is_managed = nodes.iter().any(|node| annotation(node))
             || inputs.objects.iter().any(|object| object["kind"] == "KubeadmControlPlane");
+        let version = cluster.and_then(|value| value["kubernetesVersion"].as_str());
+        let minor = version.and_then(minor_of);
+        let release = version.and_then(Release::of);
         Self {
-            minor: cluster.and_then(|value| minor_of(value["kubernetesVersion"].as_str()?)),
+            minor,
             has_local_etcd: cluster.is_none_or(|value| value["etcd"]["external"].is_null()),
             has_cloud_provider: has_cloud_provider(cluster, &nodes, &control_plane),
             managed_by: if is_managed { ManagedBy::ControlPlane } else { ManagedBy::Kubeadm },
             lock_holders: lock_holders(&inputs.objects),
+            etcd_tag: release.map(|release| release.etcd_tag(release.minor)),
+            etcd_database_bytes: None,
             control_plane,
             workers,
         }

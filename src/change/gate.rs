@@ -72,7 +72,7 @@ pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing:
                 begin(plan, items, running, (doing, at))
             }
             ItemState::Unknown if is_unseen => NextMove::Wait(words),
-            ItemState::Manual if is_performed || doing.by_people || is_for_people(step.id) => continue,
+            ItemState::Manual if is_performed || doing.by_people || step.id.is_for_people() => continue,
             ItemState::Failed | ItemState::Unknown if !is_settling => NextMove::Stop(words),
             ItemState::Failed | ItemState::Unknown | ItemState::InProgress => NextMove::Wait(words),
             ItemState::Pending if step.id == StepId::X || is_performed => NextMove::Wait(words),
@@ -107,11 +107,6 @@ fn begin(
 /// Is it about one component of one node? It may come back by itself.
 fn is_of_node(item: &ProgressItem) -> bool {
     item.component.is_some() && !item.node.is_empty()
-}
-
-/// What is kept by the record itself, and what only a person may do.
-fn is_for_people(id: StepId) -> bool {
-    matches!(id, StepId::B0 | StepId::R1)
 }
 
 fn sentence(item: &ProgressItem) -> String {

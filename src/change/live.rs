@@ -81,8 +81,15 @@ fn live_node(name: &str, pods: &BTreeMap<&'static str, &Value>) -> Option<LiveNo
 /// The last value of a flag of a running pod.
 #[must_use]
 pub fn flag<'p>(pod: &'p StaticPod, name: &str) -> Option<&'p str> {
-    let mut arguments = pod.command.iter().rev();
-    arguments.find_map(|argument| argument.strip_prefix("--")?.strip_prefix(name)?.strip_prefix('='))
+    flags(pod, name).pop()
+}
+
+/// All values of a flag of a running pod.
+#[must_use]
+pub fn flags<'p>(pod: &'p StaticPod, name: &str) -> Vec<&'p str> {
+    let arguments = pod.command.iter();
+    let value = |argument: &'p String| argument.strip_prefix("--")?.strip_prefix(name)?.strip_prefix('=');
+    arguments.filter_map(value).collect()
 }
 
 fn split_endpoint(endpoint: &str) -> Option<(String, u16)> {

@@ -7,6 +7,7 @@
 pub mod change_id;
 pub mod check;
 pub mod command_line;
+pub mod control_plane_object;
 pub mod convert;
 pub mod difference;
 pub mod document;

@@ -1,23 +1,84 @@
-//! kubeadm's file of one node: what its InitConfiguration has to say, and the configuration of the cluster. Owns the text; must
-//! not know where it is put.
+//! kubeadm's files of one node: what its InitConfiguration has to say, and the configuration of the cluster. Owns their text, and
+//! where they and what kubeadm makes from them stand on the node: only under names with the id of a plan, so that nothing that is
+//! left of another one is ever used.
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::convert::{ConvertError, to_stored};
-use super::render::HostFacts;
+use super::render::{ClusterSettings, HostFacts};
 use super::request::WantedDocument;
 use super::yaml;
 
-/// The file for a control plane node. Without its name and address kubeadm would guess them.
-///
-/// # Errors
-/// The configuration cannot be written in its version.
-pub fn text(host: &HostFacts, cluster: &WantedDocument) -> Result<String, ConvertError> {
-    let init = json!({
-        "apiVersion": format!("kubeadm.k8s.io/{}", cluster.version), "kind": "InitConfiguration",
-        "nodeRegistration": {"name": host.name},
-        "localAPIEndpoint": {"advertiseAddress": host.address, "bindPort": host.port},
-    });
-    let configuration = to_stored(cluster.kind, &cluster.version, &cluster.new)?;
-    Ok(format!("{}---\n{}", yaml::write(&init), yaml::write(&configuration)))
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeFileKind {
+    /// The configuration as it is going to be.
+    Cluster,
+    /// The same, with the folder of new certificates in the place of that of the certificates in use.
+    Certificates,
+}
+
+/// A file that the commands of a step name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeFile {
+    pub kind: NodeFileKind,
+    /// Where it stands on the node.
+    pub path: String,
+    /// What `--files` calls it.
+    pub name: String,
+}
+
+impl NodeFile {
+    /// The file of a node for a plan.
+    #[must_use]
+    pub fn of(kind: NodeFileKind, plan: &str, node: &str) -> Self {
+        let end = match kind {
+            NodeFileKind::Cluster => "",
+            NodeFileKind::Certificates => "-pki",
+        };
+        Self {
+            kind,
+            path: format!("{}/{node}{end}.yaml", folder(plan)),
+            name: format!("{plan}-{node}{end}.yaml"),
+        }
+    }
+
+    /// Its text. Without its name and address kubeadm would guess those of the node.
+    ///
+    /// # Errors
+    /// The configuration cannot be written in its version.
+    pub fn text(
+        &self,
+        plan: &str,
+        host: &HostFacts,
+        cluster: &WantedDocument,
+    ) -> Result<String, ConvertError> {
+        let init = json!({
+            "apiVersion": format!("kubeadm.k8s.io/{}", cluster.version), "kind": "InitConfiguration",
+            "nodeRegistration": {"name": host.name},
+            "localAPIEndpoint": {"advertiseAddress": host.address, "bindPort": host.port},
+        });
+        let mut configuration = to_stored(cluster.kind, &cluster.version, &cluster.new)?;
+        if let (NodeFileKind::Certificates, Ok(settings)) =
+            (self.kind, ClusterSettings::new(&cluster.new, None))
+        {
+            configuration["certificatesDir"] = new_certificates(settings.certificates_dir(), plan).into();
+        }
+        Ok(format!("{}---\n{}", yaml::write(&init), yaml::write(&configuration)))
+    }
+}
+
+/// The folder on a node for files of a plan, and for what it moves away.
+#[must_use]
+pub fn folder(plan: &str) -> String {
+    format!("/etc/kubernetes/tmp/capstan-{plan}")
+}
+
+/// The folder in which certificates are made before they take the place of those in use: beside them, so that a move is one
+/// rename.
+#[must_use]
+pub fn new_certificates(certificates_dir: &str, plan: &str) -> String {
+    format!("{certificates_dir}/capstan-{plan}")
 }

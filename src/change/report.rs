@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::difference::{FieldChange, is_secret};
 use super::facts::{ClusterFacts, ManagedBy};
-use super::host_lock::pasted;
+use super::node_file::NodeFile;
 use super::plan::{ChangePlan, PlanState, PlannedStep};
 use super::rules::Judgement;
 
@@ -157,10 +157,18 @@ pub fn step_lines(steps: &[PlannedStep]) -> Vec<String> {
         let nodes =
             if step.nodes.is_empty() { String::new() } else { format!(" [{}]", step.nodes.join(", ")) };
         lines.push(format!("{:>2}. {}{nodes} {}", index + 1, step.id.name(), step.title));
-        lines.extend(step.commands.iter().map(|command| format!("      $ {}", pasted(command))));
+        lines.extend(file_lines(step).map(|line| format!("      {line}")));
+        lines.extend(step.script().lines().map(|line| format!("      $ {line}")));
         lines.push(format!("      then: {}", step.check));
     }
     lines
+}
+
+/// Where the files come from that a step needs on its node.
+pub fn file_lines(step: &PlannedStep) -> impl Iterator<Item = String> {
+    step.files.iter().map(|NodeFile { path, name, .. }| {
+        format!("needs {path}: `change apply` prints a block that writes it, `change plan --files` makes it as {name}")
+    })
 }
 
 /// A runbook, with a box for each check.
@@ -204,9 +212,11 @@ pub fn as_markdown(plan: &ChangePlan, facts: &ClusterFacts) -> String {
         let nodes =
             if step.nodes.is_empty() { String::new() } else { format!(" on {}", step.nodes.join(", ")) };
         let _ = writeln!(text, "\n### {}. {}{nodes}\n", index + 1, step.title);
+        for line in file_lines(step) {
+            let _ = writeln!(text, "{line}\n");
+        }
         if !step.commands.is_empty() {
-            let lines: Vec<String> = step.commands.iter().map(|line| pasted(line).to_string()).collect();
-            let _ = writeln!(text, "```\n{}\n```\n", lines.join("\n"));
+            let _ = writeln!(text, "```\n{}\n```\n", step.script());
         }
         let _ = writeln!(text, "- [ ] {}\n- to take it back: {}", step.check, step.undo);
     }

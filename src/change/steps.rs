@@ -67,7 +67,7 @@ steps! {
     M1, EachControlPlane, "write the control plane's manifests anew", "the mirror pods have the expected arguments and are Ready; /readyz answers here and on the other nodes", "write the kept document (G1), then the same command";
     F1, EachControlPlane, "write the kubeconfigs anew", "the Node is Ready", "move the kept files back";
     P1, Once, "restart kube-proxy", "the DaemonSet is updated and available on all nodes", "write the kept document (G3), then the same command";
-    P2, EachNode, "clean up the rules of the old mode", "the old rules are gone (seen on the node only)", "nothing to take back";
+    P2, EachNode, "drain the node and restart it: until then it keeps the rules of the old mode of kube-proxy", "the Node is Ready and takes pods; the old rules are gone (seen on the node only)", "nothing to take back";
     D1, Once, "set the image of CoreDNS", "the Deployment is available", "set the image that was there";
     K1, EachNode, "write the kubelet's file anew and restart it", "the Node is Ready and /configz shows the value", "write the kept document (G2), then the same command";
     K2, EachNode, "drain the node, write the kubelet's file anew, restart it, and let pods come back", "the Node is Ready and takes pods, and /configz shows the value", "write the kept document (G2), then the same steps";
@@ -86,6 +86,12 @@ impl StepId {
     #[must_use]
     pub fn restarts_control_plane(self) -> bool {
         matches!(self, Self::C1 | Self::C2 | Self::E1 | Self::M1 | Self::F1)
+    }
+
+    /// Only a person does it: it is never run on a host from here.
+    #[must_use]
+    pub fn is_for_people(self) -> bool {
+        matches!(self, Self::B0 | Self::P2 | Self::R1)
     }
 
     /// The step of that name.

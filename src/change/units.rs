@@ -1,4 +1,4 @@
-//! Durations and quantities as text, and when two of them mean the same. Must not know any field.
+//! Durations, quantities and booleans as text, and when two of them mean the same. Must not know any field.
 
 /// Go's duration text in nanoseconds: `1h30m`, `-1.5s`, `0`.
 #[must_use]
@@ -57,9 +57,31 @@ pub fn quantity_milli(text: &str) -> Option<f64> {
     Some(number(body)? * 10_f64.powi(power) * 1000.0)
 }
 
+/// A boolean as Go's flags take it. Source: `strconv.ParseBool`.
+#[must_use]
+pub fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn booleans_as_go_reads_them() {
+        for (text, expected) in
+            [("T", Some(true)), ("1", Some(true)), ("False", Some(false)), ("0", Some(false))]
+        {
+            assert_eq!(go_bool(text), expected, "{text}");
+        }
+        for wrong in ["", "yes", "on", "fAlse", " false", "00"] {
+            assert_eq!(go_bool(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_as_go_reads_them() {

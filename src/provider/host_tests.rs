@@ -13,10 +13,10 @@ use super::served::ShownKind;
 use super::tests::{Hand, cluster, world};
 use crate::api::dev::{InMemoryComponent, InMemoryMachine, Provisioning};
 use crate::api::key::ObjectKey;
-use crate::change::document::{DocumentKind, read_inputs};
+use crate::change::document::{DocumentKind, Inputs, read_inputs};
 use crate::change::facts::ClusterFacts as ReadFacts;
-use crate::change::plan::{PlanOptions, plan};
-use crate::change::request::{PatchKind, RequestPart, apply};
+use crate::change::plan::{ChangePlan, PlanOptions, plan};
+use crate::change::request::{PatchKind, RequestPart, WantedDocuments, apply};
 use crate::change::yaml;
 use crate::rng::Rng;
 
@@ -76,10 +76,8 @@ fn set(world: &World, path: &str, value: Value) {
     });
 }
 
-/// What the planner reads of such a cluster is what it expects: no drift, and every document is valid.
-#[test]
-fn a_new_cluster_is_what_its_stored_configuration_renders_to() {
-    let (world, _) = reef();
+/// What the planner reads of such a cluster.
+fn inputs(world: &World) -> Inputs {
     let objects: Vec<Value> = [ShownKind::Node, ShownKind::Pod, ShownKind::ConfigMap]
         .into_iter()
         .flat_map(|shown| world.read(&cluster(), |sim, now| sim.objects(shown, now)).expect("a cluster"))
@@ -87,15 +85,26 @@ fn a_new_cluster_is_what_its_stored_configuration_renders_to() {
         .collect();
     let files: Vec<(String, String)> =
         objects.iter().enumerate().map(|(at, object)| (format!("{at}"), object.to_string())).collect();
-    let inputs = read_inputs(&files).expect("documents");
+    read_inputs(&files).expect("documents")
+}
+
+fn planned(inputs: &Inputs, set: &str) -> (ChangePlan, WantedDocuments) {
+    let parts = [RequestPart::Set(set.to_owned())];
+    let mut target = apply(inputs, &parts, PatchKind::Strategic).expect("a request");
+    let options = PlanOptions { files: "F".to_owned(), ..PlanOptions::default() };
+    (plan(inputs, &mut target, &options).expect("a plan"), target)
+}
+
+/// It is what the planner expects: no drift, and every document is valid.
+#[test]
+fn a_new_cluster_is_what_its_stored_configuration_renders_to() {
+    let (world, _) = reef();
+    let inputs = inputs(&world);
     for kind in [DocumentKind::Cluster, DocumentKind::Kubelet, DocumentKind::Proxy] {
         assert!(inputs.document(kind).is_some(), "{kind:?}");
     }
     assert_eq!(ReadFacts::read(&inputs).control_plane.len(), 2);
-    let parts = [RequestPart::Set("apiServer.extraArgs[event-ttl]=2h".to_owned())];
-    let mut target = apply(&inputs, &parts, PatchKind::Strategic).expect("a request");
-    let options = PlanOptions { files: "F".to_owned(), ..PlanOptions::default() };
-    let planned = plan(&inputs, &mut target, &options).expect("a plan");
+    let (planned, _) = planned(&inputs, "apiServer.extraArgs[event-ttl]=2h");
     assert!(planned.drift.is_empty(), "{:?}", planned.drift);
     assert!(planned.steps.iter().any(|step| step.id.name() == "M1"));
 }
@@ -179,6 +188,84 @@ fn an_api_server_that_does_not_come_up_is_taken_back() {
     assert!(!is_ready(&down));
     assert_eq!(down["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "CrashLoopBackOff");
     assert!(world.read(&cluster(), |sim, _| sim.serves()).expect("a cluster"), "the other host serves");
+}
+
+/// A certificate of host `a` that a plan issues anew, by the lines of its step.
+struct Issue {
+    world: World,
+    script: String,
+    path: String,
+    text: String,
+    /// Of a certificate in use.
+    certificate: &'static str,
+}
+
+impl Issue {
+    fn of(set: &str, step: &str, certificate: &'static str) -> (Self, Hand) {
+        let (world, hand) = reef();
+        let inputs = inputs(&world);
+        let (planned, target) = planned(&inputs, set);
+        let step = planned.steps.iter().find(|s| s.id.name() == step && s.nodes == [NODE]).expect("a step");
+        let facts = ReadFacts::read(&inputs);
+        let live = facts.control_plane.iter().find(|live| live.host.name == NODE).expect("a node");
+        let document = target.document(DocumentKind::Cluster).expect("there");
+        let text = step.files[0].text(planned.id.as_str(), &live.host, document).expect("a text");
+        (Self { world, script: step.script(), path: step.files[0].path.clone(), text, certificate }, hand)
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let line = format!("install -D -m 0600 /dev/stdin {path}");
+        self.world.run(NODE, &line, text).expect("a host");
+    }
+
+    fn in_use(&self) -> String {
+        let path = format!("/etc/kubernetes/pki/{}", self.certificate);
+        ok(&self.world, &format!("cat {path}.crt && cat {path}.key"))
+    }
+
+    /// Runs the lines, which have to fail, and gives what was said.
+    fn fails(&self) -> String {
+        let before = self.in_use();
+        let output = run(&self.world, &self.script);
+        assert_ne!(output.status, 0, "{}", output.stdout);
+        assert_eq!(self.in_use(), before, "what is in use is as it was");
+        output.stderr
+    }
+}
+
+#[test]
+fn certificates_are_made_beside_the_old_ones_and_moved_in_when_they_are_right() {
+    for (set, step, certificate, authority) in [
+        ("apiServer.certSANs=[new.example]", "C1", "apiserver", "ca"),
+        ("etcd.local.serverCertSANs=[new.example]", "C2", "etcd/server", "etcd/ca"),
+        ("etcd.local.peerCertSANs=[new.example]", "C2", "etcd/peer", "etcd/ca"),
+    ] {
+        let (issue, hand) = Issue::of(set, step, certificate);
+        let missing = issue.fails();
+        assert!(missing.contains("unable to read config from"), "no file: {missing}");
+        issue.put("/etc/kubernetes/tmp/capstan-0123456789ab/a-pki.yaml", &issue.text);
+        assert!(issue.fails().contains("unable to read config from"), "one of another plan is not taken");
+        issue.put(&issue.path, &issue.text.replace("new.example", "other.example"));
+        assert!(issue.fails().contains("mismatch"), "it is looked at for its names");
+        issue.put(&issue.path, &issue.text);
+        let key = format!("/etc/kubernetes/pki/{authority}.key");
+        ok(&issue.world, &format!("mv {key} /etc/away"));
+        let refused = issue.fails();
+        assert!(refused.contains("not on this host") && refused.contains("generate-csr"), "{refused}");
+        ok(&issue.world, &format!("mv /etc/away {key}"));
+        ok(&issue.world, &issue.script);
+        assert!(issue.in_use().contains("new.example"), "{}", issue.in_use());
+        hand.pass(10);
+        ok(&issue.world, &issue.script);
+        assert!(issue.in_use().contains("new.example"), "they may be run twice");
+        ok(
+            &issue.world,
+            &format!("rm -f /etc/kubernetes/pki/{certificate}.crt /etc/kubernetes/pki/{certificate}.key"),
+        );
+        hand.pass(10);
+        ok(&issue.world, &issue.script);
+        assert!(issue.in_use().contains("new.example"), "a certificate that is gone is mended");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::change::command_line::CommandLine;
 use crate::change::convert::ConvertError;
 use crate::change::document::{DocumentKind, InputError};
 use crate::change::gate::{Doing, NextMove, next};
-use crate::change::node_file;
+use crate::change::node_file::NodeFile;
 use crate::change::plan::{ChangePlan, PlannedStep};
 use crate::change::progress::{ItemState, ProgressItem};
 use crate::change::record::{ChangeRecord, RecordState};
@@ -27,9 +27,6 @@ use crate::change::running::{SeenBefore, Sighting};
 use crate::change::steps::StepId;
 use crate::client::Writer;
 use crate::time::{self, Clock};
-
-/// Where a node's file for kubeadm is put.
-pub const NODE_FILES: &str = "/etc/kubernetes/tmp/capstan";
 
 /// What happens, for the person who watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +48,14 @@ pub enum ApplyEvent {
 pub enum Applied {
     /// Everything is done and seen; the record is complete.
     Complete(Vec<ProgressItem>),
-    /// What is left is for people: the place of the next step in the plan.
-    ForPeople { plan: Box<ChangePlan>, items: Vec<ProgressItem>, next: usize },
+    /// What is left is for people: the place of the next step in the plan, and the texts of the files that steps need, by their
+    /// paths on the nodes.
+    ForPeople {
+        plan: Box<ChangePlan>,
+        items: Vec<ProgressItem>,
+        next: usize,
+        texts: BTreeMap<String, String>,
+    },
 }
 
 /// Why it stopped. Everything that was done stays; the same command goes on from there.
@@ -110,6 +113,36 @@ struct Look {
     items: Vec<ProgressItem>,
 }
 
+impl Look {
+    /// kubeadm's file of a node: its own facts and the configuration as it is going to be. `None` for a node that is not known.
+    fn text_of(&self, node: &str, file: &NodeFile) -> Result<Option<String>, ConvertError> {
+        let host = self.reading.running.control_plane.iter().find(|live| live.host.name == node);
+        let (Some(live), Some(cluster)) = (host, self.target.document(DocumentKind::Cluster)) else {
+            return Ok(None);
+        };
+        file.text(self.plan.id.as_str(), &live.host, cluster).map(Some)
+    }
+
+    /// All of them, by their paths.
+    fn texts(&self) -> Result<BTreeMap<String, String>, ConvertError> {
+        let mut texts = BTreeMap::new();
+        for (step, node) in self.plan.steps.iter().filter_map(|step| Some((step, step.nodes.first()?))) {
+            for file in &step.files {
+                if let Some(text) = self.text_of(node, file)? {
+                    texts.insert(file.path.clone(), text);
+                }
+            }
+        }
+        Ok(texts)
+    }
+}
+
+/// Puts its standard input where a step wants a file.
+#[must_use]
+pub fn uploaded(file: &NodeFile) -> CommandLine {
+    CommandLine::of("install -D -m 0600 /dev/stdin {}", [&file.path])
+}
+
 impl Application<'_> {
     /// Carries out the change that the cluster's record names.
     ///
@@ -132,8 +165,9 @@ impl Application<'_> {
                 (NextMove::Finished, Some(look)) => return self.complete(look).await,
                 (NextMove::Do(at), Some(look)) => {
                     if doing.by_people && !look.plan.steps[at].id.is_by_api() {
+                        let texts = look.texts()?;
                         let Look { plan, items, .. } = look;
-                        return Ok(Applied::ForPeople { plan: Box::new(plan), items, next: at });
+                        return Ok(Applied::ForPeople { plan: Box::new(plan), items, next: at, texts });
                     }
                     waiting = None;
                     self.perform(&look, at, &mut sums).await?;
@@ -259,8 +293,8 @@ impl Application<'_> {
             self.told_command(node, &format!("kubectl drain {node} (through the API)"));
             drain::drain(&self.writer, node, &look.plan.id, self.pace).await?;
         }
-        if step.commands.iter().any(|line| line.as_str().contains(NODE_FILES)) {
-            self.upload(look, &target).await?;
+        for file in &step.files {
+            self.upload(look, &target, file).await?;
         }
         for line in step.commands.iter().filter(|line| !line.as_str().starts_with("kubectl ")) {
             let output = self.command(&target, line, "").await?;
@@ -281,16 +315,14 @@ impl Application<'_> {
         Ok(CommandTarget { node: node.to_owned(), host })
     }
 
-    /// kubeadm's file of a node: its own facts and the configuration as it is going to be.
-    async fn upload(&mut self, look: &Look, target: &CommandTarget) -> Result<(), ApplyError> {
-        let host = look.reading.running.control_plane.iter().find(|live| live.host.name == target.node);
-        let (Some(live), Some(cluster)) = (host, look.target.document(DocumentKind::Cluster)) else {
-            return Ok(());
-        };
-        let text = node_file::text(&live.host, cluster)?;
-        let file = format!("{NODE_FILES}/{}.yaml", target.node);
-        let line = CommandLine::of("install -D -m 0600 /dev/stdin {}", [&file]);
-        self.command(target, &line, &text).await.map(drop)
+    async fn upload(
+        &mut self,
+        look: &Look,
+        target: &CommandTarget,
+        file: &NodeFile,
+    ) -> Result<(), ApplyError> {
+        let Some(text) = look.text_of(&target.node, file)? else { return Ok(()) };
+        self.command(target, &uploaded(file), &text).await.map(drop)
     }
 
     async fn command(

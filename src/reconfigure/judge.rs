@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::apply::{ApplyError, NODE_FILES};
+use super::apply::ApplyError;
 use super::look;
 use super::read::ClusterReading;
 use crate::change::plan::{ChangePlan, PlanOptions, PlanState, plan};
@@ -50,10 +50,9 @@ pub async fn judge(
     let mut options = PlanOptions {
         force: consent.force,
         acknowledged: consent.acknowledged,
-        files: NODE_FILES.to_owned(),
-        etcd_leader: None,
-        silent: BTreeSet::new(),
+        files: ".".to_owned(),
         id: Some(record.id.clone()),
+        ..PlanOptions::default()
     };
     let mut plan = plan_of(reading, &mut target, &options)?;
     if look::needs_leader(&plan) {

@@ -144,18 +144,49 @@ fn is_refusal(error: &Error) -> bool {
 
 /// The node whose etcd member leads, as the members' metrics say. `None` when no member says so.
 pub async fn etcd_leader(client: &Client, running: &Running) -> Option<String> {
+    let pages = member_metrics(client, running).await;
+    pages.into_iter().find(|(_, metrics)| leads(metrics)).map(|(name, _)| name)
+}
+
+/// The size of the largest member's database, as the members' metrics say. `None` when no member says so.
+pub async fn etcd_database_bytes(client: &Client, running: &Running) -> Option<u64> {
+    let pages = member_metrics(client, running).await;
+    pages.iter().filter_map(|(_, metrics)| database_bytes(metrics)).max()
+}
+
+/// The metrics of each member that shows them, with its node.
+async fn member_metrics(client: &Client, running: &Running) -> Vec<(String, String)> {
     let nodes: Vec<String> = running.control_plane.iter().map(|node| node.host.name.clone()).collect();
     let asked = iter(nodes).map(|name| async move {
         let metrics = page(client.clone(), &format!("{ETCD}-{name}"), ETCD_METRICS_PORT, "/metrics").await;
-        metrics.is_ok_and(|text| leads(&text)).then_some(name)
+        Some((name, metrics.ok()?))
     });
-    asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().next()
+    asked.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await.into_iter().flatten().collect()
 }
 
 fn leads(metrics: &str) -> bool {
-    let value = metrics.lines().find_map(|line| line.strip_prefix("etcd_server_is_leader "));
-    value.is_some_and(|value| value.trim() == "1")
+    value(metrics, "etcd_server_is_leader").is_some_and(|value| value == "1")
 }
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of a database, in bytes
+fn database_bytes(metrics: &str) -> Option<u64> {
+    // Prometheus writes large numbers as 2.5e+07.
+    let bytes: f64 = value(metrics, "etcd_mvcc_db_total_size_in_bytes")?.parse().ok()?;
+    (bytes >= 0.0).then_some(bytes as u64)
+}
+
+/// The value of a metric without labels.
+fn value<'m>(metrics: &'m str, name: &str) -> Option<&'m str> {
+    metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::trim)
+}
+
+/// Does a verdict of the plan depend on the size of etcd's database?
+#[must_use]
+pub fn needs_database(plan: &ChangePlan) -> bool {
+    plan.changes.iter().any(|judged| judged.change.path.to_string() == QUOTA)
+}
+
+const QUOTA: &str = "etcd.local.extraArgs[quota-backend-bytes]";
 
 /// Does the order of a plan depend on who leads?
 #[must_use]
@@ -174,5 +205,13 @@ mod tests {
             "# HELP etcd_server_is_leader Whether\netcd_server_has_leader 1\netcd_server_is_leader 1\n"
         ));
         assert!(!leads("etcd_server_has_leader 1\netcd_server_is_leader 0\n") && !leads(""));
+    }
+
+    #[test]
+    fn metrics_say_how_large_the_database_is() {
+        let page =
+            "# TYPE etcd_mvcc_db_total_size_in_bytes gauge\netcd_mvcc_db_total_size_in_bytes 2.5165824e+07\n";
+        assert_eq!(database_bytes(page), Some(25_165_824));
+        assert_eq!(database_bytes("etcd_mvcc_db_total_size_in_use_in_bytes 1\n"), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use super::super::command_line::CommandLine;
 use super::super::document::DocumentKind;
+use super::super::network::parse_ip;
+use super::super::node_file;
 use super::super::path::PathStep;
 use super::super::render::ClusterSettings;
 use super::JudgedChange;
@@ -16,36 +18,133 @@ pub(super) fn snapshot(settings: &ClusterSettings<'_>, id: &str) -> CommandLine 
     )
 }
 
-/// Makes the folder for what a plan moves away.
-pub(super) fn folder(kept: &str) -> CommandLine {
-    CommandLine::of("mkdir -p {}", [kept])
+/// Makes a folder that only root may read.
+pub(super) fn folder(path: &str) -> CommandLine {
+    CommandLine::of("install -d -m 0700 {}", [path])
 }
 
-/// Keeps a file as it was before the plan: `copy` is written once.
+/// Keeps a file as it was before the plan: `copy` is written once. What is not there needs no copy.
 pub(super) fn keep(file: &str, copy: &str) -> CommandLine {
-    CommandLine::of("test -e {} || cp -p {} {}", [copy, file, copy])
+    CommandLine::of("test ! -e {} || test -e {} || cp -p {} {}", [file, copy, file, copy])
 }
 
-/// kubeadm keeps a certificate that is there: it is copied once and removed first. A container reads it when it starts.
-pub(super) fn reissue(
-    settings: &ClusterSettings<'_>,
-    kept: &str,
-    certificates: &[&str],
-    file: &str,
-    component: &str,
-) -> Vec<CommandLine> {
-    let mut lines = vec![folder(kept)];
-    for name in certificates {
-        let phase = name.replace('/', "-");
-        let pair = ["crt", "key"].map(|end| format!("{}/{name}.{end}", settings.certificates_dir()));
-        for (path, end) in pair.iter().zip(["crt", "key"]) {
-            lines.push(keep(path, &format!("{kept}/{phase}.{end}")));
+/// Goes on only where kubeadm can sign: the key of an external authority is not on the nodes.
+pub(super) fn can_sign(settings: &ClusterSettings<'_>, authority: &str) -> CommandLine {
+    let key = format!("{}/{authority}.key", settings.certificates_dir());
+    let words = format!(
+        "{key} is not on this host, so kubeadm cannot sign here; nothing was changed. kubeadm certs generate-csr makes the request: have it signed, put certificate and key into place yourself, then go on"
+    );
+    CommandLine::of("test -s {} || { echo {} >&2; false; }", [&key, &words])
+}
+
+/// Certificates of one authority that are issued anew.
+pub(super) struct Reissue<'r> {
+    pub(super) settings: &'r ClusterSettings<'r>,
+    /// The plan's id.
+    pub(super) plan: &'r str,
+    /// Below the folder of certificates, without an ending.
+    pub(super) authority: &'r str,
+    /// Likewise, each with names that it must have.
+    pub(super) certificates: Vec<(&'r str, Vec<String>)>,
+    /// kubeadm's file.
+    pub(super) file: &'r str,
+    /// What reads them when it starts.
+    pub(super) component: &'r str,
+}
+
+impl Reissue<'_> {
+    /// Made in a new folder, looked at, and only then moved to where they are used: a line that fails leaves what was there.
+    pub(super) fn lines(&self) -> Vec<CommandLine> {
+        let new = node_file::new_certificates(self.settings.certificates_dir(), self.plan);
+        let mut lines = vec![can_sign(self.settings, self.authority)];
+        lines.extend(self.prepared(&new));
+        for (certificate, _) in &self.certificates {
+            let phase = certificate.replace('/', "-");
+            lines.push(CommandLine::of("kubeadm init phase certs {} --config {}", [&phase, self.file]));
         }
-        lines.push(CommandLine::of("rm -f {} {}", [&pair[0], &pair[1]]));
-        lines.push(CommandLine::of("kubeadm init phase certs {} --config {}", [&phase, file]));
+        lines.extend(self.looked_at(&new));
+        lines.extend(self.moved(&new));
+        lines.push(CommandLine::of("rm -rf {}", [&new]));
+        let container = format!("^{}$", self.component);
+        lines.push(CommandLine::of("crictl stop $(crictl ps -q --name {})", [&container]));
+        lines
     }
-    lines.push(CommandLine::of("crictl stop $(crictl ps -q --name {})", [&format!("^{component}$")]));
-    lines
+
+    /// An empty folder in which the authority is found.
+    fn prepared(&self, new: &str) -> Vec<CommandLine> {
+        let mut lines = vec![CommandLine::of("rm -rf {}", [new]), folder(new)];
+        if let Some((below, _)) = self.authority.split_once('/') {
+            lines.push(folder(&format!("{new}/{below}")));
+        }
+        for end in ["crt", "key"] {
+            let name = format!("{}.{end}", self.authority);
+            let (from, to) = (self.in_use(&name), format!("{new}/{name}"));
+            lines.push(CommandLine::of("ln -s {} {}", [&from, &to]));
+        }
+        lines
+    }
+
+    fn looked_at(&self, new: &str) -> Vec<CommandLine> {
+        let authority = self.in_use(&format!("{}.crt", self.authority));
+        let mut lines = Vec::new();
+        for (certificate, names) in &self.certificates {
+            let made = format!("{new}/{certificate}");
+            lines.push(CommandLine::of("test -s {}", [&format!("{made}.key")]));
+            lines.extend(names.iter().map(|name| verified(&authority, name, &format!("{made}.crt"))));
+        }
+        lines
+    }
+
+    fn moved(&self, new: &str) -> Vec<CommandLine> {
+        let kept = node_file::folder(self.plan);
+        let files: Vec<String> = self
+            .certificates
+            .iter()
+            .flat_map(|(certificate, _)| ["crt", "key"].map(|end| format!("{certificate}.{end}")))
+            .collect();
+        let copies =
+            files.iter().map(|file| keep(&self.in_use(file), &format!("{kept}/{}", file.replace('/', "-"))));
+        let moves = files
+            .iter()
+            .map(|file| CommandLine::of("mv -f {} {}", [&format!("{new}/{file}"), &self.in_use(file)]));
+        [folder(&kept)].into_iter().chain(copies).chain(moves).collect()
+    }
+
+    fn in_use(&self, file: &str) -> String {
+        format!("{}/{file}", self.settings.certificates_dir())
+    }
+}
+
+/// The certificate is signed by the authority and holds the name.
+fn verified(authority: &str, name: &str, certificate: &str) -> CommandLine {
+    if parse_ip(name).is_some() {
+        return CommandLine::of("openssl verify -CAfile {} -verify_ip {} {}", [authority, name, certificate]);
+    }
+    // A name with a star is looked for by one that it covers.
+    let name = name.replacen('*', "any", 1);
+    CommandLine::of("openssl verify -CAfile {} -verify_hostname {} {}", [authority, &name, certificate])
+}
+
+/// Writes the kubeconfig of the kubelet beside the one in use, and moves it there when it is whole.
+pub(super) fn kubeconfig(settings: &ClusterSettings<'_>, plan: &str, file: &str) -> Vec<CommandLine> {
+    const IN_USE: &str = "/etc/kubernetes/kubelet.conf";
+    let kept = node_file::folder(plan);
+    let new = format!("{kept}/new");
+    let made = format!("{new}/kubelet.conf");
+    vec![
+        can_sign(settings, "ca"),
+        folder(&kept),
+        CommandLine::of("rm -rf {}", [&new]),
+        folder(&new),
+        CommandLine::of(
+            "kubeadm init phase kubeconfig kubelet --config {} --kubeconfig-dir {}",
+            [file, &new],
+        ),
+        CommandLine::of("test -s {}", [&made]),
+        keep(IN_USE, &format!("{kept}/kubelet.conf")),
+        CommandLine::of("mv -f {} {}", [&made, IN_USE]),
+        CommandLine::of("systemctl restart kubelet", []),
+    ]
 }
 
 /// Looks at what the changed flags and volumes need on the host: sums must be equal on all nodes.

@@ -5,16 +5,16 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::difference::{differences, text_of};
+use super::super::control_plane_object::{configuration, days, object, readable};
+use super::super::difference::differences;
 use super::super::document::{DocumentKind, Inputs};
 use super::super::path::{FieldPath, PathStep};
 use super::super::request::WantedDocuments;
 use super::super::rules::{ControlPlaneEffect, Judgement};
-use super::super::units::duration_ns;
 use super::JudgedChange;
 
 const OWNED: &str = "topology.cluster.x-k8s.io/owned";
-const NS_PER_DAY: i128 = 86_400_000_000_000;
+const VALIDITY: &str = "certificateValidityPeriod";
 
 /// Judges each change once more, as the KubeadmControlPlane would, and makes the patch for it.
 pub(super) fn translate(
@@ -23,26 +23,27 @@ pub(super) fn translate(
     judged: &mut [JudgedChange],
     notes: &mut Vec<String>,
 ) -> Option<Value> {
-    let object = inputs.objects.iter().find(|object| object["kind"] == "KubeadmControlPlane");
+    let object = readable(inputs);
     for judged in judged.iter_mut() {
         restrict(judged);
-        if object.is_some_and(|object| !object["metadata"]["labels"][OWNED].is_null()) {
-            block(
+        match object {
+            None if judged.change.kind == DocumentKind::Cluster => without_object(inputs, judged),
+            Some(object) if !object["metadata"]["labels"][OWNED].is_null() => block(
                 judged,
                 "The KubeadmControlPlane belongs to a topology, which would put its own values back.",
                 "Change the ClusterClass, or a variable of the Cluster that it offers for this.",
-            );
+            ),
+            _ => {}
         }
     }
-    match object {
-        None => notes.push("a KubeadmControlPlane looks after this cluster: the patch is for that object, in the management cluster".to_owned()),
-        Some(object) if is_paused(object) => notes.push("the KubeadmControlPlane is paused: nothing happens before that ends".to_owned()),
-        Some(_) => {}
+    let object = object?;
+    if is_paused(object) {
+        notes.push("the KubeadmControlPlane is paused: nothing happens before that ends".to_owned());
     }
+    notes.extend(
+        inputs.document(DocumentKind::Cluster).into_iter().flat_map(|d| overwritten(object, &d.value)),
+    );
     let cluster = target.document(DocumentKind::Cluster)?;
-    if let Some(object) = object {
-        notes.extend(overwritten(object, &cluster.old));
-    }
     let mut patch = Map::new();
     for judged in judged.iter().filter(|judged| judged.change.kind == DocumentKind::Cluster) {
         set_field(&mut patch, &judged.change.path, &cluster.new);
@@ -50,22 +51,24 @@ pub(super) fn translate(
     (!patch.is_empty()).then(|| json!({"spec": {"kubeadmConfigSpec": {"clusterConfiguration": patch}}}))
 }
 
-/// What a rollout writes from the object whatever is stored.
-/// Source: cluster-api `controlplane/kubeadm/pkg/workload_cluster.go` (`UpdateClusterConfiguration` and its callers), v1.14.0.
-const WRITTEN: [&str; 5] = ["imageRepository", "featureGates", "apiServer", "controllerManager", "scheduler"];
+/// A merge patch replaces lists: one that is not made from the object's own would delete what only the object has.
+fn without_object(inputs: &Inputs, judged: &mut JudgedChange) {
+    let (message, alternative) = match object(inputs) {
+        None => (
+            "A KubeadmControlPlane looks after this cluster, and it was not read: a patch that is not made from its own lists would delete what only it has.",
+            "Run it against the management cluster with --cluster NAMESPACE/NAME, or put the object beside the files.",
+        ),
+        Some(_) => (
+            "The KubeadmControlPlane is in version v1beta1, whose lists have another form.",
+            "Give it in v1beta2: `kubectl get kubeadmcontrolplanes.v1beta2.controlplane.cluster.x-k8s.io NAME -o yaml`.",
+        ),
+    };
+    block(judged, message, alternative);
+}
 
 /// Where the stored configuration is not that of the object: the next rollout takes it back.
 fn overwritten(object: &Value, stored: &Value) -> Vec<String> {
-    let own = &object["spec"]["kubeadmConfigSpec"]["clusterConfiguration"];
-    let mut written = stored.clone();
-    for field in WRITTEN {
-        let value = own[field].clone();
-        if field == "imageRepository" && value.is_null() {
-            continue;
-        }
-        written[field] = value;
-    }
-    let found = differences(DocumentKind::Cluster, stored, &written);
+    let found = differences(DocumentKind::Cluster, stored, &configuration(object, stored));
     found
         .iter()
         .map(|change| {
@@ -100,6 +103,11 @@ fn restrict(judged: &mut JudgedChange) {
             "The webhook of KubeadmControlPlane does not allow a change of this field.",
             "Make a new cluster, or leave the field as it is.",
         ),
+        (DocumentKind::Cluster, _) if is_inexact(judged) => block(
+            judged,
+            "KubeadmControlPlane counts in whole days, from 1 to 1095, and this is not a number of them.",
+            "Ask for a multiple of 24h, such as 2400h.",
+        ),
         (DocumentKind::Cluster, ControlPlaneEffect::Unmodelled) => block(
             judged,
             "KubeadmControlPlane has no field for it: the next rollout would write the document without it.",
@@ -114,7 +122,11 @@ fn restrict(judged: &mut JudgedChange) {
     }
 }
 
-/// Sets the field of the patch that holds `path`: lists and their items are replaced as a whole.
+fn is_inexact(judged: &JudgedChange) -> bool {
+    judged.change.path == FieldPath::default().field(VALIDITY) && days(&judged.change.new).is_none()
+}
+
+/// Sets the field of the patch that holds `path`: lists and their items are replaced as a whole, with those of `new`.
 fn set_field(patch: &mut Map<String, Value>, path: &FieldPath, new: &Value) {
     let names: Vec<&str> = path
         .0
@@ -124,22 +136,34 @@ fn set_field(patch: &mut Map<String, Value>, path: &FieldPath, new: &Value) {
             PathStep::Item(_) | PathStep::Index(_) => None,
         })
         .collect();
+    // Its schema allows no list and no structure without content.
+    let emptied = (1..=names.len()).find(|end| is_hollow(at(new, &names[..*end])));
+    let names = &names[..emptied.unwrap_or(names.len())];
     let Some((last, above)) = names.split_last() else { return };
-    let value = names.iter().try_fold(new, |value, name| value.get(*name)).cloned().unwrap_or_default();
-    let mut at = patch;
+    let value = if emptied.is_some() { Value::Null } else { at(new, names).clone() };
+    let mut inner = patch;
     for name in above {
-        let next = at.entry((*name).to_owned()).or_insert_with(|| json!({}));
+        let next = inner.entry((*name).to_owned()).or_insert_with(|| json!({}));
         let Value::Object(map) = next else { return };
-        at = map;
+        inner = map;
     }
     let (name, value) = match *last {
-        "certificateValidityPeriod" => ("certificateValidityPeriodDays".to_owned(), days(&value)),
-        name => (name.to_owned(), value),
+        VALIDITY => ("certificateValidityPeriodDays", days(&value).map_or(Value::Null, Value::from)),
+        name => (name, value),
     };
-    at.insert(name, value);
+    inner.insert(name.to_owned(), value);
 }
 
-fn days(value: &Value) -> Value {
-    duration_ns(&text_of(value))
-        .map_or(Value::Null, |ns| Value::from(i64::try_from(ns / NS_PER_DAY).unwrap_or(i64::MAX)))
+fn at<'v>(value: &'v Value, names: &[&str]) -> &'v Value {
+    names.iter().try_fold(value, |value, name| value.get(*name)).unwrap_or(&Value::Null)
+}
+
+/// Nothing stands there, nor below it.
+fn is_hollow(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.values().all(is_hollow),
+        _ => false,
+    }
 }

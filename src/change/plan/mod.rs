@@ -24,7 +24,9 @@ use super::command_line::CommandLine;
 use super::difference::{FieldChange, differences};
 use super::document::{DocumentKind, Inputs};
 use super::facts::{ClusterFacts, ManagedBy};
+use super::host_lock::pasted;
 use super::network::is_dns_name;
+use super::node_file::NodeFile;
 use super::render::{ClusterSettings, ETCD, HostFacts, RenderError};
 use super::request::WantedDocuments;
 use super::rollouts::{self, RolloutPart};
@@ -67,6 +69,9 @@ pub struct PlannedStep {
     /// Where; empty for a step that is done once. Several nodes are a batch.
     pub nodes: Vec<String>,
     pub commands: Vec<CommandLine>,
+    /// What the commands need on the node before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<NodeFile>,
     /// What must hold before the next step.
     pub check: String,
     pub undo: String,
@@ -103,12 +108,14 @@ pub struct PlanOptions {
     pub force: bool,
     /// The changes whose warnings were read and taken: acknowledged as a whole.
     pub acknowledged: bool,
-    /// Where the files are that commands name.
+    /// Where the files are that `kubectl` is given.
     pub files: String,
     /// The node whose etcd member leads, where that is known.
     pub etcd_leader: Option<String>,
     /// Nodes whose own API server does not answer, where that is known: what kubeadm waits for there does not come.
     pub silent: BTreeSet<String>,
+    /// The size of etcd's database, where that is known.
+    pub etcd_database_bytes: Option<u64>,
     /// The id of a plan that is being carried out; without it one of the versions, the request and the rules.
     pub id: Option<ChangeId>,
 }
@@ -123,7 +130,8 @@ pub fn plan(
     target: &mut WantedDocuments,
     options: &PlanOptions,
 ) -> Result<ChangePlan, RenderError> {
-    let facts = ClusterFacts::read(inputs);
+    let mut facts = ClusterFacts::read(inputs);
+    facts.etcd_database_bytes = options.etcd_database_bytes;
     let rollout = rollouts::first(target);
     let mut judged = judged(target, &facts);
     let mut notes = target.notes.clone();
@@ -137,7 +145,7 @@ pub fn plan(
         id,
         state: PlanState::Nothing,
         managed_by: facts.managed_by,
-        findings: validity::check(inputs, target, facts.minor),
+        findings: validity::check(target, facts.minor),
         changes: judged,
         drift: Vec::new(),
         reach: Vec::new(),
@@ -164,6 +172,7 @@ pub fn plan(
                 files: &options.files,
                 id: plan.id.as_str(),
                 silent: &options.silent,
+                old: &old,
                 etcd_leader: options.etcd_leader.as_deref(),
                 new: &new,
                 patch: plan.control_plane_patch.as_ref(),
@@ -176,7 +185,7 @@ pub fn plan(
     }
     let note = order_note(&plan, options);
     plan.notes.extend(note);
-    plan.disruption = sequence::disruption(&plan.reach, &facts, &plan.steps);
+    plan.disruption = sequence::disruption(&plan, &facts);
     Ok(plan)
 }
 
@@ -251,6 +260,25 @@ fn identity(inputs: &Inputs, target: &WantedDocuments) -> ChangeId {
     ChangeId::of_hash(&hash.finalize())
 }
 
+impl PlannedStep {
+    /// Its lines for one shell of a person: where one fails, none behind it is run, and kubeadm waits for the host's lock. Those of people are done on several machines.
+    #[must_use]
+    pub fn script(&self) -> String {
+        // Without braces what stands behind `||` would be run for a line before.
+        let grouped = |line: &CommandLine| {
+            let line = pasted(line);
+            let line = line.as_str();
+            if self.commands.len() > 1 && line.contains("||") {
+                format!("{{ {line}; }}")
+            } else {
+                line.to_owned()
+            }
+        };
+        let lines: Vec<String> = self.commands.iter().map(grouped).collect();
+        lines.join(if self.id == StepId::P2 { "\n" } else { " &&\n" })
+    }
+}
+
 impl ChangePlan {
     /// The nodes of the steps with this id.
     pub fn steps_of(&self, id: StepId) -> impl Iterator<Item = &str> {
@@ -278,5 +306,9 @@ impl ChangePlan {
     }
 }
 
+#[cfg(test)]
+mod files_tests;
+#[cfg(test)]
+mod managed_tests;
 #[cfg(test)]
 pub(super) mod tests;

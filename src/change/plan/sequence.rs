@@ -8,11 +8,12 @@ use serde_json::Value;
 use super::super::command_line::CommandLine;
 use super::super::document::DocumentKind;
 use super::super::facts::{ClusterFacts, ManagedBy};
-use super::super::render::{ClusterSettings, HostFacts};
-use super::super::rules::Component;
+use super::super::node_file::{self, NodeFile, NodeFileKind};
+use super::super::render::{self, API_SERVER, ClusterSettings, ETCD, HostFacts};
+use super::super::rules::{Component, ControlPlaneEffect};
 use super::super::steps::{StepId, StepScope};
 use super::files;
-use super::{JudgedChange, PlannedStep, Reach};
+use super::{ChangePlan, JudgedChange, PlannedStep, Reach};
 
 /// What the order is made from.
 pub(super) struct Inputs<'p> {
@@ -20,14 +21,15 @@ pub(super) struct Inputs<'p> {
     pub(super) judged: &'p [JudgedChange],
     pub(super) facts: &'p ClusterFacts,
     pub(super) hosts: &'p [HostFacts],
-    /// The folder that commands name for files.
+    /// The folder for files where `kubectl` runs.
     pub(super) files: &'p str,
-    /// The plan's id: what is moved away is kept under it.
+    /// The plan's id: files have it in their names, and what is moved away is kept under it.
     pub(super) id: &'p str,
     /// Nodes whose own API server does not answer.
     pub(super) silent: &'p BTreeSet<String>,
     /// The node of the etcd member that leads: its turn comes last.
     pub(super) etcd_leader: Option<&'p str>,
+    pub(super) old: &'p ClusterSettings<'p>,
     pub(super) new: &'p ClusterSettings<'p>,
     pub(super) patch: Option<&'p Value>,
 }
@@ -105,7 +107,8 @@ fn is_changed(plan: &Inputs<'_>, kind: DocumentKind) -> bool {
 fn step(plan: &Inputs<'_>, id: StepId, nodes: Vec<String>) -> PlannedStep {
     let commands = commands(plan, id, nodes.first().map(String::as_str).unwrap_or_default());
     let (check, undo) = (id.check().to_owned(), id.undo().to_owned());
-    PlannedStep { id, title: id.title().to_owned(), nodes, commands, check, undo }
+    let files = named_files(plan, &nodes, &commands);
+    PlannedStep { id, title: id.title().to_owned(), nodes, commands, files, check, undo }
 }
 
 fn once(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
@@ -193,7 +196,8 @@ fn kubelets(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
 fn each_node(plan: &Inputs<'_>, id: StepId, steps: &mut Vec<PlannedStep>) {
     each_control_plane(plan, id, steps);
     let nodes = plan.facts.workers.len() + plan.hosts.len();
-    let batch = if id == StepId::K2 { 1 } else { (nodes / BATCH_PART).max(1) };
+    let is_drained = matches!(id, StepId::K2 | StepId::P2);
+    let batch = if is_drained { 1 } else { (nodes / BATCH_PART).max(1) };
     steps.extend(plan.facts.workers.chunks(batch).map(|batch| step(plan, id, batch.to_vec())));
 }
 
@@ -202,33 +206,46 @@ fn managed(plan: &Inputs<'_>, steps: &mut Vec<PlannedStep>) {
         return;
     }
     let mut step = step(plan, StepId::G1, Vec::new());
-    "patch the KubeadmControlPlane in the management cluster; it replaces its Machines one by one"
-        .clone_into(&mut step.title);
-    "condition RollingOut is False, all Machines are UpToDate".clone_into(&mut step.check);
-    "patch the old values back: another rollout".clone_into(&mut step.undo);
+    let (title, check, undo) = if has_effect(plan.judged, ControlPlaneEffect::Rollout) {
+        (
+            "patch the KubeadmControlPlane in the management cluster; it replaces its Machines one by one",
+            "condition RollingOut is False, all Machines are UpToDate",
+            "patch the old values back: another rollout",
+        )
+    } else {
+        (
+            "patch the KubeadmControlPlane in the management cluster; it changes CoreDNS in place",
+            "the Deployment is available",
+            "patch the old values back",
+        )
+    };
+    title.clone_into(&mut step.title);
+    check.clone_into(&mut step.check);
+    undo.clone_into(&mut step.undo);
     step.commands = vec![CommandLine::of(
         "kubectl patch kubeadmcontrolplane NAME --type merge --patch-file {}",
-        [&format!("{}/kubeadmcontrolplane.json", plan.files)],
+        [&format!("{}/{}-kubeadmcontrolplane.json", plan.files, plan.id)],
     )];
     steps.push(step);
 }
 
 fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
-    let file = format!("{}/{node}.yaml", plan.files);
-    let kept = format!("/etc/kubernetes/tmp/capstan-{}", plan.id);
+    let file = NodeFile::of(NodeFileKind::Cluster, plan.id, node).path;
+    let kept = node_file::folder(plan.id);
+    let local = |name: &str| format!("{}/{}-{name}", plan.files, plan.id);
     match id {
         StepId::B0 => vec![CommandLine::of(
             "kubectl -n kube-system get configmap kubeadm-config kubelet-config kube-proxy coredns -o yaml > {}",
-            [&format!("{}/before.yaml", plan.files)],
+            [&local("before.yaml")],
         )],
         StepId::B1 => vec![files::snapshot(plan.new, plan.id)],
-        StepId::G1 => vec![patch_map("kubeadm-config", plan.files)],
-        StepId::G2 => vec![patch_map("kubelet-config", plan.files)],
-        StepId::G3 => vec![patch_map("kube-proxy", plan.files)],
+        StepId::G1 => vec![patch_map("kubeadm-config", &local("kubeadm-config.json"))],
+        StepId::G2 => vec![patch_map("kubelet-config", &local("kubelet-config.json"))],
+        StepId::G3 => vec![patch_map("kube-proxy", &local("kube-proxy.json"))],
         StepId::H1 => files::checks(plan.judged, plan.new),
         StepId::I1 => vec![CommandLine::of("kubeadm config images pull --config {}", [&file])],
-        StepId::C1 => files::reissue(plan.new, &kept, &["apiserver"], &file, "kube-apiserver"),
-        StepId::C2 => files::reissue(plan.new, &kept, &["etcd/server", "etcd/peer"], &file, "etcd"),
+        StepId::C1 => reissued(plan, node, "ca", &["apiserver"], API_SERVER),
+        StepId::C2 => reissued(plan, node, "etcd/ca", &["etcd/server", "etcd/peer"], ETCD),
         StepId::E1 => vec![
             CommandLine::of("test -d {}", [&format!("{}/member", plan.new.etcd_data_dir())]),
             files::folder(&kept),
@@ -236,15 +253,11 @@ fn commands(plan: &Inputs<'_>, id: StepId, node: &str) -> Vec<CommandLine> {
             CommandLine::of("kubeadm init phase etcd local --config {}", [&file]),
         ],
         StepId::M1 => vec![manifests(plan, node, &file)],
-        StepId::F1 => vec![
-            files::folder(&kept),
-            files::keep("/etc/kubernetes/kubelet.conf", &format!("{kept}/kubelet.conf")),
-            CommandLine::of("rm -f /etc/kubernetes/kubelet.conf", []),
-            CommandLine::of("kubeadm init phase kubeconfig kubelet --config {}", [&file]),
-            CommandLine::of("systemctl restart kubelet", []),
-        ],
+        StepId::F1 => files::kubeconfig(plan.new, plan.id, &file),
         StepId::P1 => kube_proxy(plan),
-        StepId::P2 => vec![CommandLine::of("kube-proxy --cleanup", [])],
+        StepId::P2 => {
+            vec![drain(node), CommandLine::of("systemctl reboot", []), uncordon(node)]
+        }
         StepId::D1 => vec![
             CommandLine::of(
                 "kubectl -n kube-system set image deployment/coredns coredns={}",
@@ -271,11 +284,42 @@ fn manifests(plan: &Inputs<'_>, node: &str, file: &str) -> CommandLine {
     CommandLine::of(upgrade, [])
 }
 
-fn patch_map(name: &str, files: &str) -> CommandLine {
-    CommandLine::of(
-        "kubectl -n kube-system patch configmap {} --type merge --patch-file {}",
-        [name, &format!("{files}/{name}.json")],
-    )
+fn reissued(
+    plan: &Inputs<'_>,
+    node: &str,
+    authority: &str,
+    certificates: &[&str],
+    component: &str,
+) -> Vec<CommandLine> {
+    let file = NodeFile::of(NodeFileKind::Certificates, plan.id, node).path;
+    let certificates = certificates.iter().map(|name| (*name, wanted_names(plan, node, name))).collect();
+    let settings = plan.new;
+    files::Reissue { settings, plan: plan.id, authority, certificates, file: &file, component }.lines()
+}
+
+/// What a new certificate of a node is looked at for: its address, and the names that it did not have.
+fn wanted_names(plan: &Inputs<'_>, node: &str, certificate: &str) -> Vec<String> {
+    let Some(host) = plan.hosts.iter().find(|host| host.name == node) else { return Vec::new() };
+    let names = |settings: &ClusterSettings<'_>| {
+        let names = render::certificate_names(settings, host).unwrap_or_default();
+        names.get(certificate.replace('/', "-").as_str()).cloned().unwrap_or_default()
+    };
+    let before = names(plan.old);
+    let gained = names(plan.new).into_iter().filter(|name| !before.contains(name));
+    [host.address.clone()].into_iter().chain(gained).collect()
+}
+
+/// The files that the commands name.
+fn named_files(plan: &Inputs<'_>, nodes: &[String], commands: &[CommandLine]) -> Vec<NodeFile> {
+    let [node] = nodes else { return Vec::new() };
+    let files =
+        [NodeFileKind::Cluster, NodeFileKind::Certificates].map(|kind| NodeFile::of(kind, plan.id, node));
+    let is_named = |file: &NodeFile| commands.iter().any(|line| line.as_str().contains(&file.path));
+    files.into_iter().filter(is_named).collect()
+}
+
+fn patch_map(name: &str, file: &str) -> CommandLine {
+    CommandLine::of("kubectl -n kube-system patch configmap {} --type merge --patch-file {}", [name, file])
 }
 
 fn kube_proxy(plan: &Inputs<'_>) -> Vec<CommandLine> {
@@ -306,28 +350,66 @@ fn kubelet() -> Vec<CommandLine> {
 /// The lines that restart a kubelet, on a node without pods: its managers of CPUs and memory begin anew.
 fn drained(node: &str, restart: Vec<CommandLine>) -> Vec<CommandLine> {
     let state = "rm -f /var/lib/kubelet/cpu_manager_state /var/lib/kubelet/memory_manager_state";
-    let mut lines = vec![
-        CommandLine::of("kubectl drain {} --ignore-daemonsets --delete-emptydir-data", [node]),
-        CommandLine::of(state, []),
-    ];
+    let mut lines = vec![drain(node), CommandLine::of(state, [])];
     lines.extend(restart);
-    lines.push(CommandLine::of("kubectl uncordon {}", [node]));
+    lines.push(uncordon(node));
     lines
 }
 
-/// What people will notice.
-pub(super) fn disruption(reach: &[Reach], facts: &ClusterFacts, steps: &[PlannedStep]) -> Vec<String> {
+fn drain(node: &str) -> CommandLine {
+    CommandLine::of("kubectl drain {} --ignore-daemonsets --delete-emptydir-data", [node])
+}
+
+fn uncordon(node: &str) -> CommandLine {
+    CommandLine::of("kubectl uncordon {}", [node])
+}
+
+/// Does the KubeadmControlPlane do this with one of the changes?
+fn has_effect(judged: &[JudgedChange], effect: ControlPlaneEffect) -> bool {
+    let mut of_cluster = judged.iter().filter(|judged| judged.change.kind == DocumentKind::Cluster);
+    of_cluster.any(|judged| judged.finding.control_plane_effect == effect)
+}
+
+/// What people will notice where a KubeadmControlPlane does the work.
+fn managed_disruption(plan: &ChangePlan, facts: &ClusterFacts) -> Vec<String> {
+    let machines = || {
+        let count = facts.control_planes().map(|count| format!("{count} Machines"));
+        count.unwrap_or_else(|| "the control plane's Machines".to_owned())
+    };
     let mut lines = Vec::new();
+    if has_effect(&plan.changes, ControlPlaneEffect::Rollout) {
+        lines.push(format!("{} are replaced, one after the other", machines()));
+    } else if has_effect(&plan.changes, ControlPlaneEffect::InPlace) {
+        lines.push("CoreDNS restarts with the other image; no Machine is replaced".to_owned());
+    }
+    if plan.steps.iter().any(|step| step.id == StepId::P1) {
+        lines.push(KUBE_PROXY_RESTARTS.to_owned());
+    }
+    lines.extend(restarted_by_people(&plan.steps));
+    lines
+}
+
+const KUBE_PROXY_RESTARTS: &str = "kube-proxy restarts on every node; connections go on";
+
+fn nodes_of(steps: &[PlannedStep], id: StepId) -> usize {
+    steps.iter().filter(|step| step.id == id).map(|step| step.nodes.len()).sum()
+}
+
+fn restarted_by_people(steps: &[PlannedStep]) -> Option<String> {
+    let nodes = nodes_of(steps, StepId::P2);
+    (nodes > 0).then(|| format!("{nodes} nodes have to be drained and restarted by you, one at a time"))
+}
+
+/// What people will notice.
+pub(super) fn disruption(plan: &ChangePlan, facts: &ClusterFacts) -> Vec<String> {
+    let (reach, steps) = (&plan.reach, &plan.steps);
     if steps.is_empty() {
-        return lines;
+        return Vec::new();
     }
     if facts.managed_by == ManagedBy::ControlPlane {
-        let machines = facts
-            .control_planes()
-            .map_or_else(|| "the control plane's Machines".to_owned(), |n| format!("{n} Machines"));
-        lines.push(format!("{machines} are replaced, one after the other"));
-        return lines;
+        return managed_disruption(plan, facts);
     }
+    let mut lines = Vec::new();
     let reaches = |component| reach.iter().any(|reach| reach.component == component);
     let alone = facts.control_planes() == Some(1);
     for (component, name) in [(Component::Etcd, "etcd"), (Component::ApiServer, "the API")] {
@@ -347,9 +429,10 @@ pub(super) fn disruption(reach: &[Reach], facts: &ClusterFacts, steps: &[Planned
         ));
     }
     if reaches(Component::KubeProxy) {
-        lines.push("kube-proxy restarts on every node; connections go on".to_owned());
+        lines.push(KUBE_PROXY_RESTARTS.to_owned());
     }
-    let drained: usize = steps.iter().filter(|step| step.id == StepId::K2).map(|step| step.nodes.len()).sum();
+    lines.extend(restarted_by_people(steps));
+    let drained = nodes_of(steps, StepId::K2);
     if drained > 0 {
         lines.push(format!("{drained} nodes are drained, one at a time: disruption budgets may hold it up"));
     } else if reaches(Component::Kubelet) {

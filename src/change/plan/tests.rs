@@ -1,4 +1,4 @@
-//! Plans as golden files, refusals, what follows, drift, order, and clusters with a KubeadmControlPlane.
+//! Plans as golden files, refusals, what follows, drift and order.
 
 use std::path::PathBuf;
 
@@ -56,17 +56,17 @@ pub(in crate::change) fn cluster(control_planes: usize, workers: usize) -> Input
     inputs
 }
 
-fn planned_with(inputs: &Inputs, sets: &[&str], options: &PlanOptions) -> ChangePlan {
+pub(super) fn planned_with(inputs: &Inputs, sets: &[&str], options: &PlanOptions) -> ChangePlan {
     let parts: Vec<RequestPart> = sets.iter().map(|set| RequestPart::Set((*set).to_owned())).collect();
     let mut target = apply(inputs, &parts, PatchKind::Strategic).expect("a request");
     plan(inputs, &mut target, options).expect("a plan")
 }
 
-fn planned(inputs: &Inputs, sets: &[&str]) -> ChangePlan {
+pub(super) fn planned(inputs: &Inputs, sets: &[&str]) -> ChangePlan {
     planned_with(inputs, sets, &PlanOptions { files: "FILES".to_owned(), ..PlanOptions::default() })
 }
 
-fn steps(plan: &ChangePlan) -> Vec<String> {
+pub(super) fn steps(plan: &ChangePlan) -> Vec<String> {
     plan.steps
         .iter()
         .map(|step| format!("{} {}", step.id.name(), step.nodes.join(",")).trim().to_owned())
@@ -232,7 +232,7 @@ fn etcd_comes_before_the_control_plane_and_kubelets_last() {
             "etcd.local.peerCertSANs=[p.example]",
             "apiServer.extraArgs[v]=2",
             "cpuManagerPolicy=static",
-            "mode=nftables",
+            "mode=ipvs",
         ],
     );
     assert_eq!(
@@ -302,63 +302,6 @@ fn a_plan_is_known_by_what_it_was_made_from() {
     let mut later = cluster(1, 0);
     later.versions.insert("kubeadm-config".to_owned(), "42".to_owned());
     assert_ne!(planned(&later, &["maxPods=60"]).id, id);
-}
-
-#[test]
-fn a_control_plane_object_gets_a_patch_instead() {
-    let mut inputs = cluster(3, 1);
-    inputs.objects.push(json!({"kind": "KubeadmControlPlane", "metadata": {"name": "cp"}}));
-    let plan = planned(&inputs, &["apiServer.extraArgs[event-ttl]=2h", "certificateValidityPeriod=4800h"]);
-    assert_eq!(
-        plan.control_plane_patch,
-        Some(json!({"spec": {"kubeadmConfigSpec": {"clusterConfiguration": {
-            "apiServer": {"extraArgs": [{"name": "event-ttl", "value": "2h"}]}, "certificateValidityPeriodDays": 200,
-        }}}}))
-    );
-    assert_eq!(
-        (plan.state, steps(&plan)),
-        (PlanState::Ready, vec!["B0".to_owned(), "G1".to_owned(), "X".to_owned()])
-    );
-    let blocked = |set: &str| {
-        let plan = planned(&inputs, &[set]);
-        (plan.state, plan.changes[0].finding.message.clone())
-    };
-    for (set, expected) in [
-        (
-            "caCertificateValidityPeriod=1000h",
-            "The webhook of KubeadmControlPlane does not allow a change of this field.",
-        ),
-        (
-            "proxy.disabled=true",
-            "KubeadmControlPlane has no field for it: the next rollout would write the document without it.",
-        ),
-        (
-            "maxPods=60",
-            "Machines are made from templates: a change in the workload cluster reaches no new one, and KubeadmControlPlane has no field for it.",
-        ),
-    ] {
-        assert_eq!(blocked(set), (PlanState::Blocked, expected.to_owned()), "{set}");
-    }
-    assert!(
-        steps(&planned(&inputs, &["mode=nftables"])).contains(&"P1".to_owned()),
-        "kube-proxy stays the cluster's own"
-    );
-    let last = inputs.objects.last_mut().expect("the object");
-    last["spec"]["kubeadmConfigSpec"]["clusterConfiguration"] =
-        json!({"apiServer": {"certSANs": ["cp.example"], "extraArgs": [{"name": "v", "value": "4"}]}});
-    let notes = planned(&inputs, &["apiServer.extraArgs[event-ttl]=2h"]).notes;
-    let overwrites: Vec<_> =
-        notes.iter().filter(|note| note.starts_with("the next rollout overwrites")).collect();
-    assert_eq!(overwrites.len(), 2, "{notes:?}");
-    assert!(
-        overwrites[0].contains("apiServer.extraArgs[v]: (none) is stored, the KubeadmControlPlane has 4"),
-        "{notes:?}"
-    );
-    let last = inputs.objects.last_mut().expect("the object");
-    last["metadata"]["labels"] = json!({"topology.cluster.x-k8s.io/owned": ""});
-    let owned = planned(&inputs, &["apiServer.extraArgs[event-ttl]=2h"]);
-    assert_eq!(owned.state, PlanState::Blocked);
-    assert!(owned.changes[0].finding.message.starts_with("The KubeadmControlPlane belongs to a topology"));
 }
 
 #[test]

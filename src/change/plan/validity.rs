@@ -1,39 +1,41 @@
 //! Are the documents that are asked for sound? Owns the comparison with what was wrong before.
 
+use serde_json::Value;
+
 use super::super::check::{self, DocumentFinding, FindingSeverity};
 use super::super::convert;
-use super::super::document::{Inputs, read_inputs};
-use super::super::request::WantedDocuments;
+use super::super::document::read_inputs;
+use super::super::request::{WantedDocument, WantedDocuments};
 use super::super::yaml;
 
-/// What is wrong with the target and was not wrong with what is stored.
-pub(super) fn check(inputs: &Inputs, target: &WantedDocuments, minor: Option<u64>) -> Vec<DocumentFinding> {
-    let before: Vec<(String, String)> = inputs
-        .documents
-        .iter()
-        .flat_map(|document| check::check(document, minor))
-        .map(|finding| (finding.path, finding.message))
-        .collect();
+/// What is wrong with the target and was not wrong with what it is made from.
+pub(super) fn check(target: &WantedDocuments, minor: Option<u64>) -> Vec<DocumentFinding> {
     let mut found = Vec::new();
     for wanted in &target.documents {
-        let place = format!("{}, as asked for", wanted.kind.name());
-        let written = match convert::to_stored(wanted.kind, &wanted.version, &wanted.new) {
-            Ok(value) => yaml::write(&value),
-            Err(error) => {
-                found.push(DocumentFinding {
-                    severity: FindingSeverity::Error,
-                    kind: wanted.kind.name(),
-                    path: String::new(),
-                    place,
-                    message: error.to_string(),
-                });
-                continue;
-            }
-        };
-        if let Ok(read) = read_inputs(&[(place, written)]) {
-            found.extend(read.documents.iter().flat_map(|document| check::check(document, minor)));
-        }
+        let before: Vec<(String, String)> = findings(wanted, &wanted.old, minor)
+            .into_iter()
+            .map(|finding| (finding.path, finding.message))
+            .collect();
+        let after = findings(wanted, &wanted.new, minor).into_iter();
+        found.extend(after.filter(|f| !before.contains(&(f.path.clone(), f.message.clone()))));
     }
-    found.retain(|finding| !before.contains(&(finding.path.clone(), finding.message.clone())));
     found
+}
+
+fn findings(wanted: &WantedDocument, value: &Value, minor: Option<u64>) -> Vec<DocumentFinding> {
+    let place = format!("{}, as asked for", wanted.kind.name());
+    let written = match convert::to_stored(wanted.kind, &wanted.version, value) {
+        Ok(value) => yaml::write(&value),
+        Err(error) => {
+            return vec![DocumentFinding {
+                severity: FindingSeverity::Error,
+                kind: wanted.kind.name(),
+                path: String::new(),
+                place,
+                message: error.to_string(),
+            }];
+        }
+    };
+    let read = read_inputs(&[(place, written)]).map(|read| read.documents).unwrap_or_default();
+    read.iter().flat_map(|document| check::check(document, minor)).collect()
 }

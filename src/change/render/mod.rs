@@ -225,5 +225,16 @@ pub fn node(settings: &ClusterSettings<'_>, host: &HostFacts) -> Result<NodeArte
     Ok(NodeArtefacts { static_pods, certificates: certificates::names(settings, host)? })
 }
 
+/// The names of each certificate of `host`, sorted.
+///
+/// # Errors
+/// As [`node`].
+pub fn certificate_names(
+    settings: &ClusterSettings<'_>,
+    host: &HostFacts,
+) -> Result<BTreeMap<&'static str, Vec<String>>, RenderError> {
+    certificates::names(settings, host)
+}
+
 #[cfg(test)]
 mod tests;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::convert;
 use super::document::{Document, DocumentKind, InputError, Inputs, Origin, recognise};
 use super::merge::merge;
 use super::path::{FieldPath, PathStep};
 use super::schema::{ListMerge, Schema, Type};
 use super::yaml::{self, Located};
+use super::{control_plane_object, convert};
 
 /// How a patch is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,7 @@ pub struct WantedDocument {
     pub kind: DocumentKind,
     /// The version in which it is stored, and will be written.
     pub version: String,
+    /// As stored; with a KubeadmControlPlane as its rollout would leave it.
     pub old: Value,
     pub new: Value,
 }
@@ -108,11 +109,9 @@ pub fn apply(
     patch_kind: PatchKind,
 ) -> Result<WantedDocuments, Vec<InputError>> {
     let stored = inputs.documents.iter().filter(|document| document.kind.stored_in().is_some());
-    let documents = stored.map(|d| WantedDocument {
-        kind: d.kind,
-        version: d.version.clone(),
-        old: d.value.clone(),
-        new: d.value.clone(),
+    let documents = stored.map(|document| {
+        let old = base(inputs, document);
+        WantedDocument { kind: document.kind, version: document.version.clone(), new: old.clone(), old }
     });
     let mut target = WantedDocuments { documents: documents.collect(), notes: Vec::new() };
     let mut errors = Vec::new();
@@ -128,6 +127,17 @@ pub fn apply(
         }
     }
     if errors.is_empty() { Ok(target) } else { Err(errors) }
+}
+
+/// What a request is applied to: the document as it is stored. What a KubeadmControlPlane has wins over it, and its lists must
+/// not be made from others.
+fn base(inputs: &Inputs, document: &Document) -> Value {
+    match control_plane_object::readable(inputs) {
+        Some(object) if document.kind == DocumentKind::Cluster => {
+            control_plane_object::configuration(object, &document.value)
+        }
+        _ => document.value.clone(),
+    }
 }
 
 fn patches(

@@ -3,6 +3,7 @@
 
 mod condition;
 mod pattern;
+mod sides;
 
 use std::sync::LazyLock;
 
@@ -74,7 +75,6 @@ pub enum ControlPlaneEffect {
     /// Changed in the cluster, no Machine is replaced.
     #[serde(rename = "in place")]
     InPlace,
-    None,
     /// Its webhook does not allow a change.
     Refused,
     /// It has no field for it.
@@ -112,6 +112,9 @@ pub struct Rule {
     /// `--force` may pass the block.
     #[serde(default)]
     pub force: bool,
+    /// What the component takes when nothing is given: a value, or `unlimited`.
+    #[serde(default)]
+    pub unset: Option<String>,
     pub kcp: ControlPlaneEffect,
     #[serde(default, rename = "case")]
     pub cases: Vec<Case>,
@@ -128,6 +131,9 @@ pub struct Case {
     pub alternative: Option<String>,
     #[serde(default)]
     pub force: bool,
+    /// Steps beside those of its rule.
+    #[serde(default)]
+    pub steps: Vec<String>,
     #[serde(default)]
     pub linked: Vec<Linked>,
 }
@@ -191,7 +197,8 @@ pub fn rule_for(kind: DocumentKind, path: &FieldPath) -> Option<&'static Rule> {
 #[must_use]
 pub fn judge(change: &FieldChange, facts: &ClusterFacts) -> Option<RuleFinding> {
     let rule = rule_for(change.kind, &change.path)?;
-    let case = rule.cases.iter().find(|case| case.when.holds(change, facts));
+    let unset = rule.unset.as_deref();
+    let case = rule.cases.iter().find(|case| case.when.holds(change, facts, unset));
     let mut finding = RuleFinding {
         verdict: rule.verdict,
         message: rule.message.clone(),
@@ -207,6 +214,7 @@ pub fn judge(change: &FieldChange, facts: &ClusterFacts) -> Option<RuleFinding> 
         finding.message.clone_from(&case.message);
         finding.alternative.clone_from(&case.alternative);
         finding.forceable = case.force;
+        finding.steps.extend(case.steps.iter().cloned());
         finding.linked.clone_from(&case.linked);
     }
     Some(finding)

@@ -11,17 +11,18 @@ use super::args::{CarryOutArgs, ExecutorArg, RequestArgs, RollbackArgs, SshHostA
 use super::journal::Said;
 use super::plan::{exit_code, planned, shown};
 use super::source::{LiveCluster, SourceReading, machine_hosts};
-use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, changes, managed, status, target};
+use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, changes, managed, runbook, status, target};
 use crate::actions::journal::Entry;
 use crate::change::change_id::ChangeId;
 use crate::change::facts::ManagedBy;
 use crate::change::plan::{ChangePlan, PlanOptions, PlanState};
+use crate::change::progress::ProgressItem;
 use crate::change::record::{Beginning, ChangeRecord};
-use crate::change::report;
 use crate::change::request::WantedDocuments;
+use crate::change::steps::StepId;
 use crate::client::Writer;
 use crate::private_file;
-use crate::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent, NODE_FILES};
+use crate::reconfigure::apply::{Application, Applied, ApplyError, ApplyEvent};
 use crate::reconfigure::drain::DrainTimes;
 use crate::reconfigure::executor::Ssh;
 use crate::reconfigure::judge::{Consent, judge};
@@ -141,11 +142,7 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         PlanOptions {
             force: self.args.force,
             acknowledged: self.args.acknowledge,
-            files: if self.args.executor == ExecutorArg::Ssh {
-                NODE_FILES.to_owned()
-            } else {
-                "FILES".to_owned()
-            },
+            files: ".".to_owned(),
             ..PlanOptions::default()
         }
     }
@@ -323,22 +320,12 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
         match applied {
             Ok(Applied::Complete(items)) => {
                 self.journal(live, action, record, "done", None)?;
-                let text = status::table(&items) + &format!("\nchange {} is complete\n", record.id);
+                let mut text = status::table(&items) + &format!("\nchange {} is complete\n", record.id);
+                text.push_str(&left_for_people(&items));
                 Ok(ChangeAnswer::of(style.block(text), 0))
             }
-            Ok(Applied::ForPeople { plan, items, next }) => {
-                let mut text = status::table(&items);
-                text.push_str("\nLEFT FOR YOU; then the same command goes on\n");
-                for line in report::step_lines(&plan.steps) {
-                    text.push_str(&format!("  {line}\n"));
-                }
-                let step = &plan.steps[next];
-                text.push_str(&format!(
-                    "\nnext: step {}, {} {}\n",
-                    next + 1,
-                    step.title,
-                    step.nodes.join(", ")
-                ));
+            Ok(Applied::ForPeople { plan, items, next, texts }) => {
+                let text = status::table(&items) + &runbook::text(&plan, &items, next, &texts);
                 Ok(ChangeAnswer::of(style.block(text), PENDING))
             }
             Err(error) => {
@@ -405,6 +392,17 @@ impl<O: Write + Send, A: BufRead + Send> Doing<'_, O, A> {
     fn say(&mut self, line: &str) -> std::io::Result<()> {
         writeln!(self.out, "{}", text::sanitize_line(line))
     }
+}
+
+/// What no program does and no API shows. The record itself keeps the documents.
+fn left_for_people(items: &[ProgressItem]) -> String {
+    let mut text = String::new();
+    let is_left = |step: StepId| step.is_for_people() && step != StepId::B0;
+    for item in items.iter().filter(|item| is_left(item.step)) {
+        let node = if item.node.is_empty() { String::new() } else { format!(" on {}", item.node) };
+        text.push_str(&format!("left for you{node}: {}\n", item.step.title()));
+    }
+    text
 }
 
 fn writable(found: &SourceReading) -> anyhow::Result<LiveCluster> {

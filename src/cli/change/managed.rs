@@ -38,7 +38,7 @@ pub(super) async fn patch(managed: &ManagedCluster, patch: &Value, manager: &str
     let written = writer.patch_value(&managed.control_plane, Part::Main, patch, &unchanged, Mode::Real).await;
     match written {
         Ok(_) => Ok(format!(
-            "{} is patched: it replaces its Machines now; `capstan change status --cluster` and `capstan wait` show how far it is\n",
+            "{} is patched; `capstan change status --cluster` and `capstan wait` show how far it is\n",
             managed.control_plane
         )),
         Err(error) if error.is_conflict() => Err(format!(

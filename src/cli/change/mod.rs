@@ -7,6 +7,7 @@ mod journal;
 mod managed;
 mod plan;
 mod render;
+mod runbook;
 pub mod screen;
 pub mod source;
 mod status;

@@ -11,14 +11,14 @@ use super::args::{PlanChangeArgs, PlanFormatArg, RulesArgs};
 use super::source::SourceReading;
 use super::{ChangeAnswer, FAILED_CHECK, PENDING, Session, managed, target};
 use crate::change::document::{DocumentKind, Inputs};
-use crate::change::facts::ClusterFacts;
+use crate::change::facts::{ClusterFacts, ManagedBy};
 use crate::change::path::{FieldPath, PathStep};
 use crate::change::plan::{self, ChangePlan, PlanOptions, PlanState};
 use crate::change::report::{self, verdict_word};
 use crate::change::request::WantedDocuments;
 use crate::change::rules;
 use crate::change::schema::Schema;
-use crate::change::{convert, node_file, yaml};
+use crate::change::{convert, yaml};
 use crate::cli::output::{self, Style};
 use crate::private_file;
 use crate::reconfigure::look;
@@ -62,7 +62,7 @@ pub(super) fn shown(plan: &ChangePlan, inputs: &Inputs) -> String {
     report::as_text(plan, &ClusterFacts::read(inputs))
 }
 
-/// The plan, with the order of etcd's members where a running cluster shows it.
+/// The plan, with what etcd's members show in a running cluster where it depends on that.
 pub(super) async fn planned(
     found: &SourceReading,
     target: &mut WantedDocuments,
@@ -70,8 +70,15 @@ pub(super) async fn planned(
 ) -> anyhow::Result<ChangePlan> {
     let inputs = &found.reading.inputs;
     let plan = plan::plan(inputs, target, &options)?;
-    let Some(live) = found.live.as_ref().filter(|_| look::needs_leader(&plan)) else { return Ok(plan) };
-    options.etcd_leader = look::etcd_leader(&live.client, &found.reading.running).await;
+    let (leader, database) = (look::needs_leader(&plan), look::needs_database(&plan));
+    let Some(live) = found.live.as_ref().filter(|_| leader || database) else { return Ok(plan) };
+    let running = &found.reading.running;
+    if leader {
+        options.etcd_leader = look::etcd_leader(&live.client, running).await;
+    }
+    if database {
+        options.etcd_database_bytes = look::etcd_database_bytes(&live.client, running).await;
+    }
     // The request was cut to its first rollout by the first plan.
     Ok(ChangePlan { rollout: plan.rollout, ..plan::plan(inputs, target, &options)? })
 }
@@ -95,23 +102,29 @@ fn write_files(
     plan: &ChangePlan,
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("--files: cannot make {}", folder.display()))?;
-    let write = |name: String, text: &str| private_file::write(&folder.join(name), text).context("--files");
+    // A file of another plan has another name.
+    let write = |name: &str, text: &str| private_file::write(&folder.join(name), text).context("--files");
     if let Some(patch) = &plan.control_plane_patch {
-        write("kubeadmcontrolplane.json".to_owned(), &output::json(patch)?)?;
+        write(&format!("{}-kubeadmcontrolplane.json", plan.id), &output::json(patch)?)?;
     }
+    let is_managed = plan.managed_by == ManagedBy::ControlPlane;
     for wanted in target.documents.iter().filter(|wanted| wanted.old != wanted.new) {
-        let Some((map, key)) = wanted.kind.stored_in() else { continue };
+        // Its KubeadmControlPlane writes that one.
+        let is_ours = !(is_managed && wanted.kind == DocumentKind::Cluster);
+        let Some((map, key)) = wanted.kind.stored_in().filter(|_| is_ours) else { continue };
         let text = yaml::write(&convert::to_stored(wanted.kind, &wanted.version, &wanted.new)?);
         let version = inputs.versions.get(map).filter(|version| !version.is_empty());
         let mut patch = json!({"data": {key: text}});
         if let Some(version) = version {
             patch["metadata"] = json!({"resourceVersion": version});
         }
-        write(format!("{map}.json"), &output::json(&patch)?)?;
+        write(&format!("{}-{map}.json", plan.id), &output::json(&patch)?)?;
     }
-    let Some(cluster) = target.document(DocumentKind::Cluster) else { return Ok(()) };
-    for node in ClusterFacts::read(inputs).control_plane {
-        write(format!("{}.yaml", node.host.name), &node_file::text(&node.host, cluster)?)?;
+    let Some(cluster) = target.document(DocumentKind::Cluster).filter(|_| !is_managed) else { return Ok(()) };
+    let nodes = ClusterFacts::read(inputs).control_plane;
+    for (step, file) in plan.steps.iter().flat_map(|step| step.files.iter().map(move |file| (step, file))) {
+        let Some(node) = nodes.iter().find(|node| step.nodes.contains(&node.host.name)) else { continue };
+        write(&file.name, &file.text(plan.id.as_str(), &node.host, cluster)?)?;
     }
     Ok(())
 }

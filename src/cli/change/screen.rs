@@ -26,7 +26,7 @@ use crate::change::request::{PatchKind, RequestPart, WantedDocuments, apply};
 use crate::change::rules::Judgement;
 use crate::change::steps::StepId;
 use crate::client::{Connection, Writer};
-use crate::reconfigure::apply::{Application, Applied, ApplyEvent, NODE_FILES};
+use crate::reconfigure::apply::{Application, Applied, ApplyEvent};
 use crate::reconfigure::drain::DrainTimes;
 use crate::reconfigure::judge::{self, Consent, judge, permitted};
 use crate::reconfigure::way::HostWay;
@@ -201,7 +201,7 @@ impl ClusterConfigurations {
                 last.taken_back(inputs).map_err(sentences)?
             }
         };
-        let options = PlanOptions { files: NODE_FILES.to_owned(), ..PlanOptions::default() };
+        let options = PlanOptions { files: ".".to_owned(), ..PlanOptions::default() };
         let plan = planned(&found, &mut wanted, options).await.map_err(|error| format!("{error:#}"))?;
         if plan.state == PlanState::Nothing && open.is_none() {
             return Err("nothing differs from what is stored".to_owned());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use sha2::{Digest as _, Sha256};
 
-use super::shell::{self, Joint};
+use super::shell::{self, Joint, Simple};
 use super::{KubeadmHost, Surroundings, sed};
 use crate::change::render::API_SERVER;
 
@@ -54,6 +54,10 @@ impl KubeadmHost {
             Ok(commands) => commands,
             Err(why) => return Output::failed(2, format!("sh: syntax error: {why}\n")),
         };
+        self.run_all(&commands, input, around)
+    }
+
+    fn run_all(&mut self, commands: &[Simple], input: &str, around: &Surroundings<'_>) -> Output {
         let mut output = Output::default();
         for command in commands {
             let runs = match command.joint {
@@ -69,7 +73,15 @@ impl KubeadmHost {
                 output.status = status.parse().unwrap_or(2);
                 return output;
             }
-            output = output.then(self.command(&words, input, around));
+            let mut said = if command.group.is_empty() {
+                self.command(&words, input, around)
+            } else {
+                self.run_all(&command.group, input, around)
+            };
+            if command.is_error {
+                said.stderr.push_str(&std::mem::take(&mut said.stdout));
+            }
+            output = output.then(said);
             self.sync_pods(around.now);
         }
         output
@@ -98,11 +110,35 @@ impl KubeadmHost {
             ["pgrep", "-x", _] => Output { status: 1, ..Output::printed("") },
             ["sh" | "bash", "-c", line] => self.run(line, input, around),
             ["true"] => Output::printed(""),
+            ["false"] => Output::failed(1, ""),
             ["hostname"] => Output::printed(format!("{}\n", self.facts.name)),
             ["echo", rest @ ..] => Output::printed(format!("{}\n", rest.join(" "))),
             ["test", flag, path] => self.test(flag, path),
+            ["test", "!", flag, path] => {
+                let output = self.test(flag, path);
+                Output { status: i32::from(output.status == 0), ..output }
+            }
+            ["install", "-d", "-m", "0700", path] => {
+                self.folders.insert((*path).to_owned());
+                Output::printed("")
+            }
+            ["ln", "-s", from, to] => {
+                // A copy does: what is linked to does not change here.
+                let text = self.files.get(*from).cloned();
+                self.files.extend(text.map(|text| ((*to).to_owned(), text)));
+                Output::printed("")
+            }
+            ["openssl", "verify", "-CAfile", authority, "-verify_hostname" | "-verify_ip", name, path] => {
+                self.verify(authority, name, path)
+            }
             ["mkdir", paths @ ..] => {
                 self.folders.extend(operands(paths).map(str::to_owned));
+                Output::printed("")
+            }
+            ["rm", "-rf", folder] => {
+                let below = format!("{folder}/");
+                self.files.retain(|path, _| !path.starts_with(&below));
+                self.folders.retain(|path| path != folder && !path.starts_with(&below));
                 Output::printed("")
             }
             ["rm", paths @ ..] => {
@@ -123,7 +159,6 @@ impl KubeadmHost {
             ["systemctl", "is-active", "kubelet"] => Output { status: 3, ..Output::printed("failed\n") },
             ["crictl", rest @ ..] => self.crictl(rest, around),
             ["kubeadm", rest @ ..] => self.kubeadm(rest, around),
-            ["kube-proxy", "--cleanup"] => Output::printed(""),
             ["curl", .., url] if url.ends_with("/readyz") => self.curl(around),
             [program, ..] => Output::failed(NOT_FOUND, format!("sh: 1: {program}: not found\n")),
             [] => Output::default(),
@@ -185,6 +220,17 @@ impl KubeadmHost {
                 Output::printed("")
             }
             Err(why) => Output::failed(1, format!("sed: {why}\n")),
+        }
+    }
+
+    /// A certificate here is the list of its names.
+    fn verify(&self, authority: &str, name: &str, path: &str) -> Output {
+        match (self.read("openssl", authority), self.read("openssl", path)) {
+            (Err(failed), _) | (_, Err(failed)) => failed,
+            (Ok(_), Ok(text)) if text.lines().any(|line| line == name) => {
+                Output::printed(format!("{path}: OK\n"))
+            }
+            _ => Output::failed(2, format!("error {path}: verification failed: hostname mismatch\n")),
         }
     }
 

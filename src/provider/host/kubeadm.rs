@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::command::Output;
 use super::pods;
-use super::{API_SERVER, ETCD, KUBELET_FILE, KubeadmHost, MANIFESTS, Surroundings};
+use super::{API_SERVER, ETCD, KUBELET_FILE, KubeadmHost, MANIFESTS, PKI, Surroundings};
 use crate::change::document::{DocumentKind, read_inputs};
 use crate::change::render::{self, CONTROLLER_MANAGER, ClusterSettings, HostFacts, NodeArtefacts, SCHEDULER};
 
@@ -40,8 +40,12 @@ impl KubeadmHost {
         for component in artefacts.static_pods.keys() {
             self.write_manifest(&artefacts, component);
         }
+        for authority in ["ca", "etcd/ca"] {
+            self.files.insert(format!("{PKI}/{authority}.crt"), "simulated authority\n".to_owned());
+            self.files.insert(format!("{PKI}/{authority}.key"), "simulated key\n".to_owned());
+        }
         for (certificate, names) in &artefacts.certificates {
-            self.write_certificate(certificate, names);
+            self.write_certificate(PKI, certificate, names);
         }
     }
 
@@ -67,14 +71,10 @@ impl KubeadmHost {
                 self.init_manifests(components, file)
             }
             ["init", "phase", "kubeconfig", name, "--config", file] => {
-                if let Err(failed) = self.file(file) {
-                    return failed;
-                }
-                let path = format!("/etc/kubernetes/{name}.conf");
-                // One that is there and valid is kept.
-                self.files.entry(path).or_insert_with(|| "kubeconfig".to_owned());
-                Output::printed(format!("[kubeconfig] Writing \"{name}.conf\" kubeconfig file\n"))
-                    .after(self.wait(WRITES))
+                self.init_kubeconfig(name, file, "/etc/kubernetes")
+            }
+            ["init", "phase", "kubeconfig", name, "--config", file, "--kubeconfig-dir", folder] => {
+                self.init_kubeconfig(name, file, folder)
             }
             ["upgrade", "node", "phase", "control-plane", options @ ..] => {
                 self.upgrade_control_plane(around, !options.contains(&"--etcd-upgrade=false"))
@@ -97,8 +97,18 @@ impl KubeadmHost {
         })
     }
 
-    /// What kubeadm renders for this host from a file with both documents.
-    fn rendered_from(&self, path: &str) -> Result<NodeArtefacts, Output> {
+    fn init_kubeconfig(&mut self, name: &str, file: &str, folder: &str) -> Output {
+        if let Err(failed) = self.file(file) {
+            return failed;
+        }
+        // One that is there and valid is kept.
+        self.files.entry(format!("{folder}/{name}.conf")).or_insert_with(|| "kubeconfig".to_owned());
+        Output::printed(format!("[kubeconfig] Writing \"{name}.conf\" kubeconfig file\n"))
+            .after(self.wait(WRITES))
+    }
+
+    /// What kubeadm renders for this host from a file with both documents, and the folder of certificates that it names.
+    fn rendered_from(&self, path: &str) -> Result<(NodeArtefacts, String), Output> {
         let text = self.file(path)?.to_owned();
         let failed = |why: String| Output::failed(ERROR, format!("error: {why}\n"));
         let inputs = read_inputs(&[(path.to_owned(), text)]).map_err(|errors| {
@@ -116,7 +126,8 @@ impl KubeadmHost {
                 address.clone_into(&mut facts.address);
             }
         }
-        self.artefacts(&cluster.value, &facts).map_err(failed)
+        let pki = cluster.value["certificatesDir"].as_str().unwrap_or(PKI).to_owned();
+        Ok((self.artefacts(&cluster.value, &facts).map_err(failed)?, pki))
     }
 
     fn artefacts(&self, configuration: &Value, facts: &HostFacts) -> Result<NodeArtefacts, String> {
@@ -131,35 +142,43 @@ impl KubeadmHost {
         }
     }
 
-    fn write_certificate(&mut self, certificate: &str, names: &[String]) {
+    fn write_certificate(&mut self, pki: &str, certificate: &str, names: &[String]) {
         let file = certificate.replacen("etcd-", "etcd/", 1);
         let text = format!("simulated certificate\n{}\n", names.join("\n"));
-        self.files.insert(format!("{}/{file}.crt", self.pki()), text);
-        self.files.insert(format!("{}/{file}.key", self.pki()), "simulated key\n".to_owned());
+        self.files.insert(format!("{pki}/{file}.crt"), text);
+        self.files.insert(format!("{pki}/{file}.key"), "simulated key\n".to_owned());
     }
 
+    /// Source: `runCertPhase`: what is there is kept; without the authority's key nothing can be made.
     fn init_certificate(&mut self, certificate: &str, file: &str) -> Output {
-        let artefacts = match self.rendered_from(file) {
-            Ok(artefacts) => artefacts,
+        let (artefacts, pki) = match self.rendered_from(file) {
+            Ok(found) => found,
             Err(failed) => return failed,
         };
         let Some(names) = artefacts.certificates.get(certificate) else {
             return unknown(&format!("init phase certs {certificate}"));
         };
-        let path = format!("{}/{}.crt", self.pki(), certificate.replacen("etcd-", "etcd/", 1));
+        let path = format!("{pki}/{}.crt", certificate.replacen("etcd-", "etcd/", 1));
         if self.files.contains_key(&path) {
             return Output::printed(format!(
                 "[certs] Using existing {certificate} certificate and key on disk\n"
             ));
         }
-        self.write_certificate(certificate, names);
+        let authority = if certificate.starts_with("etcd-") { "etcd/ca" } else { "ca" };
+        if ["crt", "key"].iter().any(|end| !self.files.contains_key(&format!("{pki}/{authority}.{end}"))) {
+            let why = format!(
+                "error execution phase certs/{certificate}: couldn't load CA certificate {authority}\n"
+            );
+            return Output::failed(ERROR, why);
+        }
+        self.write_certificate(&pki, certificate, names);
         Output::printed(format!("[certs] Generating \"{certificate}\" certificate and key\n"))
             .after(self.wait(WRITES))
     }
 
     fn init_manifests(&mut self, components: &[&str], file: &str) -> Output {
         let artefacts = match self.rendered_from(file) {
-            Ok(artefacts) => artefacts,
+            Ok((artefacts, _)) => artefacts,
             Err(failed) => return failed,
         };
         let mut said = String::new();

@@ -25,6 +25,7 @@ use crate::time::Timestamp;
 
 /// Where the kubelet looks for static pods.
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
+const PKI: &str = "/etc/kubernetes/pki";
 const KUBELET_FILE: &str = "/var/lib/kubelet/config.yaml";
 /// How long after a change of a manifest its pod is ready again: the kubelet looks, the container ends, starts, and
 /// passes its probe.
@@ -225,12 +226,8 @@ impl KubeadmHost {
             ETCD => "etcd/server",
             _ => return Vec::new(),
         };
-        let text = self.files.get(&format!("{}/{file}.crt", self.pki())).map_or("", String::as_str);
+        let text = self.files.get(&format!("{PKI}/{file}.crt")).map_or("", String::as_str);
         text.lines().skip(1).map(str::to_owned).collect()
-    }
-
-    fn pki(&self) -> &'static str {
-        "/etc/kubernetes/pki"
     }
 
     /// The names that the API server of this host shows in its certificate; those it read when it started.

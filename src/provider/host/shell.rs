@@ -1,5 +1,5 @@
-//! A line for a POSIX shell, as far as runbooks use one: words with quotes, `&&`, `||`, `;`, and `$(...)` as a part of a
-//! word. Must not know any command.
+//! A line for a POSIX shell, as far as runbooks use one: words with quotes, `&&`, `||`, `;`, groups in braces, `>&2`, and `$(...)`
+//! as a part of a word. Must not know any command.
 
 /// What stands between two commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,24 @@ pub(super) enum Joint {
 pub(super) struct Simple {
     pub joint: Joint,
     pub words: Vec<String>,
+    /// What stands between braces in its place.
+    pub group: Vec<Self>,
+    /// What it prints goes to standard error.
+    pub is_error: bool,
 }
+
+impl Simple {
+    fn after(joint: Joint) -> Self {
+        Self { joint, words: Vec::new(), group: Vec::new(), is_error: false }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.group.is_empty()
+    }
+}
+
+/// Groups in groups.
+const DEPTH_MAX: usize = 8;
 
 /// The commands of a line.
 ///
@@ -22,24 +39,40 @@ pub(super) struct Simple {
 /// A quote or a parenthesis that is not closed, or something that is not understood, in words.
 pub(super) fn parse(line: &str) -> Result<Vec<Simple>, String> {
     let mut reader = Reader { chars: line.chars().collect(), at: 0 };
-    let mut found = vec![Simple { joint: Joint::Then, words: Vec::new() }];
-    while let Some(token) = reader.token()? {
-        match token {
-            Token::Word(word) => {
-                if let Some(last) = found.last_mut() {
-                    last.words.push(word);
-                }
+    list(&mut reader, 0)
+}
+
+/// Commands up to the end of the line, or of the group.
+fn list(reader: &mut Reader, depth: usize) -> Result<Vec<Simple>, String> {
+    if depth > DEPTH_MAX {
+        return Err("groups stand too deep in each other".to_owned());
+    }
+    let mut found = Vec::new();
+    let mut last = Simple::after(Joint::Then);
+    loop {
+        match reader.token()? {
+            None if depth > 0 => return Err("`{` without `}`".to_owned()),
+            None => break,
+            Some(Token::Word(word)) if last.is_empty() && word == "}" && depth > 0 => break,
+            Some(Token::Word(word)) if last.is_empty() && word == "{" => {
+                last.group = list(reader, depth + 1)?
             }
-            Token::Joint(joint) => found.push(Simple { joint, words: Vec::new() }),
+            Some(Token::Word(word)) => last.words.push(word),
+            Some(Token::ToError) => last.is_error = true,
+            // The end of a line after `&&`.
+            Some(Token::Joint(Joint::Then)) if last.is_empty() => {}
+            Some(Token::Joint(joint)) => found.push(std::mem::replace(&mut last, Simple::after(joint))),
         }
     }
-    found.retain(|simple| !simple.words.is_empty());
+    found.push(last);
+    found.retain(|simple| !simple.is_empty());
     Ok(found)
 }
 
 enum Token {
     Word(String),
     Joint(Joint),
+    ToError,
 }
 
 struct Reader {
@@ -55,6 +88,10 @@ impl Reader {
     fn token(&mut self) -> Result<Option<Token>, String> {
         while self.peek(0).is_some_and(|c| c == ' ' || c == '\t') {
             self.at += 1;
+        }
+        if (self.peek(0), self.peek(1), self.peek(2)) == (Some('>'), Some('&'), Some('2')) {
+            self.at += 3;
+            return Ok(Some(Token::ToError));
         }
         let joint = match (self.peek(0), self.peek(1)) {
             (None, _) => return Ok(None),
@@ -144,10 +181,21 @@ mod tests {
                 vec!["true"],
             ]
         );
+        let group = parse("test -s /k || { echo 'no key' >&2; false; } && next").expect("a line");
+        let inner: Vec<(Vec<String>, bool)> =
+            group[1].group.iter().map(|simple| (simple.words.clone(), simple.is_error)).collect();
+        assert_eq!(
+            inner,
+            [(vec!["echo".to_owned(), "no key".to_owned()], true), (vec!["false".to_owned()], false)]
+        );
+        assert_eq!((group[2].joint, group[2].words.as_slice()), (Joint::And, ["next".to_owned()].as_slice()));
+        assert_eq!(words("echo } {"), [["echo", "}", "{"]]);
+        let lines = parse("a &&\nb\nc").expect("lines");
+        assert_eq!(lines.iter().map(|s| s.joint).collect::<Vec<_>>(), [Joint::Then, Joint::And, Joint::Then]);
         let joints: Vec<Joint> = parse("a && b || c ; d").expect("a line").iter().map(|s| s.joint).collect();
         assert_eq!(joints, [Joint::Then, Joint::And, Joint::Or, Joint::Then]);
         assert_eq!(words("sudo -n sh -c 'a '\\''b'\\'''"), [["sudo", "-n", "sh", "-c", "a 'b'"]]);
-        for wrong in ["a 'b", "a $(b", "a > b", "a | b"] {
+        for wrong in ["a 'b", "a $(b", "a > b", "a | b", "{ a", &"{ ".repeat(50_000)] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

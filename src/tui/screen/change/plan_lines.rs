@@ -4,7 +4,6 @@ use crate::actions::diff::{Sign, diff};
 use crate::change::difference::without_secrets;
 use crate::change::facts::ClusterFacts;
 use crate::change::gate::items_of;
-use crate::change::host_lock::pasted;
 use crate::change::plan::{ChangePlan, PlannedStep};
 use crate::change::progress::{ItemState, ProgressItem, state_of};
 use crate::change::report;
@@ -122,12 +121,14 @@ fn add_step(
     if is_over {
         return;
     }
-    for command in &step.commands {
-        let command = sanitize_line(pasted(command).as_str());
-        lines.push(TextLine {
-            copied: command.clone(),
-            ..TextLine::of(Scope::Text, format!("      $ {command}"))
-        });
+    for needed in report::file_lines(step) {
+        add_wrapped(Scope::Muted, 6, &needed, width, lines);
+    }
+    // One of them alone would be done whatever became of those before it.
+    let script: Vec<String> = step.script().lines().map(sanitize_line).collect();
+    for line in &script {
+        let copied = script.join("\n");
+        lines.push(TextLine { copied, ..TextLine::of(Scope::Text, format!("      $ {line}")) });
     }
     add_wrapped(Scope::Muted, 6, &format!("then: {}", step.check), width, lines);
 }

@@ -1,0 +1,84 @@
+//! What is left for people of a change: all steps, and the next ones as blocks that are pasted into a shell. Owns their text; which
+//! step is next is `change::gate`'s.
+
+use std::collections::BTreeMap;
+
+use crate::change::gate::items_of;
+use crate::change::node_file::NodeFile;
+use crate::change::plan::{ChangePlan, PlannedStep};
+use crate::change::progress::{ItemState, ProgressItem, state_of};
+use crate::change::report;
+use crate::reconfigure::apply::uploaded;
+
+/// Everything that is left. `texts`: of the files that steps need, by their paths.
+pub(super) fn text(
+    plan: &ChangePlan,
+    items: &[ProgressItem],
+    next: usize,
+    texts: &BTreeMap<String, String>,
+) -> String {
+    let mut text = "\nLEFT FOR YOU; then the same command goes on\n".to_owned();
+    for line in report::step_lines(&plan.steps) {
+        text.push_str(&format!("  {line}\n"));
+    }
+    let step = &plan.steps[next];
+    text.push_str(&format!("\nnext: step {}, {} {}\n", next + 1, step.title, step.nodes.join(", ")));
+    for (at, step) in plan.steps.iter().enumerate().take(next + 1) {
+        if is_open(step, items) {
+            text.push_str(&block(at, step, texts));
+        }
+    }
+    text
+}
+
+/// On hosts, and not known to be done.
+fn is_open(step: &PlannedStep, items: &[ProgressItem]) -> bool {
+    let is_on_hosts = !step.nodes.is_empty() && !step.id.is_by_api() && !step.id.is_for_people();
+    is_on_hosts && state_of(items_of(step, items)).0 != ItemState::Done
+}
+
+/// One step for a shell of its node, with the files that it needs.
+fn block(at: usize, step: &PlannedStep, texts: &BTreeMap<String, String>) -> String {
+    let mut text = format!("\nstep {}, as root on {}:\n\n", at + 1, step.nodes.join(", "));
+    for file in &step.files {
+        if let Some(content) = texts.get(&file.path) {
+            text.push_str(&here_document(file, content));
+        }
+    }
+    text + &step.script() + "\n"
+}
+
+/// Writes the file, and goes on with what follows. The delimiter is quoted, so that the shell takes every line as it is.
+fn here_document(file: &NodeFile, content: &str) -> String {
+    let mut end = "CAPSTAN_FILE".to_owned();
+    while content.lines().any(|line| line == end) {
+        end.push('_');
+    }
+    format!("{} <<'{end}' &&\n{}\n{end}\n", uploaded(file), content.trim_end_matches('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::change::node_file::NodeFileKind;
+
+    #[test]
+    fn a_shell_writes_the_file_as_it_is_whatever_stands_in_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("below/cp-0.yaml").display().to_string();
+        let file = NodeFile { path: path.clone(), ..NodeFile::of(NodeFileKind::Cluster, "0a", "cp-0") };
+        let content = "a: $HOME `id` $(id) \\ 'x'\nCAPSTAN_FILE\nCAPSTAN_FILE_\nb: \"\"\n";
+        let script = here_document(&file, content) + "echo on";
+        let output = Command::new("sh").arg("-c").arg(&script).output().expect("a shell");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "on\n", "{output:?}");
+        assert_eq!(std::fs::read_to_string(&path).expect("the file"), content);
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).expect("there"));
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::remove_dir_all(folder.path().join("below")).expect("gone");
+        std::fs::write(folder.path().join("below"), "in the way").expect("a file");
+        let output = Command::new("sh").arg("-c").arg(&script).output().expect("a shell");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "what follows is not run");
+    }
+}
