@@ -64,7 +64,7 @@ pub fn next(plan: &ChangePlan, items: &[ProgressItem], running: &Running, doing:
         // A component that has just restarted may fail some times before its neighbours are back.
         let is_settling = is_performed && item.is_some_and(|item| item.component.is_some());
         let is_rewritten = doing.rewrites && matches!(step.id, StepId::M1 | StepId::E1) && !is_performed;
-        let is_unseen = state == ItemState::Unknown && item.is_some_and(|item| is_of_node(item));
+        let is_unseen = state == ItemState::Unknown && item.is_some_and(is_of_node);
         return match state {
             ItemState::Done if is_rewritten => begin(plan, items, running, (doing, at)),
             ItemState::Done => continue,

@@ -407,7 +407,8 @@ fn a_file_of_the_operators_own_stays() {
     let mut flags = provider();
     flags.push(("leader-migration-config".to_owned(), "/srv/own.yaml".to_owned()));
     let before = control_plane(&flags, &["own.yaml".to_owned()], false);
-    let (patch, _) = pasted(&edits(MigrationStage::Enable, &settings(&[before.clone()])), "--type=merge");
+    let (patch, _) =
+        pasted(&edits(MigrationStage::Enable, &settings(std::slice::from_ref(&before))), "--type=merge");
     let mut expected = before.clone();
     let arguments =
         &mut expected["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["controllerManager"]["extraArgs"];

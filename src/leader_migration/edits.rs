@@ -99,7 +99,7 @@ impl StageEdits {
             Ok(Some(Replacement { patch, inverse })) => self.edit(title, yaml(&patch), &yaml(&inverse)),
             Ok(None) => self.omitted.push(format!("{what}: it has this already")),
             Err(why) => {
-                self.omitted.push(format!("{what}: nothing is printed that could lose something: {why}"))
+                self.omitted.push(format!("{what}: nothing is printed that could lose something: {why}"));
             }
         }
     }

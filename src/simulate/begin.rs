@@ -13,7 +13,7 @@ use serde_json::json;
 use super::drain::Tenancy;
 use super::hosts::{HostStage, HostState, Hosts};
 use super::timing::{Span, Timing};
-use super::updates::Agreed;
+use super::under_way::agreed;
 use super::workload;
 use super::world::{Keys, World, name_of};
 use crate::api::cluster::Cluster;
@@ -63,7 +63,7 @@ pub(super) fn world_of(dump: &Dump, key: &ObjectKey, now: Timestamp) -> Option<B
     take_provider_objects(dump, cluster, &mut begun);
     take_machines(dump, &mut begun, now);
     take_workload(dump, cluster, &mut begun, now);
-    if Agreed::of(&begun.world).is_some() {
+    if agreed(&begun.world).is_some() {
         let what = "extensions say the same to those that are left of their control plane or MachineSet";
         begun.assumptions.push(format!("Machines of Cluster {} are updated in place: {what}", key.name));
     }

@@ -19,7 +19,8 @@ use super::perform::Effect;
 use super::settled::is_settled;
 use super::timing::{Span, Timing};
 use super::timings::Timings;
-use super::updates::{Agreed, Updates};
+use super::under_way;
+use super::updates::Updates;
 use super::way::{Actors, Until, Way};
 use super::world::{World, name_of};
 use crate::api::condition::{Conditioned as _, is_true};
@@ -81,7 +82,7 @@ impl Course {
     pub(super) fn new(begun: Beginning, way: Way, timing: Timings, chronicle: Chronicle) -> Self {
         let mut world = begun.world;
         let now = world.now;
-        let agreed = Agreed::of(&world);
+        let agreed = under_way::agreed(&world);
         world.updates = Updates::new(way.in_place.clone(), agreed);
         let mut course = Self {
             world,

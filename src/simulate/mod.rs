@@ -28,6 +28,7 @@ mod settled;
 mod stages;
 mod timing;
 mod timings;
+mod under_way;
 mod updates;
 mod upgrade;
 mod way;

@@ -4,13 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::world::{World, name_of};
-use crate::api::key::{ObjectKey, controller_of};
-use crate::api::machine::Machine;
-use crate::api::machine_set::MachineSet;
-use crate::forecast::in_place::{InPlaceAnswers, Whom, agreed_move};
+use crate::api::key::ObjectKey;
+use crate::forecast::in_place::{InPlaceAnswers, Whom};
 use crate::status::in_place::{InPlace, Replace, Verdict};
-use crate::status::machines::is_updating_in_place;
 
 /// How far an extension is with a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +29,8 @@ pub(super) struct Agreed {
 
 impl Agreed {
     /// `None`: no Machine is being updated in place.
-    pub(super) fn of(world: &World) -> Option<Self> {
-        let updating: Vec<&Arc<Machine>> = world.all().filter(|m| is_updating_in_place(m)).collect();
-        let handing_over = world.all::<MachineSet>().filter(|set| agreed_move(set).is_some());
-        let sets: BTreeSet<String> = handing_over.map(|set| name_of(set.as_ref()).to_owned()).collect();
-        if updating.is_empty() && sets.is_empty() {
-            return None;
-        }
-        let plane = |machine: &Machine| {
-            controller_of(machine).filter(|owner| owner.kind == "KubeadmControlPlane").map(|o| o.name.clone())
-        };
-        let planes: BTreeSet<String> = updating.iter().filter_map(|machine| plane(machine)).collect();
-        let is_beside = |machine: &&Arc<Machine>| plane(machine).is_some_and(|name| planes.contains(&name));
-        let machines = world.all::<Machine>().filter(is_beside).map(|m| name_of(m.as_ref()).to_owned());
-        Some(Self { sets, machines: machines.collect() })
+    pub(super) fn new(sets: BTreeSet<String>, machines: BTreeSet<String>) -> Self {
+        Self { sets, machines }
     }
 
     fn has(&self, kind: &str, name: &str) -> bool {

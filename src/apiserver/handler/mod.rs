@@ -25,7 +25,7 @@ use crate::apiserver::registry::offload::{LIGHT_BYTES_MAX, LIGHT_OBJECTS_MAX, La
 use crate::apiserver::registry::{Draft, Part, Registry, Subject, Written, present};
 use crate::apiserver::request::auth::Identity;
 use crate::apiserver::request::content;
-use crate::apiserver::request::fence::{self, Held};
+use crate::apiserver::request::fence::{self, HeldLease};
 use crate::apiserver::request::negotiate::{self, Form};
 use crate::apiserver::request::options::{ListOptions, Query, WriteKind, WriteOptions, resource_version};
 use crate::apiserver::request::routes::{Route, Target, Verb, route};
@@ -65,7 +65,7 @@ struct Call {
     parts: Arc<Parts>,
     body: Bytes,
     /// Leases that it rests on, if it writes.
-    held: Vec<Held>,
+    held: Vec<HeldLease>,
     in_process: bool,
 }
 

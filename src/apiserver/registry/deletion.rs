@@ -16,7 +16,7 @@ use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::{self, Failure, Reason};
 use crate::apiserver::object::metadata::{FOREGROUND, ORPHAN};
 use crate::apiserver::object::{self, Metadata, Record};
-use crate::apiserver::request::fence::Held;
+use crate::apiserver::request::fence::HeldLease;
 use crate::apiserver::request::options::{ListOptions, Query, WriteOptions, dry_run};
 use crate::apiserver::resource::Resource;
 use crate::apiserver::resource::crds;
@@ -48,7 +48,7 @@ pub struct DeleteOptions {
     /// Dependents were asked to go in the words of old: what has to wait is answered with 202.
     pub says_accepted: bool,
     /// Leases that the deletion rests on.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldLease>,
 }
 
 /// The options as a client writes them, in a body or in the query.

@@ -6,7 +6,7 @@ use super::{RACES_MAX, Registry, Subject};
 use crate::api::names::lease::Fence;
 use crate::apiserver::failure::Failure;
 use crate::apiserver::object::Record;
-use crate::apiserver::request::fence::Held;
+use crate::apiserver::request::fence::HeldLease;
 use crate::store::{Outcome, Revision, Txn};
 
 impl Registry {
@@ -14,7 +14,7 @@ impl Registry {
     ///
     /// # Errors
     /// 409 when a Lease has been taken by somebody since.
-    pub async fn hold(&self, subject: Subject<'_>, fences: Vec<Fence>) -> Result<Vec<Held>, Failure> {
+    pub async fn hold(&self, subject: Subject<'_>, fences: Vec<Fence>) -> Result<Vec<HeldLease>, Failure> {
         let catalog = self.catalog.load_full();
         let Some(leases) = catalog.find("coordination.k8s.io", "v1", "leases") else { return Ok(Vec::new()) };
         let mut held = Vec::with_capacity(fences.len());
@@ -22,7 +22,7 @@ impl Registry {
             let lease = Subject { resource: leases, namespace: &fence.namespace, name: &fence.name };
             let key = lease.key();
             let revision = self.compare(subject, lease, &fence).await?;
-            held.push(Held { fence, key, revision });
+            held.push(HeldLease { fence, key, revision });
         }
         Ok(held)
     }
@@ -54,7 +54,7 @@ impl Registry {
         &self,
         subject: Subject<'_>,
         txn: Txn,
-        held: &[Held],
+        held: &[HeldLease],
     ) -> Result<Outcome, Failure> {
         let mut held = held.to_vec();
         for _ in 0..RACES_MAX {

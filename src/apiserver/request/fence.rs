@@ -9,7 +9,7 @@ use crate::store::{Key, Revision};
 
 /// A Lease that a write rests on, and where it was found to be as the fence says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldLease {
     pub fence: Fence,
     pub key: Key,
     /// Of its last write; 0: it is not there.

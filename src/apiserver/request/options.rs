@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use http::Uri;
 use percent_encoding::percent_decode_str;
 
-use super::fence::Held;
+use super::fence::HeldLease;
 use crate::api::validation::cause::Cause;
 use crate::apiserver::failure::Failure;
 
@@ -94,7 +94,7 @@ pub struct WriteOptions<'a> {
     /// The change is made to the object with its managed fields.
     pub sees_managed_fields: bool,
     /// Leases that the write rests on.
-    pub held: &'a [Held],
+    pub held: &'a [HeldLease],
 }
 
 impl<'a> WriteOptions<'a> {

@@ -60,7 +60,7 @@ fn a_line_that_fails_stops_the_rest() {
     let plan = planned(&cluster(1, 0), &NAMES[..1]);
     let step = plan.steps.iter().find(|step| step.id == StepId::C1).expect("a step");
     let said = |lines: &[&'static str]| {
-        let commands = lines.iter().map(|line| CommandLine::of(*line, [])).collect();
+        let commands = lines.iter().map(|line| CommandLine::of(line, [])).collect();
         let script = PlannedStep { commands, ..step.clone() }.script();
         let output = Command::new("sh").arg("-c").arg(&script).output().expect("a shell");
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -190,9 +190,11 @@ fn obeyed(lines: &BTreeSet<String>) -> bool {
     let work = folder.path().join("deep/work");
     std::fs::create_dir_all(work.join("FILES")).expect("a folder");
     let script: Vec<String> = lines.iter().map(|line| format!("( {line}\n)")).collect();
+    // More than fits an argument.
+    let file = programs.join("script");
+    std::fs::write(&file, script.join("\n")).expect("a script");
     let shell = Command::new("/bin/sh")
-        .arg("-c")
-        .arg(script.join("\n"))
+        .arg(&file)
         .env_clear()
         .env("PATH", &programs)
         .current_dir(&work)
